@@ -1,0 +1,55 @@
+# Everything a developer runs. Each target sets up what it needs; nothing reads
+# the network once `make setup` has finished (but `make lock`, which must).
+
+SHELL  := /bin/sh
+VENV   := .venv
+READY  := $(VENV)/.ready
+BIN    := $(VENV)/bin
+PORT   ?= 8000
+STORE  ?= .graveler
+JOBS   ?= 2
+ARGS   ?=
+PYTHON ?=
+export PYTHON
+
+# The environment holds absolute paths: a copied or moved checkout needs its own.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+$(READY): FORCE
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench proto lock clean FORCE
+
+help: ## says what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
+	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
+
+setup: $(READY) ## makes .venv from the locked requirements (a second call does nothing)
+
+$(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh $(VENV)
+
+run: $(READY) ## serves a sample lake on 127.0.0.1:$(PORT); ARGS=--once ends after the story
+	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
+
+test: $(READY) ## ruff, mypy, then every test
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types tests
+
+lint: $(READY) ## ruff and mypy only
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
+
+bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
+	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. graveler/wire.proto
+	@echo "wrote graveler/wire_pb2.py and graveler/wire_pb2.pyi"
+
+lock: ## resolves the requirements anew (reads the network)
+	@sh scripts/lock.sh
+
+clean: ## removes .venv, caches and build output; keeps the sample lake in .graveler
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	find graveler tests -name __pycache__ -type d -prune -exec rm -rf {} +

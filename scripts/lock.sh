@@ -1,0 +1,32 @@
+#!/bin/sh
+# Writes requirements/*.txt from pyproject.toml: every version pinned, with the
+# hashes of all files of the release, so that one lock serves every platform.
+# Resolved on Python 3.11, the oldest supported, and without the machine's own
+# pip settings, so that no address of a private index or folder gets in.
+set -eu
+python=${PYTHON:-python3.11}
+tool=build/lock
+"$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || {
+    echo "make lock: $python is not Python 3.11; name it with PYTHON=" >&2
+    exit 1
+}
+export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL=
+export CUSTOM_COMPILE_COMMAND="make lock"
+
+[ -x "$tool/bin/pip-compile" ] || {
+    "$python" -m venv "$tool"
+    "$tool/bin/python" -m pip install -q pip-tools==7.6.2
+}
+
+# `dev` names the project's own extras: the project itself is left out of the
+# lock by calling it unsafe, which also keeps setuptools in.
+for extra in ${EXTRAS:-server aws spark dev}; do
+    "$tool/bin/pip-compile" --quiet --generate-hashes --strip-extras --no-annotate \
+        --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+        --unsafe-package graveler ${UPGRADE:+--upgrade} \
+        --extra "$extra" --output-file "requirements/$extra.txt" pyproject.toml
+    sed -i.old -e '/^# The following packages are considered/d' -e '/^# graveler$/d' \
+        "requirements/$extra.txt"
+    rm -f "requirements/$extra.txt.old"
+    echo "wrote requirements/$extra.txt"
+done

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Makes the environment in $1 from requirements/dev.txt, every file checked by
+# its hash, and installs the package in place. The stamp $1/.ready is written
+# last, so that an interrupted set-up starts over. PYTHON= names the Python.
+set -u
+venv=$1
+space_needed_kib=716800
+
+fail() {
+    printf 'make setup: %s\n  remedy: %s\n' "$1" "$2" >&2
+    exit 1
+}
+
+fits() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+if [ -n "${PYTHON:-}" ]; then
+    fits "$PYTHON" || fail "PYTHON=$PYTHON is not a Python 3.11 or newer" \
+        "name another one, for example: make setup PYTHON=python3.12"
+    python=$PYTHON
+else
+    python=
+    for candidate in python3 python3.11 python3.12 python3.13 python3.14; do
+        if fits "$candidate"; then
+            python=$candidate
+            break
+        fi
+    done
+    [ -n "$python" ] || fail "no Python 3.11 or newer was found" \
+        "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it with PYTHON="
+fi
+
+"$python" -c 'import venv, ensurepip' 2>/dev/null || fail "$python has no venv module" \
+    "install it (Debian, Ubuntu: apt-get install python3-venv), or name another Python with PYTHON="
+
+space_kib=$(df -Pk . | awk 'NR == 2 { print $4 }')
+[ "$space_kib" -ge "$space_needed_kib" ] || fail \
+    "the disk has $((space_kib / 1024)) MiB left and the environment needs $((space_needed_kib / 1024))" \
+    "free some space, or move the checkout to another disk"
+
+started=$(date +%s)
+if [ -z "${PYTHON:-}" ] && [ "$(cat "$venv/.ready" 2>/dev/null)" = "$(pwd)" ] && fits "$venv/bin/python"; then
+    echo "make setup: bringing $venv up to date"
+else
+    echo "make setup: making $venv with $("$python" --version) (about a minute, once)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv" || fail "$python could not make $venv" \
+        "see the message above; is this folder writable?"
+fi
+
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+"$venv/bin/python" -m pip install -q --require-hashes --no-deps -r requirements/dev.txt || fail \
+    "the locked packages could not be installed" \
+    "see the message above; a package index must be reachable (behind a proxy, set HTTPS_PROXY)"
+"$venv/bin/python" -m pip install -q --no-deps --no-build-isolation -e . || fail \
+    "the package itself could not be installed" "see the message above; did pyproject.toml change?"
+
+pwd >"$venv/.ready"
+echo "make setup: done in $(($(date +%s) - started)) s"
