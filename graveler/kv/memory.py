@@ -1,0 +1,150 @@
+"""The reference store: dictionaries, and per partition a sorted list of keys.
+
+What every other driver is compared with, and the fake of every test.  Nothing outlives the object,
+so K6 holds only as long as the process does.  Always: a partition's list has the keys of its
+dictionary, sorted.  Thread-safe: one lock, held for each request, so that even a batch is seen
+whole.  Tests, simulations and `registry.py` may use it.
+"""
+
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from graveler.kv.store import (
+    ABSENT,
+    WRITTEN,
+    Condition,
+    Declined,
+    Outcome,
+    Place,
+    Row,
+    ScanPage,
+    Write,
+    check_place,
+    check_scan,
+    check_write,
+)
+from graveler.records import Absent
+
+
+class _Partition:
+    """The rows of one partition and their keys in order."""
+
+    __slots__ = ("keys", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, Row] = {}
+        self.keys: list[bytes] = []
+
+    def put(self, key: bytes, row: Row) -> None:
+        if key not in self.rows:
+            insort(self.keys, key)
+        self.rows[key] = row
+
+    def remove(self, doomed: Sequence[bytes]) -> None:
+        present = {key for key in doomed if key in self.rows}
+        for key in present:
+            del self.rows[key]
+        if len(present) <= 4:
+            for key in present:
+                del self.keys[bisect_left(self.keys, key)]
+        else:  # each single removal would move half of the list
+            self.keys = [key for key in self.keys if key not in present]
+
+
+class MemoryStore:
+    """`Store` in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._partitions: dict[bytes, _Partition] = {}
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        check_place(partition, key)
+        with self._lock:
+            return self._find(partition, key)
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        for partition, key in places:
+            check_place(partition, key)
+        found: dict[Place, Row] = {}
+        with self._lock:
+            for place in places:
+                row = self._find(*place)
+                if row is not ABSENT:
+                    found[place] = row
+        return found
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        check_scan(partition, limit)
+        with self._lock:
+            stored = self._partitions.get(partition)
+            if stored is None:
+                return ScanPage((), False)
+            keys, rows = stored.keys, stored.rows
+            low = bisect_left(keys, start)
+            high = bisect_left(keys, end) if end else len(keys)
+            page = tuple([(key, rows[key]) for key in keys[low : min(high, low + limit)]])
+            return ScanPage(page, low + limit < high)
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        check_write(partition, key, value)
+        with self._lock:
+            self._put(partition, key, Row(value, version))
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            check_write(write.partition, write.key, write.value)
+        with self._lock:
+            for partition, key, value, version in writes:
+                self._put(partition, key, Row(value, version))
+
+    def set_if(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, condition: Condition
+    ) -> Outcome:
+        check_write(partition, key, value)
+        with self._lock:
+            current = self._find(partition, key)
+            found = ABSENT if current is ABSENT else current.version
+            wanted = ABSENT if condition is ABSENT else condition.version
+            if found != wanted:
+                return Declined(current)
+            self._put(partition, key, Row(value, version))
+            return WRITTEN
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        assert order > 0, "order 0 belongs to rows that set_newer did not write"
+        check_write(partition, key, value)
+        with self._lock:
+            current = self._find(partition, key)
+            if current is not ABSENT and current.order >= order:
+                return Declined(current)
+            self._put(partition, key, Row(value, version, order))
+            return WRITTEN
+
+    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            check_place(partition, key)
+        with self._lock:
+            stored = self._partitions.get(partition)
+            if stored is None:
+                return
+            stored.remove(keys)
+            if not stored.rows:
+                del self._partitions[partition]
+
+    def close(self) -> None:
+        """Nothing to let go of; drivers that hold files share the method."""
+
+    def _find(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        stored = self._partitions.get(partition)
+        return ABSENT if stored is None else stored.rows.get(key, ABSENT)
+
+    def _put(self, partition: bytes, key: bytes, row: Row) -> None:
+        stored = self._partitions.get(partition)
+        if stored is None:
+            stored = self._partitions[partition] = _Partition()
+        stored.put(key, row)

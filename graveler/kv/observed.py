@@ -1,0 +1,92 @@
+"""Counting requests: the wrapper that lets a test say what a verb costs.
+
+A request is counted before it is sent, so one that fails is counted too.  A batch is one request
+per `limits.kv_batch_count_max` rows, an empty batch none (store.py).  Answers and errors pass
+through untouched.  Tests, benchmarks and assembly may use it.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from graveler import limits
+from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
+from graveler.records import Absent
+
+
+class Counts:
+    """Requests so far, by verb.  Thread-safe; only ever grows."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: dict[str, int] = {}
+
+    def add(self, verb: str, requests: int = 1) -> None:
+        """Count `requests` more of `verb`."""
+        if requests:
+            with self._lock:
+                self._requests[verb] = self._requests.get(verb, 0) + requests
+
+    def snapshot(self) -> Mapping[str, int]:
+        """The counts of this moment; later requests do not change what was returned."""
+        with self._lock:
+            return dict(self._requests)
+
+    def since(self, earlier: Mapping[str, int]) -> Mapping[str, int]:
+        """Requests after the snapshot `earlier`; verbs without any are left out."""
+        grown = {verb: n - earlier.get(verb, 0) for verb, n in self.snapshot().items()}
+        return {verb: n for verb, n in grown.items() if n}
+
+    def total(self) -> int:
+        """Requests of all verbs together."""
+        with self._lock:
+            return sum(self._requests.values())
+
+
+def batch_requests(rows: int) -> int:
+    """How many requests a batch of `rows` rows is."""
+    return -(-rows // limits.kv_batch_count_max)
+
+
+class ObservedStore:
+    """`Store` that counts what it passes on."""
+
+    def __init__(self, store: Store, counts: Counts) -> None:
+        self._store = store
+        self._counts = counts
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        self._counts.add("get")
+        return self._store.get(partition, key)
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        self._counts.add("get_many", batch_requests(len(places)))
+        return self._store.get_many(places)
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        self._counts.add("scan")
+        return self._store.scan(partition, start, end, limit)
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        self._counts.add("set")
+        self._store.set(partition, key, value, version)
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        self._counts.add("set_many", batch_requests(len(writes)))
+        self._store.set_many(writes)
+
+    def set_if(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, condition: Condition
+    ) -> Outcome:
+        self._counts.add("set_if")
+        return self._store.set_if(partition, key, value, version, condition)
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        self._counts.add("set_newer")
+        return self._store.set_newer(partition, key, value, version, order)
+
+    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        self._counts.add("delete", batch_requests(len(keys)))
+        self._store.delete(partition, keys)
