@@ -1,0 +1,1 @@
+"""The object storage port: one contract by verb, a memory reference, drivers, wrappers."""

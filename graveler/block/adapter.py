@@ -1,0 +1,162 @@
+"""The contract of object storage, verb by verb: what the system asks of whatever holds bytes that
+never change.
+
+An object lives at a physical address, `scheme://bucket/key` (block/address.py), whole or not at
+all.
+
+    B1  a put is seen whole or not at all, and survives the death of process and machine once
+        answered
+    B2  CREATE fails with `AlreadyExists` if the name is taken; OVERWRITE replaces; UPDATE replaces
+        only the etag named
+    B3  ranges are half-open, in bytes; one that begins at or behind the end raises
+        `RangeUnsatisfiable`, one that only
+        ends there is shortened; an empty object read from 0 is empty
+    B4  lists are in byte order of keys, paged, with an exclusive `after`
+    B5  a put whose answer was lost is recognised by reading back (block/retrying.py)
+    B6  an address that leaves its bucket, or that the driver does not serve, raises `Invalid`
+        before anything is touched
+    B7  bodies are streamed: memory is bounded by the chunk, not by the object
+    B8  deleting what is not there is no error; with a version, only that version goes
+    B9  a presigned URL is good for one method, one address, at most `limits.presign_seconds_max`
+
+Errors: `NotFound`, `AlreadyExists`, `PreconditionFailed`, `RangeUnsatisfiable`, `StorageFull`,
+`Unavailable`, `Invalid`,
+`Unsupported`.  One verb is one request, but for a put of a long body.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, NamedTuple, Protocol
+
+
+class PutMode(Enum):
+    """What a put may find at its address."""
+
+    CREATE = "create"
+    OVERWRITE = "overwrite"
+
+
+class Update(NamedTuple):
+    """Put mode: only the object that has this etag may be replaced."""
+
+    etag: str
+
+
+Mode = PutMode | Update
+CREATE: Final = PutMode.CREATE
+OVERWRITE: Final = PutMode.OVERWRITE
+
+ANY_VERSION = ""  # delete whatever is there
+TO_END = -1  # a range that ends with its object
+
+
+class ObjectHead(NamedTuple):
+    """What is known of an object without its bytes; `version` names exactly these bytes to
+    `delete`."""
+
+    size: int
+    etag: str
+    modified_ns: int
+    version: str = ""
+
+
+class Body(NamedTuple):
+    """An object, or a range of it: the whole object's head, the bounds read, and the bytes.
+    Iterate to the end or close."""
+
+    head: ObjectHead
+    start: int
+    end: int
+    chunks: Iterator[bytes]
+
+
+class ListedObject(NamedTuple):
+    """One line of a list."""
+
+    address: str
+    head: ObjectHead
+
+
+class ObjectPage(NamedTuple):
+    """Lines in byte order; `more`: another page, after the last address, may have lines."""
+
+    lines: tuple[ListedObject, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Presigned:
+    """A request that whoever holds the URL may make, once or often, until it expires."""
+
+    url: str
+    expires_ns: int
+
+
+class Part(NamedTuple):
+    """A part of a multipart upload, as its upload answered."""
+
+    number: int
+    etag: str
+
+
+class BlockStore(Protocol):
+    """See the module's clauses."""
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        """Open an object or a range of it."""
+        ...
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start` (fewer only at the object's end; negative `start` counts
+        from the end)."""
+        ...
+
+    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+        """Store what `body` yields.  If `body` raises, nothing is stored and its error passes
+        on."""
+        ...
+
+    def head(self, address: str) -> ObjectHead:
+        """Size, etag, time."""
+        ...
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        """Objects whose address begins with `prefix` and is greater than `after` (may be empty)."""
+        ...
+
+    def copy(self, source: str, destination: str) -> ObjectHead:
+        """A second object with the same bytes; the destination is overwritten."""
+        ...
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        """Remove an object, or only if it still is the version named."""
+        ...
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        """A URL for `method` on `address`; an empty `content_type` binds none.  No request is
+        made."""
+        ...
+
+
+class Multipart(Protocol):
+    """Uploads in parts; a driver that lacks it raises `Unsupported`."""
+
+    def create_upload(self, address: str) -> str:
+        """An upload id; nothing is seen at `address` until it is completed."""
+        ...
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        """Store part `number` (1 … 10,000); again with the same number replaces it."""
+        ...
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        """Make the object of `parts`, in their order; a part whose etag differs raises
+        `Invalid`."""
+        ...
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        """Forget the upload; unknown ones raise `NotFound`."""
+        ...

@@ -1,0 +1,131 @@
+"""Identifiers and the rules that their texts obey.
+
+One `NewType` for each, so that a tag cannot be passed for a commit.  A `parse_*` function is the
+only way from a text
+that came from outside to an identifier: it raises `Invalid`, which names the field and the rule.
+Patterns are ASCII and
+match the whole text.  Pure; everybody may import this.
+"""
+
+import re
+from typing import NewType
+
+from graveler import limits
+from graveler.errors import Invalid
+
+RepositoryId = NewType("RepositoryId", str)
+RepositoryUid = NewType("RepositoryUid", str)
+BranchId = NewType("BranchId", str)
+TagId = NewType("TagId", str)
+CommitId = NewType("CommitId", str)
+MetarangeId = NewType("MetarangeId", str)
+RangeId = NewType("RangeId", str)
+StagingToken = NewType("StagingToken", str)
+JobId = NewType("JobId", str)
+
+NO_COMMIT = CommitId("")  # no commit is meant
+NO_METARANGE = MetarangeId("")  # what the first commit of a repository holds: nothing at all
+
+_REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}", re.ASCII)
+_BRANCH = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]*", re.ASCII)
+_NAMESPACE = re.compile(r"(s3|local|mem)://[^\s?#%\\\x00-\x1f\x7f]+")
+_HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_TAG_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\]\\/%@$]")
+
+
+def parse_repository_id(text: str) -> RepositoryId:
+    """3 to 63 characters of a-z, 0-9 and -, not beginning with -."""
+    if not _REPOSITORY.fullmatch(text):
+        raise Invalid(
+            "repository name invalid: it must be 3 to 63 characters of a-z, 0-9 and '-', beginning "
+            f"with a letter or digit: repository={_shown(text)}"
+        )
+    return RepositoryId(text)
+
+
+def parse_branch_id(text: str, field: str = "branch") -> BranchId:
+    """Letters, digits, _ and -, not beginning with -; at most 255 characters."""
+    if len(text) > limits.name_length_max or not _BRANCH.fullmatch(text):
+        raise Invalid(
+            f"{field} name invalid: it must be letters, digits, '_' and '-', not beginning with "
+            f"'-', at most {limits.name_length_max} characters: {field}={_shown(text)}"
+        )
+    return BranchId(text)
+
+
+def parse_tag_id(text: str) -> TagId:
+    """As git names tags, without '/', and without '~', '^', '@' and '$', which refs use as
+    modifiers."""
+    wrong = (
+        not text
+        or len(text) > limits.name_length_max
+        or _TAG_FORBIDDEN.search(text) is not None
+        or not text.isascii()
+        or ".." in text
+        or text.startswith((".", "-"))
+        or text.endswith((".", ".lock"))
+    )
+    if wrong:
+        raise Invalid(
+            "tag name invalid: it must be ASCII without spaces and without any of "
+            "~ ^ : ? * [ ] \\ / % @ $, without '..', not beginning with '.' or '-', not ending with "
+            f"'.' or '.lock': tag={_shown(text)}"
+        )
+    return TagId(text)
+
+
+def parse_namespace(text: str) -> str:
+    """`scheme://bucket[/prefix]`, no empty, '.' or '..' segment; returned without trailing
+    slashes."""
+    stripped = text.rstrip("/")
+    if not _NAMESPACE.fullmatch(stripped) or len(stripped) > limits.address_length_bytes_max:
+        raise Invalid(
+            "storage_namespace invalid: it must be scheme://bucket/prefix with one of the schemes "
+            f"local, s3, mem: storage_namespace={_shown(text)}"
+        )
+    segments = stripped.split("://", 1)[1].split("/")
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise Invalid(
+            "storage_namespace invalid: no segment may be empty, '.' or '..': "
+            f"storage_namespace={_shown(text)}"
+        )
+    return stripped
+
+
+def parse_path(text: str, field: str = "path") -> bytes:
+    """The UTF-8 bytes of a logical path: 1 to 1,024 of them, no NUL."""
+    if not text:
+        raise Invalid(f"{field} is empty: it must have at least one character")
+    try:
+        encoded = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{field} is not valid Unicode: {field}={_shown(text)}") from error
+    if len(encoded) > limits.path_length_bytes_max:
+        raise Invalid(
+            f"{field} is too long: at most {limits.path_length_bytes_max} bytes: "
+            f"length={len(encoded)}"
+        )
+    if "\0" in text:
+        raise Invalid(f"{field} contains a NUL character, which no path may have")
+    return encoded
+
+
+def parse_prefix(text: str, field: str = "prefix") -> bytes:
+    """As a path, but may be empty, which means everything."""
+    return parse_path(text, field) if text else b""
+
+
+def is_hex64(text: str) -> bool:
+    """Whether `text` has the shape of a commit, range or metarange id."""
+    return _HEX64.fullmatch(text) is not None
+
+
+def parse_metarange_id(text: str, field: str = "meta_range_id") -> MetarangeId:
+    """64 hex digits, or empty for the empty keyspace."""
+    if text and not is_hex64(text):
+        raise Invalid(f"{field} invalid: it must be 64 hexadecimal digits: {field}={_shown(text)}")
+    return MetarangeId(text)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")

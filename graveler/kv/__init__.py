@@ -1,0 +1,1 @@
+"""The key-value port: one contract, a memory reference, drivers, wrappers."""

@@ -1,0 +1,190 @@
+"""The contract of key-value storage: what the system asks of whatever holds its changing state.
+
+Rows live at (partition, key), both bytes; a partition is not empty, a key may not be empty either.
+ A row has a `value`,
+a `version` (a stamp that the writer made fresh and that never comes back) and an `order` (0 unless
+`set_newer` wrote it).
+
+    K1  values, keys, versions come back byte for byte; keys order as unsigned bytes
+    K2  a read sees every write that was answered before it began (strong consistency)
+    K3  a conditional write that is refused leaves no trace
+    K4  one row changes at once or not at all; several rows (`set_many`) need not
+    K5  limits (limits.py) are refused with `Invalid` before anything is sent
+    K6  an acknowledged write survives the death of process and machine
+    K7  a scan shows each row that is there throughout exactly once, in order, whatever the page
+        size
+    K8  `Unavailable`: not applied.  `OutcomeUnknown`: perhaps applied, perhaps later.  No other
+        outcome is silent
+    K9  a refusal carries the row as it was, so that a writer may recognise its own stamp (an
+        answer that was lost)
+
+Drivers and wrappers implement `Store`; staging, refs and engine call it.  Each method is one
+request, but for the batches,
+which are one request per `limits.kv_batch_count_max` rows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Final, Literal, NamedTuple, Protocol
+
+from graveler import limits
+from graveler.errors import Invalid
+from graveler.records import ABSENT, Absent
+
+Place = tuple[bytes, bytes]  # partition, key
+
+
+class Row(NamedTuple):
+    """What is stored at a place."""
+
+    value: bytes
+    version: bytes
+    order: int = 0
+
+
+class Write(NamedTuple):
+    """One unconditional write of a batch."""
+
+    partition: bytes
+    key: bytes
+    value: bytes
+    version: bytes
+
+
+class Matches(NamedTuple):
+    """Condition: the row is there and has this version."""
+
+    version: bytes
+
+
+Condition = Matches | Literal[Absent.ABSENT]
+
+
+class Written(Enum):
+    """The type of `WRITTEN`."""
+
+    WRITTEN = "written"
+
+
+WRITTEN: Final = Written.WRITTEN
+
+
+class Declined(NamedTuple):
+    """The condition did not hold; `current` is the row that was found."""
+
+    current: Row | Literal[Absent.ABSENT]
+
+
+Outcome = Literal[Written.WRITTEN] | Declined
+
+
+class ScanPage(NamedTuple):
+    """Rows in key order.  `more`: another page, from just behind the last key, may have rows."""
+
+    rows: tuple[tuple[bytes, Row], ...]
+    more: bool
+
+
+class Store(Protocol):
+    """See the module's clauses."""
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        """The row, strongly consistent."""
+        ...
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        """The rows that are there; each is read strongly, all together are no snapshot."""
+        ...
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        """Rows with `start` <= key < `end` (an empty `end` is no bound), at most `limit`; perhaps
+        fewer with `more`."""
+        ...
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        """Write, whatever was there."""
+        ...
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        """Write all, in any order; after an error any part may have been applied."""
+        ...
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        """Write row and `order` if `condition` holds of what is there (compare and swap)."""
+        ...
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        """Write if the row is absent or its order is smaller than `order` (> 0), atomically."""
+        ...
+
+    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        """Remove rows; those that are absent are no error; not atomic over several."""
+        ...
+
+
+def check_place(partition: bytes, key: bytes) -> None:
+    """Raises `Invalid` for a partition or key outside the limits.  Every driver calls it first."""
+    if not partition or len(partition) > limits.kv_partition_length_bytes_max:
+        raise Invalid(
+            f"kv partition must have 1 to {limits.kv_partition_length_bytes_max} bytes: "
+            f"{len(partition)=}"
+        )
+    if not key or len(key) > limits.kv_key_length_bytes_max:
+        raise Invalid(f"kv key must have 1 to {limits.kv_key_length_bytes_max} bytes: {len(key)=}")
+
+
+def check_write(partition: bytes, key: bytes, value: bytes) -> None:
+    """Raises `Invalid` for a write outside the limits.  Every driver calls it first."""
+    check_place(partition, key)
+    if len(value) > limits.kv_value_length_bytes_max:
+        raise Invalid(
+            f"kv value must have at most {limits.kv_value_length_bytes_max} bytes: {len(value)=}"
+        )
+
+
+def check_scan(partition: bytes, limit: int) -> None:
+    """Raises `Invalid` for a scan outside the limits.  Every driver calls it first."""
+    check_place(partition, b"\0")
+    if not 1 <= limit <= limits.scan_page_count_max:
+        raise Invalid(f"kv scan limit must be 1 to {limits.scan_page_count_max}: {limit=}")
+
+
+def scan_all(
+    store: Store, partition: bytes, start: bytes = b"", end: bytes = b"", page: int = 1_000
+) -> Iterator[tuple[bytes, Row]]:
+    """Every row of a stretch, page by page: one request for each `page` rows."""
+    while True:
+        found = store.scan(partition, start, end, page)
+        yield from found.rows
+        if not found.more or not found.rows:
+            return
+        start = found.rows[-1][0] + b"\0"
+
+
+__all__ = [
+    "ABSENT",
+    "WRITTEN",
+    "Condition",
+    "Declined",
+    "Matches",
+    "Outcome",
+    "Place",
+    "Row",
+    "ScanPage",
+    "Store",
+    "Write",
+    "check_place",
+    "check_scan",
+    "check_write",
+    "scan_all",
+]

@@ -1,0 +1,75 @@
+"""Every bound of the system, with its unit in its name.
+
+What is refused, how long anything may take, how often anything is tried.  Drivers of every kind
+keep the same bounds, so
+that what works on a laptop works on DynamoDB (sort key 1,024 bytes, item 400 KB) too.  Pure
+constants; everybody may
+import this.
+"""
+
+SECOND_NS = 1_000_000_000
+
+# names and records
+path_length_bytes_max = 1_024
+name_length_max = 255
+message_length_bytes_max = 64 * 1024
+metadata_pairs_max = 1_000
+metadata_length_bytes_max = 64 * 1024
+object_metadata_length_bytes_max = 8 * 1024
+address_length_bytes_max = 2_048
+content_type_length_bytes_max = 512
+checksum_length_bytes_max = 256
+kv_partition_length_bytes_max = 2_048
+kv_key_length_bytes_max = 1_024
+kv_value_length_bytes_max = 390 * 1024
+kv_batch_count_max = 1_000
+scan_page_count_max = 10_000
+
+# pages and batches of the API
+page_count_default = 100
+page_count_max = 1_000
+bulk_delete_count_max = 1_000
+import_paths_count_max = 100
+log_paths_count_max = 100
+range_header_length_max = 128
+json_body_length_bytes_max = 4 * 1024 * 1024
+multipart_parts_count_max = 10_000
+
+# the protocol of branches and staging
+operation_seconds_max = 29
+commit_seconds_max = 14 * 60
+import_seconds_max = 11 * 3600
+write_attempt_count_max = 6
+write_attempt_seconds_max = 20
+commit_round_count_max = 12
+conditional_round_count_max = 24
+sealed_token_count_max = 64
+staging_shard_count_max = 64
+branch_cache_seconds_max = 2
+repository_cache_seconds_max = 10
+token_grace_seconds = 3_600
+fold_record_keep_seconds = 24 * 3600
+branch_purge_seconds = 24 * 3600
+cleanup_page_count_max = 1_000
+link_address_seconds = 24 * 3600
+job_record_keep_seconds = 24 * 3600
+presign_seconds_max = 15 * 60
+
+# commits
+walk_count_max = 10_000
+graph_visit_count_max = 5_000_000
+ref_modifier_count_max = 100
+ref_distance_max = 10_000_000
+ref_length_max = 1_024
+conflict_paths_reported_max = 100
+
+# tables
+table_block_length_bytes_max = 16 * 1024 * 1024
+table_length_bytes_max = 2 * 1024 * 1024 * 1024
+table_records_count_max = 50_000_000
+range_size_bytes_default = 20 * 1024 * 1024
+range_raggedness_default = 50_000
+
+# streams
+chunk_length_bytes = 256 * 1024
+object_size_bytes_max = 5 * 1024 * 1024 * 1024 * 1024

@@ -1,0 +1,195 @@
+"""Sequences that are read in order: cursors over keys, and bodies of bytes.
+
+A `Cursor` stands before the smallest key that is not yet behind it; `seek` skips without visiting.
+ Overlaying cursors
+gives the view of the first that knows a key.  `list_page` turns a view into one page of a listing
+with common prefixes.
+Pure; everybody may import this.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from graveler.records import TOMBSTONE, Record, StagedValue
+
+
+class End(Enum):
+    """The type of `END`."""
+
+    END = "end"
+
+
+END: Final = End.END  # no key is left
+
+Item = tuple[bytes, StagedValue]
+
+
+class Cursor(Protocol):
+    """An ordered sequence of (key, framed value or tombstone), keys strictly increasing."""
+
+    def seek(self, key: bytes) -> None:
+        """Go to the first key >= `key`; never backwards: a smaller `key` than the present one
+        changes nothing."""
+        ...
+
+    def peek(self) -> Item | End:
+        """The present item, without leaving it."""
+        ...
+
+    def advance(self) -> None:
+        """Leave the present item behind."""
+        ...
+
+
+class SequenceCursor:
+    """A cursor over items in memory, sorted by key."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self._next = 0
+
+    def seek(self, key: bytes) -> None:
+        low, high = self._next, len(self._items)
+        while low < high:
+            middle = (low + high) // 2
+            if self._items[middle][0] < key:
+                low = middle + 1
+            else:
+                high = middle
+        self._next = low
+
+    def peek(self) -> Item | End:
+        return self._items[self._next] if self._next < len(self._items) else END
+
+    def advance(self) -> None:
+        self._next += 1
+
+
+class Overlay:
+    """Several cursors as one: the first of them that has a key decides what it holds."""
+
+    def __init__(self, cursors: Sequence[Cursor]) -> None:
+        self._cursors = cursors
+
+    def seek(self, key: bytes) -> None:
+        for cursor in self._cursors:
+            cursor.seek(key)
+
+    def peek(self) -> Item | End:
+        least: Item | End = END
+        for cursor in self._cursors:
+            item = cursor.peek()
+            if item is not END and (least is END or item[0] < least[0]):
+                least = item
+        return least
+
+    def advance(self) -> None:
+        least = self.peek()
+        if least is END:
+            return
+        for cursor in self._cursors:
+            item = cursor.peek()
+            if item is not END and item[0] == least[0]:
+                cursor.advance()
+
+
+class Listed(NamedTuple):
+    """One line of a listing: an object with its framed value, or a common prefix with an empty
+    one."""
+
+    key: bytes
+    value: bytes
+
+    @property
+    def is_prefix(self) -> bool:
+        return not self.value
+
+
+class Page(NamedTuple):
+    """At most the lines asked for; `more` tells whether another page would have any."""
+
+    lines: tuple[Listed, ...]
+    more: bool
+
+
+def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amount: int) -> Page:
+    """One page of what `cursor` shows below `prefix`, in byte order, after the line `after`.
+
+    With a delimiter, keys that share a stem up to its next occurrence become one line, and the
+    cursor seeks past them.
+    Tombstones are skipped.  Cost: one visit a line, one for each tombstone, one seek for each
+    common prefix.
+    """
+    cursor.seek(max(prefix, _start_after(prefix, delimiter, after)))
+    lines: list[Listed] = []
+    while True:
+        item = cursor.peek()
+        if item is END or not item[0].startswith(prefix):
+            return Page(tuple(lines), False)
+        key, value = item
+        if value is TOMBSTONE:
+            cursor.advance()
+            continue
+        if len(lines) == amount:
+            return Page(tuple(lines), True)
+        cut = key.find(delimiter, len(prefix)) if delimiter else -1
+        if cut < 0:
+            lines.append(Listed(key, value))
+            cursor.advance()
+        else:
+            stem = key[: cut + len(delimiter)]
+            lines.append(Listed(stem, b""))
+            beyond = successor(stem)
+            if not beyond:
+                return Page(tuple(lines), False)
+            cursor.seek(beyond)
+
+
+def _start_after(prefix: bytes, delimiter: bytes, after: bytes) -> bytes:
+    if not after:
+        return b""
+    if (
+        delimiter
+        and after.startswith(prefix)
+        and after.endswith(delimiter)
+        and len(after) > len(prefix)
+    ):
+        return successor(after) or after + b"\xff" * 1025
+    return after + b"\0"
+
+
+def successor(prefix: bytes) -> bytes:
+    """The smallest key greater than every key with `prefix`; empty if there is none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
+
+
+def records(cursor: Cursor) -> Iterator[Record]:
+    """All that is not deleted."""
+    while (item := cursor.peek()) is not END:
+        if item[1] is not TOMBSTONE:
+            yield item[0], item[1]
+        cursor.advance()
+
+
+class Measured:
+    """A body that counts and hashes itself (MD5, as S3 names content) while somebody else reads
+    it."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self._digest = hashlib.md5(usedforsecurity=False)
+        self.size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self._digest.update(chunk)
+            self.size += len(chunk)
+            yield chunk
+
+    @property
+    def checksum(self) -> str:
+        """Hex digits over what was read so far."""
+        return self._digest.hexdigest()

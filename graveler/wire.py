@@ -1,0 +1,418 @@
+"""Bytes of every record: encode and decode, nothing else.
+
+A KV value is one format byte (1), then one protobuf message of `wire.proto`.  Entries and range
+descriptions stand in
+files without that byte, in the framing of `frame`.  Encoding is deterministic: the same record,
+the same bytes.  Bytes
+that do not decode raise `Corrupt`.  The one owner of protobuf; pure; layers 1 to 3 may import this.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from graveler import wire_pb2 as pb
+from graveler.errors import Corrupt
+from graveler.identity import entry_identity
+from graveler.ids import (
+    BranchId,
+    CommitId,
+    JobId,
+    MetarangeId,
+    RangeId,
+    RepositoryId,
+    RepositoryUid,
+    StagingToken,
+)
+from graveler.records import (
+    TOMBSTONE,
+    AddressType,
+    Branch,
+    BranchState,
+    BreakParameters,
+    Cleanup,
+    Commit,
+    Entry,
+    Fold,
+    Job,
+    JobState,
+    RangeRef,
+    Repository,
+    RepositoryState,
+    Staged,
+    StagedValue,
+    Tag,
+    UploadAddress,
+)
+
+FORMAT = b"\x01"
+_SECOND_NS = 1_000_000_000
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+
+# ---- value framing: zigzag-varint(length) ‖ identity ‖ zigzag-varint(length) ‖ body --------------
+
+
+def _varint(length: int) -> bytes:
+    number = length << 1  # zigzag of a number that is not negative
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 64, 7):
+        if at >= len(raw):
+            break
+        byte = raw[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if number & 1:
+                raise Corrupt("framed value has a negative length")
+            return number >> 1, at
+    raise Corrupt("framed value ends inside a length")
+
+
+def frame(identity: bytes, body: bytes) -> bytes:
+    """The framed value of a range record: identity first, so that comparing needs no decoding."""
+    return _varint(len(identity)) + identity + _varint(len(body)) + body
+
+
+def unframe(value: bytes) -> tuple[bytes, bytes]:
+    """(identity, body); trailing bytes are ignored.  Raises `Corrupt`."""
+    length, start = _read_varint(value, 0)
+    identity = value[start : start + length]
+    size, body_start = _read_varint(value, start + length)
+    body = value[body_start : body_start + size]
+    if len(identity) != length or len(body) != size:
+        raise Corrupt("framed value is shorter than its lengths say")
+    return identity, body
+
+
+def identity_of(value: bytes) -> bytes:
+    """The identity of a framed value; 32 bytes are the ordinary case and cost one slice."""
+    if value[:1] == b"\x40":
+        return value[1:33]
+    return unframe(value)[0]
+
+
+# ---- entries and range descriptions --------------------------------------------------------------
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The framed value that staging and ranges hold for `entry`."""
+    seconds, nanos = divmod(entry.modified_ns, _SECOND_NS)
+    message = pb.Entry(
+        address=entry.address,
+        last_modified=pb.Timestamp(seconds=seconds, nanos=nanos),
+        size=entry.size,
+        e_tag=entry.checksum,
+        metadata=entry.metadata,
+        address_type=int(entry.address_type),
+        content_type=entry.content_type,
+    )
+    return frame(entry_identity(entry), message.SerializeToString(deterministic=True))
+
+
+def decode_entry(value: bytes) -> Entry:
+    """The entry of a framed value.  Raises `Corrupt`."""
+    message = _parse(pb.Entry, unframe(value)[1], "entry")
+    stamp = message.last_modified
+    try:
+        kind = AddressType(message.address_type)
+    except ValueError as error:
+        raise Corrupt(
+            f"entry has an unknown address type: address_type={message.address_type}"
+        ) from error
+    return Entry(
+        message.address,
+        message.size,
+        message.e_tag,
+        stamp.seconds * _SECOND_NS + stamp.nanos,
+        dict(message.metadata) if message.metadata else {},
+        kind,
+        message.content_type,
+    )
+
+
+def encode_range(ref: RangeRef) -> tuple[bytes, bytes]:
+    """The metarange record (max key, framed value) of a range."""
+    message = pb.RangeData(
+        min_key=ref.min_key,
+        max_key=ref.max_key,
+        estimated_size=ref.size,
+        count=ref.count,
+        identity=ref.identity,
+    )
+    return ref.max_key, frame(ref.id.encode("ascii"), message.SerializeToString(deterministic=True))
+
+
+def decode_range(value: bytes) -> RangeRef:
+    """The range that a metarange record describes.  Raises `Corrupt`."""
+    identity, body = unframe(value)
+    message = _parse(pb.RangeData, body, "range description")
+    try:
+        name = RangeId(identity.decode("ascii"))
+    except UnicodeDecodeError as error:
+        raise Corrupt("range description has an id that is not hexadecimal") from error
+    return RangeRef(
+        name,
+        message.min_key,
+        message.max_key,
+        message.estimated_size,
+        message.count,
+        message.identity,
+    )
+
+
+# ---- KV records ----------------------------------------------------------------------------------
+
+
+def _parse(kind: Callable[[], M], raw: bytes, what: str) -> M:
+    message = kind()
+    try:
+        message.ParseFromString(raw)
+    except DecodeError as error:
+        raise Corrupt(f"{what} does not decode: length={len(raw)}") from error
+    return message
+
+
+def _record(kind: Callable[[], M], raw: bytes, what: str) -> M:
+    if raw[:1] != FORMAT:
+        raise Corrupt(f"{what} has an unknown format: format={raw[:1].hex() or 'none'}")
+    return _parse(kind, raw[1:], what)
+
+
+def _bytes(message: Message) -> bytes:
+    return FORMAT + message.SerializeToString(deterministic=True)
+
+
+def encode_repository(r: Repository) -> bytes:
+    """See `records.Repository`."""
+    breaks = pb.Breaks(
+        min_size=r.breaks.min_size,
+        max_size=r.breaks.max_size,
+        raggedness=r.breaks.raggedness,
+        salt=r.breaks.salt,
+    )
+    return _bytes(
+        pb.Repository(
+            id=r.id,
+            uid=r.uid,
+            namespace=r.namespace,
+            default_branch=r.default_branch,
+            created_ns=r.created_ns,
+            state=int(r.state),
+            read_only=r.read_only,
+            breaks=breaks,
+            staging_shards=r.staging_shards,
+        )
+    )
+
+
+def decode_repository(raw: bytes) -> Repository:
+    """Raises `Corrupt`."""
+    m = _record(pb.Repository, raw, "repository record")
+    b = m.breaks
+    return Repository(
+        RepositoryId(m.id),
+        RepositoryUid(m.uid),
+        m.namespace,
+        BranchId(m.default_branch),
+        m.created_ns,
+        _enum(RepositoryState, m.state, "repository record"),
+        m.read_only,
+        BreakParameters(b.min_size, b.max_size, b.raggedness, b.salt),
+        m.staging_shards,
+    )
+
+
+def encode_branch(b: Branch) -> bytes:
+    """See `records.Branch`."""
+    return _bytes(
+        pb.Branch(
+            rev=b.rev,
+            state=int(b.state),
+            staging=b.staging,
+            sealed=b.sealed,
+            commit=b.commit,
+            hidden=b.hidden,
+            changed_ns=b.changed_ns,
+        )
+    )
+
+
+def decode_branch(raw: bytes) -> Branch:
+    """Raises `Corrupt`."""
+    m = _record(pb.Branch, raw, "branch record")
+    return Branch(
+        m.rev,
+        _enum(BranchState, m.state, "branch record"),
+        StagingToken(m.staging),
+        tuple(map(StagingToken, m.sealed)),
+        CommitId(m.commit),
+        m.hidden,
+        m.changed_ns,
+    )
+
+
+def encode_commit(c: Commit) -> bytes:
+    """See `records.Commit`."""
+    return _bytes(
+        pb.Commit(
+            committer=c.committer,
+            message=c.message,
+            created_ns=c.created_ns,
+            metarange=c.metarange,
+            metadata=c.metadata,
+            parents=c.parents,
+            generation=c.generation,
+            depth=c.depth,
+            jump=c.jump,
+            jump_depth=c.jump_depth,
+            linear=c.linear,
+            version=c.version,
+        )
+    )
+
+
+def decode_commit(raw: bytes) -> Commit:
+    """Raises `Corrupt`."""
+    m = _record(pb.Commit, raw, "commit record")
+    return Commit(
+        m.committer,
+        m.message,
+        m.created_ns,
+        MetarangeId(m.metarange),
+        dict(m.metadata),
+        tuple(map(CommitId, m.parents)),
+        m.generation,
+        m.depth,
+        CommitId(m.jump),
+        m.jump_depth,
+        m.linear,
+        m.version,
+    )
+
+
+def encode_tag(tag: Tag) -> bytes:
+    """See `records.Tag`."""
+    return _bytes(pb.Tag(commit=tag.commit))
+
+
+def decode_tag(raw: bytes) -> Tag:
+    """Raises `Corrupt`."""
+    return Tag(CommitId(_record(pb.Tag, raw, "tag record").commit))
+
+
+def encode_staged(value: StagedValue, wid: bytes) -> bytes:
+    """A staged row; its order and version are the store's own columns."""
+    return _bytes(pb.Staged(value=b"" if value is TOMBSTONE else value, wid=wid))
+
+
+def decode_staged(raw: bytes, order: int, version: bytes) -> Staged:
+    """Raises `Corrupt`."""
+    m = _record(pb.Staged, raw, "staged row")
+    return Staged(m.value or TOMBSTONE, order, m.wid, version)
+
+
+def encode_fold(fold: Fold) -> bytes:
+    """See `records.Fold`."""
+    return _bytes(
+        pb.Fold(tokens=fold.tokens, request_id=fold.request_id, created_ns=fold.created_ns)
+    )
+
+
+def decode_fold(raw: bytes) -> Fold:
+    """Raises `Corrupt`."""
+    m = _record(pb.Fold, raw, "fold record")
+    return Fold(tuple(map(StagingToken, m.tokens)), m.request_id, m.created_ns)
+
+
+def encode_cleanup(c: Cleanup) -> bytes:
+    """See `records.Cleanup`."""
+    return _bytes(
+        pb.Cleanup(
+            branch=c.branch, not_before_ns=c.not_before_ns, marked_ns=c.marked_ns, passes=c.passes
+        )
+    )
+
+
+def decode_cleanup(raw: bytes) -> Cleanup:
+    """Raises `Corrupt`."""
+    m = _record(pb.Cleanup, raw, "clean-up record")
+    return Cleanup(BranchId(m.branch), m.not_before_ns, m.marked_ns, m.passes)
+
+
+def encode_upload_address(a: UploadAddress) -> bytes:
+    """See `records.UploadAddress`."""
+    return _bytes(pb.UploadAddress(branch=a.branch, path=a.path, expires_ns=a.expires_ns))
+
+
+def decode_upload_address(raw: bytes) -> UploadAddress:
+    """Raises `Corrupt`."""
+    m = _record(pb.UploadAddress, raw, "upload address record")
+    return UploadAddress(BranchId(m.branch), m.path, m.expires_ns)
+
+
+def encode_job(j: Job) -> bytes:
+    """See `records.Job`."""
+    return _bytes(
+        pb.Job(
+            id=j.id,
+            kind=j.kind,
+            state=int(j.state),
+            owner=j.owner,
+            created_ns=j.created_ns,
+            updated_ns=j.updated_ns,
+            progress=j.progress,
+            cancel=j.cancel,
+            error=j.error,
+            commit=j.commit,
+            metarange=j.metarange,
+            branch=j.branch,
+        )
+    )
+
+
+def decode_job(raw: bytes) -> Job:
+    """Raises `Corrupt`."""
+    m = _record(pb.Job, raw, "job record")
+    return Job(
+        JobId(m.id),
+        m.kind,
+        _enum(JobState, m.state, "job record"),
+        m.owner,
+        m.created_ns,
+        m.updated_ns,
+        m.progress,
+        m.cancel,
+        m.error,
+        CommitId(m.commit),
+        MetarangeId(m.metarange),
+        m.branch,
+    )
+
+
+def encode_pairs(mapping: dict[str, str]) -> bytes:
+    """Repository metadata and settings."""
+    return _bytes(pb.Pairs(pairs=mapping))
+
+
+def decode_pairs(raw: bytes) -> dict[str, str]:
+    """Raises `Corrupt`."""
+    return dict(_record(pb.Pairs, raw, "metadata record").pairs)
+
+
+def _enum(kind: Callable[[Any], T], number: int, what: str) -> T:
+    try:
+        return kind(number)
+    except ValueError as error:
+        raise Corrupt(f"{what} has an unknown state: state={number}") from error
