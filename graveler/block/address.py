@@ -1,0 +1,173 @@
+"""Physical addresses: `scheme://bucket/key`, their one canonical spelling, and where ours lie.
+
+    s3://lake/tables/data/<partition>/<unique>      a key below a storage namespace `s3://lake/tables`
+    local://name/data/...                           a file below the store's own folder
+    local:///srv/lake/a.csv                         no bucket: a file of this machine, for imports
+
+An address is exact: no segment of it is empty, `.` or `..`, none holds a NUL or a backslash, so
+that no driver can be led out of its bucket.  One trailing slash is allowed (the marker of a folder)
+and is part of the name.  `s3a` and `s3n` are spellings of `s3`.  `normalise` forgives more, because
+it serves comparison only: what differs after it is surely not the same object.  Pure; everybody
+above layer 0 may import this.
+"""
+
+import re
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.clock import Clock, Ids, descending_partition
+from graveler.errors import Invalid
+from graveler.records import ABSENT, Absent, AddressType
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
+_SPELLINGS = {"s3a": "s3", "s3n": "s3"}
+_WITHOUT_BUCKET = "local"
+_FORBIDDEN = re.compile(r"[\x00\\\ud800-\udfff]")
+_SLASHES = re.compile(r"/{2,}")
+_DOTS = (".", "..")
+
+
+class Parts(NamedTuple):
+    """An address taken apart; `bucket` is empty only for a file of this machine."""
+
+    scheme: str
+    bucket: str
+    key: str
+
+    @property
+    def address(self) -> str:
+        """The address again, in its canonical spelling."""
+        return f"{self.scheme}://{self.bucket}/{self.key}"
+
+
+def split(address: str) -> Parts:
+    """Take the address of an object apart; `Invalid` names the rule that it breaks."""
+    parts = _taken_apart(address)
+    if not parts.key:
+        raise Invalid(f"address has no key: address={_shown(address)}")
+    _check_segments(address, parts.key.removesuffix("/").split("/"))
+    return parts
+
+
+def split_prefix(prefix: str) -> Parts:
+    """Take the prefix of a list apart: at least `scheme://bucket/`; its last segment may be cut
+    short anywhere."""
+    parts = _taken_apart(prefix)
+    if not prefix.endswith("/") and not parts.key:
+        raise Invalid(
+            f"prefix must name a whole bucket, with a slash behind: prefix={_shown(prefix)}"
+        )
+    folders = parts.key.split("/")[:-1]
+    _check_segments(prefix, folders)
+    return parts
+
+
+def join(namespace: str, relative: str) -> str:
+    """The full address of what lies at `relative` below `namespace`."""
+    stem = namespace.rstrip("/")
+    if not relative or relative.startswith("/"):
+        raise Invalid(
+            f"relative address is empty or begins with a slash: address={_shown(relative)}"
+        )
+    return split(f"{stem}/{relative}").address
+
+
+def relative_to(namespace: str, address: str) -> str | Absent:
+    """Where `address`, in any spelling, lies below `namespace`; `ABSENT` if it does not."""
+    stem, canonical = normalise(namespace) + "/", normalise(address)
+    return canonical[len(stem) :] if canonical.startswith(stem) else ABSENT
+
+
+def resolve(namespace: str, entry_address: str, address_type: AddressType) -> str:
+    """The full address of an entry of a repository that has `namespace`."""
+    full = address_type is AddressType.FULL
+    if address_type is AddressType.BY_PREFIX:
+        full = _SCHEME.match(entry_address) is not None
+    return split(entry_address).address if full else join(namespace, entry_address)
+
+
+def normalise(address: str) -> str:
+    """One spelling for all that may mean the same object or namespace: scheme, doubled and trailing
+    slashes.
+
+    For comparing only: an object store that keeps doubled slashes apart has another object there.
+    """
+    found = _SCHEME.match(address)
+    if found is None:
+        raise Invalid(f"address has no scheme: address={_shown(address)}")
+    rest = _SLASHES.sub("/", address[found.end() :]).rstrip("/")
+    scheme = _canonical_scheme(found[1])
+    bucketless = scheme == _WITHOUT_BUCKET and rest.startswith("/")
+    _check_length(address)
+    _check_segments(address, (rest[1:] if bucketless else rest).split("/"))
+    return f"{scheme}://{rest}"
+
+
+def overlaps(namespace: str, other: str) -> bool:
+    """Whether one is the other or lies below it."""
+    left, right = normalise(namespace) + "/", normalise(other) + "/"
+    return left.startswith(right) or right.startswith(left)
+
+
+def range_file(namespace: str, range_id: str) -> str:
+    """Where a range or metarange lives."""
+    return join(namespace, f"_lakefs/{range_id}")
+
+
+def marker(namespace: str) -> str:
+    """The object that claims a namespace; created conditionally, its content names the claimant,
+    for only a content of its own can be recognised after a lost answer."""
+    return join(namespace, "_lakefs/dummy")
+
+
+def new_data_address(clock: Clock, ids: Ids, partition: bytes) -> str:
+    """A fresh relative address for object bytes; lists of `data/` show the newest hour first.
+
+    `partition` is the seed that sets one writer's folder apart from another's.
+    """
+    return f"data/{descending_partition(clock.now_ns(), partition)}/{ids.unique(20)}"
+
+
+def _taken_apart(address: str) -> Parts:
+    found = _SCHEME.match(address)
+    if found is None:
+        raise Invalid(f"address must be scheme://bucket/key: address={_shown(address)}")
+    _check_length(address)
+    scheme = _canonical_scheme(found[1])
+    bucket, _, key = address[found.end() :].partition("/")
+    if not bucket and scheme != _WITHOUT_BUCKET:
+        raise Invalid(f"address has no bucket: address={_shown(address)}")
+    if bucket:
+        _check_segments(address, [bucket])
+    return Parts(scheme, bucket, key)
+
+
+def _canonical_scheme(scheme: str) -> str:
+    lowered = scheme.lower()
+    return _SPELLINGS.get(lowered, lowered)
+
+
+def _check_length(address: str) -> None:
+    if len(address) > limits.address_length_bytes_max or (
+        len(address.encode("utf-8", "surrogatepass")) > limits.address_length_bytes_max
+    ):
+        raise Invalid(
+            f"address is too long: at most {limits.address_length_bytes_max} bytes: "
+            f"address={_shown(address)}"
+        )
+
+
+def _check_segments(address: str, segments: list[str]) -> None:
+    if _FORBIDDEN.search(address) is not None:
+        raise Invalid(
+            f"address must be Unicode without NUL and without backslash: address={_shown(address)}"
+        )
+    for segment in segments:
+        if not segment or segment in _DOTS:
+            raise Invalid(
+                f"no segment of an address may be empty, '.' or '..': address={_shown(address)}"
+            )
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 120 else text[:117] + "...")

@@ -1,0 +1,70 @@
+"""What a call may ask for, checked alike by every driver: byte ranges, pages, sizes.
+
+Pure; for the drivers of this folder.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from graveler import limits
+from graveler.block.adapter import TO_END, Part
+from graveler.errors import Invalid, RangeUnsatisfiable
+
+
+def check_range(start: int, end: int) -> None:
+    """`Invalid` for a range that no object can have.  Called before anything is touched."""
+    if start < 0 or (end != TO_END and end < start):
+        raise Invalid(f"range must begin at 0 or later and not end before: {start=} {end=}")
+
+
+def clip_range(size: int, start: int, end: int) -> tuple[int, int]:
+    """The half-open range of an object of `size` bytes that `start` and `end` mean (B3)."""
+    if start >= size and (start or size):
+        raise RangeUnsatisfiable(f"range begins behind the object's end: {start=} {size=}", size)
+    return start, size if end == TO_END else min(end, size)
+
+
+def clip_read(size: int, start: int, length: int) -> tuple[int, int]:
+    """As `clip_range`, for a start that counts from the end if negative."""
+    begin = max(0, size + start) if start < 0 else start
+    return clip_range(size, begin, begin + length)
+
+
+def check_read(length: int) -> None:
+    """`Invalid` for a negative length."""
+    if length < 0:
+        raise Invalid(f"length to read must not be negative: {length=}")
+
+
+def check_page(limit: int) -> None:
+    """`Invalid` for a page size out of bounds."""
+    if not 1 <= limit <= limits.scan_page_count_max:
+        raise Invalid(f"list limit must be 1 to {limits.scan_page_count_max}: {limit=}")
+
+
+def measured(body: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks of a body, none empty, until it exceeds what an object may hold."""
+    size = 0
+    for chunk in body:
+        size += len(chunk)
+        if size > limits.object_size_bytes_max:
+            raise Invalid(f"object exceeds {limits.object_size_bytes_max} bytes")
+        if chunk:
+            yield chunk
+
+
+def check_part_number(number: int) -> None:
+    """`Invalid` outside 1 … `limits.multipart_parts_count_max`."""
+    if not 1 <= number <= limits.multipart_parts_count_max:
+        raise Invalid(f"part number must be 1 to {limits.multipart_parts_count_max}: {number=}")
+
+
+def check_parts(parts: tuple[Part, ...]) -> None:
+    """`Invalid` unless there is at least one part and their numbers increase."""
+    if not parts:
+        raise Invalid("upload has no parts to complete")
+    if len(parts) > limits.multipart_parts_count_max:
+        raise Invalid(f"upload has more than {limits.multipart_parts_count_max} parts")
+    numbers = [part.number for part in parts]
+    if any(left >= right for left, right in pairwise(numbers)):
+        raise Invalid("part numbers of an upload must increase")

@@ -1,0 +1,186 @@
+"""Objects in the memory of this process: the reference that says what every other driver must do.
+
+An object's etag is the MD5 of its bytes in hex, its version a number that never comes back.  Bodies
+are taken whole before the lock, so a body that raises leaves nothing behind.  For tests, and as the
+fake of every test above.
+"""
+
+import hashlib
+import threading
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from graveler import limits
+from graveler.block import bounds
+from graveler.block.adapter import (
+    ANY_VERSION,
+    CREATE,
+    OVERWRITE,
+    TO_END,
+    Body,
+    ListedObject,
+    Mode,
+    ObjectHead,
+    ObjectPage,
+    Part,
+    Presigned,
+    Update,
+)
+from graveler.block.address import split, split_prefix
+from graveler.clock import Clock
+from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
+
+
+class _Stored(NamedTuple):
+    content: bytes
+    head: ObjectHead
+
+
+class _Upload(NamedTuple):
+    address: str
+    parts: dict[int, tuple[str, bytes]]
+
+
+class MemoryBlocks:
+    """`BlockStore` and `Multipart` for the addresses of one scheme."""
+
+    def __init__(self, clock: Clock, scheme: str = "mem") -> None:
+        self._clock = clock
+        self._scheme = scheme
+        self._lock = threading.Lock()
+        self._objects: dict[str, _Stored] = {}
+        self._addresses: list[str] = []  # sorted
+        self._uploads: dict[str, _Upload] = {}
+        self._serial = 0
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        bounds.check_range(start, end)
+        stored = self._stored(self._canonical(address))
+        begin, stop = bounds.clip_range(stored.head.size, start, end)
+        return Body(stored.head, begin, stop, _chunks(stored.content, begin, stop))
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        bounds.check_read(length)
+        stored = self._stored(self._canonical(address))
+        begin, stop = bounds.clip_read(stored.head.size, start, length)
+        return stored.content[begin:stop]
+
+    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+        canonical = self._canonical(address)
+        return self._store(canonical, b"".join(bounds.measured(body)), mode)
+
+    def head(self, address: str) -> ObjectHead:
+        return self._stored(self._canonical(address)).head
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        bounds.check_page(limit)
+        parts = split_prefix(prefix)
+        self._check_scheme(parts.scheme, prefix)
+        stem = parts.address
+        with self._lock:
+            low = max(bisect_left(self._addresses, stem), bisect_right(self._addresses, after))
+            found = [a for a in self._addresses[low : low + limit + 1] if a.startswith(stem)]
+            lines = tuple(ListedObject(a, self._objects[a].head) for a in found[:limit])
+        return ObjectPage(lines, len(found) > limit)
+
+    def copy(self, source: str, destination: str) -> ObjectHead:
+        target = self._canonical(destination)
+        return self._store(target, self._stored(self._canonical(source)).content, OVERWRITE)
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        canonical = self._canonical(address)
+        with self._lock:
+            stored = self._objects.get(canonical)
+            if stored is None or version not in (ANY_VERSION, stored.head.version):
+                return
+            del self._objects[canonical]
+            self._addresses.pop(bisect_left(self._addresses, canonical))
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        self._canonical(address)
+        raise Unsupported(f"objects in memory have no URL: {address=}")
+
+    def create_upload(self, address: str) -> str:
+        canonical = self._canonical(address)
+        with self._lock:
+            self._serial += 1
+            upload_id = f"upload-{self._serial}"
+            self._uploads[upload_id] = _Upload(canonical, {})
+        return upload_id
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        canonical = self._canonical(address)
+        bounds.check_part_number(number)
+        self._upload(canonical, upload_id)
+        content = b"".join(bounds.measured(body))
+        etag = _md5(content)
+        self._upload(canonical, upload_id).parts[number] = (etag, content)
+        return Part(number, etag)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        canonical = self._canonical(address)
+        bounds.check_parts(parts)
+        upload = self._upload(canonical, upload_id)
+        for part in parts:
+            if upload.parts.get(part.number, ("", b""))[0] != part.etag:
+                raise Invalid(f"part was not uploaded with this etag: number={part.number}")
+        content = b"".join(upload.parts[part.number][1] for part in parts)
+        self.abort_upload(canonical, upload_id)
+        return self._store(canonical, content, OVERWRITE)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        canonical = self._canonical(address)
+        self._upload(canonical, upload_id)
+        with self._lock:
+            if self._uploads.pop(upload_id, None) is None:
+                raise NotFound(f"upload is not known: {upload_id=}")
+
+    def _canonical(self, address: str) -> str:
+        parts = split(address)
+        self._check_scheme(parts.scheme, address)
+        if not parts.bucket:
+            raise Invalid(f"address has no bucket: {address=}")
+        return parts.address
+
+    def _check_scheme(self, scheme: str, address: str) -> None:
+        if scheme != self._scheme:
+            raise Invalid(f"address is not served here: {address=} scheme={self._scheme}")
+
+    def _stored(self, canonical: str) -> _Stored:
+        stored = self._objects.get(canonical)
+        if stored is None:
+            raise NotFound(f"object not found: address={canonical}")
+        return stored
+
+    def _upload(self, canonical: str, upload_id: str) -> _Upload:
+        upload = self._uploads.get(upload_id)
+        if upload is None or upload.address != canonical:
+            raise NotFound(f"upload is not known: {upload_id=} address={canonical}")
+        return upload
+
+    def _store(self, canonical: str, content: bytes, mode: Mode) -> ObjectHead:
+        etag = _md5(content)
+        with self._lock:
+            present = self._objects.get(canonical)
+            if mode is CREATE and present is not None:
+                raise AlreadyExists(f"object is there already: address={canonical}")
+            if isinstance(mode, Update) and (present is None or present.head.etag != mode.etag):
+                raise PreconditionFailed(f"object has not the etag named: address={canonical}")
+            self._serial += 1
+            head = ObjectHead(len(content), etag, self._clock.now_ns(), str(self._serial))
+            if present is None:
+                insort(self._addresses, canonical)
+            self._objects[canonical] = _Stored(content, head)
+        return head
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def _chunks(content: bytes, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, limits.chunk_length_bytes):
+        yield content[at : min(end, at + limits.chunk_length_bytes)]
