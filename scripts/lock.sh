@@ -18,15 +18,15 @@ export CUSTOM_COMPILE_COMMAND="make lock"
     "$tool/bin/python" -m pip install -q pip-tools==7.6.2
 }
 
-# `dev` names the project's own extras: the project itself is left out of the
-# lock by calling it unsafe, which also keeps setuptools in.
+# `dev` names the project's own extras. Calling the project unsafe keeps it out of
+# the lock (and setuptools in); the warning about that at the end is cut off.
 for extra in ${EXTRAS:-server aws spark dev}; do
     "$tool/bin/pip-compile" --quiet --generate-hashes --strip-extras --no-annotate \
         --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
         --unsafe-package graveler ${UPGRADE:+--upgrade} \
         --extra "$extra" --output-file "requirements/$extra.txt" pyproject.toml
-    sed -i.old -e '/^# The following packages are considered/d' -e '/^# graveler$/d' \
-        "requirements/$extra.txt"
-    rm -f "requirements/$extra.txt.old"
+    awk '/^# WARNING: The following packages were not pinned/ { exit } NF { print }' \
+        "requirements/$extra.txt" >"$tool/$extra.txt"
+    mv "$tool/$extra.txt" "requirements/$extra.txt"
     echo "wrote requirements/$extra.txt"
 done

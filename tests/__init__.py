@@ -1,0 +1,1 @@
+"""The tests of Graveler; the folders mirror the package."""

@@ -1,0 +1,152 @@
+"""How large things may be, what must be said about them, and what they must not be called."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.architecture.source import PRODUCT, Module, Violation, imports, is_module, within
+
+MODULE_LINES_MAX = 400
+CONFTEST_LINES_MAX = 200
+FUNCTION_LINES_MAX = 60
+CLASS_LINES_MAX = 200
+CLASS_METHODS_MAX = 12
+PROTOCOL_METHODS_MAX = 8
+PARAMETERS_MAX = 6
+INTERNAL_IMPORTS_MAX = 10
+EMPTY_NAMES = frozenset(
+    ("helper", "helpers", "util", "utils", "manager", "common", "base", "data", "info", "process")
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def module_lines(module: Module) -> Iterator[Violation]:
+    """A module has at most 400 lines; a conftest.py 200."""
+    limit = CONFTEST_LINES_MAX if module.path.endswith("conftest.py") else MODULE_LINES_MAX
+    count = len(module.text.splitlines())
+    if count > limit:
+        remedy = f"at most {limit} lines: the module has a second subject, give it its own"
+        yield Violation("module_lines", module.path, 1, "", count, remedy)
+
+
+def function_lines(module: Module) -> Iterator[Violation]:
+    """A function has at most 60 lines, its docstring included."""
+    for name, node in _functions(module.tree):
+        count = _lines(node)
+        if count > FUNCTION_LINES_MAX:
+            remedy = (
+                f"at most {FUNCTION_LINES_MAX} lines: keep the branches, move straight lines out"
+            )
+            yield Violation("function_lines", module.path, node.lineno, name, count, remedy)
+
+
+def parameters(module: Module) -> Iterator[Violation]:
+    """A function takes at most 6 parameters; self and cls are not counted."""
+    for name, node in _functions(module.tree):
+        given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+        count = len([each for each in given if each.arg not in ("self", "cls")])
+        if count > PARAMETERS_MAX:
+            remedy = f"at most {PARAMETERS_MAX} parameters: group what belongs together in a record"
+            yield Violation("parameters", module.path, node.lineno, name, count, remedy)
+
+
+def class_lines(module: Module) -> Iterator[Violation]:
+    """A class has at most 200 lines."""
+    for node in _classes(module.tree):
+        if _lines(node) > CLASS_LINES_MAX:
+            remedy = f"at most {CLASS_LINES_MAX} lines: verbs are functions, split the state"
+            yield Violation(
+                "class_lines", module.path, node.lineno, node.name, _lines(node), remedy
+            )
+
+
+def class_methods(module: Module) -> Iterator[Violation]:
+    """A class has at most 12 public methods, a Protocol at most 8 of any kind."""
+    for node in _classes(module.tree):
+        methods = [each for each in node.body if isinstance(each, Function)]
+        if _is_protocol(node):
+            count, limit = len(methods), PROTOCOL_METHODS_MAX
+        else:
+            count = len([each for each in methods if not each.name.startswith("_")])
+            limit = CLASS_METHODS_MAX
+        if count > limit:
+            remedy = f"at most {limit} methods: two roles need two classes"
+            yield Violation("class_methods", module.path, node.lineno, node.name, count, remedy)
+
+
+def internal_imports(module: Module) -> Iterator[Violation]:
+    """A module imports at most 10 others of the product."""
+    seen = {
+        found.target if is_module(found.target) else found.target.rpartition(".")[0]
+        for found in imports(module)
+        if within(found.target, PRODUCT)
+    }
+    if len(seen) > INTERNAL_IMPORTS_MAX:
+        remedy = f"at most {INTERNAL_IMPORTS_MAX} modules: it knows too much, split it"
+        yield Violation("internal_imports", module.path, 1, "", len(seen), remedy)
+
+
+def module_docstring(module: Module) -> Iterator[Violation]:
+    """Every module opens with a docstring."""
+    if not (ast.get_docstring(module.tree) or "").strip():
+        remedy = "open with what it is, what always holds, and who may use it"
+        yield Violation("module_docstring", module.path, 1, "", 1, remedy)
+
+
+def contract_docstring(module: Module) -> Iterator[Violation]:
+    """Methods of a Protocol and public verbs of the engine say what they promise."""
+    promised: list[tuple[str, Function]] = []
+    for node in _classes(module.tree):
+        if _is_protocol(node):
+            promised += [
+                (f"{node.name}.{each.name}", each)
+                for each in node.body
+                if isinstance(each, Function)
+            ]
+    if module.component == "engine":
+        promised += [
+            (each.name, each)
+            for each in module.tree.body
+            if isinstance(each, Function) and not each.name.startswith("_")
+        ]
+    for name, each in promised:
+        if not ast.get_docstring(each):
+            remedy = "say before, after, errors, atomicity and cost in requests"
+            yield Violation("contract_docstring", module.path, each.lineno, name, 1, remedy)
+
+
+def empty_name(module: Module) -> Iterator[Violation]:
+    """No module or class is called after nothing (helper, manager, …)."""
+    named = [(module.dotted[-1], 1)]
+    named += [(node.name, node.lineno) for node in _classes(module.tree)]
+    for name, line in named:
+        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
+        last = words[-1].lower() if words else ""
+        merge_base = last == "base" and len(words) > 1 and words[-2].lower() == "merge"
+        if last in EMPTY_NAMES and not merge_base:
+            remedy = f"{last} names nothing: call it what it is or does"
+            yield Violation("empty_name", module.path, line, name, 1, remedy)
+
+
+def _lines(node: Function | ast.ClassDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _classes(tree: ast.Module) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    bases = [each.value if isinstance(each, ast.Subscript) else each for each in node.bases]
+    return any(getattr(each, "id", getattr(each, "attr", "")) == "Protocol" for each in bases)
+
+
+def _functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """Every function with its qualified name, methods and nested ones too."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield prefix + child.name, child
+        named = isinstance(child, Function | ast.ClassDef)
+        inner = f"{prefix}{child.name}." if named else prefix  # type: ignore[union-attr]
+        yield from _functions(child, inner)

@@ -1,0 +1,110 @@
+"""What the rules look at: parsed modules, the imports in them, and violations.
+
+A rule is a function from one `Module` to the violations in it, so that it runs on a
+synthetic source as well as on the tree. Every violation names the remedy.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = "graveler"
+GENERATED = ("_pb2.py",)
+
+
+class Module(NamedTuple):
+    """One source file: its path below the root, with slashes, and its text."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def dotted(self) -> tuple[str, ...]:
+        """`graveler/kv/store.py` is ("graveler", "kv", "store")."""
+        parts = self.path.removesuffix(".py").split("/")
+        return tuple(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @property
+    def component(self) -> str:
+        """The folder or file directly below the package; "" for the package itself."""
+        return self.dotted[1] if len(self.dotted) > 1 else ""
+
+
+class Violation(NamedTuple):
+    """One broken rule. `name` and `value` identify it in the exceptions file."""
+
+    rule: str
+    path: str
+    line: int
+    name: str
+    value: int
+    remedy: str
+
+    @property
+    def subject(self) -> str:
+        return f"{self.path}:{self.name}" if self.name else self.path
+
+    def __str__(self) -> str:
+        what = f"{self.name} " if self.name else ""
+        return f"{self.path}:{self.line}: {self.rule} {what}{self.value}: {self.remedy}"
+
+
+Rule = Callable[[Module], Iterator[Violation]]
+
+
+class Import(NamedTuple):
+    """One imported module; `late` when it stands inside a function."""
+
+    target: str
+    line: int
+    late: bool
+
+
+def parse(path: str, text: str) -> Module:
+    return Module(path, text, ast.parse(text, filename=path))
+
+
+def modules(*folders: str) -> list[Module]:
+    """Every hand-written module in the folders, sorted by path."""
+    found = []
+    for folder in folders:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if not file.name.endswith(GENERATED):
+                path = file.relative_to(ROOT).as_posix()
+                found.append(parse(path, file.read_text(encoding="utf-8")))
+    return found
+
+
+def imports(module: Module) -> Iterator[Import]:
+    """Every import, at any depth; `from a.b import c` yields `a.b.c`.
+
+    Whether `c` is a module or a name in one does not matter to the rules: they compare prefixes.
+    """
+    for node, late in _statements(module.tree, late=False):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, late)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield Import(f"{node.module or ''}.{alias.name}", node.lineno, late)
+
+
+def _statements(node: ast.AST, *, late: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, late
+        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from _statements(child, late=late or inside)
+
+
+def within(target: str, owner: str) -> bool:
+    """True when the dotted or slashed name `target` is `owner` or lies in it."""
+    return target == owner or target.startswith((owner + ".", owner + "/"))
+
+
+def is_module(target: str) -> bool:
+    """True when the dotted name is a file or folder of the tree, not a name in one."""
+    path = ROOT.joinpath(*target.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
