@@ -27,11 +27,12 @@ help: ## says what each target does
 	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
 
 setup: $(READY) ## makes .venv from the locked requirements (a second call does nothing)
+	@echo "ready: $(VENV)"
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV)
 
-run: $(READY) ## serves a sample lake on 127.0.0.1:$(PORT); ARGS=--once ends after the story
+run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once ends after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
 test: $(READY) ## ruff, mypy, then every test
@@ -44,7 +45,7 @@ bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QU
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
-	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. graveler/wire.proto
+	@$(BIN)/python -m grpc_tools.protoc -Igraveler --python_out=graveler --pyi_out=graveler wire.proto
 	@echo "wrote graveler/wire_pb2.py and graveler/wire_pb2.pyi"
 
 lock: ## resolves the requirements anew (reads the network)

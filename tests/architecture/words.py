@@ -34,7 +34,7 @@ BANNED = (
     ),
     _banned(
         "registry",
-        r"pypi[.]org|pythonhosted[.]org|registry[.]npmjs|(?<!no-emit-)index-url|(?<!no-emit-)find-links",
+        r"pypi[.]org|pythonhosted[.]org|registry[.]npmjs|(?<!no-emit-)in[d]ex-url|(?<!no-emit-)find-lin[k]s",
         "the machine's own package settings apply: name no registry and no index",
     ),
     _banned(
