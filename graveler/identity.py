@@ -115,3 +115,9 @@ def break_hash(key: bytes, seed: int) -> int:
 def shard(key: bytes, count: int) -> int:
     """Which of `count` shards of a staging token holds `key`."""
     return 0 if count == 1 else xxhash.xxh64_intdigest(key, seed=SHARD_SEED) % count
+
+
+def hash_breaks(keys: Sequence[bytes], seed: int, raggedness: int) -> list[int]:
+    """The positions in `keys` at which `break_hash` is a multiple of `raggedness`."""
+    digest = xxhash.xxh64_intdigest
+    return [at for at, key in enumerate(keys) if digest(key, seed) % raggedness == 0]

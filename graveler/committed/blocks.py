@@ -1,0 +1,256 @@
+"""Blocks of a RocksDB block-based table: checksum, decompression, entries.
+
+    stored    payload ‖ compression type (1 byte) ‖ masked CRC32C over both (4, little endian)
+    payload   entries ‖ restart offsets (4 bytes each, little endian) ‖ their number (4 bytes)
+    entry     varint shared ‖ varint unshared ‖ varint value length ‖ key from `shared` on ‖ value
+    key       user key ‖ 8 bytes: type 1 ("set"), then the sequence number; in an index any type
+
+Nothing is believed before its checksum holds, every length is bounded before memory is taken for
+it, and whatever does not parse raises `Corrupt`.  Blocks whose every key is stored whole (restart
+interval 1, ours) parse without replay.  Pure; for `table.py` only.
+"""
+
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import lt
+
+import cramjam
+import google_crc32c
+
+from graveler import limits
+from graveler.errors import Corrupt
+from graveler.records import ABSENT, Absent, Record
+
+TRAILER_LENGTH = 5
+_INTERNAL = 8  # bytes of type and sequence number behind every user key
+_SET = 1
+_MASK = 0xA282EAD8
+_NONE, _SNAPPY, _ZSTD = 0, 1, 7
+_HEAD = 5  # bytes of an entry's header that are looked at first
+_HEADS_MAX = 1 << 16
+
+
+def unseal(stored: bytes, prefixed: bool) -> bytes:
+    """The payload of a block as it stands in the file, checked and decompressed.
+
+    `prefixed`: a compressed payload other than Snappy begins with its decompressed length (table
+    versions 2 and up).
+    """
+    body = stored[:-4]
+    if (
+        len(stored) < TRAILER_LENGTH
+        or masked_crc(body) != struct.unpack_from("<I", stored, len(body))[0]
+    ):
+        raise Corrupt(f"block fails its checksum: length={len(stored)}")
+    kind = body[-1]
+    if kind == _NONE:
+        return body[:-1]
+    try:
+        if kind == _SNAPPY:
+            return _unsnap(body[:-1])
+        if kind == _ZSTD and prefixed:
+            return _unzstd(body[:-1])
+    except (cramjam.DecompressionError, ValueError) as error:
+        raise Corrupt("block does not decompress") from error
+    raise Corrupt(f"block has a compression that is not known: type={kind}")
+
+
+def masked_crc(body: bytes) -> int:
+    """CRC32C, rotated and shifted, as tables store it."""
+    crc: int = google_crc32c.value(body)
+    return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + _MASK) & 0xFFFFFFFF
+
+
+def _unsnap(packed: bytes) -> bytes:
+    length = cramjam.snappy.decompress_raw_len(packed)
+    _check_length(length)
+    raw = bytes(cramjam.snappy.decompress_raw(packed, output_len=length))
+    if len(raw) != length:
+        raise Corrupt("block does not decompress to its length")
+    return raw
+
+
+def _unzstd(packed: bytes) -> bytes:
+    length, start = read_varint(packed, 0)
+    _check_length(length)
+    room = bytearray(length)
+    if cramjam.zstd.decompress_into(packed[start:], room) != length:
+        raise Corrupt("block does not decompress to its length")
+    return bytes(room)
+
+
+def _check_length(length: int) -> None:
+    if length > limits.table_block_length_bytes_max:
+        raise Corrupt(f"block claims to be too long: length={length}")
+
+
+def read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at `at`, and where the next thing begins."""
+    number = 0
+    for shift in range(0, 64, 7):
+        if at >= len(raw):
+            break
+        byte = raw[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+    raise Corrupt("block ends inside a number")
+
+
+class _Heads(dict[bytes, tuple[int, int, int, int]]):
+    """From the first bytes of an entry to where its key begins and ends, its value begins, and the
+    entry ends.
+
+    Few different headers occur in a table, so nearly every entry costs one look-up instead of
+    three numbers.  Headers that are not of whole keys, or longer than looked at, give an end that
+    no entry has.
+    """
+
+    def __missing__(self, head: bytes) -> tuple[int, int, int, int]:
+        found = (0, 0, 0, -1)
+        try:
+            shared, at = read_varint(head, 0)
+            unshared, at = read_varint(head, at)
+            length, at = read_varint(head, at)
+        except Corrupt:
+            shared = -1
+        if shared == 0 and unshared >= _INTERNAL:
+            key_end = at + unshared - _INTERNAL
+            found = (at, key_end, key_end + _INTERNAL, key_end + _INTERNAL + length)
+        if len(self) >= _HEADS_MAX:
+            self.clear()
+        self[head] = found
+        return found
+
+
+_heads = _Heads()
+
+
+class Block:
+    """One data block, decompressed: its bytes and restart offsets; entries are parsed on demand."""
+
+    __slots__ = ("_end", "_raw", "_restarts")
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._end, self._restarts = _layout(raw)
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory, nearly."""
+        return len(self._raw) + 4 * len(self._restarts) + 200
+
+    def get(self, key: bytes) -> bytes | Absent:
+        """The value under `key`."""
+        raw, restarts, heads = self._raw, self._restarts, _heads
+        low, high = 0, len(restarts)
+        while low < high:
+            middle = (low + high) >> 1
+            at = restarts[middle]
+            begin, end, value, after = heads[raw[at : at + _HEAD]]
+            if after < 0:
+                return self._get_replaying(key)
+            found = raw[at + begin : at + end]
+            if found < key:
+                low = middle + 1
+            elif found > key:
+                high = middle
+            else:
+                if at + after > self._end or raw[at + end] != _SET:
+                    raise Corrupt("block has an entry of a kind that ranges do not have")
+                return raw[at + value : at + after]
+        if low == high == 0 or self._is_whole(low - 1):
+            return ABSENT
+        return self._get_replaying(key)
+
+    def _is_whole(self, index: int) -> bool:
+        """Whether the entry at a restart reaches to the next one, with nothing hidden between."""
+        at = self._restarts[index]
+        following = self._restarts[index + 1] if index + 1 < len(self._restarts) else self._end
+        return at + _heads[self._raw[at : at + _HEAD]][3] == following
+
+    def _get_replaying(self, key: bytes) -> bytes | Absent:
+        for found, value in self.records():
+            if found == key:
+                return value
+        return ABSENT
+
+    def records(self) -> list[Record]:
+        """All entries as (user key, value), keys strictly increasing."""
+        found = self._whole_records()
+        if found is None:
+            found = replay(self._raw, self._end, user_types=(_SET,))
+        keys = [key for key, _ in found]
+        if not all(map(lt, keys, keys[1:])):
+            raise Corrupt("block has keys out of order")
+        return found
+
+    def _whole_records(self) -> list[Record] | None:
+        raw, heads = self._raw, _heads
+        restarts = [*self._restarts, self._end]
+        found: list[Record] = []
+        append = found.append
+        for at, following in pairwise(restarts):
+            begin, end, value, after = heads[raw[at : at + _HEAD]]
+            if at + after != following or raw[at + end] != _SET:
+                return None
+            append((raw[at + begin : at + end], raw[at + value : following]))
+        return found
+
+
+def _layout(raw: bytes) -> tuple[int, Sequence[int]]:
+    """Where entries end, and the restart offsets, which must start at 0 and increase."""
+    if len(raw) < 4:
+        raise Corrupt("block is too short")
+    (count,) = struct.unpack_from("<I", raw, len(raw) - 4)
+    end = len(raw) - 4 - 4 * count
+    if end < 0 or count == 0:
+        raise Corrupt(f"block has a wrong number of restarts: restarts={count}")
+    restarts = array("I")
+    restarts.frombytes(raw[end:-4])
+    if sys.byteorder == "big":
+        restarts.byteswap()
+    if end == 0:
+        return 0, array("I")
+    if restarts[0] != 0 or restarts[-1] >= end or not all(map(lt, restarts, restarts[1:])):
+        raise Corrupt("block has restarts out of order")
+    return end, restarts
+
+
+def replay(raw: bytes, end: int, user_types: Sequence[int]) -> list[Record]:
+    """Entries one after the other, each key completed from the one before it."""
+    found: list[Record] = []
+    key = b""
+    at = 0
+    while at < end:
+        shared, at = read_varint(raw, at)
+        unshared, at = read_varint(raw, at)
+        length, at = read_varint(raw, at)
+        if shared > len(key) or at + unshared + length > end:
+            raise Corrupt("block has an entry that overlaps")
+        key = key[:shared] + raw[at : at + unshared]
+        at += unshared
+        if user_types and (len(key) < _INTERNAL or key[-_INTERNAL] not in user_types):
+            raise Corrupt("block has an entry of a kind that ranges do not have")
+        found.append((key[:-_INTERNAL] if user_types else key, raw[at : at + length]))
+        at += length
+    return found
+
+
+def index_entries(raw: bytes) -> list[Record]:
+    """Entries of an index block: (user key that bounds a block from above, its handle)."""
+    end, _ = _layout(raw)
+    found = replay(raw, end, user_types=range(256))
+    if not all(map(lt, (key for key, _ in found), (key for key, _ in found[1:]))):
+        raise Corrupt("index has keys out of order")
+    return found
+
+
+def plain_entries(raw: bytes) -> list[Record]:
+    """Entries of a block whose keys are names: the metaindex and the properties."""
+    end, _ = _layout(raw)
+    return replay(raw, end, user_types=())

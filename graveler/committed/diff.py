@@ -1,0 +1,158 @@
+"""What differs between two keyspaces, by the identity of values.
+
+    1  ranges with equal ids, or equal identities, are on both sides: nobody opens them
+    2  of the others, chunks with equal stored bytes are on both sides: nobody decodes them
+    3  what is left is compared record by record
+
+Both sides advance window by window, a window ending where a range of either side ends, so memory is
+about one range a side.  Nothing is read before the first difference is asked for.
+For the engine, and for `merge.py`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from graveler.committed.ranges import Chunk, Keyspace
+from graveler.ids import MetarangeId
+from graveler.records import ABSENT, Difference, RangeRef, Record
+from graveler.streams import successor
+from graveler.wire import identity_of
+
+
+def diff(
+    space: Keyspace,
+    left_id: MetarangeId,
+    right_id: MetarangeId,
+    start: bytes = b"",
+    prefix: bytes = b"",
+) -> Iterator[Difference]:
+    """Paths with `prefix` from `start` on whose values differ in identity, in key order: `added`
+    (only right), `removed` (only left), `changed`.  Cost: the ranges that one side alone has."""
+    if left_id == right_id:
+        return iter(())
+    left, right = space.metarange(left_id), space.metarange(right_id)
+    return compare(space, left.ranges, right.ranges, start, prefix)
+
+
+def compare(
+    space: Keyspace,
+    left: Sequence[RangeRef],
+    right: Sequence[RangeRef],
+    start: bytes = b"",
+    prefix: bytes = b"",
+) -> Iterator[Difference]:
+    """As `diff`, over ranges that are at hand."""
+    first, beyond = max(start, prefix), successor(prefix)
+    shared = _names(left) & _names(right)
+    sides = (
+        _Side(space, _within(left, shared, first, beyond), first),
+        _Side(space, _within(right, shared, first, beyond), first),
+    )
+    while ends := [side.end() for side in sides if not side.is_over()]:
+        end = min(ends)
+        for found in _differences(sides[0].take(end), sides[1].take(end)):
+            if beyond and found.key >= beyond:
+                return
+            if found.key >= first:
+                yield found
+
+
+def _names(refs: Sequence[RangeRef]) -> set[str | bytes]:
+    names: set[str | bytes] = {ref.id for ref in refs}
+    names.update(ref.identity for ref in refs if ref.identity)
+    return names
+
+
+def _within(
+    refs: Sequence[RangeRef], shared: set[str | bytes], first: bytes, beyond: bytes
+) -> list[RangeRef]:
+    return [
+        ref
+        for ref in refs
+        if ref.id not in shared
+        and not (ref.identity and ref.identity in shared)
+        and ref.max_key >= first
+        and not (beyond and ref.min_key >= beyond)
+    ]
+
+
+Piece = Chunk | list[Record]  # a list is part of a chunk that a window's end has cut
+
+
+class _Side:
+    """The ranges of one side, as pieces that are cut where the windows end."""
+
+    def __init__(self, space: Keyspace, refs: Iterable[RangeRef], first: bytes) -> None:
+        self._space = space
+        self._refs = list(refs)
+        self._at = 0
+        self._first = first
+        self._chunks: list[Chunk] | None = None  # of the present range, nearest last
+        self._rest: list[Record] = []
+
+    def is_over(self) -> bool:
+        return self._at == len(self._refs)
+
+    def end(self) -> bytes:
+        """How far the present range goes, or part of it if it is long."""
+        return self._refs[self._at].max_key
+
+    def take(self, end: bytes) -> list[Piece]:
+        """Everything up to `end` that was not taken yet."""
+        pieces: list[Piece] = []
+        while not self.is_over() and self._refs[self._at].min_key <= end:
+            ref = self._refs[self._at]
+            if self._chunks is None:
+                self._chunks = [*self._space.open(ref).chunks(self._first)][::-1]
+            if self._rest:
+                cut = bisect_right(self._rest, end, key=_key)
+                pieces.append(self._rest[:cut])
+                self._rest = self._rest[cut:]
+            while self._chunks and not self._rest:
+                chunk = self._chunks.pop()
+                if min(chunk.bound, ref.max_key) <= end:
+                    pieces.append(chunk)
+                    continue
+                records = chunk.records()
+                cut = bisect_right(records, end, key=_key)
+                pieces.append(records[:cut])
+                self._rest = records[cut:]
+                if not self._rest:
+                    continue
+            if ref.max_key > end:
+                break
+            self._chunks, self._rest = None, []
+            self._at += 1
+        return pieces
+
+
+def _key(record: Record) -> bytes:
+    return record[0]
+
+
+def _differences(left: Sequence[Piece], right: Sequence[Piece]) -> Iterator[Difference]:
+    shared: set[bytes] = set()
+    if left and right:
+        shared = {p.stored for p in left if not isinstance(p, list)}
+        shared &= {p.stored for p in right if not isinstance(p, list)}
+    lefts, rights = _records(left, shared), _records(right, shared)
+    differing = set(lefts.items()) ^ set(rights.items()) if lefts and rights else None
+    keys = {key for key, _ in differing} if differing is not None else {*lefts, *rights}
+    for key in sorted(keys):
+        old, new = lefts.get(key, ABSENT), rights.get(key, ABSENT)
+        if old is ABSENT:
+            yield Difference("added", key, old, new)
+        elif new is ABSENT:
+            yield Difference("removed", key, old, new)
+        elif identity_of(old) != identity_of(new):
+            yield Difference("changed", key, old, new)
+
+
+def _records(pieces: Sequence[Piece], shared: set[bytes]) -> dict[bytes, bytes]:
+    records: dict[bytes, bytes] = {}
+    for piece in pieces:
+        if isinstance(piece, list):
+            records.update(piece)
+        elif piece.stored not in shared:
+            records.update(piece.records())
+    return records

@@ -1,0 +1,90 @@
+"""Ranges and metaranges as lists in memory: the reference of the contract, and the fake of tests.
+
+Safe for any number of threads, because what is stored never changes.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from graveler import wire
+from graveler.committed import hashing
+from graveler.committed.ranges import (
+    EMPTY_METARANGE,
+    METARANGE_PROPERTIES,
+    NO_RANGES,
+    RANGE_PROPERTIES,
+    Metarange,
+    check_ranges,
+    check_records,
+)
+from graveler.errors import NotFound
+from graveler.ids import MetarangeId, RangeId
+from graveler.records import ABSENT, Absent, RangeRef, Record
+
+_CHUNK = 32  # records
+
+
+class MemoryChunk:
+    """Some adjacent records."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+        self.bound = records[-1][0]
+        self.stored = hashing.file_id(records, {}).encode()
+
+    def records(self) -> list[Record]:
+        return list(self._records)
+
+
+class MemoryTable:
+    """A range as a list."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = tuple(records)
+        self._keys = [key for key, _ in records]
+        self.count = len(records)
+
+    def get(self, key: bytes) -> bytes | Absent:
+        at = bisect_left(self._keys, key)
+        found = at < self.count and self._keys[at] == key
+        return self._records[at][1] if found else ABSENT
+
+    def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[MemoryChunk]:
+        first = bisect_left(self._keys, start) // _CHUNK * _CHUNK
+        for at in range(first, self.count, _CHUNK):
+            yield MemoryChunk(self._records[at : at + _CHUNK])
+
+
+class MemoryRangeStore:
+    """See `ranges.py`; `ranges` and `metaranges` are open to tests that damage or count."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[tuple[str, RangeId], MemoryTable] = {}
+        self.metaranges: dict[tuple[str, MetarangeId], Metarange] = {}
+
+    def open_range(self, namespace: str, range_id: RangeId) -> MemoryTable:
+        try:
+            return self.ranges[namespace, range_id]
+        except KeyError:
+            raise NotFound(f"range not found: range={range_id}") from None
+
+    def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        if metarange_id == EMPTY_METARANGE:
+            return NO_RANGES
+        try:
+            return self.metaranges[namespace, metarange_id]
+        except KeyError:
+            raise NotFound(f"metarange not found: metarange={metarange_id}") from None
+
+    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
+        size = check_records(records)
+        range_id = RangeId(hashing.file_id(records, RANGE_PROPERTIES))
+        self.ranges[namespace, range_id] = MemoryTable(records)
+        return RangeRef(range_id, records[0][0], records[-1][0], size, len(records))
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        check_ranges(ranges)
+        records = [wire.encode_range(ref) for ref in ranges]
+        metarange_id = MetarangeId(hashing.file_id(records, METARANGE_PROPERTIES))
+        self.metaranges[namespace, metarange_id] = Metarange.of(ranges)
+        return metarange_id

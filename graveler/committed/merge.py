@@ -1,0 +1,239 @@
+"""Three-way merge of keyspaces, path by path, by identity.
+
+    base b, source s, destination d; absence is an identity
+    s = d → d     s = b → d     d = b → s     else conflict, or the side that the strategy names
+
+The key space falls into regions that no range of any side crosses.  In a region where two sides
+hold the same ranges the rule gives the answer for all its paths at once, and nobody opens it.  In
+the others the paths on which source and base differ are looked up in the destination; equal keys
+are compared, never neighbours.  For the engine.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.committed.apply import Applier, Changes
+from graveler.committed.diff import compare
+from graveler.committed.ranges import Keyspace, Metarange
+from graveler.committed.reader import get_many_from
+from graveler.committed.writer import Assembler
+from graveler.ids import MetarangeId
+from graveler.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    Change,
+    Difference,
+    RangeRef,
+    Strategy,
+)
+from graveler.wire import identity_of
+
+_BATCH = 4096
+
+
+class Merged(NamedTuple):
+    """The merged metarange; or, without a strategy, the destination's and the first conflicts."""
+
+    metarange_id: MetarangeId
+    conflicts: tuple[Difference, ...] = ()
+
+
+class Sides(NamedTuple):
+    """The ranges of the three sides, of a whole keyspace or of one region."""
+
+    base: Sequence[RangeRef]
+    source: Sequence[RangeRef]
+    destination: Sequence[RangeRef]
+
+
+def merge(
+    space: Keyspace,
+    base_id: MetarangeId,
+    source_id: MetarangeId,
+    destination_id: MetarangeId,
+    strategy: Strategy = "",
+) -> Merged:
+    """Merge the changes from base to source into the destination.
+
+    With conflicts and no strategy the result is the destination and at most
+    `limits.conflict_paths_reported_max` of them; no metarange is written then.  Where nothing is to
+    be done the result is the id of the side that already says it.
+    Cost: the ranges that changed on both sides are read, those whose paths change are written.
+    """
+    if source_id in (destination_id, base_id):
+        return Merged(destination_id)
+    if destination_id == base_id:
+        return Merged(source_id)
+    sides = _sides(space, base_id, source_id, destination_id)
+    assembler = Assembler(space)
+    conflicts: list[Difference] = []
+    for region in regions(sides):
+        if conflicts:
+            break
+        taken = _settled(region)
+        if taken is None:
+            changes = _Resolved(space, region, strategy, conflicts)
+            applier = Applier(space, assembler, Changes(changes), replace=False)
+            applier.over(region.destination, is_tail=_is_tail(region.destination, sides))
+            continue
+        for ref in taken:
+            assembler.add_range(ref, is_last=_is_tail([ref], sides))
+    if conflicts:
+        room = limits.conflict_paths_reported_max
+        found = islice(_conflicts(space, sides, b"", b""), room)
+        return Merged(destination_id, tuple(found))
+    result = assembler.finish()
+    if result == tuple(sides.destination):
+        return Merged(destination_id)
+    if result == tuple(sides.source):
+        return Merged(source_id)
+    return Merged(space.store.write_metarange(space.namespace, result))
+
+
+def differences(
+    space: Keyspace,
+    base_id: MetarangeId,
+    source_id: MetarangeId,
+    destination_id: MetarangeId,
+    start: bytes = b"",
+    prefix: bytes = b"",
+) -> Iterator[Difference]:
+    """What merging would do to the destination, without doing it: `left` is the destination's
+    value, `right` the source's; `conflict` where both changed a path differently.  Paths on which
+    the rule keeps the destination are left out.  In key order."""
+    sides = _sides(space, base_id, source_id, destination_id)
+    return _differences(space, sides, start, prefix)
+
+
+def conflicts(
+    space: Keyspace,
+    base_id: MetarangeId,
+    source_id: MetarangeId,
+    destination_id: MetarangeId,
+    start: bytes = b"",
+    prefix: bytes = b"",
+) -> Iterator[Difference]:
+    """All conflicts, in key order."""
+    sides = _sides(space, base_id, source_id, destination_id)
+    return _conflicts(space, sides, start, prefix)
+
+
+def _conflicts(space: Keyspace, sides: Sides, start: bytes, prefix: bytes) -> Iterator[Difference]:
+    return (
+        found for found in _differences(space, sides, start, prefix) if found.kind == "conflict"
+    )
+
+
+def _differences(
+    space: Keyspace, sides: Sides, start: bytes, prefix: bytes
+) -> Iterator[Difference]:
+    for region in regions(sides):
+        if _settled(region) is region.destination:
+            continue
+        yield from _region_differences(space, region, start, prefix)
+
+
+def _region_differences(
+    space: Keyspace, region: Sides, start: bytes, prefix: bytes
+) -> Iterator[Difference]:
+    destination = Metarange.of(region.destination)
+    unchanged = _equal(region.destination, region.base)
+    changed = compare(space, region.base, region.source, start, prefix)
+    if unchanged:
+        yield from changed
+        return
+    while batch := list(islice(changed, _BATCH)):
+        held = get_many_from(space, destination, [found.key for found in batch])
+        for found in batch:
+            yield from _judged(found, held.get(found.key, ABSENT))
+
+
+def _judged(found: Difference, held: bytes | Absent) -> Iterator[Difference]:
+    """The rule, for a path on which source and base differ and of which the destination holds
+    `held`: one difference of destination and source, or none if they agree."""
+    base, source = _identity(found.left), _identity(found.right)
+    destination = _identity(held)
+    if source == destination:
+        return
+    if destination == base:
+        yield found._replace(left=held)
+    else:
+        yield Difference("conflict", found.key, held, found.right)
+
+
+def _identity(value: bytes | Absent) -> bytes | Absent:
+    return value if value is ABSENT else identity_of(value)
+
+
+class _Resolved:
+    """The changes that a region's merge makes to the destination; conflicts without a strategy
+    are put aside, and end the stream."""
+
+    def __init__(
+        self, space: Keyspace, region: Sides, strategy: Strategy, conflicts: list[Difference]
+    ) -> None:
+        self._found = _region_differences(space, region, b"", b"")
+        self._strategy = strategy
+        self._conflicts = conflicts
+
+    def __iter__(self) -> Iterator[Change]:
+        for found in self._found:
+            if found.kind == "conflict":
+                if self._strategy == "dest-wins":
+                    continue
+                if self._strategy == "":
+                    self._conflicts.append(found)
+                    return
+            yield found.key, TOMBSTONE if found.right is ABSENT else found.right
+
+
+def _settled(region: Sides) -> Sequence[RangeRef] | None:
+    """The side that the rule takes for all paths of a region, if two sides are equal."""
+    if _equal(region.source, region.destination) or _equal(region.source, region.base):
+        return region.destination
+    if _equal(region.destination, region.base):
+        return region.source
+    return None
+
+
+def _equal(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> bool:
+    return len(left) == len(right) and all(
+        one.id == two.id or (one.identity != b"" and one.identity == two.identity)
+        for one, two in zip(left, right, strict=True)
+    )
+
+
+def _is_tail(refs: Sequence[RangeRef], sides: Sides) -> bool:
+    """Whether the last of `refs` is the last range of its own side."""
+    return bool(refs) and any(side and side[-1].id == refs[-1].id for side in sides)
+
+
+def regions(sides: Sides) -> Iterator[Sides]:
+    """The smallest groups of ranges, in key order, such that no range reaches into another."""
+    marked = sorted(
+        ((ref.min_key, ref.max_key, at, ref) for at, side in enumerate(sides) for ref in side),
+        key=lambda mark: mark[:3],
+    )
+    group: tuple[list[RangeRef], list[RangeRef], list[RangeRef]] = ([], [], [])
+    end = b""
+    for begin, last, at, ref in marked:
+        if begin > end and any(group):
+            yield Sides(*group)
+            group = ([], [], [])
+        group[at].append(ref)
+        end = max(end, last)
+    if any(group):
+        yield Sides(*group)
+
+
+def _sides(
+    space: Keyspace,
+    base_id: MetarangeId,
+    source_id: MetarangeId,
+    destination_id: MetarangeId,
+) -> Sides:
+    found = (space.metarange(name).ranges for name in (base_id, source_id, destination_id))
+    return Sides(*found)

@@ -1,0 +1,143 @@
+"""The contract of range storage: immutable sorted tables, and metaranges that list them.
+
+    R1  records go in sorted, strictly increasing by key, and come out so
+    R2  the id of a range or metarange follows from its records alone (docs/format.md); writing the
+        same records again gives the same id and is harmless
+    R3  damage raises `Corrupt`; what is returned was written.  A scan that ends has been compared
+        with the number of records that the metarange names
+    R4  an id that was never written raises `NotFound`
+    R5  the empty metarange has its own id and may be read everywhere, written or not
+    R6  what was written is durable when `write_range` or `write_metarange` returns
+
+Chunks let readers skip what is equal without looking inside: two chunks with equal `stored` bytes
+hold equal records, whatever tables they are in.  Drivers: `memory.py` (reference), `sstable.py`.
+Everybody in this package may import this.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import lt
+from typing import Protocol
+
+from graveler.errors import Invalid
+from graveler.ids import MetarangeId, RangeId
+from graveler.records import Absent, BreakParameters, RangeRef, Record
+
+RANGE_PROPERTIES: Mapping[str, str] = {"type": "ranges"}
+METARANGE_PROPERTIES: Mapping[str, str] = {"type": "metaranges"}
+EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
+
+
+class Chunk(Protocol):
+    """Some adjacent records of a table."""
+
+    @property
+    def bound(self) -> bytes:
+        """No key in this chunk is greater, and every key in the next one is."""
+        ...
+
+    @property
+    def stored(self) -> bytes:
+        """Equal bytes, equal records."""
+        ...
+
+    def records(self) -> list[Record]:
+        """All of them, in order.  Raises `Corrupt`."""
+        ...
+
+
+class Table(Protocol):
+    """One range, open for reading by any number of threads."""
+
+    @property
+    def count(self) -> int:
+        """The number of records that the table itself claims."""
+        ...
+
+    def get(self, key: bytes) -> bytes | Absent:
+        """The framed value under `key`.  Cost when nothing is cached: one block."""
+        ...
+
+    def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[Chunk]:
+        """From the chunk that may hold `start`.  `streaming` reads far ahead and caches nothing;
+        otherwise chunks are read one by one and stay cached, as short listings want."""
+        ...
+
+
+class RangeStore(Protocol):
+    """See the module's clauses."""
+
+    def open_range(self, namespace: str, range_id: RangeId) -> Table:
+        """Cost when nothing is cached: one request for the end of the file."""
+        ...
+
+    def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> "Metarange":
+        """All ranges of a metarange that is not `""`.  Cost when nothing is cached: one file."""
+        ...
+
+    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
+        """Store a table; raises `Invalid` if `records` are none or out of order."""
+        ...
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        """Store a metarange over ranges that are stored already; raises `Invalid` if they overlap
+        or are out of order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Metarange:
+    """The ranges of a keyspace in key order, not overlapping; their greatest keys, for search."""
+
+    ranges: tuple[RangeRef, ...]
+    max_keys: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, ranges: Sequence[RangeRef]) -> "Metarange":
+        """Over `ranges`, which are in order already."""
+        return cls(tuple(ranges), tuple(ref.max_key for ref in ranges))
+
+
+NO_RANGES = Metarange((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Keyspace:
+    """Where the ranges of one repository live, and where they break."""
+
+    store: RangeStore
+    namespace: str
+    breaks: BreakParameters
+
+    def metarange(self, metarange_id: MetarangeId) -> Metarange:
+        """The ranges of a metarange; `""` is the empty keyspace."""
+        if metarange_id in ("", EMPTY_METARANGE):
+            return NO_RANGES
+        return self.store.read_metarange(self.namespace, metarange_id)
+
+    def open(self, ref: RangeRef) -> Table:
+        """The table of a range."""
+        return self.store.open_range(self.namespace, ref.id)
+
+
+def check_records(records: Sequence[Record]) -> int:
+    """The logical size of one range's records; raises `Invalid` if they are none or not strictly
+    increasing by key."""
+    if not records:
+        raise Invalid("write a range: there must be at least one record")
+    keys = [key for key, _ in records]
+    if not all(map(lt, keys, keys[1:])):
+        at = next(i for i in range(1, len(keys)) if keys[i - 1] >= keys[i])
+        raise Invalid(f"write a range: keys must be strictly increasing: key={keys[at]!r}")
+    return sum(map(len, keys)) + sum([len(value) for _, value in records])
+
+
+def check_ranges(ranges: Sequence[RangeRef]) -> None:
+    """Raises `Invalid` if ranges overlap or are out of order."""
+    for left, right in pairwise(ranges):
+        if left.max_key >= right.min_key:
+            raise Invalid(
+                "write a metarange: ranges must be in order and apart: "
+                f"max_key={left.max_key!r} next_min_key={right.min_key!r}"
+            )

@@ -1,0 +1,204 @@
+"""Reading a keyspace: points, scans, cursors.
+
+Values come as they are stored, framed; nothing here decodes an entry.  A range that was scanned
+from its first record to its last is compared with the count in its metarange, so that damage cannot
+shorten a result silently.  For the engine, and for the other modules of this package.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from graveler.committed.ranges import Chunk, Keyspace, Metarange
+from graveler.errors import Corrupt
+from graveler.ids import MetarangeId
+from graveler.records import ABSENT, Absent, RangeRef, Record
+from graveler.streams import END, Cursor, End, Item, successor
+
+_SHORT_SCAN = 32  # chunks that a cursor reads one by one before it reads ahead
+_SCAN_SHARE = 8  # more than one in so many keys of a range wanted: scan instead of looking up
+
+
+def get(space: Keyspace, metarange_id: MetarangeId, key: bytes) -> bytes | Absent:
+    """The framed value under `key`.  Cost when nothing is cached: the metarange, the end of one
+    range, one block."""
+    return get_from(space, space.metarange(metarange_id), key)
+
+
+def get_from(space: Keyspace, metarange: Metarange, key: bytes) -> bytes | Absent:
+    """As `get`, over a metarange that is at hand."""
+    at = bisect_left(metarange.max_keys, key)
+    if at == len(metarange.max_keys):
+        return ABSENT
+    ref = metarange.ranges[at]
+    return ABSENT if key < ref.min_key else space.open(ref).get(key)
+
+
+def get_many(
+    space: Keyspace, metarange_id: MetarangeId, keys: Sequence[bytes]
+) -> dict[bytes, bytes]:
+    """The framed values of those of `keys` that are there, in any order of `keys`."""
+    return get_many_from(space, space.metarange(metarange_id), keys)
+
+
+def get_many_from(
+    space: Keyspace, metarange: Metarange, keys: Sequence[bytes]
+) -> dict[bytes, bytes]:
+    """As `get_many`, over a metarange that is at hand.  Each range is opened once, and scanned if
+    a good part of it is wanted."""
+    wanted = sorted(keys)
+    found: dict[bytes, bytes] = {}
+    begin = 0
+    while begin < len(wanted):
+        at = bisect_left(metarange.max_keys, wanted[begin])
+        if at == len(metarange.ranges):
+            break
+        ref = metarange.ranges[at]
+        end = begin
+        while end < len(wanted) and wanted[end] <= ref.max_key:
+            end += 1
+        _collect(space, ref, wanted[begin:end], found)
+        begin = end
+    return found
+
+
+def _collect(
+    space: Keyspace, ref: RangeRef, keys: Sequence[bytes], found: dict[bytes, bytes]
+) -> None:
+    if len(keys) * _SCAN_SHARE > ref.count:
+        wanted = set(keys)
+        for records in range_batches(space, ref):
+            found.update([record for record in records if record[0] in wanted])
+        return
+    table = space.open(ref)
+    for key in keys:
+        value = table.get(key)
+        if value is not ABSENT:
+            found[key] = value
+
+
+def ranges(space: Keyspace, metarange_id: MetarangeId) -> Sequence[RangeRef]:
+    """The ranges of a metarange, in key order."""
+    return space.metarange(metarange_id).ranges
+
+
+def scan(
+    space: Keyspace, metarange_id: MetarangeId, start: bytes = b"", prefix: bytes = b""
+) -> Iterator[Record]:
+    """All records with `prefix` from `start` on, in key order.  Reads ahead."""
+    return chain.from_iterable(_scanned(space, space.metarange(metarange_id), start, prefix))
+
+
+def _scanned(
+    space: Keyspace, metarange: Metarange, start: bytes, prefix: bytes
+) -> Iterator[list[Record]]:
+    first = max(start, prefix)
+    beyond = successor(prefix)
+    for at in range(bisect_left(metarange.max_keys, first), len(metarange.ranges)):
+        ref = metarange.ranges[at]
+        if beyond and ref.min_key >= beyond:
+            return
+        if first <= ref.min_key and not (beyond and ref.max_key >= beyond):
+            yield from range_batches(space, ref)
+            continue
+        for chunk in space.open(ref).chunks(first):
+            found = chunk.records()
+            if found and (found[0][0] < first or (beyond and found[-1][0] >= beyond)):
+                found = [r for r in found if r[0] >= first and r[0].startswith(prefix)]
+            yield found
+            if beyond and chunk.bound >= beyond:
+                break
+
+
+def range_batches(space: Keyspace, ref: RangeRef) -> Iterator[list[Record]]:
+    """All records of a range, in lists.  Raises `Corrupt` unless they are what the metarange says
+    in number, order and bounds."""
+    count = 0
+    last = b""
+    for chunk in space.open(ref).chunks():
+        records = chunk.records()
+        if not records:
+            continue
+        first = records[0][0]
+        if (first <= last) if count else (first != ref.min_key):
+            raise Corrupt(f"range has keys out of order or bounds: range={ref.id}")
+        count += len(records)
+        last = records[-1][0]
+        yield records
+    if count != ref.count or last != ref.max_key:
+        raise Corrupt(
+            f"range does not hold what its metarange says: range={ref.id} records={count} "
+            f"expected={ref.count}"
+        )
+
+
+def cursor(space: Keyspace, metarange_id: MetarangeId) -> Cursor:
+    """A cursor over all records; a seek costs at most one block and what is read from there."""
+    return CommittedCursor(space, space.metarange(metarange_id))
+
+
+class CommittedCursor:
+    """See `streams.Cursor`.  Reads block by block through the cache, and ahead once it has read
+    many without a seek."""
+
+    def __init__(self, space: Keyspace, metarange: Metarange) -> None:
+        self._space = space
+        self._metarange = metarange
+        self._range = 0
+        self._chunks: Iterator[Chunk] = iter(())
+        self._read = 0
+        self._records: list[Record] = []
+        self._at = 0
+        self._open(b"")
+
+    def seek(self, key: bytes) -> None:
+        if self._at < len(self._records) and key <= self._records[self._at][0]:
+            return
+        if self._at < len(self._records) and key <= self._records[-1][0]:
+            self._at = bisect_left(self._records, (key, b""), self._at)
+            return
+        if self._at >= len(self._records) and self._range >= len(self._metarange.ranges):
+            return
+        if self._records and key <= self._records[-1][0]:
+            return  # already behind it
+        self._range = max(self._range, bisect_left(self._metarange.max_keys, key))
+        self._open(key)
+
+    def peek(self) -> Item | End:
+        if self._at < len(self._records):
+            return self._records[self._at]
+        self._load()
+        return self._records[self._at] if self._at < len(self._records) else END
+
+    def advance(self) -> None:
+        self._at += 1
+
+    def _open(self, key: bytes) -> None:
+        """Stand before the first key >= `key` in the present range or a later one."""
+        self._records, self._at, self._read = [], 0, 0
+        self._chunks = self._chunks_from(key)
+        self._load()
+        self._at = bisect_left(self._records, (key, b""))
+        if self._at == len(self._records):
+            self._load()
+
+    def _chunks_from(self, key: bytes) -> Iterator[Chunk]:
+        if self._range >= len(self._metarange.ranges):
+            return iter(())
+        table = self._space.open(self._metarange.ranges[self._range])
+        return table.chunks(key, streaming=self._read > _SHORT_SCAN)
+
+    def _load(self) -> None:
+        """The next chunk that has records, from this range or the next ones."""
+        while self._range < len(self._metarange.ranges):
+            for chunk in self._chunks:
+                found = chunk.records()
+                self._read += 1
+                if found:
+                    self._records, self._at = found, 0
+                    if self._read == _SHORT_SCAN:
+                        self._read += 1
+                        self._chunks = self._chunks_from(chunk.bound + b"\0")
+                    return
+            self._range += 1
+            self._chunks = self._chunks_from(b"")

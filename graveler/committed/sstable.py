@@ -1,0 +1,170 @@
+"""Ranges and metaranges as RocksDB tables, which lakeFS and RocksDB open as they are.
+
+Written with rocksdict: table version 2, CRC32C, every key whole, Snappy, 16 KiB blocks.  Read by
+`table.py`.  A file's name is the hash of its records, never of its bytes.  The one owner of
+rocksdict's table writer.
+
+Writing holds one range in memory.  The file is built in a scratch folder, then handed to `files`,
+which makes it durable; a crash before leaves nothing that anyone reads.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import rocksdict
+
+from graveler import wire
+from graveler.committed import hashing
+from graveler.committed.blocks import TRAILER_LENGTH, masked_crc
+from graveler.committed.cache import BudgetedCache
+from graveler.committed.ranges import (
+    EMPTY_METARANGE,
+    METARANGE_PROPERTIES,
+    NO_RANGES,
+    RANGE_PROPERTIES,
+    Metarange,
+    check_ranges,
+    check_records,
+)
+from graveler.committed.table import MAGIC, BlockCache, SortedTable
+from graveler.committed.tiers import TableFiles
+from graveler.errors import Corrupt
+from graveler.ids import MetarangeId, RangeId
+from graveler.records import RangeRef, Record
+
+BLOCK_LENGTH = 16 * 1024
+_RANGE_COST = 400  # a decoded range reference, about
+
+
+class SstRangeStore:
+    """The store of production.  Caches, each within its budget in bytes: blocks, the indexes of
+    open tables, decoded metaranges.  Safe for any number of threads."""
+
+    def __init__(
+        self,
+        files: TableFiles,
+        block_cache_bytes: int = 128 << 20,
+        table_cache_bytes: int = 64 << 20,
+    ) -> None:
+        self._files = files
+        self._blocks: BlockCache = BudgetedCache(block_cache_bytes)
+        self._tables: BudgetedCache[tuple[str, str], SortedTable] = BudgetedCache(table_cache_bytes)
+        self._metaranges: BudgetedCache[tuple[str, str], Metarange] = BudgetedCache(
+            table_cache_bytes
+        )
+
+    def open_range(self, namespace: str, range_id: RangeId) -> SortedTable:
+        key = (namespace, range_id)
+        table = self._tables.get(key)
+        if table is None:
+            table = SortedTable(self._files.open(namespace, range_id), self._blocks)
+            self._tables.put(key, table, table.cost)
+        return table
+
+    def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        if metarange_id == EMPTY_METARANGE:
+            return NO_RANGES
+        key = (namespace, metarange_id)
+        metarange = self._metaranges.get(key)
+        if metarange is None:
+            metarange = self._decoded(namespace, metarange_id)
+            self._metaranges.put(key, metarange, _RANGE_COST * (1 + len(metarange.ranges)))
+        return metarange
+
+    def _decoded(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        table = SortedTable(self._files.open(namespace, metarange_id), self._blocks)
+        refs: list[RangeRef] = []
+        records = [record for chunk in table.chunks() for record in chunk.records()]
+        if hashing.file_id(records, METARANGE_PROPERTIES) != metarange_id:
+            raise Corrupt(f"metarange does not hash to its id: metarange={metarange_id}")
+        for key, value in records:
+            ref = wire.decode_range(value)
+            if (
+                ref.max_key != key
+                or ref.min_key > key
+                or (refs and refs[-1].max_key >= ref.min_key)
+            ):
+                raise Corrupt(f"metarange has ranges out of order: metarange={metarange_id}")
+            refs.append(ref)
+        return Metarange.of(refs)
+
+    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
+        size = check_records(records)
+        range_id = RangeId(hashing.file_id(records, RANGE_PROPERTIES))
+        self._files.add(namespace, range_id, lambda path: build_table(path, records))
+        return RangeRef(range_id, records[0][0], records[-1][0], size, len(records))
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        check_ranges(ranges)
+        records = [wire.encode_range(ref) for ref in ranges]
+        metarange_id = MetarangeId(hashing.file_id(records, METARANGE_PROPERTIES))
+        build: Callable[[Path], None] = (
+            (lambda path: build_table(path, records)) if records else build_empty_table
+        )
+        self._files.add(namespace, metarange_id, build)
+        self._metaranges.put(
+            (namespace, metarange_id), Metarange.of(ranges), _RANGE_COST * (1 + len(ranges))
+        )
+        return metarange_id
+
+
+def build_table(path: Path, records: Sequence[Record]) -> None:
+    """Write `records`, sorted and at least one, as a table at `path`."""
+    writer = rocksdict.SstFileWriter(_table_options())
+    writer.open(str(path))
+    for key, value in records:
+        writer[key] = value
+    writer.finish()
+
+
+def _table_options() -> rocksdict.Options:
+    table = rocksdict.BlockBasedOptions()
+    table.set_format_version(2)
+    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
+    table.set_block_size(BLOCK_LENGTH)
+    table.set_block_restart_interval(1)
+    options = rocksdict.Options(raw_mode=True)
+    options.set_compression_type(rocksdict.DBCompressionType.snappy())
+    options.set_block_based_table_factory(table)
+    return options
+
+
+def build_empty_table(path: Path) -> None:
+    """Write a table without records, which RocksDB's writer refuses to make."""
+    properties = {
+        b"rocksdb.block.based.table.index.type": bytes(4),
+        b"rocksdb.comparator": b"leveldb.BytewiseComparator",
+        b"rocksdb.num.entries": b"\0",
+    }
+    index = _sealed([])
+    content = index
+    stored = _sealed(sorted(properties.items()))
+    handle = _varint(len(content)) + _varint(len(stored) - TRAILER_LENGTH)
+    content += stored
+    metaindex = _sealed([(b"rocksdb.properties", handle)])
+    handles = _varint(len(content)) + _varint(len(metaindex) - TRAILER_LENGTH)
+    handles += _varint(0) + _varint(len(index) - TRAILER_LENGTH)
+    footer = b"\1" + handles.ljust(40, b"\0") + struct.pack("<IQ", 2, MAGIC)
+    path.write_bytes(content + metaindex + footer)
+
+
+def _sealed(entries: Sequence[Record]) -> bytes:
+    """An uncompressed block with its type and checksum."""
+    body = b"".join(
+        b"\0" + _varint(len(key)) + _varint(len(value)) + key + value for key, value in entries
+    )
+    starts = [0]
+    for key, value in entries[:-1]:
+        starts.append(starts[-1] + 1 + len(_varint(len(key)) + _varint(len(value)) + key + value))
+    body += struct.pack(f"<{len(starts)}II", *starts, len(starts)) + b"\0"
+    return body + struct.pack("<I", masked_crc(body))
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,271 @@
+"""Reader of one RocksDB block-based table, over any bytes that can be read by offset.
+
+    data blocks ‖ (filter) ‖ properties ‖ metaindex ‖ index … ‖ footer
+
+    footer, 53 bytes   checksum kind 1 (CRC32C) ‖ varints: metaindex offset, length, index offset,
+                       length ‖ zeros ‖ version (4, little endian) ‖ magic (8)
+    footer, 48 bytes   the oldest form: the varints ‖ zeros ‖ magic (8)
+
+Opening reads the end of the file, in one request unless the index is larger than that; a point
+look-up reads one block more.  Filters are not read.  Every block is checked before it is believed
+(`blocks.py`), handles must follow one another inside the file, and the entries that a full scan
+saw are counted against the properties, so a table is right or raises `Corrupt`.
+For `sstable.py` only; safe for any number of threads.
+"""
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from graveler import limits
+from graveler.committed.blocks import (
+    TRAILER_LENGTH,
+    Block,
+    index_entries,
+    plain_entries,
+    read_varint,
+    unseal,
+)
+from graveler.committed.cache import BudgetedCache
+from graveler.errors import Corrupt
+from graveler.records import ABSENT, Absent, Record
+
+MAGIC = 0x88E241B785F4CFF7
+_MAGIC_OLDEST = 0xDB4775248B80FB57
+_FOOTER_LENGTH = 53
+_FOOTER_LENGTH_OLDEST = 48
+_CRC32C = 1
+_TAIL_LENGTH = 64 * 1024
+_SPAN_LENGTH = 1024 * 1024
+
+BlockCache = BudgetedCache[tuple[str, int], Block]
+
+
+class Source(Protocol):
+    """The bytes of a file."""
+
+    @property
+    def name(self) -> str:
+        """For messages, and unique among all tables that share a cache."""
+        ...
+
+    def size(self) -> int:
+        """Length in bytes."""
+        ...
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly these bytes.  Raises `Corrupt` if the file is shorter."""
+        ...
+
+
+class Handle(NamedTuple):
+    """Where a block's payload stands."""
+
+    offset: int
+    length: int
+
+
+class StoredChunk:
+    """One data block as it stands in the file; checked and decompressed when its records are
+    asked for."""
+
+    __slots__ = ("_prefixed", "bound", "stored")
+
+    def __init__(self, bound: bytes, stored: bytes, prefixed: bool) -> None:
+        self.bound = bound
+        self.stored = stored
+        self._prefixed = prefixed
+
+    def records(self) -> list[Record]:
+        return Block(unseal(self.stored, self._prefixed)).records()
+
+
+class SortedTable:
+    """An open table: its index in memory, its blocks read on demand through `cache`."""
+
+    def __init__(self, source: Source, cache: BlockCache) -> None:
+        self._source = source
+        self._cache = cache
+        size = source.size()
+        if not _FOOTER_LENGTH_OLDEST <= size <= limits.table_length_bytes_max:
+            raise Corrupt(f"table has an impossible length: table={source.name} length={size}")
+        start = max(0, size - _TAIL_LENGTH)
+        tail = _Tail(source, start, source.read(start, size - start))
+        try:
+            metaindex, index, self._prefixed = _footer(tail.bytes, size)
+            self.properties = self._read_properties(tail, metaindex)
+            self._bounds, self._handles = self._read_index(tail, index)
+        except Corrupt as error:
+            raise Corrupt(f"{error}: table={source.name}") from error
+        self.count = self._checked_count()
+
+    def _read_properties(self, tail: "_Tail", metaindex: Handle) -> Mapping[str, bytes]:
+        for name, handle in plain_entries(unseal(tail.block(metaindex), self._prefixed)):
+            if name == b"rocksdb.properties":
+                raw = unseal(tail.block(_handle(handle, 0)[0]), self._prefixed)
+                return {key.decode("latin-1"): value for key, value in plain_entries(raw)}
+        return {}
+
+    def _read_index(self, tail: "_Tail", index: Handle) -> tuple[Sequence[bytes], Sequence[Handle]]:
+        bounds: list[bytes] = []
+        handles: list[Handle] = []
+        end = 0
+        for bound, encoded in index_entries(unseal(tail.block(index), self._prefixed)):
+            handle, _ = _handle(encoded, 0)
+            if handle.offset < end or handle.offset + handle.length > index.offset:
+                raise Corrupt("table has blocks that overlap")
+            end = handle.offset + handle.length + TRAILER_LENGTH
+            bounds.append(bound)
+            handles.append(handle)
+        return bounds, handles
+
+    def _checked_count(self) -> int:
+        """The number of entries by the properties, which also must not tell of what cannot be
+        read here: an index of another kind, deletions, sequence numbers given to the whole file."""
+        known = self.properties
+        for name, allowed in _PLAIN_PROPERTIES.items():
+            if known.get(name, allowed) != allowed:
+                raise Corrupt(
+                    f"table is of a kind that ranges do not have: table={self._source.name} "
+                    f"property={name}"
+                )
+        encoded = known.get("rocksdb.num.entries")
+        if encoded is None:
+            return -1
+        count, _ = read_varint(encoded, 0)
+        if count > limits.table_records_count_max:
+            raise Corrupt(f"table claims too many records: table={self._source.name}")
+        return count
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory that the open table takes, nearly."""
+        return 4096 + sum(map(len, self._bounds)) + 170 * len(self._bounds)
+
+    def get(self, key: bytes) -> bytes | Absent:
+        index = bisect_left(self._bounds, key)
+        if index == len(self._bounds):
+            return ABSENT
+        return self._block(index).get(key)
+
+    def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator["Chunk"]:
+        first = bisect_left(self._bounds, start)
+        if streaming:
+            return self._streamed(first)
+        return (
+            CachedChunk(self._bounds[index], self, index)
+            for index in range(first, len(self._bounds))
+        )
+
+    def _streamed(self, first: int) -> Iterator["Chunk"]:
+        handles, bounds = self._handles, self._bounds
+        index = first
+        while index < len(handles):
+            begin = handles[index].offset
+            after = index + 1
+            while after < len(handles) and handles[after].offset - begin < _SPAN_LENGTH:
+                after += 1
+            last = handles[after - 1]
+            length = last.offset + last.length + TRAILER_LENGTH - begin
+            span = self._source.read(begin, length)
+            for at in range(index, after):
+                offset = handles[at].offset - begin
+                stored = span[offset : offset + handles[at].length + TRAILER_LENGTH]
+                yield StoredChunk(bounds[at], stored, self._prefixed)
+            index = after
+
+    def stored(self, index: int) -> bytes:
+        """A data block as it stands in the file."""
+        handle = self._handles[index]
+        return self._source.read(handle.offset, handle.length + TRAILER_LENGTH)
+
+    def _block(self, index: int) -> Block:
+        key = (self._source.name, index)
+        block = self._cache.get(key)
+        if block is None:
+            try:
+                block = Block(unseal(self.stored(index), self._prefixed))
+            except Corrupt as error:
+                raise Corrupt(f"{error}: table={self._source.name}") from error
+            self._cache.put(key, block, block.cost)
+        return block
+
+    def block_records(self, index: int) -> list[Record]:
+        """The records of a data block, which stays cached."""
+        return self._block(index).records()
+
+
+class CachedChunk:
+    """One data block that is read through the cache."""
+
+    __slots__ = ("_index", "_table", "bound")
+
+    def __init__(self, bound: bytes, table: SortedTable, index: int) -> None:
+        self.bound = bound
+        self._table = table
+        self._index = index
+
+    @property
+    def stored(self) -> bytes:
+        return self._table.stored(self._index)
+
+    def records(self) -> list[Record]:
+        return self._table.block_records(self._index)
+
+
+Chunk = StoredChunk | CachedChunk
+
+_PLAIN_PROPERTIES = {
+    "rocksdb.block.based.table.index.type": b"\0\0\0\0",
+    "rocksdb.comparator": b"leveldb.BytewiseComparator",
+    "rocksdb.deleted.keys": b"\0",
+    "rocksdb.merge.operands": b"\0",
+    "rocksdb.num.range-deletions": b"\0",
+    "rocksdb.external_sst_file.global_seqno": bytes(8),
+}
+
+
+class _Tail:
+    """The end of a file, which most tables' index and properties lie in, and the rest on demand."""
+
+    def __init__(self, source: Source, start: int, tail: bytes) -> None:
+        self._source = source
+        self._start = start
+        self.bytes = tail
+
+    def block(self, handle: Handle) -> bytes:
+        """A block with its type and checksum."""
+        length = handle.length + TRAILER_LENGTH
+        if handle.offset + length > self._start + len(self.bytes):
+            raise Corrupt("table has a block behind its end")
+        if length > limits.table_block_length_bytes_max:
+            raise Corrupt(f"table has a block that is too long: length={length}")
+        if handle.offset >= self._start:
+            begin = handle.offset - self._start
+            return self.bytes[begin : begin + length]
+        return self._source.read(handle.offset, length)
+
+
+def _handle(raw: bytes, at: int) -> tuple[Handle, int]:
+    offset, at = read_varint(raw, at)
+    length, at = read_varint(raw, at)
+    return Handle(offset, length), at
+
+
+def _footer(tail: bytes, size: int) -> tuple[Handle, Handle, bool]:
+    """Metaindex, index, and whether compressed blocks carry their length."""
+    (magic,) = struct.unpack_from("<Q", tail, len(tail) - 8)
+    if magic == _MAGIC_OLDEST:
+        body, prefixed = tail[-_FOOTER_LENGTH_OLDEST:-8], False
+    elif magic == MAGIC and len(tail) >= _FOOTER_LENGTH:
+        footer = tail[-_FOOTER_LENGTH:]
+        (version,) = struct.unpack_from("<I", footer, len(footer) - 12)
+        if footer[0] != _CRC32C or version not in (1, 2):
+            raise Corrupt(f"table has an unknown form: checksum={footer[0]} version={version}")
+        body, prefixed = footer[1:-12], version == 2
+    else:
+        raise Corrupt("table has no footer")
+    metaindex, at = _handle(body, 0)
+    index, _ = _handle(body, at)
+    return metaindex, index, prefixed
