@@ -101,7 +101,13 @@ class MemoryStore:
                 self._put(partition, key, Row(value, version))
 
     def set_if(
-        self, partition: bytes, key: bytes, value: bytes, version: bytes, condition: Condition
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
     ) -> Outcome:
         check_write(partition, key, value)
         with self._lock:
@@ -110,7 +116,7 @@ class MemoryStore:
             wanted = ABSENT if condition is ABSENT else condition.version
             if found != wanted:
                 return Declined(current)
-            self._put(partition, key, Row(value, version))
+            self._put(partition, key, Row(value, version, order))
             return WRITTEN
 
     def set_newer(

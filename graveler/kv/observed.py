@@ -76,10 +76,16 @@ class ObservedStore:
         self._store.set_many(writes)
 
     def set_if(
-        self, partition: bytes, key: bytes, value: bytes, version: bytes, condition: Condition
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
     ) -> Outcome:
         self._counts.add("set_if")
-        return self._store.set_if(partition, key, value, version, condition)
+        return self._store.set_if(partition, key, value, version, condition, order)
 
     def set_newer(
         self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
