@@ -4,7 +4,7 @@
 # last, so that an interrupted set-up starts over. PYTHON= names the Python.
 set -u
 venv=$1
-space_needed_kib=716800
+space_needed_kib=512000
 
 fail() {
     printf 'make setup: %s\n  remedy: %s\n' "$1" "$2" >&2
