@@ -1,0 +1,1 @@
+"""Repositories, branches, tags, commits: their records, the texts that name them, their graph."""

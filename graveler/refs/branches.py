@@ -1,0 +1,83 @@
+"""Branch records: the one thing that changes by compare-and-swap, and what everything hangs on.
+
+    absent ──create──► live ──swap──► live ──delete──► deleted ──create──► live      rev grows
+
+A deleted branch's record stays: a late duplicate of its creation then fails.  The version of the
+stored row, a fresh stamp of each swap, is what the next swap must name.  For the engine.
+"""
+
+from typing import Literal, NamedTuple
+
+from graveler import wire
+from graveler.errors import NotFound, OutcomeUnknown
+from graveler.ids import BranchId
+from graveler.kv.store import WRITTEN, Condition, Matches, Row, Store
+from graveler.records import ABSENT, Absent, Branch, Repository, Versioned
+from graveler.refs import listing
+from graveler.refs.space import BRANCHES, branch_key, space
+
+
+class NamedBranch(NamedTuple):
+    """A branch record with its name."""
+
+    id: BranchId
+    branch: Branch
+
+
+def decode(row: Row) -> Versioned:
+    """The branch that a row holds.  Raises `Corrupt`."""
+    return Versioned(wire.decode_branch(row.value), row.version)
+
+
+def find(kv: Store, repository: Repository, branch: BranchId) -> Versioned | Literal[Absent.ABSENT]:
+    """The record, also that of a deleted branch; always fresh.  One request."""
+    row = kv.get(space(repository), branch_key(branch))
+    return ABSENT if row is ABSENT else decode(row)
+
+
+def get(kv: Store, repository: Repository, branch: BranchId) -> Versioned:
+    """The live branch, always fresh; raises `NotFound`.  One request."""
+    found = find(kv, repository, branch)
+    if found is ABSENT or not found.branch.live:
+        raise NotFound(f"branch '{branch}' not found")
+    return found
+
+
+def swap(
+    kv: Store,
+    repository: Repository,
+    branch: BranchId,
+    seen: Versioned | Literal[Absent.ABSENT],
+    new: Branch,
+    stamp: bytes,
+) -> Versioned | Literal[Absent.ABSENT]:
+    """Replace the record that was seen (or create it where none was) and answer the new one.
+
+    ABSENT means failed *or unknown*: the write may have landed, now or later, and may have been
+    swapped away since.  The caller reads again and looks for its own token or commit; it never
+    undoes anything.  One request; `stamp` must be fresh.
+    """
+    condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    raw = wire.encode_branch(new)
+    try:
+        outcome = kv.set_if(space(repository), branch_key(branch), raw, stamp, condition)
+    except OutcomeUnknown:
+        return ABSENT
+    if outcome is WRITTEN:
+        return Versioned(new, stamp)
+    ours = outcome.current is not ABSENT and outcome.current.version == stamp
+    return Versioned(new, stamp) if ours else ABSENT
+
+
+def list_page(
+    kv: Store, repository: Repository, prefix: str, after: str, amount: int, show_hidden: bool
+) -> tuple[tuple[NamedBranch, ...], bool]:
+    """Live branches by name, hidden ones only if asked for; whether more follow."""
+
+    def shown(name: str, row: Row) -> NamedBranch | None:
+        branch = wire.decode_branch(row.value)
+        visible = branch.live and (show_hidden or not branch.hidden)
+        return NamedBranch(BranchId(name), branch) if visible else None
+
+    stretch = listing.Stretch(space(repository), BRANCHES, prefix, after)
+    return listing.page(kv, stretch, amount, shown)

@@ -1,0 +1,124 @@
+"""What was read lately: repositories and branches for seconds, commits for ever.
+
+A commit never changes, so a kept one is right.  A repository record may be as old as
+`limits.repository_cache_seconds_max`; a branch record as `limits.branch_cache_seconds_max`, and it
+serves a writer's *first* read only: everything that decides reads the branch afresh.
+
+Bounded without a lock: a map has a young and an old half; when the young half is full it becomes
+the old one, and what is asked for moves back to the young.  Single dictionary operations are
+atomic; two threads that turn the halves at once forget something early, which is always allowed.
+For the engine.
+"""
+
+from collections.abc import Hashable
+from typing import Generic, Literal, TypeVar
+
+from graveler import limits
+from graveler.clock import Clock
+from graveler.ids import BranchId, CommitId, RepositoryId, RepositoryUid
+from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+COMMITS_COUNT_DEFAULT = 50_000
+_COMMIT_OVERHEAD_BYTES = 1_024  # ids, times and objects of a commit without message and metadata
+_SHORT_LIVED_COUNT = 10_000
+
+
+class _Halves(Generic[K, V]):
+    """A bounded map that forgets what was not asked for lately."""
+
+    def __init__(self, count_max: int, bytes_max: int = 1 << 62) -> None:
+        self._count = max(1, count_max // 2)
+        self._bytes = max(1, bytes_max // 2)
+        self._spent = 0
+        self._young: dict[K, tuple[V, int]] = {}
+        self._old: dict[K, tuple[V, int]] = {}
+
+    def get(self, key: K) -> V | Literal[Absent.ABSENT]:
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is None:
+                return ABSENT
+            self.put(key, *found)
+        return found[0]
+
+    def put(self, key: K, value: V, size: int = 0) -> None:
+        young = self._young
+        young[key] = value, size
+        self._spent += size
+        if len(young) >= self._count or self._spent >= self._bytes:
+            self._old, self._young, self._spent = young, {}, 0
+
+    def forget(self, key: K) -> None:
+        # Old first: a reader in between must not move it from the old half to the young.
+        self._old.pop(key, None)
+        self._young.pop(key, None)
+
+
+class RefCache:
+    """One for each process; any number of threads."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        commits_count_max: int = COMMITS_COUNT_DEFAULT,
+        commits_bytes_max: int = COMMITS_COUNT_DEFAULT * 2 * _COMMIT_OVERHEAD_BYTES,
+    ) -> None:
+        self._clock = clock
+        self._repositories: _Halves[RepositoryId, tuple[float, Repository]] = _Halves(
+            _SHORT_LIVED_COUNT
+        )
+        self._branches: _Halves[tuple[RepositoryUid, BranchId], tuple[float, Versioned]] = _Halves(
+            _SHORT_LIVED_COUNT
+        )
+        self._commits: _Halves[tuple[RepositoryUid, CommitId], Commit] = _Halves(
+            commits_count_max, commits_bytes_max
+        )
+
+    def repository(self, id: RepositoryId) -> Repository | Literal[Absent.ABSENT]:
+        """The record, if it was put less than `repository_cache_seconds_max` ago."""
+        found = self._repositories.get(id)
+        if found is ABSENT or self._aged(found[0], limits.repository_cache_seconds_max):
+            return ABSENT
+        return found[1]
+
+    def put_repository(self, repository: Repository) -> None:
+        """Keep what a fresh read answered."""
+        self._repositories.put(repository.id, (self._clock.steady_seconds(), repository))
+
+    def forget_repository(self, id: RepositoryId) -> None:
+        """It has changed."""
+        self._repositories.forget(id)
+
+    def branch(
+        self, repository: Repository, branch: BranchId
+    ) -> Versioned | Literal[Absent.ABSENT]:
+        """The record, if it was put less than `branch_cache_seconds_max` ago."""
+        found = self._branches.get((repository.uid, branch))
+        if found is ABSENT or self._aged(found[0], limits.branch_cache_seconds_max):
+            return ABSENT
+        return found[1]
+
+    def put_branch(self, repository: Repository, branch: BranchId, found: Versioned) -> None:
+        """Keep what a fresh read answered."""
+        self._branches.put((repository.uid, branch), (self._clock.steady_seconds(), found))
+
+    def forget_branch(self, repository: Repository, branch: BranchId) -> None:
+        """It has changed."""
+        self._branches.forget((repository.uid, branch))
+
+    def commit(self, repository: Repository, id: CommitId) -> Commit | Literal[Absent.ABSENT]:
+        """The commit of this repository, if it is kept."""
+        return self._commits.get((repository.uid, id))
+
+    def put_commit(self, repository: Repository, id: CommitId, commit: Commit) -> None:
+        """Keep a commit that the store has."""
+        pairs = sum(len(key) + len(value) for key, value in commit.metadata.items())
+        size = _COMMIT_OVERHEAD_BYTES + len(commit.message) + pairs
+        self._commits.put((repository.uid, id), commit, size)
+
+    def _aged(self, put_at: float, seconds_max: float) -> bool:
+        return self._clock.steady_seconds() - put_at >= seconds_max

@@ -1,0 +1,52 @@
+"""One page of records out of a stretch of keys, deleted and hidden ones left out.  For this folder.
+
+A page asks the store for one row more than it shows, so that "more" is known without a second
+request; records that are left out cost more requests only when there are many of them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from graveler import limits
+from graveler.kv.store import Row, Store, scan_all
+from graveler.streams import successor
+
+T = TypeVar("T")
+
+
+class Stretch(NamedTuple):
+    """The keys of one kind of record whose names begin with `prefix` and come after `after`."""
+
+    partition: bytes
+    kind: bytes
+    prefix: str = ""
+    after: str = ""
+
+
+def rows(kv: Store, stretch: Stretch, page: int = 1_000) -> Iterator[tuple[str, Row]]:
+    """Names and rows in order: one request for each `page` rows."""
+    stem = stretch.kind + stretch.prefix.encode()
+    behind = stretch.kind + stretch.after.encode() + b"\0"
+    start = max(stem, behind) if stretch.after else stem
+    end = successor(stem)
+    if end and start >= end:
+        return
+    for key, row in scan_all(kv, stretch.partition, start, end, page):
+        yield key[len(stretch.kind) :].decode(), row
+
+
+def page(
+    kv: Store, stretch: Stretch, amount: int, shown: Callable[[str, Row], T | None]
+) -> tuple[tuple[T, ...], bool]:
+    """At most `amount` of what `shown` makes of the rows (None leaves one out), and whether more
+    follow."""
+    found: list[T] = []
+    size = max(1, min(amount + 1, limits.scan_page_count_max))
+    for name, row in rows(kv, stretch, size):
+        record = shown(name, row)
+        if record is None:
+            continue
+        if len(found) == amount:
+            return tuple(found), True
+        found.append(record)
+    return tuple(found), False

@@ -1,0 +1,120 @@
+"""Repository records, and the free metadata of a repository.
+
+A deleted repository's record stays under its name, so a late duplicate of its creation fails; a new
+one under the same name swaps the old record and has another uid, and therefore another partition:
+nothing of the old one is seen.  For the engine.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from graveler import limits, wire
+from graveler.clock import Ids
+from graveler.errors import NotFound, OutcomeUnknown
+from graveler.ids import RepositoryId
+from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store, Write
+from graveler.records import ABSENT, Absent, Repository, RepositoryState
+from graveler.refs import listing
+from graveler.refs.space import METADATA, REPOSITORIES, metadata_key, space
+
+
+class VersionedRepository(NamedTuple):
+    """A repository record and the version of its stored form."""
+
+    repository: Repository
+    version: bytes
+
+
+def find(kv: Store, repository: RepositoryId) -> VersionedRepository | Literal[Absent.ABSENT]:
+    """The record, also that of a deleted repository.  One request."""
+    row = kv.get(REPOSITORIES, repository.encode())
+    if row is ABSENT:
+        return ABSENT
+    return VersionedRepository(wire.decode_repository(row.value), row.version)
+
+
+def get(kv: Store, repository: RepositoryId) -> Repository:
+    """The live repository; raises `NotFound`.  One request."""
+    found = find(kv, repository)
+    if found is ABSENT or found.repository.state is not RepositoryState.LIVE:
+        raise NotFound("repository not found")
+    return found.repository
+
+
+def put_new(
+    kv: Store,
+    repository: Repository,
+    stamp: bytes,
+    over: VersionedRepository | Literal[Absent.ABSENT],
+) -> bool:
+    """Create the record over what `find` answered; False if somebody else was first.
+
+    One request.  Raises `OutcomeUnknown` when no answer came.
+    """
+    condition: Condition = ABSENT if over is ABSENT else Matches(over.version)
+    raw = wire.encode_repository(repository)
+    outcome = kv.set_if(REPOSITORIES, repository.id.encode(), raw, stamp, condition)
+    return _landed(outcome, stamp)
+
+
+def swap(
+    kv: Store, seen: VersionedRepository, new: Repository, stamp: bytes
+) -> VersionedRepository | Literal[Absent.ABSENT]:
+    """Replace the record that was seen.  ABSENT: failed or unknown, read again.  One request."""
+    raw = wire.encode_repository(new)
+    try:
+        outcome = kv.set_if(REPOSITORIES, new.id.encode(), raw, stamp, Matches(seen.version))
+    except OutcomeUnknown:
+        return ABSENT
+    return VersionedRepository(new, stamp) if _landed(outcome, stamp) else ABSENT
+
+
+def _landed(outcome: Outcome, stamp: bytes) -> bool:
+    if outcome is WRITTEN:
+        return True
+    return outcome.current is not ABSENT and outcome.current.version == stamp
+
+
+def list_page(
+    kv: Store, prefix: str, search: str, after: str, amount: int
+) -> tuple[tuple[Repository, ...], bool]:
+    """Live repositories by name: with `prefix`, containing `search`, after `after`; whether more
+    follow."""
+
+    def shown(name: str, row: Row) -> Repository | None:
+        if search not in name:
+            return None
+        repository = wire.decode_repository(row.value)
+        return repository if repository.state is RepositoryState.LIVE else None
+
+    return listing.page(kv, listing.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
+
+
+# ---- metadata: one row a pair, so that two writers of different keys both win --------------------
+
+
+def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
+    """All pairs.  One request for each 1,000."""
+    found: dict[str, str] = {}
+    for _, row in listing.rows(kv, listing.Stretch(space(repository), METADATA)):
+        found.update(wire.decode_pairs(row.value))
+    return found
+
+
+def merge_metadata(kv: Store, repository: Repository, pairs: Mapping[str, str], ids: Ids) -> None:
+    """Set `pairs`, leaving other keys as they are.  One batch; not atomic, may be repeated."""
+    partition = space(repository)
+    writes = [
+        Write(partition, metadata_key(name), wire.encode_pairs({name: value}), ids.stamp())
+        for name, value in pairs.items()
+    ]
+    if writes:
+        kv.set_many(writes)
+
+
+def delete_metadata(kv: Store, repository: Repository, keys: Sequence[str]) -> None:
+    """Remove pairs; absent ones are no error.  One request for each 1,000 keys."""
+    # A name too long to have been stored cannot be there.
+    doomed = [key for key in map(metadata_key, keys) if len(key) <= limits.kv_key_length_bytes_max]
+    if doomed:
+        kv.delete(space(repository), doomed)

@@ -1,0 +1,141 @@
+"""From a ref expression to a commit.
+
+    full commit id  →  branch  →  tag  →  unique prefix of a commit id       the first that exists
+
+A name that could not have been created is not asked for.  Cost: a branch or tag 1 request, a full
+commit id what `lookup` costs, a prefix 2; each modifier what the graph walk costs.  For the engine.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from graveler import wire
+from graveler.errors import Invalid, NotFound
+from graveler.ids import BranchId, CommitId, TagId, is_hex64, parse_branch_id, parse_tag_id
+from graveler.kv.store import Place, Row, Store
+from graveler.records import ABSENT, Absent, Repository, Tag, Versioned
+from graveler.refs import branches, commits, graph
+from graveler.refs.commits import Lookup
+from graveler.refs.expression import Modifier, parse
+from graveler.refs.space import branch_key, commit_key, space, tag_key
+
+Kind = Literal["commit", "branch", "tag"]
+
+NO_BRANCH = BranchId("")
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What an expression means.
+
+    `branch` and `branch_id` are those of the name that it begins with, if that is a branch.
+    `staged`: it is the branch itself (`main` or `main$`), so that reads see what is uncommitted.
+    """
+
+    commit: CommitId
+    kind: Kind
+    branch: Versioned | Literal[Absent.ABSENT] = ABSENT
+    branch_id: BranchId = NO_BRANCH
+    staged: bool = False
+
+
+class Holders(NamedTuple):
+    """What has a name: a branch record (also a deleted one), a tag, a commit."""
+
+    branch: Versioned | Literal[Absent.ABSENT]
+    tag: Tag | Literal[Absent.ABSENT]
+    commit: bool
+
+
+def resolve(kv: Store, repository: Repository, text: str, lookup: Lookup) -> Resolved:
+    """The commit (and the branch) that `text` names.  The branch record is fresh.
+
+    Raises `Invalid` for a malformed expression; `NotFound` for an unknown name, an ambiguous prefix
+    and an ancestor or parent that does not exist.
+    """
+    expression = parse(text)
+    named = _named(kv, repository, expression.base, lookup)
+    modifiers = expression.modifiers
+    if not modifiers:
+        return named
+    if modifiers[0].kind == "$":
+        if named.branch is ABSENT:
+            raise Invalid(f"ref invalid: '$' must follow the name of a branch: ref={text!r}")
+        return named
+    commit = named.commit
+    for modifier in modifiers:
+        commit = _step(lookup, commit, modifier)
+    return Resolved(commit, named.kind, named.branch, named.branch_id)
+
+
+def _step(lookup: Lookup, commit: CommitId, modifier: Modifier) -> CommitId:
+    if modifier.kind == "~":
+        return graph.ancestor(lookup, commit, modifier.number)
+    if modifier.kind == "^":
+        return graph.nth_parent(lookup, commit, modifier.number)
+    return commit
+
+
+def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Resolved:
+    if is_hex64(base) and _exists(lookup, CommitId(base)):
+        return Resolved(CommitId(base), "commit")
+    partition = space(repository)
+    branch_at, tag_at = _places(partition, base)
+    rows = _rows(kv, [place for place in (branch_at, tag_at) if place is not ABSENT])
+    row = rows.get(branch_at) if branch_at is not ABSENT else None
+    if row is not None:
+        found = branches.decode(row)
+        if found.branch.live:
+            return Resolved(found.branch.commit, "branch", found, BranchId(base), True)
+    row = rows.get(tag_at) if tag_at is not ABSENT else None
+    if row is not None:
+        return Resolved(wire.decode_tag(row.value).commit, "tag")
+    if not is_hex64(base):
+        matching = commits.by_prefix(kv, repository, base)
+        if len(matching) == 1:
+            return Resolved(matching[0], "commit")
+    raise NotFound("not found")
+
+
+def _exists(lookup: Lookup, commit: CommitId) -> bool:
+    try:
+        lookup(commit)
+    except NotFound:
+        return False
+    return True
+
+
+def _places(
+    partition: bytes, base: str
+) -> tuple[Place | Literal[Absent.ABSENT], Place | Literal[Absent.ABSENT]]:
+    branch: Place | Literal[Absent.ABSENT] = ABSENT
+    tag: Place | Literal[Absent.ABSENT] = ABSENT
+    with suppress(Invalid):  # no branch can have this name
+        branch = partition, branch_key(parse_branch_id(base))
+    with suppress(Invalid):  # no tag can have this name
+        tag = partition, tag_key(parse_tag_id(base))
+    return branch, tag
+
+
+def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holders:
+    """What has `name` now, asked before it is given to a branch or a tag.  One request.
+
+    No request keeps the name free: only the swap of the branch record, or the creation of the tag,
+    decides, each for its own kind.
+    """
+    partition = space(repository)
+    branch_at = partition, branch_key(BranchId(name))
+    tag_at = partition, tag_key(TagId(name))
+    commit_at = partition, commit_key(CommitId(name))
+    rows = kv.get_many((branch_at, tag_at, commit_at))
+    branch, tag = rows.get(branch_at), rows.get(tag_at)
+    return Holders(
+        ABSENT if branch is None else branches.decode(branch),
+        ABSENT if tag is None else wire.decode_tag(tag.value),
+        commit_at in rows,
+    )
+
+
+def _rows(kv: Store, places: list[Place]) -> dict[Place, Row]:
+    return dict(kv.get_many(places)) if places else {}

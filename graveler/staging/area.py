@@ -1,0 +1,256 @@
+"""The rows of one staging token: what was written to a branch and is in no commit yet.
+
+    token      01J8Z3…(ULID: its birth)…k2m9(10 random)….8      8 shards, fixed at birth
+    partition  s/<token>/<shard>        shard = hash(path) mod shards
+    row        path → value or tombstone, request that wrote it; order and version beside it
+
+A token belongs to one branch for one stretch of time and is never used again.  A row is replaced
+only by one of greater order, so a late duplicate of an old write changes nothing.  Nothing here
+knows which tokens a branch has: that is the branch record's (refs).  For the engine.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Literal, NotRequired, Required, TypedDict, Unpack
+
+from graveler import limits, wire
+from graveler.clock import Clock, Ids, ulid, ulid_born_ns
+from graveler.errors import Corrupt, Internal
+from graveler.identity import shard
+from graveler.ids import StagingToken
+from graveler.kv.store import WRITTEN, Matches, Place, Row, Store, Written, scan_all
+from graveler.records import ABSENT, Absent, Staged, StagedValue
+from graveler.streams import END, Cursor, End, Item, Overlay
+
+FIRST_PAGE_COUNT = 128  # what most listings need; a long scan soon outgrows it
+_PAGE_GROWTH = 4
+_RANDOM_LENGTH = 10
+
+
+class Columns(TypedDict):
+    """What stands beside a staged value."""
+
+    wid: bytes
+    order: int
+    version: bytes
+
+
+class ConditionalColumns(TypedDict, total=False):
+    """As `Columns`; without `order` the row's grows by one."""
+
+    wid: Required[bytes]
+    version: Required[bytes]
+    order: NotRequired[int]
+
+
+# ---- tokens --------------------------------------------------------------------------------------
+
+
+def new_token(clock: Clock, ids: Ids, shards: int) -> StagingToken:
+    """A token that nobody else has or ever will have; its rows will stand in `shards` shards."""
+    if not 1 <= shards <= limits.staging_shard_count_max:
+        raise Internal(f"staging token asked for with a wrong number of shards: {shards=}")
+    birth = ulid(clock.now_ns(), ids.stamp())
+    return StagingToken(f"{birth}{ids.unique(_RANDOM_LENGTH)}.{shards}")
+
+
+def shard_count(token: StagingToken) -> int:
+    """How many shards the token's rows stand in.  Raises `Corrupt`."""
+    _, dot, count = token.rpartition(".")
+    if not (dot and count.isascii() and count.isdecimal()):
+        raise Corrupt(f"staging token without a number of shards: {token=}")
+    shards = int(count)
+    if not 1 <= shards <= limits.staging_shard_count_max:
+        raise Corrupt(f"staging token with a wrong number of shards: {token=}")
+    return shards
+
+
+def born_ns(token: StagingToken) -> int:
+    """When the token was made, to the millisecond.  Raises `Corrupt`."""
+    try:
+        return ulid_born_ns(token)
+    except ValueError as error:
+        raise Corrupt(f"staging token without a birth time: {token=}") from error
+
+
+def _partition(token: StagingToken, number: int) -> bytes:
+    return b"s/%b/%d" % (token.encode(), number)
+
+
+def _partitions(token: StagingToken) -> list[bytes]:
+    return [_partition(token, number) for number in range(shard_count(token))]
+
+
+def _place(token: StagingToken, key: bytes) -> Place:
+    return _partition(token, shard(key, shard_count(token))), key
+
+
+def _decode(row: Row) -> Staged:
+    return wire.decode_staged(row.value, row.order, row.version)
+
+
+# ---- one key -------------------------------------------------------------------------------------
+
+
+def stage(
+    kv: Store, token: StagingToken, key: bytes, value: StagedValue, **columns: Unpack[Columns]
+) -> Staged | Literal[Written.WRITTEN]:
+    """Put `value` at `key` if what is there has a smaller order; else answer what is there.
+
+    One request (`set_newer`).  A row with the caller's own `wid` in the answer means that an
+    earlier attempt landed.  Raises `OutcomeUnknown` when no answer came.
+    """
+    partition, _ = _place(token, key)
+    row = wire.encode_staged(value, columns["wid"])
+    outcome = kv.set_newer(partition, key, row, columns["version"], columns["order"])
+    if outcome is WRITTEN:
+        return WRITTEN
+    if outcome.current is ABSENT:
+        raise Internal(f"staged write refused though nothing is there: {key=}")
+    return _decode(outcome.current)
+
+
+def stage_if(
+    kv: Store,
+    token: StagingToken,
+    key: bytes,
+    value: StagedValue,
+    *,
+    seen: Staged | Literal[Absent.ABSENT],
+    **columns: Unpack[ConditionalColumns],
+) -> bool:
+    """Put `value` at `key` if the row is still `seen`; whether it is there now as this write.
+
+    One request (`set_if`).  The row's order grows: to `order` if given and greater, else by one.
+    False is no proof that the write never landed: it may have, and have been overwritten.
+    """
+    partition, _ = _place(token, key)
+    row = wire.encode_staged(value, columns["wid"])
+    version = columns["version"]
+    before = 0 if seen is ABSENT else seen.order
+    order = max(columns.get("order", 0), before + 1)
+    condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    outcome = kv.set_if(partition, key, row, version, condition, order)
+    if outcome is WRITTEN:
+        return True
+    return outcome.current is not ABSENT and outcome.current.version == version
+
+
+def lookup(
+    kv: Store, tokens: Sequence[StagingToken], key: bytes
+) -> Staged | Literal[Absent.ABSENT]:
+    """What the newest of `tokens` (newest first) that knows `key` says of it.  One request."""
+    if len(tokens) == 1:
+        row = kv.get(*_place(tokens[0], key))
+        return ABSENT if row is ABSENT else _decode(row)
+    return lookup_many(kv, tokens, (key,)).get(key, ABSENT)
+
+
+def lookup_many(
+    kv: Store, tokens: Sequence[StagingToken], keys: Sequence[bytes]
+) -> dict[bytes, Staged]:
+    """As `lookup`, for those of `keys` that any token knows.  One batch (`get_many`)."""
+    places = {key: [_place(token, key) for token in tokens] for key in keys}
+    asked = [place for row_places in places.values() for place in row_places]
+    rows = kv.get_many(asked) if asked else {}
+    found = {}
+    for key, row_places in places.items():
+        newest = next((rows[place] for place in row_places if place in rows), None)
+        if newest is not None:
+            found[key] = _decode(newest)
+    return found
+
+
+# ---- all keys ------------------------------------------------------------------------------------
+
+
+def is_empty(kv: Store, token: StagingToken) -> bool:
+    """Whether the token has no row: one request a shard, up to the first that has one."""
+    return not any(kv.scan(partition, b"", b"", 1).rows for partition in _partitions(token))
+
+
+def scan(kv: Store, token: StagingToken, start: bytes = b"") -> Iterator[tuple[bytes, Staged]]:
+    """Every row from `start` in key order: one request a shard and `scan_page_count_max` rows."""
+    page = limits.scan_page_count_max
+    shards = [scan_all(kv, partition, start, b"", page) for partition in _partitions(token)]
+    # Shards never share a key, so the merge never compares rows.
+    rows = shards[0] if len(shards) == 1 else heapq.merge(*shards)
+    return ((key, _decode(row)) for key, row in rows)
+
+
+def drop(kv: Store, token: StagingToken) -> int:
+    """Delete every row, and say how many there were.  Two requests a batch; may be repeated."""
+    count = 0
+    batch = limits.kv_batch_count_max
+    for partition in _partitions(token):
+        start, more = b"", True
+        while more:
+            rows, more = kv.scan(partition, start, b"", batch)
+            if not rows:
+                break
+            kv.delete(partition, [key for key, _ in rows])
+            count += len(rows)
+            start = rows[-1][0] + b"\0"
+    return count
+
+
+def cursor(kv: Store, token: StagingToken, first: int = FIRST_PAGE_COUNT) -> Cursor:
+    """The token's rows, tombstones included, fetched as they are asked for.
+
+    Nothing is sent before the first `peek`.  The first page of a shard has `first` rows; pages grow
+    as the cursor advances.  A seek inside the fetched page costs nothing, beyond it one request a
+    shard.
+    """
+    shards = [_ShardCursor(kv, partition, first) for partition in _partitions(token)]
+    return shards[0] if len(shards) == 1 else Overlay(shards)
+
+
+class _ShardCursor:
+    """`Cursor` over one partition.  Everything before `_start` has been fetched or skipped."""
+
+    def __init__(self, kv: Store, partition: bytes, first: int) -> None:
+        self._kv = kv
+        self._partition = partition
+        self._first = max(1, min(first, limits.scan_page_count_max))
+        self._size = self._first
+        self._rows: tuple[tuple[bytes, Row], ...] = ()
+        self._next = 0
+        self._start = b""
+        self._more = True
+        self._item: Item | None = None  # the decoded present row: peek is asked many times
+
+    def seek(self, key: bytes) -> None:
+        rows = self._rows
+        if self._next < len(rows) and key <= rows[-1][0]:
+            if key > rows[self._next][0]:
+                self._next = bisect_left(rows, key, self._next, key=lambda row: row[0])
+                self._item = None
+        elif key >= self._start:
+            self._rows, self._next, self._item = (), 0, None
+            if key > self._start:
+                # A jump out of the page: what lies there may be as short as the first page.
+                self._start, self._size = key, self._first
+
+    def peek(self) -> Item | End:
+        if self._item is None:
+            while self._next >= len(self._rows):
+                if not self._more:
+                    return END
+                self._fetch()
+            key, row = self._rows[self._next]
+            self._item = key, _decode(row).value
+        return self._item
+
+    def advance(self) -> None:
+        if self.peek() is not END:
+            self._next += 1
+            self._item = None
+
+    def _fetch(self) -> None:
+        page = self._kv.scan(self._partition, self._start, b"", self._size)
+        self._rows, self._next = page.rows, 0
+        self._more = page.more and bool(page.rows)
+        if page.rows:
+            self._start = page.rows[-1][0] + b"\0"
+        self._size = min(self._size * _PAGE_GROWTH, limits.scan_page_count_max)
