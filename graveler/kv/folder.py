@@ -1,0 +1,87 @@
+"""A folder that one process at a time owns, for drivers that keep files.
+
+Ownership is a lock on the file `OWNER`, which also names the process; the kernel takes it back when
+the process dies, however it dies, so nothing stale can be left.  Drivers of `kv/` may use it.
+"""
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+
+from graveler.errors import Conflict, StorageFull, Unavailable
+
+_OWNER_FILE = "OWNER"
+_TRIAL_FILE = "ROOM"
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def own(path: str) -> int:
+    """Make the folder `path` and hold it until the returned descriptor is closed.
+
+    `Conflict` if somebody holds it already, be it this process; `Unavailable` if it cannot be
+    written; `StorageFull` if there is no room.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+        _sync_folder(os.path.dirname(path))
+        owner = os.open(
+            os.path.join(path, _OWNER_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+    except OSError as error:
+        raise _refusal(path, error) from error
+    try:
+        _lock(owner, path)
+    except BaseException:
+        os.close(owner)
+        raise
+    return owner
+
+
+def try_room(path: str, size: int) -> None:
+    """`StorageFull` unless a file of `size` bytes can be made in the folder; it is removed."""
+    trial = os.path.join(path, _TRIAL_FILE)
+    try:
+        file = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(file, 0, size)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(trial)
+
+
+def _lock(owner: int, path: str) -> None:
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(owner, 0)
+        os.pwrite(owner, str(os.getpid()).encode(), 0)
+    except BlockingIOError as error:
+        process_id = os.pread(owner, 20, 0).decode("ascii", "replace")
+        raise Conflict(
+            "open kv store: another process uses the folder; stop it or choose another folder:"
+            f" {path=} {process_id=}"
+        ) from error
+    except OSError as error:
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: str, error: OSError) -> Unavailable:
+    if error.errno in _NO_ROOM:
+        return StorageFull(f"kv store: no room is left in the folder: {path=}")
+    return Unavailable(
+        "kv store: the folder cannot be written; make it writable or choose another folder:"
+        f" {path=} reason={error.strerror}"
+    )
+
+
+def _sync_folder(path: str) -> None:
+    """A new folder outlives a power cut only once its parent is on disk."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

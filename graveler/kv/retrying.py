@@ -1,0 +1,172 @@
+"""Trying again, and recognising answers that were lost.
+
+A conditional write can land while its answer is lost.  Sent again it fails against its own result,
+and a conflict is reported that never was.  Every write carries a fresh stamp as its version, so:
+
+    Declined, and the row found has our version     ours landed: WRITTEN
+    OutcomeUnknown, and reading back finds it        ours landed: WRITTEN
+    OutcomeUnknown, and reading back finds another   OutcomeUnknown: ours may have landed and been
+                                                     overwritten, or may land yet.  Never guessed,
+                                                     never sent again: the verb reads and decides
+
+What is repeated:
+
+    verb                    after Unavailable   after OutcomeUnknown
+    get, get_many, scan     yes                 yes: reading changes nothing
+    set_if, set_newer       yes                 no: read back once, as above
+    set, set_many, delete   yes                 yes, see below
+
+A repeated `set` has a twin that may land late, on top of whatever somebody else wrote meanwhile,
+and a repeated `delete` may remove what was made anew.  So these verbs are only for rows where that
+means nothing: records that never change (commits, folds), intents that say the same however often
+they are written (clean-up), and the rows of tokens that nobody writes any more.  All else is
+written by `set_if` or `set_newer`, and a name that can be created again is never deleted: its
+record is set to "deleted".
+
+`StorageFull` is not repeated: room does not come back within seconds.  An error that follows an
+unknown outcome is reported as the unknown outcome, since it says nothing of the first attempt.
+Assembly puts this around drivers whose service can lose answers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from graveler.clock import Clock
+from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.kv.store import (
+    ABSENT,
+    WRITTEN,
+    Condition,
+    Declined,
+    Outcome,
+    Place,
+    Row,
+    ScanPage,
+    Store,
+    Write,
+)
+from graveler.records import Absent
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """At most `attempts` tries (the first included), none begun `deadline_seconds` after the first.
+
+    The pause before the second is `backoff_seconds`; each further pause is twice as long.
+    """
+
+    attempts: int = 4
+    deadline_seconds: float = 10.0
+    backoff_seconds: float = 0.05
+
+    def __post_init__(self) -> None:
+        assert self.attempts >= 1, "nothing can be done in no attempt"
+
+
+class RetryingStore:
+    """`Store` that repeats what may be repeated; each attempt is a request of its own."""
+
+    def __init__(self, store: Store, clock: Clock, policy: RetryPolicy) -> None:
+        self._store = store
+        self._clock = clock
+        self._policy = policy
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        return self._repeat(lambda: self._store.get(partition, key))
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        return self._repeat(lambda: self._store.get_many(places))
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        return self._repeat(lambda: self._store.scan(partition, start, end, limit))
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        self._repeat(lambda: self._store.set(partition, key, value, version))
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        self._repeat(lambda: self._store.set_many(writes))
+
+    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        self._repeat(lambda: self._store.delete(partition, keys))
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        return self._recognise(
+            (partition, key),
+            version,
+            lambda: self._store.set_if(partition, key, value, version, condition, order),
+        )
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        return self._recognise(
+            (partition, key),
+            version,
+            lambda: self._store.set_newer(partition, key, value, version, order),
+        )
+
+    def _recognise(self, place: Place, version: bytes, write: Callable[[], Outcome]) -> Outcome:
+        """Send a conditional write; find out by its stamp whether it landed."""
+        begun = self._clock.steady_seconds()
+        try:
+            outcome = self._repeat(write, begun, after_unknown=False)
+        except OutcomeUnknown as unknown:
+            if self._landed(place, version, begun):
+                return WRITTEN
+            raise OutcomeUnknown(
+                f"kv: conditional write may have landed or may land yet: {place=}"
+            ) from unknown
+        if isinstance(outcome, Declined) and _is_own(outcome.current, version):
+            return WRITTEN
+        return outcome
+
+    def _landed(self, place: Place, version: bytes, begun: float) -> bool:
+        try:
+            return _is_own(self._repeat(lambda: self._store.get(*place), begun), version)
+        except Unavailable:
+            return False
+
+    def _repeat(
+        self, call: Callable[[], T], begun: float | None = None, *, after_unknown: bool = True
+    ) -> T:
+        """Call until it answers, or attempts or time are used up."""
+        if begun is None:
+            begun = self._clock.steady_seconds()
+        unknown: OutcomeUnknown | None = None
+        for attempt in range(1, self._policy.attempts + 1):
+            try:
+                return call()
+            except Unavailable as error:
+                if isinstance(error, OutcomeUnknown):
+                    unknown = error
+                stop = isinstance(error, StorageFull) or (unknown and not after_unknown)
+                if stop or not self._pause(attempt, begun):
+                    if unknown is None or unknown is error:
+                        raise
+                    raise unknown from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _pause(self, attempt: int, begun: float) -> bool:
+        """Wait before the next attempt; False if there is none."""
+        policy = self._policy
+        pause = policy.backoff_seconds * 2 ** (attempt - 1)
+        spent = self._clock.steady_seconds() - begun
+        if attempt >= policy.attempts or spent + pause >= policy.deadline_seconds:
+            return False
+        self._clock.sleep(pause)
+        return True
+
+
+def _is_own(row: Row | Literal[Absent.ABSENT], version: bytes) -> bool:
+    return row is not ABSENT and row.version == version
