@@ -68,8 +68,8 @@ def parse_tag_id(text: str) -> TagId:
     if wrong:
         raise Invalid(
             "tag name invalid: it must be ASCII without spaces and without any of "
-            "~ ^ : ? * [ ] \\ / % @ $, without '..', not beginning with '.' or '-', not ending with "
-            f"'.' or '.lock': tag={_shown(text)}"
+            "~ ^ : ? * [ ] \\ / % @ $, without '..', not beginning with '.' or '-', not ending "
+            f"with '.' or '.lock': tag={_shown(text)}"
         )
     return TagId(text)
 
