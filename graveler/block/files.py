@@ -1,0 +1,194 @@
+"""Whole files below the local store's root: written, read, removed, listed.
+
+Modification times are made here and never given twice, so that size and time tell one content of a
+name from the next (an inode number comes back at once).  Changes of one name that look before they
+act take one lock.  For the local driver only.
+"""
+
+import os
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.block import layout
+from graveler.block.adapter import ANY_VERSION, CREATE, Mode, ObjectHead, Update
+from graveler.block.address import Parts
+from graveler.block.bounds import measured
+from graveler.block.folders import (
+    Folders,
+    Temporary,
+    closing,
+    open_file,
+    open_folder,
+    translated,
+)
+from graveler.block.layout import Place
+from graveler.block.walking import Child, Found, Start
+from graveler.clock import Clock, Ids
+from graveler.errors import Corrupt, NotFound, PreconditionFailed
+from graveler.records import ABSENT, Absent
+
+_LOCKS = 64
+
+
+class FoundHead(NamedTuple):
+    """A key of a list and what is known of its file."""
+
+    key: str
+    head: ObjectHead
+
+
+class Files:
+    """The files below one root.  `address` is for messages only."""
+
+    def __init__(self, root: Path, clock: Clock, ids: Ids) -> None:
+        self._clock = clock
+        self._folders = Folders(root, ids)
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
+        self._time_lock = threading.Lock()
+        self._newest_ns = 0
+
+    def open(self, place: Place) -> int:
+        """A descriptor to read a file."""
+        return open_file(self._folders.root, place)
+
+    def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
+        """Store a body durably under a name, at once or not at all."""
+        with self._folders.temporary.new(address) as temporary:
+            for chunk in measured(body):
+                with translated(address):
+                    temporary.write(chunk)
+            with translated(address):
+                written_ns = self._fresh_ns()
+                os.utime(temporary.file, ns=(written_ns, written_ns))
+                os.fsync(temporary.file)
+                with closing(self._folders.make(place.folders)) as folder:
+                    with self._lock(place):
+                        _publish(temporary, folder, place.name, mode, address)
+                    self._folders.sync(place.folders, folder, address)
+                return head_of(os.fstat(temporary.file))
+
+    def remove(self, place: Place, version: str, address: str) -> None:
+        """Remove a file, if it is there and of that version."""
+        with (
+            translated(address),
+            suppress(FileNotFoundError),
+            closing(open_folder(self._folders.root, place.folders)) as folder,
+        ):
+            with self._lock(place):
+                status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
+                if version not in (ANY_VERSION, head_of(status).version):
+                    return
+                os.unlink(place.name, dir_fd=folder)
+            self._folders.sync(place.folders, folder, address)
+
+    def start(self, parts: Parts) -> Start:
+        """Where a list of a bucket's keys begins."""
+        return Start(parts.key[: parts.key.rfind("/") + 1], layout.folder(parts))
+
+    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> list[Child]:
+        """What lies in a folder; nothing if it is not there."""
+        found: list[Child] = []
+        with (
+            suppress(FileNotFoundError),
+            closing(open_folder(self._folders.root, folders)) as at,
+            os.scandir(at) as entries,
+        ):
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                segment = layout.segment(above, entry.name, is_folder)
+                if segment is not ABSENT:
+                    found.append(Child(segment, entry.name, is_folder))
+        return found
+
+    def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
+        """What is known of files; those that have gone meanwhile, and links, are left out."""
+        for folders, group in groupby(found, key=lambda one: one.folders):
+            with (
+                suppress(FileNotFoundError),
+                closing(open_folder(self._folders.root, folders)) as at,
+            ):
+                for one in group:
+                    with suppress(FileNotFoundError):
+                        status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
+                        if stat.S_ISREG(status.st_mode):
+                            yield FoundHead(one.key, head_of(status))
+
+    def _lock(self, place: Place) -> threading.Lock:
+        return self._locks[hash(place) % _LOCKS]
+
+    def _fresh_ns(self) -> int:
+        with self._time_lock:
+            self._newest_ns = max(self._clock.now_ns(), self._newest_ns + 1)
+            return self._newest_ns
+
+
+class Chunks:
+    """The bytes of an open file from one offset to another; closes it at the end."""
+
+    def __init__(self, descriptor: int, address: str) -> None:
+        self._descriptor = descriptor
+        self._address = address
+        self.at = 0
+        self.end = 0
+
+    def head(self) -> ObjectHead:
+        """What is known of the file; `NotFound` if it is none."""
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotFound(f"object not found: address={self._address}")
+        return head_of(status)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if self.at >= self.end or self._descriptor < 0:
+            self.close()
+            raise StopIteration
+        with translated(self._address):
+            length = min(limits.chunk_length_bytes, self.end - self.at)
+            chunk = os.pread(self._descriptor, length, self.at)
+        if not chunk:
+            raise Corrupt(f"object ended early while it was read: address={self._address}")
+        self.at += len(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Let go of the file; more than once is no error."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def head_of(status: os.stat_result) -> ObjectHead:
+    """What the file system knows of an object."""
+    return ObjectHead(
+        status.st_size,
+        f"{status.st_mtime_ns:x}-{status.st_size:x}",
+        status.st_mtime_ns,
+        f"{status.st_ino:x}-{status.st_mtime_ns:x}",
+    )
+
+
+def _publish(temporary: Temporary, folder: int, name: str, mode: Mode, address: str) -> None:
+    if mode is CREATE:
+        os.link(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=folder)
+        return
+    if isinstance(mode, Update) and _etag(folder, name) != mode.etag:
+        raise PreconditionFailed(f"object has not the etag named: {address=}")
+    os.rename(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=folder)
+
+
+def _etag(folder: int, name: str) -> str | Absent:
+    with suppress(FileNotFoundError):
+        return head_of(os.stat(name, dir_fd=folder, follow_symlinks=False)).etag
+    return ABSENT

@@ -1,0 +1,270 @@
+"""Folders and files of the local store, below one root: opened without following any link, made
+and filled so that a crash of the machine leaves either all of a file or nothing.
+
+    write     a temporary file of this process, in `%tmp/<token>/`, synced
+    publish   link (must be new) or rename (replaces) into its folder: the one atomic step
+    sync      the folder, so that the name survives too; concurrent publications share one sync
+
+A folder is trusted to be durable once this process has synced its parent.  Each process holds a
+lock on its own folder of temporary files; whoever opens the store removes those without an owner.
+For the local driver only.
+"""
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from graveler.block.layout import TEMPORARY, Place
+from graveler.clock import Ids
+from graveler.errors import (
+    AlreadyExists,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    StorageFull,
+    Unavailable,
+)
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DURABLE_COUNT_MAX = 10_000
+
+_KINDS: dict[int, tuple[type[GravelerError], str]] = {
+    errno.ENOENT: (NotFound, "object not found"),
+    errno.EEXIST: (AlreadyExists, "object is there already"),
+    errno.ELOOP: (Invalid, "address passes a link"),
+    errno.ENOTDIR: (Invalid, "address passes something that is no folder"),
+    errno.EISDIR: (NotFound, "object not found"),
+    errno.ENAMETOOLONG: (Invalid, "address is too long for the file system"),
+    errno.ENOSPC: (StorageFull, "no room is left on the device"),
+    errno.EDQUOT: (StorageFull, "the quota of the device is used up"),
+    errno.EFBIG: (StorageFull, "the file system refuses a file of this size"),
+    errno.EACCES: (Refused, "the service may not access the file"),
+    errno.EPERM: (Refused, "the service may not access the file"),
+    errno.EROFS: (Refused, "the file system is read-only"),
+}
+
+
+@contextlib.contextmanager
+def translated(address: str) -> Iterator[None]:
+    """Errors of the operating system as kinds of ours, with the address that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        kind, text = _KINDS.get(error.errno or 0, (Unavailable, "the file system failed"))
+        raise kind(f"{text}: address={address} error={error.strerror}") from error
+
+
+def open_folder(root: str, names: Sequence[str]) -> int:
+    """A descriptor of a folder below `root` (which may itself be reached by links)."""
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for name in names:
+        try:
+            below = os.open(name, _FOLDER, dir_fd=at)
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def open_file(root: str, place: Place) -> int:
+    """A descriptor to read a file; no component may be a link."""
+    at = open_folder(root, place.folders)
+    try:
+        return os.open(place.name, _READ, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+@contextlib.contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """Closes a descriptor in the end."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+class SharedSync:
+    """Syncs of one folder: whoever comes while one is running shares the next with all others."""
+
+    def __init__(self) -> None:
+        self.users = 0  # guarded by the owner's lock
+        self._condition = threading.Condition(threading.Lock())
+        self._begun = 0
+        self._done = 0
+        self._running = False
+
+    def sync(self, descriptor: int) -> None:
+        """Return once a sync has ended that began after this call."""
+        with self._condition:
+            mine = self._begun + 1
+            while self._done < mine:
+                if self._running:
+                    self._condition.wait()
+                    continue
+                self._running = True
+                self._begun += 1
+                turn = self._begun
+                self._condition.release()
+                try:
+                    os.fsync(descriptor)
+                except BaseException:
+                    turn = 0  # nobody may rely on it: the next waiter tries itself
+                    raise
+                finally:
+                    self._condition.acquire()
+                    self._running = False
+                    self._done = max(self._done, turn)
+                    self._condition.notify_all()
+
+
+class Folders:
+    """The folders below one root."""
+
+    def __init__(self, root: Path, ids: Ids) -> None:
+        self.root = str(root)
+        self._lock = threading.Lock()
+        self._durable: set[tuple[str, ...]] = set()
+        self._syncs: dict[tuple[str, ...], SharedSync] = {}
+        make_root(root)
+        self.temporary = TemporaryFiles(self, ids)
+
+    def make(self, names: tuple[str, ...]) -> int:
+        """A descriptor of a folder, made if need be, durable up to the root."""
+        if names in self._durable:
+            with contextlib.suppress(FileNotFoundError):  # somebody removed it: make it again
+                return open_folder(self.root, names)
+            with self._lock:
+                self._durable.clear()
+        at = open_folder(self.root, ())
+        for depth in range(1, len(names) + 1):
+            try:
+                below = self._open_or_make(at, names[depth - 1])
+                if names[:depth] not in self._durable:
+                    # Even if another made it: that one may not have synced it yet.
+                    os.fsync(at)
+            finally:
+                os.close(at)
+            at = below
+            with self._lock:
+                if len(self._durable) >= _DURABLE_COUNT_MAX:
+                    self._durable.clear()
+                self._durable.add(names[:depth])
+        return at
+
+    def sync(self, names: tuple[str, ...], descriptor: int, address: str) -> None:
+        """Make what was linked, renamed or unlinked in a folder durable; a failure leaves the
+        outcome unknown."""
+        with self._lock:
+            shared = self._syncs.setdefault(names, SharedSync())
+            shared.users += 1
+        try:
+            shared.sync(descriptor)
+        except OSError as error:
+            raise OutcomeUnknown(f"folder could not be synced: {address=}") from error
+        finally:
+            with self._lock:
+                shared.users -= 1
+                if not shared.users:
+                    self._syncs.pop(names, None)
+
+    @staticmethod
+    def _open_or_make(at: int, name: str) -> int:
+        try:
+            return os.open(name, _FOLDER, dir_fd=at)
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=at)
+            return os.open(name, _FOLDER, dir_fd=at)
+
+
+def make_root(root: Path) -> None:
+    """Make the root and what leads to it, durably."""
+    missing = [folder for folder in (root, *root.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with closing(os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)) as above:
+            os.fsync(above)
+
+
+class Temporary(NamedTuple):
+    """A file under way: its descriptor, its folder's, its name."""
+
+    file: int
+    folder: int
+    name: str
+
+    def write(self, chunk: bytes) -> None:
+        """Append all of `chunk`."""
+        view = memoryview(chunk)
+        while view:
+            view = view[os.write(self.file, view) :]
+
+
+class TemporaryFiles:
+    """Files that nobody sees until they are published, and that die with their process."""
+
+    def __init__(self, folders: Folders, ids: Ids) -> None:
+        self._folders = folders
+        self._ids = ids
+        self._lock = threading.Lock()
+        self._serial = itertools.count()
+        self._own = -1  # made by the first write, so that a read-only store can be opened
+        self._path = ""
+        remove_abandoned(Path(folders.root) / TEMPORARY)
+
+    @contextlib.contextmanager
+    def new(self, address: str) -> Iterator[Temporary]:
+        """A fresh file.  Afterwards it is closed, and gone unless it was renamed away."""
+        with translated(address):
+            own = self._folder()
+            name = f"{os.getpid()}-{next(self._serial)}"  # a forked process shares the folder
+            descriptor = os.open(name, _NEW, 0o600, dir_fd=own)
+        try:
+            with closing(descriptor):
+                yield Temporary(descriptor, own, name)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=own)
+
+    def _folder(self) -> int:
+        if self._own < 0:
+            with self._lock:
+                while self._own < 0:
+                    self._own = self._claim(self._ids.unique(20))
+        return self._own
+
+    def _claim(self, token: str) -> int:
+        own = self._folders.make((TEMPORARY, token))
+        fcntl.flock(own, fcntl.LOCK_EX)
+        self._path = os.path.join(self._folders.root, TEMPORARY, token)
+        if not os.path.exists(self._path):  # swept away between making and locking
+            os.close(own)
+            return -1
+        return own
+
+    def __del__(self) -> None:
+        if getattr(self, "_own", -1) >= 0:
+            with contextlib.suppress(OSError):
+                os.rmdir(self._path)
+            os.close(self._own)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files of processes that are gone; what may not be removed stays."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError), closing(os.open(entry.path, _FOLDER)) as owned:
+                fcntl.flock(owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry.path)

@@ -1,0 +1,114 @@
+"""Files of this machine that may be read in place: `local:///absolute/path` below an import root.
+
+Checked anew at every read.  A path must lie below a root as it is written, and again once its links
+are resolved; then it is opened from the root down without following any link, so that nothing that
+changes in between leads elsewhere.  Folders that are `closed` (the store itself) are never served,
+though a root hold them.  Read-only.  For the local driver only.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from graveler.block.address import Parts
+from graveler.block.files import FoundHead, head_of
+from graveler.block.folders import closing, open_file, open_folder
+from graveler.block.layout import Place
+from graveler.block.walking import Child, Found, Start
+from graveler.errors import Invalid
+
+
+class _Real(NamedTuple):
+    root: str
+    names: tuple[str, ...]
+
+
+class ImportRoots:
+    """The folders that an administrator named."""
+
+    def __init__(self, roots: Sequence[Path], closed: Sequence[Path]) -> None:
+        self._roots = tuple(os.path.abspath(root) for root in roots)
+        self._closed = tuple(os.path.realpath(folder) for folder in closed)
+
+    def open(self, key: str) -> int:
+        """A descriptor to read the file at `/key`."""
+        if key.endswith("/"):
+            raise Invalid(f"address is that of a folder: address=local:///{key}")
+        real = self._real(key)
+        if not real.names:
+            raise Invalid(f"address is that of a folder: address=local:///{key}")
+        return open_file(real.root, Place(real.names[:-1], real.names[-1]))
+
+    def start(self, parts: Parts) -> Start:
+        """Where a list of the files below a folder begins."""
+        key = parts.key[: parts.key.rfind("/") + 1]
+        self._real(key)
+        return Start(key, tuple(key.split("/")[:-1]))
+
+    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> list[Child]:
+        """What lies in a folder; nothing if it is not there.  Links count as what they lead to;
+        broken ones, and what is neither file nor folder, are passed over."""
+        key = "/".join(above)
+        real = self._real(key)
+        here = os.path.join(real.root, *real.names)
+        found: list[Child] = []
+        with (
+            suppress(FileNotFoundError),
+            closing(open_folder(real.root, real.names)) as at,
+            os.scandir(at) as entries,
+        ):
+            for entry in entries:
+                kind = self._kind(entry, here, f"{key}/{entry.name}")
+                if kind != "other":
+                    found.append(Child(entry.name, entry.name, kind == "folder"))
+        return found
+
+    def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
+        """What is known of files; those that have gone meanwhile are left out."""
+        for folders, group in groupby(found, key=lambda one: one.folders):
+            real = self._real("/".join(folders))
+            with suppress(FileNotFoundError), closing(open_folder(*real)) as at:
+                for one in group:
+                    with suppress(FileNotFoundError):
+                        status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
+                        if stat.S_ISLNK(status.st_mode):
+                            with closing(self.open(one.key)) as target:
+                                status = os.fstat(target)
+                        yield FoundHead(one.key, head_of(status))
+
+    def _kind(self, entry: os.DirEntry[str], here: str, key: str) -> str:
+        if entry.is_file(follow_symlinks=False):
+            return "file"
+        if entry.is_dir(follow_symlinks=False):
+            return "folder"
+        if not entry.is_symlink():
+            return "other"
+        real = self._real(key)
+        target = os.path.join(real.root, *real.names)
+        if os.path.isdir(target):
+            if _is_below(here, target):
+                raise Invalid(f"link leads back to a folder around it: address=local:///{key}")
+            return "folder"
+        return "file" if os.path.isfile(target) else "other"
+
+    def _real(self, key: str) -> _Real:
+        written = "/" + key.rstrip("/")
+        allowed = [root for root in self._roots if _is_below(written, root)]
+        if not allowed:
+            raise Invalid(f"address is not below an import root: address=local:///{key}")
+        resolved = os.path.realpath(written)
+        if any(_is_below(resolved, folder) for folder in self._closed):
+            raise Invalid(f"address lies in the store itself: address=local:///{key}")
+        for root in map(os.path.realpath, allowed):
+            if _is_below(resolved, root):
+                names = resolved[len(root.rstrip("/")) + 1 :]
+                return _Real(root, tuple(names.split("/")) if names else ())
+        raise Invalid(f"address leaves its import root by a link: address=local:///{key}")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

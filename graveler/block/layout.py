@@ -1,0 +1,93 @@
+"""How the keys of a bucket are named as files: every key has its own path, and back.
+
+    local://lake/ns/data/<20>/<20>    lake/ns/data/<20>/<20>        object bytes
+    local://lake/ns/_lakefs/<id>      lake/ns/_lakefs/<id>          ranges, metaranges, the marker
+    local://lake/ns/a                 lake/ns/a%                    any other key: a marked file,
+    local://lake/ns/a/b               lake/ns/a/b%                  so `a` may be key and folder
+    local://lake/ns/a/                lake/ns/a/%                   the marker of a folder
+    local://lake/50%                  lake/50%25%                   `%` itself is escaped
+
+A place of the first two shapes has a plain file and a marked folder, every other place a marked
+file and a plain folder, so no name is ever wanted for both.  Names of the system's own (`%tmp`,
+`%uploads`) hold a `%` that no key yields.  Pure; for the local driver only.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from graveler.block.address import Parts
+from graveler.errors import Invalid
+from graveler.records import ABSENT, Absent
+
+TEMPORARY = "%tmp"
+UPLOADS = "%uploads"
+_MARK = "%"
+_GENERATED = re.compile(r"[0-9a-v]{20}", re.ASCII)
+_NAME_LENGTH_BYTES_MAX = 255  # what every file system in use can hold
+
+
+class Place(NamedTuple):
+    """A file: the folders that lead to it below the store's own, and its name."""
+
+    folders: tuple[str, ...]
+    name: str
+
+
+def place(parts: Parts) -> Place:
+    """Where the object of an address lies; `Invalid` if a segment is too long for a file name."""
+    segments = parts.key.split("/")
+    folders = (_escaped(parts.bucket), *_folder_names(segments[:-1]))
+    mark = "" if _is_plain_file(segments) else _MARK
+    return Place(folders, _checked(_escaped(segments[-1]) + mark))
+
+
+def folder(parts: Parts) -> tuple[str, ...]:
+    """The folders that hold every key beginning with a prefix; its last segment does not count."""
+    return (_escaped(parts.bucket), *_folder_names(parts.key.split("/")[:-1]))
+
+
+def segment(above: Sequence[str], name: str, is_folder: bool) -> str | Absent:
+    """The segment that a file or folder named `name` stands for below the segments `above`;
+    `ABSENT` for what no key yields."""
+    for mark in ("", _MARK):
+        if name.endswith(mark):
+            found = name[: len(name) - len(mark)].replace("%25", "%")
+            plain = _is_plain_file((*above, found))
+            marked = plain if is_folder else not plain
+            if marked == bool(mark) and _escaped(found) + mark == name:
+                return found
+    return ABSENT
+
+
+def _folder_names(segments: Sequence[str]) -> list[str]:
+    return [
+        _checked(_escaped(segments[at]) + (_MARK if _is_plain_file(segments[: at + 1]) else ""))
+        for at in range(len(segments))
+    ]
+
+
+def _is_plain_file(segments: Sequence[str]) -> bool:
+    if len(segments) >= 2 and segments[-2] == "_lakefs":
+        return bool(segments[-1])
+    return (
+        len(segments) >= 3
+        and segments[-3] == "data"
+        and _GENERATED.fullmatch(segments[-2]) is not None
+        and _GENERATED.fullmatch(segments[-1]) is not None
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25")
+
+
+def _checked(name: str) -> str:
+    if len(name) > _NAME_LENGTH_BYTES_MAX // 4 and (
+        len(name.encode("utf-8")) > _NAME_LENGTH_BYTES_MAX
+    ):
+        raise Invalid(
+            f"a segment of a local address must have at most {_NAME_LENGTH_BYTES_MAX - 1} bytes: "
+            f"segment={name[:40]!r}..."
+        )
+    return name

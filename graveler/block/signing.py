@@ -1,0 +1,107 @@
+"""Presigned URLs of the drivers that have no service of their own: made here, served by ours.
+
+    <base>/_presigned/<address in base64url>?method=..&expires=..&content_type=..&signature=..
+
+The signature is HMAC-SHA256, under a key of the deployment, over method, address, expiry (seconds
+since 1970) and content type, each with its length before it, so that no two requests share one.  A
+URL may be used more than once until it expires, because clients repeat a PUT whose answer was lost:
+the server stores with OVERWRITE.  So a PUT URL is to be handed out only for a fresh address that no
+entry names yet; whoever holds it can replace those bytes until it expires.  For the local driver
+and the API.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+from urllib.parse import urlencode
+
+from graveler import limits
+from graveler.block.adapter import Presigned
+from graveler.block.address import split
+from graveler.clock import Clock
+from graveler.errors import Invalid, Unauthenticated
+
+PATH = "/_presigned/"
+_CONTEXT = b"graveler presigned request 1"
+_KEY_LENGTH = 32
+
+
+class Grant(NamedTuple):
+    """What a valid URL permits.  An empty `content_type` binds none; of a PUT it was compared, in
+    the answer to a GET it is to be sent."""
+
+    address: str
+    content_type: str
+
+
+class Signer:
+    """Makes and verifies URLs below `base_url` (may be empty: then they are relative)."""
+
+    def __init__(self, key: bytes, base_url: str, clock: Clock) -> None:
+        if len(key) != _KEY_LENGTH:
+            raise Invalid(f"signing key must have {_KEY_LENGTH} bytes: {len(key)=}")
+        self._key = key
+        self._base_url = base_url.rstrip("/")
+        self._clock = clock
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        """A URL for one method on one address, for 1 to `limits.presign_seconds_max` seconds."""
+        if method not in ("GET", "PUT"):
+            raise Invalid(f"only GET and PUT can be presigned: {method=}")
+        if not 1 <= seconds <= limits.presign_seconds_max:
+            raise Invalid(
+                f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
+            )
+        if len(content_type) > limits.content_type_length_bytes_max:
+            raise Invalid("content type is too long to presign")
+        expires = self._clock.now_ns() // limits.SECOND_NS + seconds
+        query = {"method": method, "expires": str(expires)}
+        if content_type:
+            query["content_type"] = content_type
+        query["signature"] = self._signature(method, address, str(expires), content_type)
+        name = base64.urlsafe_b64encode(address.encode()).decode().rstrip("=")
+        url = f"{self._base_url}{PATH}{name}?{urlencode(query)}"
+        return Presigned(url, expires * limits.SECOND_NS)
+
+    def verify(self, method: str, name: str, query: Mapping[str, str], content_type: str) -> Grant:
+        """What the URL whose last path segment is `name` permits to a request.
+
+        `content_type` is the request's own.  `Unauthenticated` for a URL that was not made here,
+        has expired, or is for another method or content type; which of them is said only of a
+        valid signature.
+        """
+        address = _address(name)
+        expires, bound = query.get("expires", ""), query.get("content_type", "")
+        signed = self._signature(query.get("method", ""), address, expires, bound)
+        given = query.get("signature", "")
+        if not given.isascii() or not hmac.compare_digest(signed, given):
+            raise Unauthenticated("presigned url is not valid")
+        if self._clock.now_ns() >= int(expires) * limits.SECOND_NS:
+            raise Unauthenticated(f"presigned url has expired: {expires=}")
+        if method != query["method"]:
+            raise Unauthenticated(f"presigned url is for another method: {method=}")
+        if method == "PUT" and bound and content_type != bound:
+            raise Unauthenticated(f"presigned url is for another content type: {content_type=}")
+        split(address)
+        return Grant(address, bound)
+
+    def _signature(self, *fields: str) -> str:
+        digest = hmac.new(self._key, _CONTEXT, hashlib.sha256)
+        for text in fields:
+            encoded = text.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "big") + encoded)
+        return digest.hexdigest()
+
+
+def _address(name: str) -> str:
+    try:
+        if len(name) > 2 * limits.address_length_bytes_max or not name.isascii():
+            raise Unauthenticated("presigned url is not valid")
+        return base64.b64decode(name + "=" * (-len(name) % 4), b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise Unauthenticated("presigned url is not valid") from error
