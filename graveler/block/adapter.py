@@ -160,3 +160,7 @@ class Multipart(Protocol):
     def abort_upload(self, address: str, upload_id: str) -> None:
         """Forget the upload; unknown ones raise `NotFound`."""
         ...
+
+
+class Blocks(BlockStore, Multipart, Protocol):
+    """Both together: what every driver and wrapper is."""

@@ -1,0 +1,108 @@
+"""Counting requests: the wrapper that lets a test say what a verb costs.
+
+A request is counted before it is sent, so one that fails is counted too; the chunks of a body are
+not counted apart, and presigning makes no request.  Answers and errors pass through untouched.
+Tests, benchmarks and assembly may use it.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from graveler.block.adapter import (
+    ANY_VERSION,
+    OVERWRITE,
+    TO_END,
+    Blocks,
+    Body,
+    Mode,
+    ObjectHead,
+    ObjectPage,
+    Part,
+    Presigned,
+)
+
+
+class Counts:
+    """Requests so far, by verb.  Thread-safe; only ever grows."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: dict[str, int] = {}
+
+    def add(self, verb: str) -> None:
+        """Count one more of `verb`."""
+        with self._lock:
+            self._requests[verb] = self._requests.get(verb, 0) + 1
+
+    def snapshot(self) -> Mapping[str, int]:
+        """The counts of this moment; later requests do not change what was returned."""
+        with self._lock:
+            return dict(self._requests)
+
+    def since(self, earlier: Mapping[str, int]) -> Mapping[str, int]:
+        """Requests after the snapshot `earlier`; verbs without any are left out."""
+        grown = {verb: n - earlier.get(verb, 0) for verb, n in self.snapshot().items()}
+        return {verb: n for verb, n in grown.items() if n}
+
+    def total(self) -> int:
+        """Requests of all verbs together."""
+        with self._lock:
+            return sum(self._requests.values())
+
+
+class ObservedBlocks:
+    """`Blocks` that counts what it passes on."""
+
+    def __init__(self, store: Blocks, counts: Counts) -> None:
+        self._store = store
+        self._counts = counts
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        self._counts.add("get")
+        return self._store.get(address, start, end)
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        self._counts.add("read")
+        return self._store.read(address, start, length)
+
+    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+        self._counts.add("put")
+        return self._store.put(address, body, mode)
+
+    def head(self, address: str) -> ObjectHead:
+        self._counts.add("head")
+        return self._store.head(address)
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        self._counts.add("list")
+        return self._store.list(prefix, after, limit)
+
+    def copy(self, source: str, destination: str) -> ObjectHead:
+        self._counts.add("copy")
+        return self._store.copy(source, destination)
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self._counts.add("delete")
+        self._store.delete(address, version)
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        return self._store.presign(address, method, seconds, content_type)
+
+    def create_upload(self, address: str) -> str:
+        self._counts.add("create_upload")
+        return self._store.create_upload(address)
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        self._counts.add("put_part")
+        return self._store.put_part(address, upload_id, number, body)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        self._counts.add("complete_upload")
+        return self._store.complete_upload(address, upload_id, parts)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        self._counts.add("abort_upload")
+        self._store.abort_upload(address, upload_id)

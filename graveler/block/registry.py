@@ -1,0 +1,67 @@
+"""Opening object storage by name.
+
+    mem:            nothing is kept (memory.py)
+    local:FOLDER    files below a folder (local.py)
+
+A driver and what it depends on are imported when first asked for.  Assembly uses it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from graveler.block.adapter import Blocks
+from graveler.block.signing import Signer
+from graveler.clock import Clock, Ids
+from graveler.errors import Invalid
+from graveler.records import ABSENT, Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a driver may need besides its place; each takes what it knows."""
+
+    clock: Clock
+    ids: Ids
+    signer: Signer | Absent = ABSENT
+    import_roots: tuple[Path, ...] = ()
+    closed: tuple[Path, ...] = ()
+
+
+def open_blocks(uri: str, surroundings: Surroundings) -> Blocks:
+    """The storage that `uri` names; `Invalid` for a name outside the table above, else what the
+    driver raises."""
+    scheme, colon, place = uri.partition(":")
+    driver = _DRIVERS.get(scheme) if colon else None
+    if driver is None:
+        raise Invalid(f"block uri must begin with one of {', '.join(_FORMS)}: {uri=}")
+    return driver(place, surroundings)
+
+
+def _open_memory(place: str, surroundings: Surroundings) -> Blocks:
+    from graveler.block.memory import MemoryBlocks
+
+    if place:
+        raise Invalid(f"block uri mem: takes nothing behind the colon: {place=}")
+    return MemoryBlocks(surroundings.clock)
+
+
+def _open_local(place: str, surroundings: Surroundings) -> Blocks:
+    from graveler.block.local import ImportRules, LocalBlocks
+
+    if not place:
+        raise Invalid("block uri local: needs a folder behind the colon")
+    return LocalBlocks(
+        Path(place),
+        clock=surroundings.clock,
+        ids=surroundings.ids,
+        signer=surroundings.signer,
+        imports=ImportRules(surroundings.import_roots, surroundings.closed),
+    )
+
+
+_FORMS = ("mem:", "local:FOLDER")
+_DRIVERS: dict[str, Callable[[str, Surroundings], Blocks]] = {
+    "mem": _open_memory,
+    "local": _open_local,
+}

@@ -1,0 +1,96 @@
+"""Object storage that fails as services do: the n-th request refused, lost, repeated or late.
+
+Plans and faults are those of `faults.py`.  A body is taken whole before it is sent, as a service
+would have it when its answer is lost.  For tests only.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeVar
+
+from graveler.block.adapter import (
+    ANY_VERSION,
+    OVERWRITE,
+    TO_END,
+    Blocks,
+    Body,
+    Mode,
+    ObjectHead,
+    ObjectPage,
+    Part,
+    Presigned,
+)
+from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.testing.faults import Fault, FaultPlan
+
+T = TypeVar("T")
+
+
+class FaultyBlocks:
+    """`Blocks` whose requests go wrong by plan."""
+
+    def __init__(self, store: Blocks, plan: FaultPlan) -> None:
+        self.requests = 0
+        self.late: list[Callable[[], object]] = []  # call them to let them land
+        self._store = store
+        self._plan = plan
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        return self._send("get", lambda: self._store.get(address, start, end))
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        return self._send("read", lambda: self._store.read(address, start, length))
+
+    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+        content = list(body)
+        return self._send("put", lambda: self._store.put(address, content, mode))
+
+    def head(self, address: str) -> ObjectHead:
+        return self._send("head", lambda: self._store.head(address))
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        return self._send("list", lambda: self._store.list(prefix, after, limit))
+
+    def copy(self, source: str, destination: str) -> ObjectHead:
+        return self._send("copy", lambda: self._store.copy(source, destination))
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self._send("delete", lambda: self._store.delete(address, version))
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        return self._store.presign(address, method, seconds, content_type)
+
+    def create_upload(self, address: str) -> str:
+        return self._send("create_upload", lambda: self._store.create_upload(address))
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        content = list(body)
+        return self._send(
+            "put_part", lambda: self._store.put_part(address, upload_id, number, content)
+        )
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        return self._send(
+            "complete_upload", lambda: self._store.complete_upload(address, upload_id, parts)
+        )
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
+
+    def _send(self, verb: str, call: Callable[[], T]) -> T:
+        self.requests += 1
+        fault = self._plan(self.requests, verb)
+        if fault in (Fault.LOST, Fault.REPEATED):
+            call()
+        if fault in (Fault.NONE, Fault.REPEATED):
+            return call()
+        if fault is Fault.LATE:
+            self.late.append(call)
+        raise _error(fault, f"injected: {verb=} request={self.requests}")
+
+
+def _error(fault: Fault, said: str) -> Unavailable:
+    if fault is Fault.REFUSED:
+        return Unavailable(said)
+    return StorageFull(said) if fault is Fault.FULL else OutcomeUnknown(said)
