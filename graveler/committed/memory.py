@@ -4,7 +4,7 @@ Safe for any number of threads, because what is stored never changes.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graveler import wire
 from graveler.committed import hashing
@@ -43,6 +43,7 @@ class MemoryTable:
         self._records = tuple(records)
         self._keys = [key for key, _ in records]
         self.count = len(records)
+        self.marks: Mapping[str, str] = {}
 
     def get(self, key: bytes) -> bytes | Absent:
         at = bisect_left(self._keys, key)

@@ -55,6 +55,11 @@ class Table(Protocol):
         """The number of records that the table itself claims."""
         ...
 
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """Properties that count in the table's id besides its type; only dumped refs have any."""
+        ...
+
     def get(self, key: bytes) -> bytes | Absent:
         """The framed value under `key`.  Cost when nothing is cached: one block."""
         ...

@@ -76,7 +76,7 @@ class SstRangeStore:
         table = SortedTable(self._files.open(namespace, metarange_id), self._blocks)
         refs: list[RangeRef] = []
         records = [record for chunk in table.chunks() for record in chunk.records()]
-        if hashing.file_id(records, METARANGE_PROPERTIES) != metarange_id:
+        if hashing.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
             raise Corrupt(f"metarange does not hash to its id: metarange={metarange_id}")
         for key, value in records:
             ref = wire.decode_range(value)

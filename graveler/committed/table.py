@@ -139,6 +139,12 @@ class SortedTable:
         return count
 
     @property
+    def marks(self) -> Mapping[str, str]:
+        """Properties that lakeFS hashes into the ids of dumped refs."""
+        known = self.properties
+        return {name: known[name].decode(errors="replace") for name in _MARKS if name in known}
+
+    @property
     def cost(self) -> int:
         """Bytes of memory that the open table takes, nearly."""
         return 4096 + sum(map(len, self._bounds)) + 170 * len(self._bounds)
@@ -215,6 +221,8 @@ class CachedChunk:
 
 
 Chunk = StoredChunk | CachedChunk
+
+_MARKS = ("entity", "schema_name", "schema_definition")
 
 _PLAIN_PROPERTIES = {
     "rocksdb.block.based.table.index.type": b"\0\0\0\0",

@@ -45,13 +45,14 @@ def range_damages(space: Keyspace, ref: RangeRef) -> Iterator[Damage]:
     """The damage of one range, if any."""
     records: list[Record] = []
     try:
+        marks = space.open(ref).marks
         for batch in range_batches(space, ref):
             records.extend(batch)
         identities = [(key, identity_of(value)) for key, value in records]
     except (Corrupt, NotFound) as error:
         yield Damage(ref.id, str(error))
         return
-    if hashing.file_id(records, RANGE_PROPERTIES) != ref.id:
+    if hashing.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
         yield Damage(ref.id, f"range does not hash to its id: range={ref.id}")
     elif ref.identity and merkle_identity(identities) != ref.identity:
         yield Damage(ref.id, f"range does not hash to its identity: range={ref.id}")

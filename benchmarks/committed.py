@@ -1,0 +1,198 @@
+"""Speed and memory of the committed layer, on the embedded store.
+
+    calibration  the machine: one small hash, one synced write
+    lines        what docs/benchmarks.md reports, for a number of objects
+
+Every function returns plain dictionaries.  `measure` runs one size in a process of its own, so that
+its peak of memory is its own.  Call: python -m benchmarks.committed [objects ...]
+"""
+
+import hashlib
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from graveler import wire
+from graveler.block.local import LocalBlocks
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed import apply, diff, merge, reader, writer
+from graveler.committed.ranges import Keyspace
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.ids import MetarangeId
+from graveler.records import BreakParameters, Change, Entry, Record
+
+ROUNDS = 3
+LOOKUPS = 100_000
+
+
+def calibration() -> dict[str, float]:
+    """Microseconds of a SHA-256 over 64 bytes; milliseconds of a synced write of 4 KiB."""
+    block = b"x" * 64
+    hashing = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(200_000):
+            hashlib.sha256(block).digest()
+        hashing.append((time.perf_counter() - begin) / 200_000 * 1e6)
+    syncs = []
+    with tempfile.NamedTemporaryFile() as file:
+        for _ in range(100):
+            begin = time.perf_counter()
+            os.pwrite(file.fileno(), b"x" * 4096, 0)
+            os.fsync(file.fileno())
+            syncs.append((time.perf_counter() - begin) * 1e3)
+    return {"sha256_64_bytes_us": min(hashing), "synced_4_kib_ms": statistics.median(syncs)}
+
+
+def measure(count: int) -> dict[str, float]:
+    """All lines for `count` objects, measured in a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.committed", "--one", str(count)]
+    finished = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
+    return found
+
+
+def lines(count: int) -> dict[str, float]:
+    """Rates in records per second, times in milliseconds (medians), memory in megabytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        space = open_space(Path(folder))
+        found: dict[str, float] = {"objects": count}
+        began = [0.0]
+        base = writer.write(space, _timed_stream(count, began))
+        found["bulk_load_per_s"] = count / (time.perf_counter() - began[0])
+        found |= _commits(space, base, count)
+        found |= _reads(space, base, count)
+        found["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return found
+
+
+def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
+    """A keyspace on the local folder, as the embedded store has it."""
+    blocks = LocalBlocks(folder / "objects", clock=SystemClock(), ids=SystemIds())
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    store = SstRangeStore(StoredFiles(blocks, scratch))
+    return Keyspace(store, "local://bench/repository", breaks or BreakParameters(salt=b"bench"))
+
+
+def key(number: int) -> bytes:
+    """Keys in order of their number."""
+    day, rest = divmod(number, 2_400)
+    hour, part = divmod(rest, 100)
+    return (
+        f"tables/events/date=2025-{day:04d}/hour={hour:02d}/part-{part:05d}-c000.snappy.parquet"
+    ).encode()
+
+
+def value(number: int, edition: int = 0) -> bytes:
+    """A full entry."""
+    digest = hashlib.md5(b"%d/%d" % (number, edition), usedforsecurity=False).hexdigest()
+    return wire.encode_entry(
+        Entry(
+            address=f"data/gqssm3rnkg5iv0eakp3g/{digest[:20]}",
+            size=number * 7919 % 10_000_000,
+            checksum=digest,
+            modified_ns=1_760_000_000_000_000_000 + number * 1_000_003,
+            metadata={"owner": "etl", "run": str(number % 97)},
+            content_type="application/octet-stream",
+        )
+    )
+
+
+def _timed_stream(count: int, began: list[float]) -> Iterator[Record]:
+    """Records whose making is not part of the time: the start is moved by what it took."""
+    began[0] = time.perf_counter()
+    for start in range(0, count, 20_000):
+        making = time.perf_counter()
+        records = [(key(n), value(n)) for n in range(start, min(count, start + 20_000))]
+        began[0] += time.perf_counter() - making
+        yield from records
+
+
+def _commits(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
+    middle = count // 2
+    plans: dict[str, Sequence[int]] = {"1": [middle]}
+    for many in (1_000, 100_000):
+        if many * 2 <= count:
+            plans[f"{many}_adjacent"] = range(middle - many // 2, middle + many // 2)
+            plans[f"{many}_spread"] = range(count // many // 2, count, count // many)[:many]
+    found: dict[str, float] = {}
+    results: dict[str, MetarangeId] = {}
+    for name, numbers in plans.items():
+        changes: list[Change] = [(key(n), value(n, edition=1)) for n in numbers]
+        rounds = 1 if len(changes) > 1_000 else ROUNDS
+        found[f"commit_{name}_ms"] = _median(
+            lambda changes=changes: apply.apply(space, base, changes), rounds
+        )
+        results[name] = apply.apply(space, base, changes).metarange_id
+        if len(changes) == 1_000 or name == "1":
+            found[f"diff_{name}_ms"] = _median(
+                lambda name=name: _drain(diff.diff(space, base, results[name])), ROUNDS
+            )
+    other = apply.apply(
+        space, base, [(key(n) + b".new", value(n)) for n in plans["1000_adjacent"]]
+    )
+    found["merge_1_against_1000_ms"] = _median(
+        lambda: merge.merge(space, base, results["1"], other.metarange_id), ROUNDS
+    )
+    return found
+
+
+def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    found["scan_framed_per_s"] = count / _seconds(lambda: _drain(reader.scan(space, base)))
+    found["scan_decoded_per_s"] = count / _seconds(
+        lambda: _drain(wire.decode_entry(v) for _, v in reader.scan(space, base))
+    )
+    generator = random.Random(1)
+    wanted = [key(generator.randrange(count)) for _ in range(LOOKUPS)]
+    _drain(reader.get(space, base, k) for k in wanted)
+    found["lookups_per_s"] = LOOKUPS / _seconds(
+        lambda: _drain(reader.get(space, base, k) for k in wanted)
+    )
+    found["lookups_batched_per_s"] = LOOKUPS / _seconds(
+        lambda: [reader.get_many(space, base, wanted[n : n + 100]) for n in range(0, LOOKUPS, 100)]
+    )
+    found["list_100_ms"] = _median(
+        lambda: list(islice(reader.scan(space, base, start=key(count // 3)), 100)), 20
+    )
+    return found
+
+
+def _drain(items: Iterator[object]) -> None:
+    for _ in items:
+        pass
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _median(work: Callable[[], object], rounds: int) -> float:
+    return statistics.median(_seconds(work) for _ in range(rounds)) * 1e3
+
+
+def main(arguments: Sequence[str]) -> None:
+    """One JSON object a line."""
+    if arguments[:1] == ["--one"]:
+        print(json.dumps(lines(int(arguments[1]))))
+        return
+    print(json.dumps(calibration()))
+    for count in [int(text) for text in arguments] or [100_000, 1_000_000]:
+        print(json.dumps(measure(count)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

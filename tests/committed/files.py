@@ -1,0 +1,60 @@
+"""Files in memory, for tests of the table reader alone."""
+
+from pathlib import Path
+from typing import Any
+
+import rocksdict
+
+from graveler.committed.cache import BudgetedCache
+from graveler.committed.table import SortedTable
+from graveler.errors import Corrupt
+from graveler.records import Record
+
+
+class BytesFile:
+    """A `Source` that remembers what was read."""
+
+    def __init__(self, content: bytes, name: str = "file") -> None:
+        self.content = content
+        self.name = name
+        self.reads: list[tuple[int, int]] = []
+
+    def size(self) -> int:
+        return len(self.content)
+
+    def read(self, offset: int, length: int) -> bytes:
+        self.reads.append((offset, length))
+        raw = self.content[offset : offset + length]
+        if offset < 0 or len(raw) != length:
+            raise Corrupt("file is too short")
+        return raw
+
+
+def opened(content: bytes, cache_bytes: int = 0) -> SortedTable:
+    """A table over bytes."""
+    return SortedTable(BytesFile(content), BudgetedCache(cache_bytes))
+
+
+def contents(table: SortedTable) -> list[Record]:
+    """All records."""
+    return [record for chunk in table.chunks() for record in chunk.records()]
+
+
+def rocksdb_table(path: Path, records: list[Record], options: Any) -> bytes:
+    """A table as RocksDB's own writer makes it."""
+    table_writer = rocksdict.SstFileWriter(options)
+    table_writer.open(str(path))
+    for key, value in records:
+        table_writer[key] = value
+    table_writer.finish()
+    return path.read_bytes()
+
+
+def rocksdb_contents(folder: Path, file: Path) -> list[Record]:
+    """What RocksDB reads from a table."""
+    database = rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True))
+    try:
+        database.ingest_external_file([str(file)])
+        return list(database.items())
+    finally:
+        database.close()
