@@ -19,7 +19,7 @@ from graveler.clock import Clock, Ids, ulid, ulid_born_ns
 from graveler.errors import Corrupt, Internal
 from graveler.identity import shard
 from graveler.ids import StagingToken
-from graveler.kv.store import WRITTEN, Matches, Place, Row, Store, Written, scan_all
+from graveler.kv.store import WRITTEN, Matches, Place, Row, Store, Write, Written, scan_all
 from graveler.records import ABSENT, Absent, Staged, StagedValue
 from graveler.streams import END, Cursor, End, Item, Overlay
 
@@ -254,3 +254,11 @@ class _ShardCursor:
         if page.rows:
             self._start = page.rows[-1][0] + b"\0"
         self._size = min(self._size * _PAGE_GROWTH, limits.scan_page_count_max)
+
+
+def row_write(
+    token: StagingToken, key: bytes, value: StagedValue, *, wid: bytes, version: bytes
+) -> Write:
+    """The write of one row of a token that no record names yet, for a batch; its order is 0."""
+    partition, _ = _place(token, key)
+    return Write(partition, key, wire.encode_staged(value, wid), version)

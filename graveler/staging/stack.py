@@ -25,10 +25,10 @@ def delta(kv: Store, token: StagingToken) -> list[Item]:
     return [(key, staged.value) for key, staged in area.scan(kv, token)]
 
 
-def combine(deltas: Sequence[list[Item]]) -> list[Item]:
+def combine(deltas: Sequence[Sequence[Item]]) -> list[Item]:
     """Deltas, oldest to newest, as one: the newest decides, tombstones stay.  Pure."""
     if len(deltas) == 1:
-        return deltas[0]
+        return list(deltas[0])
     together: dict[bytes, StagedValue] = {}
     for each in deltas:
         together.update(each)

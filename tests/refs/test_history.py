@@ -1,0 +1,154 @@
+"""The order of the log, its ends, its pages, and that it is lazy."""
+
+import heapq
+import random
+from itertools import islice
+
+import pytest
+
+from graveler import limits
+from graveler.ids import CommitId
+from graveler.refs.graph import LogQuery, log, log_page
+from tests.refs.graphs import Table, ancestors, id_of, random_parents
+
+ALL = LogQuery()
+
+
+def dated(parents: list[tuple[int, ...]], times: list[int]) -> Table:
+    made = Table()
+    for mine, time in zip(parents, times, strict=True):
+        made.add(*mine, created_ns=time)
+    return made
+
+
+def shown(made: Table, start: int, query: LogQuery = ALL) -> list[int]:
+    return [made.numbers[entry.id] for entry in log(made.lookup, id_of(start), query)]
+
+
+def expected(made: Table, start: int) -> list[int]:
+    """With everything known: of the commits without an unshown child always the newest."""
+    reachable = ancestors(made.parents)[start]
+    numbers = [number for number in range(start + 1) if reachable >> number & 1]
+    children = dict.fromkeys(numbers, 0)
+    for number in numbers:
+        for parent in set(made.parents[number]):
+            children[parent] += 1
+    ready = [(-made.commit(start).created_ns, id_of(start))]
+    order = []
+    while ready:
+        number = made.numbers[heapq.heappop(ready)[1]]
+        order.append(number)
+        for parent in set(made.parents[number]):
+            children[parent] -= 1
+            if not children[parent]:
+                heapq.heappush(ready, (-made.commit(parent).created_ns, id_of(parent)))
+    return order
+
+
+@pytest.mark.parametrize("spread", [1, 5, 1_000])
+def test_log_is_newest_first_and_children_come_before_parents(spread: int) -> None:
+    """Creation times are at random: a parent is often younger than its child."""
+    for seed in range(200):
+        chance = random.Random(seed)
+        parents = random_parents(chance)
+        made = dated(parents, [chance.randrange(spread) for _ in parents])
+        for start in range(len(parents)):
+            assert shown(made, start) == expected(made, start), f"{seed=} {spread=} {start=}"
+
+
+def test_log_orders_by_time_then_id_where_times_are_honest() -> None:
+    made = dated([(), (0,), (0,), (1, 2)], [1, 5, 5, 9])
+    tied = sorted((1, 2), key=id_of)
+    assert shown(made, 3) == [3, *tied, 0]
+
+
+def test_log_shows_a_commit_named_twice_as_parent_once() -> None:
+    made = dated([(), (0, 0)], [1, 2])
+    assert shown(made, 1) == [1, 0]
+
+
+def test_log_of_first_parents_only() -> None:
+    made = dated([(), (0,), (0,), (1, 2), (3,)], [1, 2, 3, 4, 5])
+    assert shown(made, 4, LogQuery(first_parent=True)) == [4, 3, 1, 0]
+
+
+def test_log_after_a_commit_continues_the_log() -> None:
+    for seed in range(60):
+        chance = random.Random(seed)
+        parents = random_parents(chance)
+        made = dated(parents, [chance.randrange(9) for _ in parents])
+        start = len(parents) - 1
+        whole = shown(made, start)
+        for at, number in enumerate(whole):
+            assert shown(made, start, LogQuery(after=id_of(number))) == whole[at + 1 :], f"{seed=}"
+
+
+def test_log_after_a_commit_that_is_not_in_it_is_empty() -> None:
+    made = dated([(), (0,), (0,)], [1, 2, 3])
+    assert shown(made, 1, LogQuery(after=id_of(2))) == []
+
+
+def test_log_stops_with_the_commit_to_stop_at() -> None:
+    made = dated([(), (0,), (1,), (2,)], [1, 2, 3, 4])
+    assert shown(made, 3, LogQuery(stop_at=id_of(1))) == [3, 2, 1]
+    assert shown(made, 3, LogQuery(after=id_of(1), stop_at=id_of(1))) == []
+    assert shown(made, 3, LogQuery(after=id_of(0), stop_at=id_of(1))) == []
+
+
+def test_log_since_ends_at_the_first_older_commit() -> None:
+    made = dated([(), (0,), (1,), (2,)], [1, 2, 3, 4])
+    assert shown(made, 3, LogQuery(since_ns=2)) == [3, 2, 1]
+    assert shown(made, 3, LogQuery(since_ns=5)) == []
+
+
+def test_pages_tell_whether_more_follow() -> None:
+    made = dated([(), (0,), (1,)], [1, 2, 3])
+
+    def page(query: LogQuery) -> tuple[list[int], bool]:
+        entries, more = log_page(log(made.lookup, id_of(2), query), query)
+        return [made.numbers[entry.id] for entry in entries], more
+
+    assert page(LogQuery(amount=2)) == ([2, 1], True)
+    assert page(LogQuery(amount=3)) == ([2, 1, 0], False)
+    assert page(LogQuery(amount=2, limit=True)) == ([2, 1], False)
+    assert page(LogQuery(amount=2, after=id_of(1))) == ([0], False)
+
+
+@pytest.mark.parametrize("first_parent", [True, False])
+def test_log_reads_what_it_shows_and_little_more(first_parent: bool) -> None:
+    made = Table()
+    tip = made.add_line(1_000)
+    made.calls = 0
+    query = LogQuery(first_parent=first_parent)
+    assert len(list(islice(log(made.lookup, id_of(tip), query), 20))) == 20
+    assert made.calls <= 22
+
+
+def test_log_nothing_is_read_before_it_is_asked_for() -> None:
+    made = dated([()], [1])
+    made.calls = 0
+    log(made.lookup, CommitId("unknown"), ALL)
+    assert made.calls == 0
+
+
+def test_look_ahead_is_bounded_and_nothing_is_lost_or_shown_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Past the bound times are believed: a parent may come first, but every commit comes once."""
+    monkeypatch.setattr(limits, "walk_count_max", 5)
+    made = Table()
+    old = made.add(created_ns=1)
+    long = made.add_line(50, old)
+    recent = made.add(old, created_ns=100)
+    tip = made.add(long, recent, created_ns=101)
+    made.calls = 0
+    walk = log(made.lookup, id_of(tip), ALL)
+    assert [made.numbers[entry.id] for entry in islice(walk, 2)] == [tip, recent]
+    assert made.calls <= 10
+    assert sorted(shown(made, tip)) == list(range(tip + 1))
+    for seed in range(100):
+        chance = random.Random(seed)
+        parents = random_parents(chance)
+        many = dated(parents, [chance.randrange(9) for _ in parents])
+        start = len(parents) - 1
+        assert sorted(shown(many, start)) == sorted(expected(many, start)), f"{seed=}"
