@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from graveler import limits
 from graveler.block import layout
@@ -28,7 +27,7 @@ from graveler.block.folders import (
     translated,
 )
 from graveler.block.layout import Place
-from graveler.block.walking import Child, Found, Start
+from graveler.block.walking import Child, Found, FoundHead, Start
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, NotFound, PreconditionFailed
 from graveler.records import ABSENT, Absent
@@ -36,26 +35,21 @@ from graveler.records import ABSENT, Absent
 _LOCKS = 64
 
 
-class FoundHead(NamedTuple):
-    """A key of a list and what is known of its file."""
-
-    key: str
-    head: ObjectHead
-
-
 class Files:
     """The files below one root.  `address` is for messages only."""
 
     def __init__(self, root: Path, clock: Clock, ids: Ids) -> None:
         self._clock = clock
-        self._folders = Folders(root, ids)
+        with translated(str(root)):
+            self._folders = Folders(root, ids)
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
         self._time_lock = threading.Lock()
         self._newest_ns = 0
 
-    def open(self, place: Place) -> int:
-        """A descriptor to read a file."""
-        return open_file(self._folders.root, place)
+    def open(self, place: Place, address: str) -> "Chunks":
+        """A file to read."""
+        with translated(address):
+            return Chunks(open_file(self._folders.root, place), address)
 
     def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
         """Store a body durably under a name, at once or not at all."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graveler.block.address import Parts
-from graveler.block.files import FoundHead, head_of
-from graveler.block.folders import closing, open_file, open_folder
+from graveler.block.files import Chunks, head_of
+from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import Place
-from graveler.block.walking import Child, Found, Start
+from graveler.block.walking import Child, Found, FoundHead, Start
 from graveler.errors import Invalid
 
 
@@ -34,14 +34,14 @@ class ImportRoots:
         self._roots = tuple(os.path.abspath(root) for root in roots)
         self._closed = tuple(os.path.realpath(folder) for folder in closed)
 
-    def open(self, key: str) -> int:
-        """A descriptor to read the file at `/key`."""
-        if key.endswith("/"):
-            raise Invalid(f"address is that of a folder: address=local:///{key}")
-        real = self._real(key)
-        if not real.names:
-            raise Invalid(f"address is that of a folder: address=local:///{key}")
-        return open_file(real.root, Place(real.names[:-1], real.names[-1]))
+    def check(self, parts: Parts) -> None:
+        """`Invalid` if the file may not be read, whether it is there or not."""
+        self._real(parts.key)
+
+    def open(self, parts: Parts) -> Chunks:
+        """A file to read."""
+        with translated(parts.address):
+            return Chunks(self._open(parts.key), parts.address)
 
     def start(self, parts: Parts) -> Start:
         """Where a list of the files below a folder begins."""
@@ -76,9 +76,15 @@ class ImportRoots:
                     with suppress(FileNotFoundError):
                         status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
                         if stat.S_ISLNK(status.st_mode):
-                            with closing(self.open(one.key)) as target:
+                            with closing(self._open(one.key)) as target:
                                 status = os.fstat(target)
                         yield FoundHead(one.key, head_of(status))
+
+    def _open(self, key: str) -> int:
+        real = self._real(key)
+        if key.endswith("/") or not real.names:
+            raise Invalid(f"address is that of a folder: address=local:///{key}")
+        return open_file(real.root, Place(real.names[:-1], real.names[-1]))
 
     def _kind(self, entry: os.DirEntry[str], here: str, key: str) -> str:
         if entry.is_file(follow_symlinks=False):

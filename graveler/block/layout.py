@@ -16,10 +16,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from graveler.block.address import Parts
-from graveler.errors import Invalid
+from graveler.block.address import Parts, split, split_prefix
+from graveler.errors import Invalid, Unsupported
 from graveler.records import ABSENT, Absent
 
+SCHEME = "local"
 TEMPORARY = "%tmp"
 UPLOADS = "%uploads"
 _MARK = "%"
@@ -32,6 +33,25 @@ class Place(NamedTuple):
 
     folders: tuple[str, ...]
     name: str
+
+
+def served(address: str) -> Parts:
+    """The address of an object, if it has the local scheme."""
+    return _checked_scheme(split(address), address)
+
+
+def served_prefix(prefix: str) -> Parts:
+    """The prefix of a list, if it has the local scheme."""
+    return _checked_scheme(split_prefix(prefix), prefix)
+
+
+def owned(address: str) -> Parts:
+    """The address of an object in a bucket of the store, which may be written."""
+    parts = served(address)
+    if not parts.bucket:
+        raise Unsupported(f"files outside of the store are only read: {address=}")
+    place(parts)
+    return parts
 
 
 def place(parts: Parts) -> Place:
@@ -58,6 +78,12 @@ def segment(above: Sequence[str], name: str, is_folder: bool) -> str | Absent:
             if marked == bool(mark) and _escaped(found) + mark == name:
                 return found
     return ABSENT
+
+
+def _checked_scheme(parts: Parts, address: str) -> Parts:
+    if parts.scheme != SCHEME:
+        raise Invalid(f"address is not served here: {address=} scheme={SCHEME}")
+    return parts
 
 
 def _folder_names(segments: Sequence[str]) -> list[str]:

@@ -9,7 +9,6 @@ process serves a store.  Folders are never removed.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -19,24 +18,17 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     Body,
-    ListedObject,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
     Presigned,
 )
-from graveler.block.address import Parts, split, split_prefix
 from graveler.block.files import Chunks, Files
-from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
-from graveler.block.signing import Signer
+from graveler.block.signing import Presigner, Unsigned
 from graveler.clock import Clock, Ids
-from graveler.errors import Invalid, Unsupported
-from graveler.records import ABSENT, Absent
-
-SCHEME = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +42,10 @@ class ImportRules:
     closed: Sequence[Path] = ()
 
 
+_UNSIGNED = Unsigned()
+_NO_IMPORTS = ImportRules()
+
+
 class LocalBlocks:
     """`BlockStore` and `Multipart` on a folder.  Without a `signer` nothing can be presigned."""
 
@@ -59,11 +55,10 @@ class LocalBlocks:
         *,
         clock: Clock,
         ids: Ids,
-        signer: Signer | Absent = ABSENT,
-        imports: ImportRules = ImportRules(),
+        signer: Presigner = _UNSIGNED,
+        imports: ImportRules = _NO_IMPORTS,
     ) -> None:
-        with translated(str(root)):
-            self._files = Files(root, clock, ids)
+        self._files = Files(root, clock, ids)
         self._uploads = LocalUploads(str(root), self._files, ids)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
@@ -89,7 +84,7 @@ class LocalBlocks:
             chunks.close()
 
     def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
-        parts = _owned(address)
+        parts = layout.owned(address)
         return self._files.write(layout.place(parts), body, mode, parts.address)
 
     def head(self, address: str) -> ObjectHead:
@@ -101,26 +96,13 @@ class LocalBlocks:
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         bounds.check_page(limit)
-        parts = split_prefix(prefix)
-        _check_scheme(parts, prefix)
-        stem = Parts(parts.scheme, parts.bucket, "").address
-        if after.startswith(stem):
-            after = after[len(stem) :]
-        elif after > stem:
-            return ObjectPage((), False)
-        else:
-            after = ""
+        parts = layout.served_prefix(prefix)
         tree = self._files if parts.bucket else self._imports
-        with translated(prefix):
-            keys = walking.keys(tree.children, tree.start(parts), parts.key, after)
-            found = list(islice(keys, limit + 1))
-            heads = list(tree.heads(found[:limit]))
-        lines = tuple(ListedObject(stem + key, head) for key, head in heads)
-        return ObjectPage(lines, len(found) > limit)
+        return walking.page(tree, parts, after, limit)
 
     def copy(self, source: str, destination: str) -> ObjectHead:
         # A true copy: a hard link would carry the old time, by which a sweep tells young from old.
-        parts = _owned(destination)
+        parts = layout.owned(destination)
         chunks = self._open(source)
         try:
             chunks.end = chunks.head().size
@@ -129,55 +111,34 @@ class LocalBlocks:
             chunks.close()
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        parts = _owned(address)
+        parts = layout.owned(address)
         self._files.remove(layout.place(parts), version, parts.address)
 
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
     ) -> Presigned:
-        parts = _owned(address) if method == "PUT" else _served(address)
+        parts = layout.owned(address) if method == "PUT" else layout.served(address)
         if parts.bucket:
             layout.place(parts)
-        if self._signer is ABSENT:
-            raise Unsupported(f"this store presigns nothing: {address=}")
+        else:
+            self._imports.check(parts)
         return self._signer.presign(parts.address, method, seconds, content_type)
 
     def create_upload(self, address: str) -> str:
-        parts = _owned(address)
-        layout.place(parts)
-        return self._uploads.create(parts.address)
+        return self._uploads.create(layout.owned(address).address)
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        return self._uploads.put_part(_owned(address).address, upload_id, number, body)
+        return self._uploads.put_part(layout.owned(address).address, upload_id, number, body)
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        owned = _owned(address)
+        owned = layout.owned(address)
         return self._uploads.complete(owned.address, layout.place(owned), upload_id, parts)
 
     def abort_upload(self, address: str, upload_id: str) -> None:
-        self._uploads.abort(_owned(address).address, upload_id)
+        self._uploads.abort(layout.owned(address).address, upload_id)
 
     def _open(self, address: str) -> Chunks:
-        parts = _served(address)
-        with translated(parts.address):
-            if parts.bucket:
-                return Chunks(self._files.open(layout.place(parts)), parts.address)
-            return Chunks(self._imports.open(parts.key), parts.address)
-
-
-def _served(address: str) -> Parts:
-    parts = split(address)
-    _check_scheme(parts, address)
-    return parts
-
-
-def _owned(address: str) -> Parts:
-    parts = _served(address)
-    if not parts.bucket:
-        raise Unsupported(f"files outside of the store are only read: {address=}")
-    return parts
-
-
-def _check_scheme(parts: Parts, address: str) -> None:
-    if parts.scheme != SCHEME:
-        raise Invalid(f"address is not served here: {address=} scheme={SCHEME}")
+        parts = layout.served(address)
+        if not parts.bucket:
+            return self._imports.open(parts)
+        return self._files.open(layout.place(parts), parts.address)

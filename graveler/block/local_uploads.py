@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from graveler.block import bounds
 from graveler.block.adapter import OVERWRITE, ObjectHead, Part
-from graveler.block.files import Chunks, Files
-from graveler.block.folders import translated
+from graveler.block.files import Files
 from graveler.block.layout import UPLOADS, Place
 from graveler.clock import Ids
 from graveler.errors import Invalid, NotFound
@@ -86,9 +85,8 @@ class LocalUploads:
             raise NotFound(f"upload is not known: {upload_id=} {address=}")
 
     def _stored(self, place: Place, address: str) -> Iterator[bytes]:
-        with translated(address):
-            chunks = Chunks(self._files.open(place), address)
-            chunks.end = chunks.head().size
+        chunks = self._files.open(place, address)
+        chunks.end = chunks.head().size
         yield from chunks
 
     def _forget(self, upload_id: str) -> None:

@@ -7,14 +7,13 @@ A driver and what it depends on are imported when first asked for.  Assembly use
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from graveler.block.adapter import Blocks
-from graveler.block.signing import Signer
+from graveler.block.signing import Presigner, Unsigned
 from graveler.clock import Clock, Ids
 from graveler.errors import Invalid
-from graveler.records import ABSENT, Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Surroundings:
 
     clock: Clock
     ids: Ids
-    signer: Signer | Absent = ABSENT
+    signer: Presigner = field(default_factory=Unsigned)
     import_roots: tuple[Path, ...] = ()
     closed: tuple[Path, ...] = ()
 

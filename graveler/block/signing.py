@@ -15,14 +15,14 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from graveler import limits
 from graveler.block.adapter import Presigned
 from graveler.block.address import split
 from graveler.clock import Clock
-from graveler.errors import Invalid, Unauthenticated
+from graveler.errors import Invalid, Unauthenticated, Unsupported
 
 PATH = "/_presigned/"
 _CONTEXT = b"graveler presigned request 1"
@@ -35,6 +35,25 @@ class Grant(NamedTuple):
 
     address: str
     content_type: str
+
+
+class Presigner(Protocol):
+    """What a driver asks for URLs."""
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        """A URL for one method on one address, for 1 to `limits.presign_seconds_max` seconds."""
+        ...
+
+
+class Unsigned:
+    """For a store without a server."""
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        raise Unsupported(f"this store presigns nothing: {address=}")
 
 
 class Signer:
@@ -50,7 +69,6 @@ class Signer:
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
     ) -> Presigned:
-        """A URL for one method on one address, for 1 to `limits.presign_seconds_max` seconds."""
         if method not in ("GET", "PUT"):
             raise Invalid(f"only GET and PUT can be presigned: {method=}")
         if not 1 <= seconds <= limits.presign_seconds_max:

@@ -1,12 +1,17 @@
 """A tree of folders as one sorted sequence of keys, entered where a page begins.
 
 The order is that of whole keys, not of folders: `a!b` < `a.csv` < `a/x`, because `/` counts as a
-character like any other.  A folder is read only if keys of the page may lie below it.  Pure but for
-the reader passed in; for the local driver only.
+character like any other.  A folder is read only if keys of the page may lie below it.  For the
+local driver only.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from graveler.block.adapter import ListedObject, ObjectHead, ObjectPage
+from graveler.block.address import Parts
+from graveler.block.folders import translated
 
 
 class Child(NamedTuple):
@@ -36,14 +41,52 @@ class Start(NamedTuple):
     folders: tuple[str, ...]
 
 
+class FoundHead(NamedTuple):
+    """A key of a list and what is known of its file."""
+
+    key: str
+    head: ObjectHead
+
+
+class Tree(Protocol):
+    """Folders that can be listed."""
+
+    def start(self, parts: Parts) -> Start:
+        """Where a list of a prefix begins."""
+        ...
+
+    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> list[Child]:
+        """What lies in a folder (its path, its key's segments), in any order; nothing if it is not
+        there."""
+        ...
+
+    def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
+        """What is known of files; those that have gone meanwhile are left out."""
+        ...
+
+
+def page(tree: Tree, parts: Parts, after: str, limit: int) -> ObjectPage:
+    """One page of the objects below a prefix.  Reads the folders that may hold keys of it."""
+    stem = Parts(parts.scheme, parts.bucket, "").address
+    inside = after.startswith(stem)
+    if after > stem and not inside:
+        return ObjectPage((), False)
+    with translated(parts.address):
+        begin = after[len(stem) :] if inside else ""
+        behind = keys(tree.children, tree.start(parts), parts.key, begin)
+        found = list(islice(behind, limit + 1))
+        heads = list(tree.heads(found[:limit]))
+    lines = tuple(ListedObject(stem + key, head) for key, head in heads)
+    return ObjectPage(lines, len(found) > limit)
+
+
 Reader = Callable[[tuple[str, ...], Sequence[str]], list[Child]]
 
 
 def keys(read: Reader, start: Start, prefix: str, after: str) -> Iterator[Found]:
     """Keys below `start` that begin with `prefix` and are greater than `after`, in order.
 
-    `read` gives the children of a folder (its path, its key's segments), in any order; of a folder
-    that is gone it gives none.
+    `read` is a tree's `children`.
     """
     pending: list[Found | Start] = [start]
     while pending:

@@ -1,7 +1,7 @@
 """Object storage that fails as services do: the n-th request refused, lost, repeated or late.
 
-Plans and faults are those of `faults.py`.  A body is taken whole before it is sent, as a service
-would have it when its answer is lost.  For tests only.
+Plans and faults are those of `faults.py`.  The body of a request that is to go wrong is taken whole
+first, as a service would have it when its answer is lost.  For tests only.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,8 +41,9 @@ class FaultyBlocks:
         return self._send("read", lambda: self._store.read(address, start, length))
 
     def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
-        content = list(body)
-        return self._send("put", lambda: self._store.put(address, content, mode))
+        fault = self._next("put")
+        content = body if fault is Fault.NONE else list(body)
+        return self._become(fault, lambda: self._store.put(address, content, mode))
 
     def head(self, address: str) -> ObjectHead:
         return self._send("head", lambda: self._store.head(address))
@@ -65,9 +66,10 @@ class FaultyBlocks:
         return self._send("create_upload", lambda: self._store.create_upload(address))
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        content = list(body)
-        return self._send(
-            "put_part", lambda: self._store.put_part(address, upload_id, number, content)
+        fault = self._next("put_part")
+        content = body if fault is Fault.NONE else list(body)
+        return self._become(
+            fault, lambda: self._store.put_part(address, upload_id, number, content)
         )
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
@@ -79,15 +81,20 @@ class FaultyBlocks:
         self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
 
     def _send(self, verb: str, call: Callable[[], T]) -> T:
+        return self._become(self._next(verb), call)
+
+    def _next(self, verb: str) -> Fault:
         self.requests += 1
-        fault = self._plan(self.requests, verb)
+        return self._plan(self.requests, verb)
+
+    def _become(self, fault: Fault, call: Callable[[], T]) -> T:
         if fault in (Fault.LOST, Fault.REPEATED):
             call()
         if fault in (Fault.NONE, Fault.REPEATED):
             return call()
         if fault is Fault.LATE:
             self.late.append(call)
-        raise _error(fault, f"injected: {verb=} request={self.requests}")
+        raise _error(fault, f"injected: {fault=} request={self.requests}")
 
 
 def _error(fault: Fault, said: str) -> Unavailable:
