@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -120,32 +121,39 @@ def _timed_stream(count: int, began: list[float]) -> Iterator[Record]:
 
 
 def _commits(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    results: dict[str, MetarangeId] = {}
+    for name, numbers in _plans(count).items():
+        changes: list[Change] = [(key(n), value(n, edition=1)) for n in numbers]
+        rounds = 1 if len(changes) > 1_000 else ROUNDS
+        found[f"commit_{name}_ms"] = _median(partial(apply.apply, space, base, changes), rounds)
+        results[name] = apply.apply(space, base, changes).metarange_id
+        if len(changes) <= 1_000:
+            work = partial(_diff, space, base, results[name])
+            found[f"diff_{name}_ms"] = _median(work, ROUNDS)
+    middle = count // 2
+    thousand: list[Change] = [
+        (key(n) + b".new", value(n)) for n in range(middle - 500, middle + 500)
+    ]
+    other = apply.apply(space, base, thousand).metarange_id
+    work = partial(merge.merge, space, base, results["1"], other)
+    found["merge_1_against_1000_ms"] = _median(work, ROUNDS)
+    return found
+
+
+def _plans(count: int) -> dict[str, Sequence[int]]:
+    """Which records change, by the name of the line."""
     middle = count // 2
     plans: dict[str, Sequence[int]] = {"1": [middle]}
     for many in (1_000, 100_000):
         if many * 2 <= count:
             plans[f"{many}_adjacent"] = range(middle - many // 2, middle + many // 2)
             plans[f"{many}_spread"] = range(count // many // 2, count, count // many)[:many]
-    found: dict[str, float] = {}
-    results: dict[str, MetarangeId] = {}
-    for name, numbers in plans.items():
-        changes: list[Change] = [(key(n), value(n, edition=1)) for n in numbers]
-        rounds = 1 if len(changes) > 1_000 else ROUNDS
-        found[f"commit_{name}_ms"] = _median(
-            lambda changes=changes: apply.apply(space, base, changes), rounds
-        )
-        results[name] = apply.apply(space, base, changes).metarange_id
-        if len(changes) == 1_000 or name == "1":
-            found[f"diff_{name}_ms"] = _median(
-                lambda name=name: _drain(diff.diff(space, base, results[name])), ROUNDS
-            )
-    other = apply.apply(
-        space, base, [(key(n) + b".new", value(n)) for n in plans["1000_adjacent"]]
-    )
-    found["merge_1_against_1000_ms"] = _median(
-        lambda: merge.merge(space, base, results["1"], other.metarange_id), ROUNDS
-    )
-    return found
+    return plans
+
+
+def _diff(space: Keyspace, left: MetarangeId, right: MetarangeId) -> None:
+    _drain(diff.diff(space, left, right))
 
 
 def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:

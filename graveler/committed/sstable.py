@@ -29,7 +29,7 @@ from graveler.committed.ranges import (
 )
 from graveler.committed.table import MAGIC, BlockCache, SortedTable
 from graveler.committed.tiers import TableFiles
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import RangeRef, Record
 
@@ -111,11 +111,15 @@ class SstRangeStore:
 
 def build_table(path: Path, records: Sequence[Record]) -> None:
     """Write `records`, sorted and at least one, as a table at `path`."""
-    writer = rocksdict.SstFileWriter(_table_options())
-    writer.open(str(path))
-    for key, value in records:
-        writer[key] = value
-    writer.finish()
+    try:
+        writer = rocksdict.SstFileWriter(_table_options())
+        writer.open(str(path))
+        for key, value in records:
+            writer[key] = value
+        writer.finish()
+    except Exception as error:  # rocksdict raises nothing narrower
+        kind = StorageFull if "No space left" in str(error) else Unavailable
+        raise kind(f"write a table: {error}: path={path.name}") from error
 
 
 def _table_options() -> rocksdict.Options:

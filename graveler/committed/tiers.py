@@ -88,7 +88,8 @@ class TieredFiles:
         try:
             build(path)
             self._blocks.put(address, _chunks_of(path), OVERWRITE)
-            self._enter(path, address)
+            with suppress(OSError):  # stored already: the copy is a matter of speed
+                self._enter(path, address)
         finally:
             path.unlink(missing_ok=True)
 
@@ -97,16 +98,16 @@ class TieredFiles:
         opened = self._opened(address)
         if opened is not None:
             return opened
-        path = _scratch_path(self._folder)
-        try:
-            with path.open("wb") as file:
-                for chunk in self._blocks.get(address).chunks:
-                    file.write(chunk)
-            self._enter(path, address)
-        except OSError:
-            return None  # the folder is full or gone: block storage still answers
-        finally:
-            path.unlink(missing_ok=True)
+        body = self._blocks.get(address)
+        with suppress(OSError):  # the folder is full or gone: block storage still answers
+            path = _scratch_path(self._folder)
+            try:
+                with path.open("wb") as file:
+                    for chunk in body.chunks:
+                        file.write(chunk)
+                self._enter(path, address)
+            finally:
+                path.unlink(missing_ok=True)
         return self._opened(address)
 
     def _path(self, address: str) -> Path:
@@ -227,6 +228,7 @@ class _WarmingFile:
 
 
 def _scratch_path(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(suffix=".part", dir=folder)
     os.close(descriptor)
     return Path(name)

@@ -77,7 +77,7 @@ class RangeSuite:
     def test_r1_equal_stored_bytes_mean_equal_records(self, store: RangeStore) -> None:
         left = numbered(3_000)
         right = [*left[:1_500], *numbered(3_001)[1_501:]]
-        chunks = {}
+        chunks: dict[bytes, list[Record]] = {}
         for records in (left, right):
             table = store.open_range(NAMESPACE, store.write_range(NAMESPACE, records).id)
             for chunk in table.chunks():

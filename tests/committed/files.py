@@ -55,6 +55,6 @@ def rocksdb_contents(folder: Path, file: Path) -> list[Record]:
     database = rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True))
     try:
         database.ingest_external_file([str(file)])
-        return list(database.items())
+        return list(database.items())  # type: ignore[arg-type]
     finally:
         database.close()

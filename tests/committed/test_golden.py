@@ -61,9 +61,7 @@ def test_joined_hashing_agrees_with_the_rule() -> None:
 def test_ids_of_lakefs_files_come_out_of_their_records(path: Path) -> None:
     table = SortedTable(BytesFile(path.read_bytes()), BudgetedCache(0))
     records = [record for chunk in table.chunks() for record in chunk.records()]
-    properties = {
-        name: text.decode() for name, text in table.properties.items() if name in HASHED
-    }
+    properties = {name: text.decode() for name, text in table.properties.items() if name in HASHED}
     assert len(records) == table.count
     assert hashing.file_id(records, properties) == path.name
     assert [table.get(key) for key, _ in records] == [found for _, found in records]
@@ -116,12 +114,8 @@ def test_lakefs_commit_ids_come_out_of_their_records(expected: Mapping[str, Any]
 
 def test_dumped_refs_open_as_metaranges(space: Keyspace, expected: Mapping[str, Any]) -> None:
     dump = expected["refs_dump"]
-    found = {
-        name: [key for key, _ in reader.scan(space, MetarangeId(dump[name]))] for name in dump
-    }
-    assert found["branches_meta_range_id"] == sorted(
-        name.encode() for name in expected["branches"]
-    )
+    found = {name: [key for key, _ in reader.scan(space, MetarangeId(dump[name]))] for name in dump}
+    assert found["branches_meta_range_id"] == sorted(name.encode() for name in expected["branches"])
     assert found["tags_meta_range_id"] == sorted(name.encode() for name in expected["tags"])
     assert found["commits_meta_range_id"] == sorted(
         commit["id"].encode() for commit in expected["commits"]

@@ -49,12 +49,13 @@ def test_the_published_table(space: Keyspace, row: tuple[object, ...]) -> None:
         stored(space, around if side is ABSENT else {**around, b"k": side})  # type: ignore[dict-item]
         for side in sides
     ]
-    merged = merge.merge(space, *ids)
+    base, source, destination = ids
+    merged = merge.merge(space, base, source, destination)
     if result == "!":
         assert merged.metarange_id == ids[2]
         assert merged.conflicts == (Difference("conflict", b"k", sides[2], sides[1]),)  # type: ignore[arg-type]
         for strategy, winner in (("dest-wins", sides[2]), ("source-wins", sides[1])):
-            won = merge.merge(space, *ids, strategy)  # type: ignore[arg-type]
+            won = merge.merge(space, base, source, destination, strategy)  # type: ignore[arg-type]
             assert reader.get(space, won.metarange_id, b"k") == winner
             assert won.conflicts == ()
     else:

@@ -24,6 +24,7 @@ from graveler.wire import identity_of
 from tests.committed.stores import NAMESPACE, key, some_records, sst_store, value
 
 Tree = dict[bytes, bytes]
+Ids = tuple[MetarangeId, MetarangeId, MetarangeId]
 UNBOUNDED = 1_000_000
 
 
@@ -136,7 +137,7 @@ class World:
             one for one in all_of_them if one.key >= start and one.key.startswith(prefix)
         ]
 
-    def check_merge(self, ids: tuple[MetarangeId, ...], trees: tuple[Tree, ...]) -> None:
+    def check_merge(self, ids: Ids, trees: tuple[Tree, Tree, Tree]) -> None:
         base_id, source_id, destination_id = ids
         base, source, destination = trees
         kept, taken, conflicts = expected_merge(base, source, destination)
@@ -157,7 +158,7 @@ class World:
         self.check_preview(ids, trees, conflicts)
 
     def check_preview(
-        self, ids: tuple[MetarangeId, ...], trees: tuple[Tree, ...], conflicts: set[bytes]
+        self, ids: Ids, trees: tuple[Tree, Tree, Tree], conflicts: set[bytes]
     ) -> None:
         _, source, destination = trees
         kept, _, _ = expected_merge(*trees)

@@ -1,0 +1,206 @@
+"""The folder before block storage: a cache that may lie, vanish, or be shared."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graveler.block.adapter import TO_END, Body, ObjectHead
+from graveler.block.memory import MemoryBlocks
+from graveler.clock import SystemClock
+from graveler.committed import reader, writer
+from graveler.committed.ranges import Keyspace
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import TieredFiles, file_address
+from graveler.errors import Corrupt, NotFound
+from graveler.records import BreakParameters, Record
+from tests.committed.stores import NAMESPACE, value
+
+RECORDS: list[Record] = [(b"%06d" % at, value(at) + b"z" * 200) for at in range(20_000)]
+BREAKS = BreakParameters(raggedness=2_000)
+
+
+class CountingBlocks(MemoryBlocks):
+    """Counts requests and bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.requests = 0
+        self.bytes = 0
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        self.requests += 1
+        body = super().get(address, start, end)
+        self.bytes += body.end - body.start
+        return body
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        self.requests += 1
+        raw = super().read(address, start, length)
+        self.bytes += len(raw)
+        return raw
+
+    def head(self, address: str) -> ObjectHead:
+        self.requests += 1
+        return super().head(address)
+
+
+@pytest.fixture
+def blocks() -> CountingBlocks:
+    return CountingBlocks()
+
+
+def space(blocks: MemoryBlocks, folder: Path, budget: int = 1 << 30) -> Keyspace:
+    return Keyspace(SstRangeStore(TieredFiles(blocks, folder, budget)), NAMESPACE, BREAKS)
+
+
+def used(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_what_was_written_here_is_read_from_the_folder(
+    blocks: CountingBlocks, tmp_path: Path
+) -> None:
+    metarange = writer.write(space(blocks, tmp_path), RECORDS)
+    blocks.requests = 0
+    assert list(reader.scan(space(blocks, tmp_path), metarange)) == RECORDS
+    assert blocks.requests == 0
+
+
+def test_a_cold_point_costs_kilobytes_and_a_scan_fills_the_folder(
+    blocks: CountingBlocks, tmp_path: Path
+) -> None:
+    large = BreakParameters(raggedness=1_000_000_000)
+    files = TieredFiles(blocks, tmp_path / "a", 1 << 30)
+    metarange = writer.write(Keyspace(SstRangeStore(files), NAMESPACE, large), RECORDS * 1)
+    size = sum(ref.size for ref in reader.ranges(space(blocks, tmp_path / "a"), metarange))
+    blocks.requests = blocks.bytes = 0
+    cold = space(blocks, tmp_path / "b")
+    assert reader.get(cold, metarange, RECORDS[777][0]) == RECORDS[777][1]
+    assert blocks.requests <= 6
+    assert blocks.bytes < size / 10
+    assert list(reader.scan(cold, metarange)) == RECORDS
+    blocks.requests = 0
+    assert list(reader.scan(cold, metarange)) == RECORDS
+    again = space(blocks, tmp_path / "b")
+    for key, held in RECORDS[::1_000]:
+        assert reader.get(again, metarange, key) == held
+    assert blocks.requests <= 4  # the metarange, which is smaller than a block
+
+
+def test_the_folder_keeps_its_budget(blocks: CountingBlocks, tmp_path: Path) -> None:
+    budget = 200_000
+    small = space(blocks, tmp_path, budget)
+    metarange = writer.write(small, RECORDS)
+    assert used(tmp_path) <= budget
+    assert list(reader.scan(space(blocks, tmp_path, budget), metarange)) == RECORDS
+    assert used(tmp_path) <= budget
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_damaged_copy_is_fetched_again(blocks: CountingBlocks, tmp_path: Path) -> None:
+    metarange = writer.write(space(blocks, tmp_path), RECORDS)
+    for path in tmp_path.iterdir():
+        raw = bytearray(path.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        path.write_bytes(raw)
+    assert list(reader.scan(space(blocks, tmp_path), metarange)) == RECORDS
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:20])
+    assert list(reader.scan(space(blocks, tmp_path), metarange)) == RECORDS
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"")
+    assert list(reader.scan(space(blocks, tmp_path), metarange)) == RECORDS
+
+
+def test_a_poisoned_copy_is_not_believed(blocks: CountingBlocks, tmp_path: Path) -> None:
+    """A copy of another file under this one's name is whole, but belongs to another address."""
+    one = space(blocks, tmp_path)
+    left = writer.write(one, RECORDS[:100])
+    right = writer.write(one, RECORDS[100:200])
+    names = {reader.ranges(one, metarange)[0].id: metarange for metarange in (left, right)}
+    blocks_of = [b"".join(blocks.get(file_address(NAMESPACE, name)).chunks) for name in names]
+    assert blocks_of[0] != blocks_of[1]
+    first, second = names
+    blocks.put(file_address(NAMESPACE, first), [blocks_of[1]])
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.raises(Corrupt):
+        list(reader.scan(space(blocks, tmp_path), names[first]))
+    assert list(reader.scan(space(blocks, tmp_path), names[second])) == RECORDS[100:200]
+
+
+def test_an_open_file_outlives_its_eviction(blocks: CountingBlocks, tmp_path: Path) -> None:
+    one = space(blocks, tmp_path)
+    metarange = writer.write(one, RECORDS)
+    scan = reader.scan(space(blocks, tmp_path), metarange)
+    found = [next(scan)]
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert [*found, *scan] == RECORDS
+
+
+def test_a_folder_that_vanished_only_costs_requests(blocks: CountingBlocks, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    metarange = writer.write(space(blocks, folder), RECORDS)
+    cold = space(blocks, folder)
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    assert list(reader.scan(cold, metarange)) == RECORDS
+
+
+def test_what_block_storage_lost_is_not_found(blocks: CountingBlocks, tmp_path: Path) -> None:
+    metarange = writer.write(space(blocks, tmp_path), RECORDS)
+    for ref in reader.ranges(space(blocks, tmp_path), metarange):
+        blocks.delete(file_address(NAMESPACE, ref.id))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.raises(NotFound):
+        list(reader.scan(space(blocks, tmp_path), metarange))
+
+
+CHILD = """
+import random, sys
+from pathlib import Path
+from graveler.block.memory import MemoryBlocks
+from graveler.clock import SystemClock
+from graveler.committed import reader, writer
+from tests.committed.test_tiers import RECORDS, space
+
+folder, seed = Path(sys.argv[1]), int(sys.argv[2])
+generator = random.Random(seed)
+blocks = MemoryBlocks(SystemClock())
+metarange = writer.write(space(blocks, folder, 300_000), RECORDS)
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(15):
+    fresh = space(blocks, folder, generator.choice([100_000, 300_000, 500_000]))
+    start = generator.randrange(len(RECORDS))
+    assert list(reader.scan(fresh, metarange, RECORDS[start][0])) == RECORDS[start:]
+    for at in generator.sample(range(len(RECORDS)), 20):
+        assert reader.get(fresh, metarange, RECORDS[at][0]) == RECORDS[at][1]
+print("right")
+"""
+
+
+def children(folder: Path, count: int) -> Iterator[subprocess.Popen[str]]:
+    for seed in range(count):
+        yield subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(folder), str(seed)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def test_two_processes_share_a_folder_that_is_too_small_for_them(tmp_path: Path) -> None:
+    running = list(children(tmp_path, 2))
+    for child in running:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    results = [child.communicate("go\n", timeout=60) for child in running]
+    assert [out for out, _ in results] == ["right\n", "right\n"], results
