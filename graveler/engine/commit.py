@@ -1,0 +1,275 @@
+"""Commit: what is staged on a branch becomes an immutable snapshot, whoever else commits meanwhile.
+
+    staging: t3          staging: t4 (new)        staging: t4
+    sealed:  t1 t2   ──► sealed:  t1 t2 t3   ──►  sealed:  (what came later)
+    commit:  B           commit:  B               commit:  X = B overlaid by t1 t2 t3
+             1 read          2 seal                        7 advance
+
+    1 read    the branch record; nothing staged: say so
+    2 seal    put a new staging token in place; nothing acknowledged enters t1 t2 t3 from now on
+    3 scan    every sealed token completely; keep one delta for each
+    4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
+    5/6 note  in one batch: the commit, what it folded in, and the clean-up intents
+    7 advance compare-and-swap the record: this commit, without the tokens it folded in
+    8 settle  where that failed: find out what happened, and go on from there
+
+A commit is installed only by a swap of the exact record whose commit is the base that it was built
+on and whose oldest sealed tokens are exactly the ones folded in.  Every failed swap means
+*unknown*:
+the record and its history tell.  The committer deletes nothing, ever: rows belong to the janitor,
+orphaned ranges and commits to garbage collection.  A crash before 7 leaves sealed tokens that the
+next commit folds in; readers see them all along.  Basis: the published design of lakeFS, corrected
+(docs/protocol.md).
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.committed.apply import apply
+from graveler.engine import landing
+from graveler.engine.heads import commit_of, fresh, lookup, swap
+from graveler.engine.messages import NO_CHANGES, check_message, check_metadata
+from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
+from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
+from graveler.errors import Conflict, Contended, NoChanges
+from graveler.identity import commit_id
+from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
+from graveler.kv.store import WRITTEN, Write
+from graveler.records import ABSENT, Commit, CommitEntry, Repository, Versioned
+from graveler.refs import commits, graph
+from graveler.staging import stack
+from graveler.streams import Item
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """What the author says.  `created_ns` 0: now.  `request_id` finds the commit again (events,
+    jobs).  With `source_metarange` the commit says what that metarange says; nothing may be staged.
+    """
+
+    message: str
+    committer: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    allow_empty: bool = False
+    source_metarange: str = ""
+    created_ns: int = 0
+    request_id: bytes = b""
+
+
+class Attempt(NamedTuple):
+    """One call of commit: the same through all its rounds.
+
+    `wanted` is the token that was open when the call began, on the commit `since`: a later commit
+    that folded it in (tokens are folded oldest first) holds all that this call must see committed.
+    """
+
+    ports: Ports
+    repo: Repository
+    branch: BranchId
+    request: CommitRequest
+    deadline: Deadline
+    wanted: StagingToken
+    since: CommitId
+
+
+def commit(
+    ports: Ports, repo: Repository, branch: str, request: CommitRequest, *, force: bool = False
+) -> CommitEntry:
+    """Fold all that was acknowledged on `branch` before the call into one commit; return it.
+
+    If another committer folded it in meanwhile, that commit is returned; `allow_empty` always makes
+    its own.  Errors: `NotFound`, `NoChanges`, `Refused`, `Conflict` (the branch was reset), and
+    `Contended` or `Unavailable` (nothing lost: it stays staged).
+    Cost with one shard and nobody else: 6 KV requests; nothing staged: 3.
+    """
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    check_message(request.message)
+    check_metadata(request.metadata)
+    if request.source_metarange:
+        return _commit_metarange(ports, repo, name, request)
+    deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
+    first = fresh(ports, repo, name)
+    if not request.allow_empty and nothing_staged(ports, first):
+        again = fresh(ports, repo, name)
+        if again.branch == first.branch:
+            raise NoChanges(NO_CHANGES)
+        first = again
+    if len(first.branch.sealed) >= limits.sealed_token_count_max:
+        last, since = first.branch.sealed[-1], first.branch.commit
+        oldest = Attempt(ports, repo, name, request, deadline, last, since)
+        with suppress(NoChanges, Conflict):  # gone all the same, or the next round says why not
+            fold(oldest, first)
+        first = fresh(ports, repo, name)
+    opened, since = first.branch.staging, first.branch.commit
+    attempt = Attempt(ports, repo, name, request, deadline, opened, since)
+    return fold(attempt, seal(ports, repo, name, first, own=request.allow_empty))
+
+
+# ---- steps 3 to 8 --------------------------------------------------------------------------------
+
+
+class Draft(NamedTuple):
+    """What a round wants on top of `base`: a commit, or (nothing changes) only to trim `tokens`."""
+
+    base: CommitId
+    tokens: tuple[StagingToken, ...]
+    made: CommitEntry | None
+
+    @property
+    def head(self) -> CommitId:
+        """The branch's commit once the draft is installed."""
+        return self.base if self.made is None else self.made.id
+
+
+def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
+    """Steps 3 to 8 for all tokens that the record `sealed` shows as sealed."""
+    ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
+    seen, tokens = sealed, sealed.branch.sealed
+    deltas = {token: stack.delta(ports.kv, token) for token in tokens}
+    draft: Draft | None = None
+    for _ in range(limits.commit_round_count_max):
+        attempt.deadline.check("commit")
+        if not tokens and not attempt.request.allow_empty:
+            return _taken(attempt, seen, draft)
+        if draft is None or (draft.base, draft.tokens) != (seen.branch.commit, tokens):
+            draft = _build(attempt, seen.branch.commit, {token: deltas[token] for token in tokens})
+        if _advance(attempt, seen, draft):
+            return _answer(draft)
+        seen = fresh(ports, repo, branch)
+        settled = _settled(attempt, seen, draft)
+        if settled is not None:
+            return settled
+        tokens = tuple(token for token in tokens if token in seen.branch.sealed)
+    raise Contended(f"commit kept losing; try again: branch={branch}")
+
+
+def _build(attempt: Attempt, base_id: CommitId, deltas: Mapping[StagingToken, list[Item]]) -> Draft:
+    """Step 4, then the notes of 5 and 6: durable before the swap that may make them matter."""
+    ports, repo, request = attempt.ports, attempt.repo, attempt.request
+    base, tokens = commit_of(ports, repo, base_id), tuple(deltas)
+    applied = apply(keyspace(ports, repo), base.metarange, stack.combine(list(deltas.values())))
+    made: CommitEntry | None = None
+    notes: list[Write] = []
+    if request.allow_empty:
+        made = _claimed(attempt, _drawn(attempt, base_id, applied.metarange_id))
+    elif applied.total:
+        commit_ = _drawn(attempt, base_id, applied.metarange_id)
+        made = CommitEntry(commit_id(commit_), commit_)
+        notes.append(commits.write_of(repo, made.id, commit_, ports.ids.stamp()))
+    draft = Draft(base_id, tokens, made)
+    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens, request.request_id)
+    if notes:
+        ports.kv.set_many(notes)
+    if made is not None:
+        ports.cache.put_commit(repo, made.id, made.commit)
+    return draft
+
+
+def _drawn(attempt: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commit:
+    request = attempt.request
+    drawn = Commit(
+        committer=request.committer,
+        message=request.message,
+        created_ns=request.created_ns or attempt.ports.clock.now_ns(),
+        metarange=metarange,
+        metadata=request.metadata,
+        parents=(base_id,),
+    )
+    return graph.positioned(lookup(attempt.ports, attempt.repo), drawn)
+
+
+def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
+    """A commit that nobody else is making.
+
+    Two equal commits within a second share an id, and two callers who both asked for a commit of
+    their own would take one for both.  Whoever stores the record second moves on by a second.
+    """
+    for _ in range(limits.sealed_token_count_max):
+        entry = CommitEntry(commit_id(drawn), drawn)
+        write = commits.write_of(attempt.repo, entry.id, drawn, attempt.ports.ids.stamp())
+        if attempt.ports.kv.set_if(*write, ABSENT) is WRITTEN:
+            return entry
+        drawn = replace(drawn, created_ns=drawn.created_ns + limits.SECOND_NS)
+    raise Contended(f"too many equal commits within a minute: branch={attempt.branch}")
+
+
+def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
+    """Step 7."""
+    record = seen.branch
+    assert record.sealed[: len(draft.tokens)] == draft.tokens, "what is folded is the oldest sealed"
+    wanted = replace(
+        record,
+        rev=record.rev + 1,
+        commit=draft.head,
+        sealed=record.sealed[len(draft.tokens) :],
+        changed_ns=attempt.ports.clock.now_ns(),
+    )
+    return swap(attempt.ports, attempt.repo, attempt.branch, seen, wanted) is not None
+
+
+def _answer(draft: Draft) -> CommitEntry:
+    if draft.made is None:
+        raise NoChanges(NO_CHANGES)
+    return draft.made
+
+
+def _settled(attempt: Attempt, seen: Versioned, draft: Draft | None) -> CommitEntry | None:
+    """Step 8b: the commit that holds what this call must see committed, if there is one by now.
+
+    Either the draft itself (its swap landed, the answer was lost) or one whose fold lists the token
+    that was open when the call began.  A fold recorded for a swap that then failed says nothing:
+    the token must have left the record too.
+    """
+    ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
+    gone = attempt.wanted not in seen.branch.tokens_newest_first
+    made = draft.made if draft is not None else None
+    for entry in history_until(ports, repo, seen.branch.commit, attempt.since):
+        if made is not None and entry.id == made.id:
+            return entry
+        if attempt.request.allow_empty or not gone:
+            continue
+        notes = commits.folds_of(ports.kv, repo, branch, entry.id)
+        if any(attempt.wanted in note.tokens for note in notes):
+            if entry.id == attempt.since:  # it said so already
+                raise NoChanges(NO_CHANGES)
+            return entry
+    return None
+
+
+def _taken(attempt: Attempt, seen: Versioned, draft: Draft | None) -> CommitEntry:
+    """Step 8c: nothing of ours is sealed any more: another commit has it, or a reset dropped it."""
+    settled = _settled(attempt, seen, draft)
+    if settled is not None:
+        return settled
+    if draft is not None and draft.made is None:  # equal to what was there: nothing was dropped
+        raise NoChanges(NO_CHANGES)
+    raise Conflict(
+        f"commit lost its changes: the branch was reset meanwhile: branch={attempt.branch}"
+    )
+
+
+# ---- a given metarange ---------------------------------------------------------------------------
+
+
+def _commit_metarange(
+    ports: Ports, repo: Repository, branch: BranchId, request: CommitRequest
+) -> CommitEntry:
+    source = landing.known_metarange(ports, repo, request.source_metarange)
+
+    def build(head: CommitEntry) -> Commit:
+        if source == head.commit.metarange and not request.allow_empty:
+            raise NoChanges(NO_CHANGES)
+        return Commit(
+            committer=request.committer,
+            message=request.message,
+            created_ns=request.created_ns or ports.clock.now_ns(),
+            metarange=source,
+            metadata=request.metadata,
+            parents=(head.id,),
+        )
+
+    return landing.land(ports, repo, branch, build)

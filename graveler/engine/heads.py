@@ -1,0 +1,80 @@
+"""Branch records and commits as the verbs read them: fresh or cached, never in between.
+
+A *fresh* read is sent after the caller's decision to read and answers from the store itself (a
+writer's second read
+relies on it: docs/protocol.md); it refreshes the cache.  A *cached* record may be some seconds
+old: only the first read
+of a writer may take it.  Commits never change, so their cache is never wrong.  Used by every verb
+of this package.
+"""
+
+from collections.abc import Callable
+
+from graveler.engine.ports import Ports
+from graveler.errors import NotFound
+from graveler.ids import BranchId, CommitId, StagingToken
+from graveler.records import ABSENT, Branch, Commit, CommitEntry, Repository, Versioned
+from graveler.refs import branches, commits, resolve
+from graveler.staging import area
+
+Lookup = Callable[[CommitId], Commit]
+
+
+def fresh(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
+    """The live record as it is now; `NotFound` if absent or deleted.  One request."""
+    found = branches.find(ports.kv, repo, branch)
+    if found is ABSENT or not found.branch.live:
+        ports.cache.forget_branch(repo, branch)
+        raise NotFound(f"branch '{branch}' not found")
+    ports.cache.put_branch(repo, branch, found)
+    return found
+
+
+def cached(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
+    """A live record that was true some seconds ago at most; no request when it is cached."""
+    known = ports.cache.branch(repo, branch)
+    return known if known is not ABSENT else fresh(ports, repo, branch)
+
+
+def swap(
+    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, new: Branch
+) -> Versioned | None:
+    """Compare-and-swap `seen` into `new`; None: not known to have happened, read again.  One
+    request."""
+    swapped = branches.swap(ports.kv, repo, branch, seen, new, ports.ids.stamp())
+    if swapped is ABSENT:
+        ports.cache.forget_branch(repo, branch)
+        return None
+    ports.cache.put_branch(repo, branch, swapped)
+    return swapped
+
+
+def commit_of(ports: Ports, repo: Repository, commit_id: CommitId) -> Commit:
+    """One request, or none when it is cached; `NotFound`."""
+    known = ports.cache.commit(repo, commit_id)
+    if known is not ABSENT:
+        return known
+    found = commits.get(ports.kv, repo, commit_id)
+    ports.cache.put_commit(repo, commit_id, found)
+    return found
+
+
+def lookup(ports: Ports, repo: Repository) -> Lookup:
+    """`commit_of` for the graph functions."""
+    return lambda commit_id: commit_of(ports, repo, commit_id)
+
+
+def resolved(ports: Ports, repo: Repository, ref: str) -> resolve.Resolved:
+    """What a ref expression means now.  One request for a plain name."""
+    return resolve.resolve(ports.kv, repo, ref, lookup(ports, repo))
+
+
+def head_of(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
+    """The commit that `ref` stands for; a branch name means its head."""
+    commit_id = resolved(ports, repo, ref).commit
+    return CommitEntry(commit_id, commit_of(ports, repo, commit_id))
+
+
+def new_token(ports: Ports, repo: Repository) -> StagingToken:
+    """A staging token that nobody else has."""
+    return area.new_token(ports.clock, ports.ids, repo.staging_shards)

@@ -1,0 +1,192 @@
+"""Looking back: commits by ref, the log, merge bases, commit records from elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from graveler import limits
+from graveler.block import address
+from graveler.committed import diff, reader
+from graveler.engine.heads import commit_of, head_of, lookup, resolved
+from graveler.engine.messages import check_message, check_metadata
+from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
+from graveler.errors import Invalid, NotFound
+from graveler.identity import commit_id
+from graveler.ids import (
+    NO_METARANGE,
+    CommitId,
+    MetarangeId,
+    is_hex64,
+    parse_path,
+    parse_prefix,
+)
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
+from graveler.refs import commits, graph
+from graveler.refs import history as walks
+from graveler.refs.resolve import Resolved
+from graveler.wire import identity_of
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which part of the log.  `after`, `stop_at`: refs.  `objects`, `prefixes`: only commits that
+    changed one of these paths (merges and roots never count).  `limit`: a page that ends the
+    log."""
+
+    after: str = ""
+    amount: int = limits.page_count_default
+    since_ns: int = 0
+    stop_at: str = ""
+    first_parent: bool = False
+    limit: bool = False
+    objects: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommitRecord:
+    """A commit from elsewhere with the id that it has there."""
+
+    id: str
+    commit: Commit
+
+
+class Bases(NamedTuple):
+    """Two commits and their best common ancestor (empty: they have none)."""
+
+    source: CommitId
+    destination: CommitId
+    base: CommitId
+
+
+def resolve(ports: Ports, repo: Repository, ref: str) -> Resolved:
+    """What `ref` means now.  `NotFound`, `Invalid`."""
+    return resolved(ports, repo, ref)
+
+
+def get_commit(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
+    """The commit that `ref` means.  `NotFound`, `Invalid`."""
+    return head_of(ports, repo, ref)
+
+
+def log(
+    ports: Ports, repo: Repository, ref: str, request: LogRequest
+) -> tuple[tuple[CommitEntry, ...], bool]:
+    """Commits behind `ref`, newest first, and whether more follow.
+
+    Cost: one KV request for each commit that is not cached; with path filters also the ranges that
+    two adjacent commits do not share.
+    """
+    if len(request.objects) + len(request.prefixes) > limits.log_paths_count_max:
+        raise Invalid(f"objects and prefixes: at most {limits.log_paths_count_max} together")
+    keys = [parse_path(path, "objects") for path in request.objects]
+    stems = [parse_prefix(path, "prefixes") for path in request.prefixes]
+    start = head_of(ports, repo, ref).id
+    query = walks.LogQuery(
+        after=_ref_or_absent(ports, repo, request.after),
+        amount=request.amount,
+        since_ns=request.since_ns or ABSENT,
+        stop_at=_ref_or_absent(ports, repo, request.stop_at),
+        first_parent=request.first_parent,
+        limit=request.limit,
+    )
+    entries = walks.log(lookup(ports, repo), start, query)
+    if keys or stems:
+        entries = _touching(ports, repo, entries, keys, stems)
+    return walks.log_page(entries, query)
+
+
+def _ref_or_absent(ports: Ports, repo: Repository, ref: str) -> CommitId | Literal[Absent.ABSENT]:
+    return head_of(ports, repo, ref).id if ref else ABSENT
+
+
+def _touching(
+    ports: Ports,
+    repo: Repository,
+    entries: Iterator[CommitEntry],
+    keys: Sequence[bytes],
+    stems: Sequence[bytes],
+) -> Iterator[CommitEntry]:
+    space = keyspace(ports, repo)
+    deadline = operation_deadline(ports)
+    for entry in entries:
+        deadline.check("log")
+        if len(entry.commit.parents) != 1:
+            continue
+        before = commit_of(ports, repo, entry.commit.parents[0]).metarange
+        after = entry.commit.metarange
+        if before == after:
+            continue
+        found = any(
+            _said(reader.get(space, before, key)) != _said(reader.get(space, after, key))
+            for key in keys
+        )
+        if found or any(_differ(ports, repo, before, after, stem) for stem in stems):
+            yield entry
+
+
+def _said(value: bytes | Absent) -> bytes:
+    return b"" if isinstance(value, Absent) else identity_of(value)
+
+
+def _differ(
+    ports: Ports,
+    repo: Repository,
+    before: MetarangeId,
+    after: MetarangeId,
+    stem: bytes,
+) -> bool:
+    found = diff.diff(keyspace(ports, repo), before, after, b"", stem)
+    return next(found, None) is not None
+
+
+def merge_base(ports: Ports, repo: Repository, source: str, destination: str) -> Bases:
+    """The commits that the refs mean, and the base that a merge would take.  `NotFound`."""
+    left, right = head_of(ports, repo, source).id, head_of(ports, repo, destination).id
+    base = graph.merge_base(lookup(ports, repo), left, right)
+    return Bases(left, right, CommitId("") if base is ABSENT else base)
+
+
+def add_record(
+    ports: Ports, repo: Repository, record: NewCommitRecord, *, force: bool = False
+) -> None:
+    """Store a commit from elsewhere; its parents and its metarange must be here already.
+
+    Its id must be the hash of its content.  Errors: `Invalid`, `NotFound`, `Refused`.
+    """
+    check_writable(repo, force)
+    check_message(record.commit.message)
+    check_metadata(record.commit.metadata)
+    if commit_id(record.commit) != record.id:
+        raise Invalid(f"commit_id is not the hash of the commit: commit_id={record.id}")
+    metarange = record.commit.metarange
+    if metarange != NO_METARANGE:
+        metarange_location(ports, repo, metarange)
+    drawn = graph.positioned(lookup(ports, repo), record.commit)
+    if record.commit.generation not in (0, drawn.generation):
+        raise Invalid(
+            f"generation must be one more than the greatest of the parents: {drawn.generation}"
+        )
+    made = replace(drawn, version=record.commit.version)
+    commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())
+
+
+def metarange_location(ports: Ports, repo: Repository, metarange_id: str) -> str:
+    """Where a metarange lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    return _location(ports, repo, metarange_id, "meta_range")
+
+
+def range_location(ports: Ports, repo: Repository, range_id: str) -> str:
+    """Where a range lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    return _location(ports, repo, range_id, "range")
+
+
+def _location(ports: Ports, repo: Repository, name: str, field: str) -> str:
+    if not is_hex64(name):
+        raise Invalid(f"{field} invalid: it must be 64 hexadecimal digits: {field}={name[:80]!r}")
+    place = address.range_file(repo.namespace, name)
+    try:
+        ports.blocks.head(place)
+    except NotFound as error:
+        raise NotFound(f"{field} not found: {field}={name}") from error
+    return f"_lakefs/{name}"

@@ -1,0 +1,144 @@
+"""Merge: the changes of one ref since the merge base, onto a branch, as one commit.
+
+Path by path: both sides equal, that; one side as the base, the other; else a conflict, which
+refuses
+the merge or takes the side that the strategy names.  The source is resolved once; the destination
+is
+whatever the branch's head is when the commit lands.  Of several best common ancestors the base is
+the
+one of greatest generation, then of smallest id.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import get_args
+
+from graveler.committed import merge as trees
+from graveler.committed.merge import Merged
+from graveler.committed.ranges import Keyspace
+from graveler.engine import landing
+from graveler.engine.compare import DiffPage, DiffQuery, base_metarange, page_of
+from graveler.engine.heads import commit_of, head_of, resolved
+from graveler.engine.messages import check_message, check_metadata
+from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.errors import Invalid, MergeConflict, NoChanges
+from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id, parse_prefix
+from graveler.records import Commit, CommitEntry, Difference, Repository, Strategy
+
+# space, base, source, destination, first key, prefix
+_Differences = Callable[
+    [Keyspace, MetarangeId, MetarangeId, MetarangeId, bytes, bytes], Iterator[Difference]
+]
+STRATEGY_KEY = ".lakefs.merge.strategy"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """What the caller wants.  `squash`: the commit has the destination as its only parent."""
+
+    committer: str
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    strategy: str = ""
+    squash: bool = False
+    allow_empty: bool = False
+    created_ns: int = 0
+
+
+def merge(
+    ports: Ports,
+    repo: Repository,
+    source: str,
+    destination: str,
+    request: MergeRequest,
+    *,
+    force: bool = False,
+) -> CommitId:
+    """Merge `source` into the branch `destination`; always a commit, never a fast-forward.
+
+    Errors: `MergeConflict` (its paths; nothing changed), `DirtyBranch`, `NoChanges`, `NotFound`,
+    `Invalid`, `Refused`, `Contended`.  Cost on a clean branch with one shard: 4 KV requests, the
+    resolution of the source, commits that are not cached, and the ranges that changed.
+    """
+    name = parse_branch_id(destination, "destination_branch")
+    check_writable(repo, force)
+    check_message(request.message)
+    check_metadata(request.metadata)
+    strategy = parse_strategy(request.strategy)
+    meant = resolved(ports, repo, source)
+    if meant.branch_id == name and meant.staged:
+        raise Invalid(f"cannot merge a branch into itself: branch={name}")
+    theirs = CommitEntry(meant.commit, commit_of(ports, repo, meant.commit))
+
+    def build(head: CommitEntry) -> Commit:
+        base = base_metarange(ports, repo, theirs, head)
+        if theirs.commit.metarange == base and not (request.allow_empty or force):
+            raise NoChanges(f"update branch {name}: no changes")
+        merged = trees.merge(
+            keyspace(ports, repo), base, theirs.commit.metarange, head.commit.metarange, strategy
+        )
+        check_conflicts(merged, f"update branch {name}")
+        return _drawn(ports, request, (source, name), merged.metarange_id, (head.id, theirs.id))
+
+    return landing.land(ports, repo, name, build).id
+
+
+def parse_strategy(text: str) -> Strategy:
+    """Empty, `dest-wins` or `source-wins`; else `Invalid`."""
+    for strategy in get_args(Strategy):
+        if text == strategy:
+            return strategy  # type: ignore[no-any-return]
+    raise Invalid("argument strategy: invalid value: validation error")
+
+
+def check_conflicts(merged: Merged, doing: str) -> None:
+    """Raises `MergeConflict` with the first conflicting paths."""
+    if merged.conflicts:
+        paths = tuple(found.key.decode() for found in merged.conflicts)
+        raise MergeConflict(f"{doing}: conflict found: path={paths[0]}", paths)
+
+
+def _drawn(
+    ports: Ports,
+    request: MergeRequest,
+    names: tuple[str, BranchId],
+    metarange: MetarangeId,
+    parents: tuple[CommitId, CommitId],
+) -> Commit:
+    source, destination = names
+    return Commit(
+        committer=request.committer,
+        message=request.message or f"Merge '{source}' into '{destination}'",
+        created_ns=request.created_ns or ports.clock.now_ns(),
+        metarange=metarange,
+        metadata={**request.metadata, STRATEGY_KEY: request.strategy or "default"},
+        parents=parents[:1] if request.squash else parents,
+    )
+
+
+def preview(
+    ports: Ports, repo: Repository, source: str, destination: str, query: DiffQuery
+) -> DiffPage:
+    """What merging would do to the destination's head; conflicts are lines.  Nothing is written."""
+    return _previewed(ports, repo, (source, destination), query, trees.differences)
+
+
+def conflicts(
+    ports: Ports, repo: Repository, source: str, destination: str, query: DiffQuery
+) -> DiffPage:
+    """All paths that conflict, page by page.  Nothing is written."""
+    return _previewed(ports, repo, (source, destination), query, trees.conflicts)
+
+
+def _previewed(
+    ports: Ports,
+    repo: Repository,
+    refs: tuple[str, str],
+    query: DiffQuery,
+    differences: _Differences,
+) -> DiffPage:
+    theirs, ours = head_of(ports, repo, refs[0]), head_of(ports, repo, refs[1])
+    base = base_metarange(ports, repo, theirs, ours)
+    prefix, space = parse_prefix(query.prefix), keyspace(ports, repo)
+    there, here = theirs.commit.metarange, ours.commit.metarange
+    return page_of(lambda start: differences(space, base, there, here, start, prefix), query)

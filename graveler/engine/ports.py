@@ -1,0 +1,89 @@
+"""What every verb is given: a frozen record of ports, without behaviour.
+
+Whoever assembles the product (assembly.py) or a simulator fills it; verbs only call what stands in
+it, so the same flow
+runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import this.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from graveler import limits
+from graveler.block.adapter import BlockStore
+from graveler.clock import Clock, Ids
+from graveler.committed.ranges import Keyspace, RangeStore
+from graveler.errors import Refused, Unavailable
+from graveler.kv.store import Store
+from graveler.records import Repository
+from graveler.refs.cache import RefCache
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Fanout(Protocol):
+    """Runs independent calls, some of them at the same time."""
+
+    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """The results in the order of `items`; the first error is raised after all have ended."""
+        ...
+
+
+class Sequential:
+    """One call after the other: for simulations, and where there is nothing to win."""
+
+    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        return [function(item) for item in items]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What a deployment may choose.  `signing_key`: 32 secret bytes for upload addresses."""
+
+    signing_key: bytes = b""
+    token_grace_seconds: int = limits.token_grace_seconds
+    commit_seconds_max: int = limits.commit_seconds_max
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The outside world of a verb."""
+
+    kv: Store
+    blocks: BlockStore
+    ranges: RangeStore
+    clock: Clock
+    ids: Ids
+    fanout: Fanout
+    cache: RefCache
+    settings: EngineSettings
+
+
+def keyspace(ports: Ports, repo: Repository) -> Keyspace:
+    """The committed layer's view of a repository."""
+    return Keyspace(ports.ranges, repo.namespace, repo.breaks)
+
+
+def check_writable(repo: Repository, force: bool) -> None:
+    """Raises `Refused` for a read-only repository, unless forced."""
+    if repo.read_only and not force:
+        raise Refused(f"read-only repository: repository={repo.id}")
+
+
+class Deadline:
+    """The end of one operation's life: clean-up relies on no operation outliving it."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._end = clock.steady_seconds() + seconds
+
+    def check(self, what: str) -> None:
+        """Raises `Unavailable` once the time is over."""
+        if self._clock.steady_seconds() > self._end:
+            raise Unavailable(f"{what} took too long and was given up; try again")
+
+
+def operation_deadline(ports: Ports) -> Deadline:
+    """For everything that a request waits for."""
+    return Deadline(ports.clock, limits.operation_seconds_max)

@@ -1,0 +1,149 @@
+"""Revert and cherry-pick: one commit's change, undone or done again on a branch.
+
+    revert       merge into the head:  source = a parent of the commit,  base = the commit
+    cherry-pick  merge into the head:  source = the commit,              base = a parent of it
+
+Both are three-way merges without a merge commit; a merge needs to be told which parent it is
+compared
+with (1-based).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from graveler.committed import merge as trees
+from graveler.engine import landing
+from graveler.engine.heads import commit_of, head_of
+from graveler.engine.merge import check_conflicts
+from graveler.engine.messages import check_message, check_metadata
+from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.errors import Conflict, Invalid, NoChanges
+from graveler.ids import BranchId, MetarangeId, parse_branch_id
+from graveler.records import Commit, CommitEntry, Repository
+
+ORIGIN_KEY = "cherry-pick-origin"
+COMMITTER_KEY = "cherry-pick-committer"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """`parent_number` 0: the only parent.  Empty `message`: the usual one; `metadata` is added."""
+
+    committer: str
+    parent_number: int = 0
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    allow_empty: bool = False
+    created_ns: int = 0
+
+
+def revert(
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    ref: str,
+    request: ReplayRequest,
+    *,
+    force: bool = False,
+) -> CommitEntry:
+    """Undo, on the head of `branch`, what the commit `ref` changed.
+
+    Errors: `Conflict` (a merge without a parent number; a path changed since), `NoChanges`,
+    `DirtyBranch`, `NotFound`, `Invalid`, `Refused`, `Contended`.
+    """
+    name = _checked(repo, branch, request, force)
+    target = head_of(ports, repo, ref)
+    if len(target.commit.parents) > 1 and request.parent_number == 0:
+        raise Conflict("must specify 1-based parent number for reverting merge commit")
+    parent = _parent_metarange(ports, repo, target, request.parent_number)
+
+    def build(head: CommitEntry) -> Commit:
+        made = _replayed(
+            ports, repo, (target.commit.metarange, parent, head.commit.metarange), name
+        )
+        _check_changed(made, head, request, name)
+        return Commit(
+            committer=request.committer,
+            message=request.message or f"Revert {ref}",
+            created_ns=request.created_ns or ports.clock.now_ns(),
+            metarange=made,
+            metadata=dict(request.metadata),
+            parents=(head.id,),
+        )
+
+    return landing.land(ports, repo, name, build)
+
+
+def cherry_pick(
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    ref: str,
+    request: ReplayRequest,
+    *,
+    force: bool = False,
+) -> CommitEntry:
+    """Do, on the head of `branch`, what the commit `ref` changed.
+
+    Errors: as `revert`, but `Invalid` for a merge without a parent number and for a root.
+    """
+    name = _checked(repo, branch, request, force)
+    target = head_of(ports, repo, ref)
+    if len(target.commit.parents) > 1 and request.parent_number == 0:
+        raise Invalid("must specify 1-based parent number for cherry-picking merge commit")
+    parent = _parent_metarange(ports, repo, target, request.parent_number)
+
+    def build(head: CommitEntry) -> Commit:
+        made = _replayed(
+            ports, repo, (parent, target.commit.metarange, head.commit.metarange), name
+        )
+        _check_changed(made, head, request, name)
+        origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
+        return Commit(
+            committer=request.committer,
+            message=request.message or target.commit.message,
+            created_ns=request.created_ns or ports.clock.now_ns(),
+            metarange=made,
+            metadata={**(request.metadata or target.commit.metadata), **origin},
+            parents=(head.id,),
+        )
+
+    return landing.land(ports, repo, name, build)
+
+
+def _checked(repo: Repository, branch: str, request: ReplayRequest, force: bool) -> BranchId:
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    check_message(request.message)
+    check_metadata(request.metadata)
+    return name
+
+
+def _parent_metarange(
+    ports: Ports, repo: Repository, target: CommitEntry, number: int
+) -> MetarangeId:
+    parents = target.commit.parents
+    if not parents:
+        raise Invalid(f"commit has no parent: commit={target.id}")
+    if not 0 <= number <= len(parents):
+        raise Invalid(f"parent_number out of range: 1 to {len(parents)}: parent_number={number}")
+    return commit_of(ports, repo, parents[max(number, 1) - 1]).metarange
+
+
+def _replayed(
+    ports: Ports,
+    repo: Repository,
+    sides: tuple[MetarangeId, MetarangeId, MetarangeId],
+    branch: BranchId,
+) -> MetarangeId:
+    """`sides`: base, source, destination."""
+    merged = trees.merge(keyspace(ports, repo), *sides)
+    check_conflicts(merged, f"update branch {branch}")
+    return merged.metarange_id
+
+
+def _check_changed(
+    made: MetarangeId, head: CommitEntry, request: ReplayRequest, branch: BranchId
+) -> None:
+    if made == head.commit.metarange and not request.allow_empty:
+        raise NoChanges(f"update branch {branch}: no changes")

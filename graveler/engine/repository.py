@@ -1,0 +1,242 @@
+"""Repositories: create, find, delete; their free metadata.
+
+Creation, in this order, so that a crash leaves nothing that matters:
+
+    claim the namespace (conditional put)  →  first commit and branch, under a fresh uid
+                                           →  the repository record (compare-and-swap)
+
+Two repositories on one namespace would collect each other's objects as garbage, so the claim comes
+first and names the uid that it is for.  A claim whose repository never came to be may be taken over
+once its creator cannot be alive any more.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import CREATE, ObjectHead, Update
+from graveler.engine.heads import new_token
+from graveler.engine.messages import check_metadata
+from graveler.engine.ports import Ports, check_writable, operation_deadline
+from graveler.errors import AlreadyExists, Contended, Invalid, NotFound, PreconditionFailed
+from graveler.identity import commit_id
+from graveler.ids import (
+    BranchId,
+    RepositoryId,
+    RepositoryUid,
+    parse_branch_id,
+    parse_namespace,
+    parse_path,
+    parse_repository_id,
+)
+from graveler.records import (
+    ABSENT,
+    Branch,
+    BranchState,
+    BreakParameters,
+    Commit,
+    Repository,
+    RepositoryState,
+)
+from graveler.refs import branches, commits, repositories
+
+FIRST_MESSAGE = "Repository created"
+_CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
+_SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NewRepository:
+    """What its creator chooses; empty `breaks.salt`: a fresh one.  `bare`: no branch, no commit."""
+
+    name: str
+    namespace: str
+    default_branch: str = "main"
+    read_only: bool = False
+    bare: bool = False
+    breaks: BreakParameters = field(default_factory=BreakParameters)
+    staging_shards: int = 1
+
+
+def create(ports: Ports, new: NewRepository) -> Repository:
+    """Make a repository.
+
+    Errors: `AlreadyExists`; `Invalid` for names, for break parameters, and for a namespace that
+    another repository uses.  Cost: about 5 KV requests, a page of the list of repositories for each
+    1,000 of them, and one put.
+    """
+    name = parse_repository_id(new.name)
+    default_branch = parse_branch_id(new.default_branch, "default_branch")
+    deadline = operation_deadline(ports)
+    there = repositories.find(ports.kv, name)
+    if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
+        raise AlreadyExists("error creating repository: not unique")
+    repo = _drawn(ports, new, name, default_branch)
+    if not (new.bare or new.read_only):
+        _check_unused(ports, repo)
+        _claim(ports, repo)
+    if not new.bare:
+        _first_commit(ports, repo)
+    deadline.check("repository creation")
+    if not repositories.put_new(ports.kv, repo, ports.ids.stamp(), there):
+        raise AlreadyExists("error creating repository: not unique")
+    ports.cache.put_repository(repo)
+    return repo
+
+
+def _drawn(
+    ports: Ports, new: NewRepository, name: RepositoryId, default_branch: BranchId
+) -> Repository:
+    breaks = new.breaks
+    if breaks.min_size < 0 or breaks.max_size < max(1, breaks.min_size) or breaks.raggedness < 1:
+        raise Invalid(
+            "break parameters invalid: 0 <= min_size <= max_size and raggedness >= 1: "
+            f"min_size={breaks.min_size} max_size={breaks.max_size} raggedness={breaks.raggedness}"
+        )
+    if not 1 <= new.staging_shards <= limits.staging_shard_count_max:
+        raise Invalid(f"staging_shards must be 1 to {limits.staging_shard_count_max}")
+    return Repository(
+        id=name,
+        uid=RepositoryUid(ports.ids.unique(20)),
+        namespace=parse_namespace(new.namespace),
+        default_branch=default_branch,
+        created_ns=ports.clock.now_ns(),
+        read_only=new.read_only,
+        breaks=breaks if breaks.salt else replace(breaks, salt=ports.ids.stamp()[:_SALT_BYTES]),
+        staging_shards=new.staging_shards,
+    )
+
+
+def _in_use(repo: Repository) -> Invalid:
+    return Invalid(f"storage namespace already in use: storage_namespace={repo.namespace}")
+
+
+def _check_unused(ports: Ports, repo: Repository) -> None:
+    """Raises `Invalid` if a repository has this namespace, or one inside it or around it."""
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            if address.overlaps(other.namespace, repo.namespace):
+                raise _in_use(repo)
+            after = other.id
+
+
+def _claim(ports: Ports, repo: Repository) -> None:
+    place = address.marker(repo.namespace)
+    claim = f"{repo.id} {repo.uid}\n".encode()
+    with suppress(AlreadyExists):
+        ports.blocks.put(place, [claim], CREATE)
+        return
+    head = ports.blocks.head(place)
+    if not _abandoned(ports, place, head):
+        raise _in_use(repo)
+    try:
+        ports.blocks.put(place, [claim], Update(head.etag))
+    except (PreconditionFailed, NotFound) as error:
+        raise _in_use(repo) from error
+
+
+def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
+    """Whether the claim is for a creation that died before its repository came to be."""
+    age_ns = ports.clock.now_ns() - head.modified_ns
+    if age_ns < _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS:
+        return False
+    words = ports.blocks.read(place, 0, limits.name_length_max).split()
+    if len(words) != 2:
+        return False  # not ours: another system lives here
+    with suppress(Invalid, UnicodeDecodeError):
+        claimant = repositories.find(ports.kv, parse_repository_id(words[0].decode()))
+        if claimant is ABSENT:
+            return True
+        # A deleted repository's objects are still there, so its namespace stays taken.
+        return claimant.repository.uid.encode() != words[1] and not _known_uid(ports, words)
+    return False
+
+
+def _known_uid(ports: Ports, words: Sequence[bytes]) -> bool:
+    """Whether an earlier repository of that name and uid left its first commit."""
+    past = Repository(
+        RepositoryId(words[0].decode()), RepositoryUid(words[1].decode()), "", BranchId(""), 0
+    )
+    return next(commits.list_all(ports.kv, past), None) is not None
+
+
+def _first_commit(ports: Ports, repo: Repository) -> None:
+    first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.created_ns)
+    first_id = commit_id(first)
+    commits.put(ports.kv, repo, first_id, first, ports.ids.stamp())
+    branch = Branch(
+        rev=1,
+        state=BranchState.LIVE,
+        staging=new_token(ports, repo),
+        sealed=(),
+        commit=first_id,
+        changed_ns=repo.created_ns,
+    )
+    made = branches.swap(ports.kv, repo, repo.default_branch, ABSENT, branch, ports.ids.stamp())
+    if made is ABSENT:
+        raise Contended(f"repository creation not confirmed; try again: repository={repo.id}")
+
+
+def get(ports: Ports, repository: str) -> Repository:
+    """The live repository, perhaps some seconds old; `NotFound`.  No request when it is cached."""
+    name = parse_repository_id(repository)
+    known = ports.cache.repository(name)
+    if known is not ABSENT:
+        return known
+    found = repositories.get(ports.kv, name)
+    ports.cache.put_repository(found)
+    return found
+
+
+def list_page(
+    ports: Ports, prefix: str, search: str, after: str, amount: int
+) -> tuple[tuple[Repository, ...], bool]:
+    """Repositories by name; whether more follow."""
+    return repositories.list_page(ports.kv, prefix, search, after, amount)
+
+
+def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
+    """Forget the repository; objects and metadata stay in its namespace.  `NotFound`, `Refused`."""
+    check_writable(repo, force)
+    for _ in range(limits.commit_round_count_max):
+        ports.cache.forget_repository(repo.id)
+        seen = repositories.find(ports.kv, repo.id)
+        if seen is ABSENT or seen.repository.uid != repo.uid:
+            raise NotFound("repository not found")
+        if seen.repository.state is RepositoryState.DELETED:
+            raise NotFound("repository not found")
+        gone = replace(seen.repository, state=RepositoryState.DELETED)
+        done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
+        ports.cache.forget_repository(repo.id)
+        if done is not ABSENT:
+            return
+    raise Contended(f"repository deletion kept losing; try again: repository={repo.id}")
+
+
+def metadata(ports: Ports, repo: Repository) -> dict[str, str]:
+    """All pairs."""
+    return repositories.get_metadata(ports.kv, repo)
+
+
+def set_metadata(
+    ports: Ports, repo: Repository, pairs: Mapping[str, str], *, force: bool = False
+) -> None:
+    """Set `pairs`, leaving other keys as they are.  `Invalid`, `Refused`."""
+    check_writable(repo, force)
+    check_metadata(pairs)
+    for key in pairs:
+        if len(parse_path(key, "metadata key")) > limits.kv_key_length_bytes_max - 2:
+            raise Invalid(f"metadata key is too long: {len(key)=}")
+    repositories.merge_metadata(ports.kv, repo, pairs, ports.ids)
+
+
+def delete_metadata(
+    ports: Ports, repo: Repository, keys: Sequence[str], *, force: bool = False
+) -> None:
+    """Remove pairs; absent ones are no error.  `Refused`."""
+    check_writable(repo, force)
+    repositories.delete_metadata(ports.kv, repo, keys)

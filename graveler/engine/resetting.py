@@ -1,0 +1,145 @@
+"""Resets: uncommitted changes are dropped, all of them or below one path or prefix; or the head
+moves.
+
+Dropping all puts a fresh staging token in place and takes every other one off the record.  Dropping
+some covers them: a new token, filled beforehand with what the commit says at those paths, becomes
+the open one on top of the old ones.  The filled token has a clean-up intent that may not be acted
+on
+before every operation alive now is gone; after a failed swap it is left alone, for the swap may
+have
+landed.  Basis: docs/protocol.md.
+"""
+
+from dataclasses import replace
+
+from graveler import limits
+from graveler.committed import reader
+from graveler.engine import landing
+from graveler.engine.heads import commit_of, fresh, head_of, new_token, swap
+from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
+from graveler.errors import Contended
+from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
+from graveler.kv.store import Write
+from graveler.records import TOMBSTONE, CommitEntry, Repository, Versioned
+from graveler.refs import cleanups
+from graveler.staging import area, stack
+from graveler.streams import END, Item
+
+
+def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -> None:
+    """Drop every uncommitted change of `branch`.  Errors: `NotFound`, `Refused`, `Contended`.
+
+    Atomic.  Cost: 3 KV requests.
+    """
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
+    seen = fresh(ports, repo, name)
+    for _ in range(limits.commit_round_count_max):
+        record, token = seen.branch, new_token(ports, repo)
+        dropped = (*record.sealed, record.staging)
+        due_ns = ports.clock.now_ns() + grace_ns
+        ports.kv.set_many(cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))
+        wanted = replace(
+            record,
+            rev=record.rev + 1,
+            staging=token,
+            sealed=(),
+            changed_ns=ports.clock.now_ns(),
+        )
+        if swap(ports, repo, name, seen, wanted) is not None:
+            return
+        seen = fresh(ports, repo, name)
+        if token in seen.branch.tokens_newest_first:
+            return
+    raise Contended(f"reset kept losing; try again: branch={name}")
+
+
+def reset_path(
+    ports: Ports, repo: Repository, branch: str, path: str, *, force: bool = False
+) -> None:
+    """Drop the uncommitted change of one path; none there is no error.  Errors as `reset`."""
+    key = parse_path(path)
+    _cover(ports, repo, parse_branch_id(branch), (key, key + b"\0"), force)
+
+
+def reset_prefix(
+    ports: Ports, repo: Repository, branch: str, prefix: str, *, force: bool = False
+) -> None:
+    """Drop the uncommitted changes of all paths that begin with `prefix`.  Errors as `reset`."""
+    stem = parse_prefix(prefix)
+    _cover(ports, repo, parse_branch_id(branch), (stem, b""), force)
+
+
+def _cover(
+    ports: Ports, repo: Repository, branch: BranchId, stretch: tuple[bytes, bytes], force: bool
+) -> None:
+    check_writable(repo, force)
+    deadline = operation_deadline(ports)
+    for _ in range(limits.commit_round_count_max):
+        deadline.check("reset")
+        seen = fresh(ports, repo, branch)
+        keys = _staged_keys(ports, seen, stretch)
+        if not keys:
+            return
+        token = _filled(ports, repo, branch, _reverting(ports, repo, seen, keys))
+        record = seen.branch
+        wanted = replace(
+            record,
+            rev=record.rev + 1,
+            staging=token,
+            sealed=(*record.sealed, record.staging),
+            changed_ns=ports.clock.now_ns(),
+        )
+        if swap(ports, repo, branch, seen, wanted) is not None:
+            return
+        if token in fresh(ports, repo, branch).branch.tokens_newest_first:
+            return
+    raise Contended(f"reset kept losing; try again: branch={branch}")
+
+
+def _staged_keys(ports: Ports, seen: Versioned, stretch: tuple[bytes, bytes]) -> list[bytes]:
+    """Staged keys from the first of `stretch` to before its second (empty: all with that
+    prefix)."""
+    start, end = stretch
+    cursor = stack.view(ports.kv, seen.branch.tokens_newest_first)
+    cursor.seek(start)
+    keys: list[bytes] = []
+    while (item := cursor.peek()) is not END:
+        if (item[0] >= end) if end else (not item[0].startswith(start)):
+            break
+        keys.append(item[0])
+        cursor.advance()
+    return keys
+
+
+def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes]) -> list[Item]:
+    head = commit_of(ports, repo, seen.branch.commit)
+    there = reader.get_many(keyspace(ports, repo), head.metarange, keys)
+    return [(key, there.get(key, TOMBSTONE)) for key in keys]
+
+
+def _filled(ports: Ports, repo: Repository, branch: BranchId, items: list[Item]) -> StagingToken:
+    """A token that nobody knows yet, holding `items`; noted for clean-up before it has a row."""
+    token = new_token(ports, repo)
+    due_ns = area.born_ns(token) + ports.settings.token_grace_seconds * limits.SECOND_NS
+    ports.kv.set_many(cleanups.cleanup_writes(repo, branch, [token], due_ns, ports.ids))
+    wid = ports.ids.stamp()
+    writes: list[Write] = [
+        area.row_write(token, key, value, wid=wid, version=ports.ids.stamp())
+        for key, value in items
+    ]
+    ports.kv.set_many(writes)
+    return token
+
+
+def hard_reset(
+    ports: Ports, repo: Repository, branch: str, ref: str, *, force: bool = False
+) -> CommitEntry:
+    """Put `branch` on the commit that `ref` means; relative refs are resolved anew in every round.
+
+    Errors: `NotFound`, `DirtyBranch`, `Refused`, `Contended`.
+    """
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    return landing.put_on(ports, repo, name, lambda: head_of(ports, repo, ref))

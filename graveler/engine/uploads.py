@@ -1,0 +1,108 @@
+"""Upload addresses: a client writes the bytes itself, then links them to a path.
+
+    hand out   <namespace>/data/<20>/<20>,<signature>      noted with branch, path and expiry
+    link       the whole address, for the same branch and path, until it expires; again is a retry
+
+The signature (HMAC-SHA256 over repository, branch, path and address) lets a forged address be
+refused
+without a look-up; the record says when it expires.  An address from elsewhere is never linked: the
+service could be made to read for its caller what the caller may not (the confused deputy).
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from graveler import limits
+from graveler.block import address
+from graveler.engine.heads import cached
+from graveler.engine.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
+from graveler.engine.ports import Ports, check_writable
+from graveler.errors import Invalid
+from graveler.ids import BranchId, parse_branch_id, parse_path
+from graveler.records import ABSENT, Entry, Repository, UploadAddress
+from graveler.refs import uploads
+
+_SIGNATURE_BYTES = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What the client says of the bytes that it wrote; `modified_ns` 0: now."""
+
+    address: str
+    checksum: str
+    size: int
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    modified_ns: int = 0
+    only_if_absent: bool = False
+
+
+def hand_out(ports: Ports, repo: Repository, branch: str, path: str) -> str:
+    """A fresh full address for `path`.  `NotFound`, `Invalid`.  Cost: 1 KV request, and the
+    branch."""
+    name = parse_branch_id(branch)
+    parse_path(path)
+    cached(ports, repo, name)
+    relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
+    signed = f"{relative},{_signature(ports, repo, name, path, relative)}"
+    expires_ns = ports.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
+    note = UploadAddress(name, path, expires_ns)
+    uploads.put(ports.kv, repo, signed, note, ports.ids.stamp())
+    return address.join(repo.namespace, signed)
+
+
+def link(
+    ports: Ports, repo: Repository, branch: str, path: str, link: Link, *, force: bool = False
+) -> Entry:
+    """Stage `path` with an address that was handed out for it.
+
+    Errors: `Invalid` for an address that was not handed out for this path or has expired, and those
+    of `objects.stage`.  Cost: 1 KV request, and those of a write.
+    """
+    name = parse_branch_id(branch)
+    parse_path(path)
+    check_writable(repo, force)
+    relative = _checked(ports, repo, name, path, link.address)
+    checksum = link.checksum.strip('"')
+    if not checksum or len(checksum) > limits.checksum_length_bytes_max:
+        raise Invalid(f"checksum must have 1 to {limits.checksum_length_bytes_max} characters")
+    if not 0 <= link.size <= limits.object_size_bytes_max:
+        raise Invalid(f"size_bytes must be 0 to {limits.object_size_bytes_max}: {link.size}")
+    entry = Entry(
+        address=relative,
+        size=link.size,
+        checksum=checksum,
+        modified_ns=link.modified_ns or ports.clock.now_ns(),
+        metadata=dict(link.metadata),
+        content_type=link.content_type or DEFAULT_CONTENT_TYPE,
+    )
+    put = stage_if_absent if link.only_if_absent else stage
+    return put(ports, repo, branch, path, entry, force=force)
+
+
+def _checked(ports: Ports, repo: Repository, branch: BranchId, path: str, text: str) -> str:
+    """The relative address behind `text`, if it was handed out for this very path and is good."""
+    bad = Invalid("link address invalid: it was not handed out for this path of this branch")
+    if len(text) > limits.address_length_bytes_max:
+        raise bad
+    relative = address.relative_to(repo.namespace, text)
+    if relative is ABSENT:
+        raise bad
+    plain, _, signature = relative.rpartition(",")
+    expected = _signature(ports, repo, branch, path, plain)
+    if not hmac.compare_digest(signature.encode(), expected.encode()):
+        raise bad
+    note = uploads.find(ports.kv, repo, relative)
+    if note is ABSENT or ports.clock.now_ns() > note.expires_ns:
+        raise Invalid("link address expired: ask for a new one")
+    return relative
+
+
+def _signature(ports: Ports, repo: Repository, branch: BranchId, path: str, relative: str) -> str:
+    said = "\0".join((repo.id, repo.uid, branch, relative, path)).encode()
+    digest = hmac.new(ports.settings.signing_key, said, hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(digest[:_SIGNATURE_BYTES]).decode().rstrip("=")
