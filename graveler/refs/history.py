@@ -135,5 +135,5 @@ class _Walk:
     def _release(self, id: CommitId) -> None:
         for parent in set(self._commits[id].parents):
             self._unshown[parent] -= 1
-            if not self._unshown[parent] and parent not in self._shown:
+            if not self._unshown[parent]:
                 self._offer(parent)

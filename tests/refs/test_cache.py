@@ -82,6 +82,18 @@ def test_what_is_forgotten_is_gone() -> None:
     assert cache.branch(REPO, MAIN) is ABSENT
 
 
+def test_what_is_forgotten_is_gone_however_long_ago_it_was_put() -> None:
+    cache = RefCache(StoppedClock())
+    cache.put_branch(REPO, MAIN, FOUND)
+    for number in range(7_000):
+        cache.put_branch(REPO, BranchId(f"b{number}"), FOUND)
+    assert cache.branch(REPO, MAIN) == FOUND
+    for number in range(7_000):
+        cache.put_branch(REPO, BranchId(f"c{number}"), FOUND)
+    cache.forget_branch(REPO, MAIN)
+    assert cache.branch(REPO, MAIN) is ABSENT
+
+
 def test_repositories_share_nothing_not_even_under_one_name() -> None:
     cache = RefCache(StoppedClock())
     cache.put_branch(REPO, MAIN, FOUND)

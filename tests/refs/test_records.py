@@ -198,6 +198,12 @@ def test_a_page_of_a_listing_is_one_request() -> None:
         assert counted.spent() == 1
 
 
+def test_a_page_behind_the_prefix_asks_nothing() -> None:
+    counted = Counted()
+    assert branches.list_page(counted.kv, REPO, "a", "b", 10, False) == ((), False)
+    assert counted.spent() == 0
+
+
 # ---- tags ----------------------------------------------------------------------------------------
 
 

@@ -340,6 +340,32 @@ def test_a_listing_by_directories_costs_a_request_a_directory_at_most() -> None:
     assert rows.spent() <= 21
 
 
+class Asked(MemoryStore):
+    """Remembers how long the pages were that were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: list[int] = []
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        self.pages.append(limit)
+        return super().scan(partition, start, end, limit)
+
+
+def test_a_jump_out_of_a_long_page_asks_for_a_short_one_again() -> None:
+    kv = Asked()
+    token = area.new_token(CLOCK, IDS, 1)
+    for number in range(2_000):
+        area.stage(kv, token, b"%05d" % number, b"v", wid=b"w", order=1, version=b"v")
+    cursor = area.cursor(kv, token, first=10)
+    for _ in range(60):
+        cursor.advance()
+    assert kv.pages == [10, 40, 160]
+    cursor.seek(b"01500")
+    assert cursor.peek() == (b"01500", b"v")
+    assert kv.pages == [10, 40, 160, 10]
+
+
 class ShortPages(MemoryStore):
     """A store whose pages are shorter than asked for, as the contract allows."""
 
