@@ -136,8 +136,8 @@ def _commits(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]
         (key(n) + b".new", value(n)) for n in range(middle - 500, middle + 500)
     ]
     other = apply.apply(space, base, thousand).metarange_id
-    work = partial(merge.merge, space, base, results["1"], other)
-    found["merge_1_against_1000_ms"] = _median(work, ROUNDS)
+    merging = partial(merge.merge, space, base, results["1"], other)
+    found["merge_1_against_1000_ms"] = _median(merging, ROUNDS)
     return found
 
 

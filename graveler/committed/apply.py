@@ -17,9 +17,9 @@ from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_batches
 from graveler.committed.writer import Assembler
 from graveler.errors import Invalid
+from graveler.framing import identity_of
 from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, Change, RangeRef, Record, StagedValue
-from graveler.wire import identity_of
 
 _BATCH = 4096
 _PROBE_COUNT_MAX = 64  # so few changes are looked up first, lest a range be read for nothing

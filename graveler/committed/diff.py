@@ -13,10 +13,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from graveler.committed.ranges import Chunk, Keyspace
+from graveler.framing import identity_of
 from graveler.ids import MetarangeId
 from graveler.records import ABSENT, Difference, RangeRef, Record
 from graveler.streams import successor
-from graveler.wire import identity_of
 
 
 def diff(

@@ -51,8 +51,10 @@ class MemoryTable:
         return self._records[at][1] if found else ABSENT
 
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[MemoryChunk]:
-        first = bisect_left(self._keys, start) // _CHUNK * _CHUNK
-        for at in range(first, self.count, _CHUNK):
+        first = bisect_left(self._keys, start)
+        if first == self.count:
+            return
+        for at in range(first // _CHUNK * _CHUNK, self.count, _CHUNK):
             yield MemoryChunk(self._records[at : at + _CHUNK])
 
 

@@ -19,6 +19,7 @@ from graveler.committed.diff import compare
 from graveler.committed.ranges import Keyspace, Metarange
 from graveler.committed.reader import get_many_from
 from graveler.committed.writer import Assembler
+from graveler.framing import identity_of
 from graveler.ids import MetarangeId
 from graveler.records import (
     ABSENT,
@@ -29,7 +30,6 @@ from graveler.records import (
     RangeRef,
     Strategy,
 )
-from graveler.wire import identity_of
 
 _BATCH = 4096
 

@@ -65,8 +65,8 @@ class Table(Protocol):
         ...
 
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[Chunk]:
-        """From the chunk that may hold `start`.  `streaming` reads far ahead and caches nothing;
-        otherwise chunks are read one by one and stay cached, as short listings want."""
+        """From the first chunk whose bound is not below `start`.  `streaming` reads far ahead and
+        caches nothing; otherwise chunks are read one by one and stay cached, as listings want."""
         ...
 
 

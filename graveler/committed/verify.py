@@ -11,10 +11,10 @@ from graveler.committed import hashing
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
 from graveler.committed.reader import range_batches
 from graveler.errors import Corrupt, NotFound
+from graveler.framing import identity_of
 from graveler.identity import merkle_identity
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef, Record
-from graveler.wire import identity_of
 
 
 class Damage(NamedTuple):

@@ -22,7 +22,7 @@ NAMESPACE = "mem://suite/ranges"
 def numbered(count: int, value_length: int = 40) -> list[Record]:
     """Records with even numbers for keys."""
     return [
-        (b"key/%08d" % (2 * number), wire.frame(b"%032d" % number, b"v" * value_length))
+        (b"key/%08d" % (2 * number), framing.frame(b"%032d" % number, b"v" * value_length))
         for number in range(count)
     ]
 
@@ -58,6 +58,7 @@ class RangeSuite:
                 assert inside
                 assert inside[0][0] > last
                 assert inside[-1][0] <= chunk.bound
+                assert chunk.bound >= start
                 last = chunk.bound
                 found += inside
             assert [r for r in found if r[0] >= start] == [r for r in records if r[0] >= start]

@@ -50,7 +50,7 @@ class CountingStore(MemoryRangeStore):
 
 def value(content: int, address: int = 0) -> bytes:
     """A framed value whose identity is `content`'s."""
-    return wire.frame(b"%032d" % content, b"at %d" % address)
+    return framing.frame(b"%032d" % content, b"at %d" % address)
 
 
 def some_records(generator: random.Random, count: int, space: int = 400) -> dict[bytes, bytes]:

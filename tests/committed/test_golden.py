@@ -82,7 +82,7 @@ def test_lakefs_trees_list_as_its_api_listed_them(
 def _listed(key: bytes, framed: bytes) -> dict[str, Any]:
     entry = wire.decode_entry(framed)
     assert entry.address_type is AddressType.RELATIVE
-    assert identity.entry_identity(entry) == wire.identity_of(framed)
+    assert identity.entry_identity(entry) == framing.identity_of(framed)
     return {
         "path": key.decode(),
         "physical_address": entry.address,

@@ -8,10 +8,10 @@ from graveler.committed import hashing, reader, verify, writer
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import METARANGE_PROPERTIES, Keyspace, Metarange
 from graveler.committed.tiers import file_address
+from graveler.framing import identity_of
 from graveler.identity import merkle_identity
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, Record
-from graveler.wire import identity_of
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
 
 RECORDS: list[Record] = [(b"%04d" % at, value(at)) for at in range(1_000)]
