@@ -10,8 +10,7 @@ of it.  Inside a linear run there are no other ancestors than those on the line,
 them; everywhere else the searches look at each commit, greatest generation first.
 
 Records come from a `Lookup` that is passed in (raises `NotFound`); costs are counted in its calls.
-Pure otherwise.  The log is part of the graph's face, but stands in `history`.  For the engine and
-`resolve`.
+Pure otherwise.  The log stands in `history`.  For the engine and `resolve`.
 """
 
 import heapq
@@ -24,20 +23,6 @@ from graveler.errors import NotFound, Unsupported
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Commit, CommitEntry
 from graveler.refs.commits import Lookup
-from graveler.refs.history import LogQuery, log, log_page
-
-__all__ = [
-    "LogQuery",
-    "Lookup",
-    "all_merge_bases",
-    "ancestor",
-    "first_parents",
-    "log",
-    "log_page",
-    "merge_base",
-    "nth_parent",
-    "positioned",
-]
 
 _LEFT, _RIGHT, _BOTH, _STALE = 1, 2, 3, 4
 

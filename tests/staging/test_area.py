@@ -145,6 +145,15 @@ def test_stage_if_needs_the_row_that_was_seen(rows: Rows) -> None:
     assert now().order == 1_001, "the order never falls"
 
 
+def test_a_prefilled_row_reads_as_one_and_any_later_write_replaces_it(rows: Rows) -> None:
+    write = area.row_write(rows.token, b"k", TOMBSTONE, wid=b"w", version=b"v")
+    rows.kv.set_many([write])
+    assert area.lookup(rows.kv, [rows.token], b"k") == Staged(TOMBSTONE, 0, b"w", b"v")
+    rows.put(b"k", b"later", order=1)
+    found = area.lookup(rows.kv, [rows.token], b"k")
+    assert found is not ABSENT and found.value == b"later"
+
+
 class Mute(MemoryStore):
     def set_newer(
         self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
