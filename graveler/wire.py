@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from graveler import wire_pb2 as pb
 from graveler.errors import Corrupt
+from graveler.framing import frame, unframe
 from graveler.identity import entry_identity
 from graveler.ids import (
     BranchId,
@@ -50,57 +51,6 @@ FORMAT = b"\x01"
 _SECOND_NS = 1_000_000_000
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
-
-
-# ---- value framing: zigzag-varint(length) ‖ identity ‖ zigzag-varint(length) ‖ body --------------
-
-
-def _varint(length: int) -> bytes:
-    number = length << 1  # zigzag of a number that is not negative
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 64, 7):
-        if at >= len(raw):
-            break
-        byte = raw[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if number & 1:
-                raise Corrupt("framed value has a negative length")
-            return number >> 1, at
-    raise Corrupt("framed value ends inside a length")
-
-
-def frame(identity: bytes, body: bytes) -> bytes:
-    """The framed value of a range record: identity first, so that comparing needs no decoding."""
-    return _varint(len(identity)) + identity + _varint(len(body)) + body
-
-
-def unframe(value: bytes) -> tuple[bytes, bytes]:
-    """(identity, body); trailing bytes are ignored.  Raises `Corrupt`."""
-    length, start = _read_varint(value, 0)
-    identity = value[start : start + length]
-    size, body_start = _read_varint(value, start + length)
-    body = value[body_start : body_start + size]
-    if len(identity) != length or len(body) != size:
-        raise Corrupt("framed value is shorter than its lengths say")
-    return identity, body
-
-
-def identity_of(value: bytes) -> bytes:
-    """The identity of a framed value; 32 bytes are the ordinary case and cost one slice."""
-    if value[:1] == b"\x40":
-        return value[1:33]
-    return unframe(value)[0]
 
 
 # ---- entries and range descriptions --------------------------------------------------------------

@@ -15,6 +15,7 @@ from graveler import limits
 from graveler.committed import diff, merge, reader
 from graveler.engine.heads import commit_of, fresh, head_of, lookup
 from graveler.engine.ports import Ports, keyspace, operation_deadline
+from graveler.framing import identity_of
 from graveler.ids import NO_METARANGE, MetarangeId, parse_branch_id, parse_prefix
 from graveler.records import (
     ABSENT,
@@ -28,7 +29,7 @@ from graveler.records import (
 from graveler.refs import graph
 from graveler.staging import stack
 from graveler.streams import END, Item, successor
-from graveler.wire import decode_entry, identity_of
+from graveler.wire import decode_entry
 
 Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
 From = Callable[[bytes], Iterator[Difference]]  # the differences from a key on

@@ -11,6 +11,7 @@ from graveler.engine.heads import commit_of, head_of, lookup, resolved
 from graveler.engine.messages import check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
 from graveler.errors import Invalid, NotFound
+from graveler.framing import identity_of
 from graveler.identity import commit_id
 from graveler.ids import (
     NO_METARANGE,
@@ -24,7 +25,6 @@ from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
 from graveler.refs import commits, graph
 from graveler.refs import history as walks
 from graveler.refs.resolve import Resolved
-from graveler.wire import identity_of
 
 
 @dataclass(frozen=True, slots=True)

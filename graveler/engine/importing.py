@@ -22,8 +22,7 @@ from graveler.committed import reader
 from graveler.committed.apply import apply
 from graveler.engine import landing
 from graveler.engine.heads import fresh
-from graveler.engine.merge import STRATEGY_KEY
-from graveler.engine.messages import check_message, check_metadata
+from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
 from graveler.errors import Conflict, GravelerError, Invalid, NotFound, Unavailable
 from graveler.ids import BranchId, JobId, parse_branch_id, parse_path, parse_prefix

@@ -22,6 +22,7 @@ from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.ports import Deadline, Ports, keyspace
 from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
 from graveler.errors import Contended, DirtyBranch, NotFound
+from graveler.framing import identity_of
 from graveler.identity import commit_id
 from graveler.ids import BranchId, MetarangeId, StagingToken, parse_metarange_id
 from graveler.kv.store import Write
@@ -29,7 +30,6 @@ from graveler.records import TOMBSTONE, Commit, CommitEntry, Repository, Version
 from graveler.refs import commits, graph
 from graveler.staging import stack
 from graveler.streams import END, Item
-from graveler.wire import identity_of
 
 Build = Callable[[CommitEntry], Commit]  # from the head that it lands on; may raise to refuse
 _BATCH = 1_000

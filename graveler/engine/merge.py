@@ -19,7 +19,7 @@ from graveler.committed.ranges import Keyspace
 from graveler.engine import landing
 from graveler.engine.compare import DiffPage, DiffQuery, base_metarange, page_of
 from graveler.engine.heads import commit_of, head_of, resolved
-from graveler.engine.messages import check_message, check_metadata
+from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace
 from graveler.errors import Invalid, MergeConflict, NoChanges
 from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id, parse_prefix
@@ -29,7 +29,6 @@ from graveler.records import Commit, CommitEntry, Difference, Repository, Strate
 _Differences = Callable[
     [Keyspace, MetarangeId, MetarangeId, MetarangeId, bytes, bytes], Iterator[Difference]
 ]
-STRATEGY_KEY = ".lakefs.merge.strategy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from graveler import limits
 from graveler.errors import Invalid
 
 NO_CHANGES = "commit: no changes"
+STRATEGY_KEY = ".lakefs.merge.strategy"  # of the commit's metadata
 
 
 def check_message(message: str) -> None:

@@ -3,7 +3,7 @@ one fixture, `store`."""
 
 import pytest
 
-from graveler import wire
+from graveler import framing, wire
 from graveler.committed import hashing
 from graveler.committed.ranges import (
     EMPTY_METARANGE,

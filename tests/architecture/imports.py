@@ -12,7 +12,18 @@ from tests.architecture.source import PRODUCT, Module, Violation, imports, withi
 # layer 0, which share a folder: the package's.
 LAYERS = {
     **dict.fromkeys(
-        ("ids", "records", "errors", "limits", "clock", "identity", "wire", "wire_pb2", "streams"),
+        (
+            "framing",
+            "ids",
+            "records",
+            "errors",
+            "limits",
+            "clock",
+            "identity",
+            "wire",
+            "wire_pb2",
+            "streams",
+        ),
         0,
     ),
     **dict.fromkeys(("kv", "block"), 10),

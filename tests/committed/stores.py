@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from graveler import wire
+from graveler import framing
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
 from graveler.committed.memory import MemoryRangeStore, MemoryTable

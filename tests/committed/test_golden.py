@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graveler import identity, wire
+from graveler import framing, identity, wire
 from graveler.committed import hashing, reader, verify, writer
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (

@@ -1,0 +1,36 @@
+"""From drivers to ports.  For this folder."""
+
+from dataclasses import dataclass
+
+from graveler.block.adapter import BlockStore
+from graveler.clock import Clock, Ids
+from graveler.committed.ranges import RangeStore
+from graveler.engine.ports import EngineSettings, Fanout, Ports
+from graveler.kv.store import Store
+from graveler.refs.cache import RefCache
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """What stands behind the ports."""
+
+    kv: Store
+    blocks: BlockStore
+    ranges: RangeStore
+    clock: Clock
+    ids: Ids
+    fanout: Fanout
+
+
+def ports_of(drivers: Drivers, secret: bytes) -> Ports:
+    """The ports over `drivers`, with a cache of their own; `secret` signs upload addresses."""
+    return Ports(
+        kv=drivers.kv,
+        blocks=drivers.blocks,
+        ranges=drivers.ranges,
+        clock=drivers.clock,
+        ids=drivers.ids,
+        fanout=drivers.fanout,
+        cache=RefCache(drivers.clock),
+        settings=EngineSettings(signing_key=secret),
+    )

@@ -1,0 +1,70 @@
+"""The embedded store: everything in one folder, for one process at a time.
+
+    <store>/kv        RocksDB: repositories, branches, staging, commits
+    <store>/objects   local://name/…: objects, ranges, metaranges
+    <store>/scratch   tables while they are being built
+    <store>/key       32 secret bytes, mode 0600: signs and seals
+
+For the commands, the HTTP service and the tests.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from graveler.assembly import folder as folders
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.assembly.fanout import ThreadFanout
+from graveler.block.local import ImportRules, LocalBlocks
+from graveler.block.signing import Signer
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.engine.ports import Ports
+from graveler.kv.rocksdb import RocksStore
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """An open embedded store.  `secret` is what keys are derived from."""
+
+    ports: Ports
+    signer: Signer
+    secret: bytes
+    close: Callable[[], None]
+
+
+def open_embedded(
+    store: Path, *, import_roots: Sequence[Path] = (), base_url: str = ""
+) -> Embedded:
+    """Open (or create) the store in a folder; the caller closes it.
+
+    Errors: `Conflict` if another process has it, `Unavailable` or `StorageFull` if the folder
+    cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not a
+    folder.
+    """
+    clock, ids = SystemClock(), SystemIds()
+    folder = folders.prepared(store)
+    roots = [folders.import_root(root) for root in import_roots]
+    kv = RocksStore(str(folder / "kv"))
+    try:
+        secret = folders.secret_in(folder / "key", ids)
+        signer = Signer(secret, base_url, clock)
+        rules = ImportRules(roots=roots, closed=(folder,))
+        blocks = LocalBlocks(folder / "objects", clock=clock, ids=ids, signer=signer, imports=rules)
+        scratch = folder / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)  # a dead process's half-built tables
+        scratch.mkdir(mode=0o700)
+        ranges = SstRangeStore(StoredFiles(blocks, scratch))
+    except BaseException:
+        kv.close()
+        raise
+    fanout = ThreadFanout()
+
+    def close() -> None:
+        fanout.close()
+        kv.close()
+
+    drivers = Drivers(kv, blocks, ranges, clock, ids, fanout)
+    return Embedded(ports_of(drivers, secret), signer, secret, close)

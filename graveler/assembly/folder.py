@@ -1,0 +1,63 @@
+"""The folder of an embedded store, and the secret in it.  For this folder."""
+
+import errno
+import os
+from pathlib import Path
+
+from graveler.clock import Ids
+from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
+
+KEY_LENGTH = 32
+
+
+def prepared(store: Path) -> Path:
+    """The store's folder, absolute, made if need be.  Raises `StorageFull`, `Unavailable`."""
+    folder = Path(os.path.abspath(store))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise StorageFull(f"store folder has no room left: store={folder}") from error
+        raise Unavailable(
+            f"store folder cannot be written; make it writable or choose another: store={folder} "
+            f"reason={error.strerror}"
+        ) from error
+    return folder
+
+
+def import_root(root: Path) -> Path:
+    """The real path of a folder that may be imported from.  Raises `Invalid`."""
+    if not root.is_dir():
+        raise Invalid(f"import root is not a folder: {root=}")
+    return Path(os.path.realpath(root))
+
+
+def secret_in(path: Path, ids: Ids) -> bytes:
+    """The store's secret; made on the first start, whole or not at all."""
+    if not path.exists():
+        fresh = path.with_name("key.new")
+        fresh.unlink(missing_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(ids.stamp() + ids.stamp())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+        _sync_folder(path.parent)
+    secret = path.read_bytes()
+    if len(secret) != KEY_LENGTH:
+        raise Corrupt(f"key file must have {KEY_LENGTH} bytes; restore it: path={path}")
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    return secret
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
