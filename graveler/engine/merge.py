@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
+from graveler.committed import diff
 from graveler.committed import merge as trees
 from graveler.committed.merge import Merged
 from graveler.committed.ranges import Keyspace
@@ -71,7 +72,7 @@ def merge(
 
     def build(head: CommitEntry) -> Commit:
         base = base_metarange(ports, repo, theirs, head)
-        if theirs.commit.metarange == base and not (request.allow_empty or force):
+        if not (request.allow_empty or force) and _says(ports, repo, base, theirs):
             raise NoChanges(f"update branch {name}: no changes")
         merged = trees.merge(
             keyspace(ports, repo), base, theirs.commit.metarange, head.commit.metarange, strategy
@@ -80,6 +81,12 @@ def merge(
         return _drawn(ports, request, (source, name), merged.metarange_id, (head.id, theirs.id))
 
     return landing.land(ports, repo, name, build).id
+
+
+def _says(ports: Ports, repo: Repository, base: MetarangeId, source: CommitEntry) -> bool:
+    """Whether the source says what the base says; the same content may have two metarange ids."""
+    found = diff.diff(keyspace(ports, repo), base, source.commit.metarange)
+    return next(found, None) is None
 
 
 def parse_strategy(text: str) -> Strategy:
