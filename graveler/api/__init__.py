@@ -1,0 +1,1 @@
+"""The HTTP service: one table of routes, and what stands behind it."""

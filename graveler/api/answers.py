@@ -1,0 +1,68 @@
+"""What an endpoint returns: status, headers and body, ready to be sent.
+
+Pure but for orjson; for the modules of api/.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from graveler import limits
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+JSON: Headers = ((b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff"))
+PLAIN: Headers = ((b"content-type", b"text/plain; charset=utf-8"),)
+HTML: Headers = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class Streamed(NamedTuple):
+    """A body that is read piece by piece in the pool while it is sent; exactly `length` bytes."""
+
+    chunks: Iterator[bytes]
+    length: int
+
+
+class Answer(NamedTuple):
+    """A whole answer.  Without a body none is announced."""
+
+    status: int
+    headers: Headers = ()
+    body: bytes | Streamed = b""
+
+
+NO_CONTENT = Answer(204)
+
+
+def json(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
+    """A JSON answer."""
+    return Answer(status, JSON + headers, orjson.dumps(value))
+
+
+def message(status: int, text: str, headers: Headers = ()) -> Answer:
+    """An error as clients read it."""
+    return json({"message": text}, status, headers)
+
+
+def page(results: Sequence[Mapping[str, Any]], more: bool, last: str) -> Answer:
+    """A page of a listing; `last` is the name that the next page continues after."""
+    pagination = {
+        "has_more": more,
+        "max_per_page": limits.page_count_max,
+        "next_offset": last if more else "",
+        "results": len(results),
+    }
+    return json({"pagination": pagination, "results": results})
+
+
+def text_header(name: str, value: str) -> tuple[bytes, bytes]:
+    """A header whose value came from outside: what a header cannot carry is replaced."""
+    printable = "".join(each if " " <= each <= "~" else "?" for each in value)
+    return name.encode("ascii"), printable.encode("ascii")

@@ -1,0 +1,79 @@
+"""The HTTP application: the table of routes, the pages beside it, start and stop.
+
+    service = open_service(ports, grants, secret, settings)
+    application = create_app(service)
+
+FastAPI types nothing here: it hosts two plain routes, one for the API and one for all the rest.  At
+its start the jobs of processes that died are failed; at its stop the imports that run here are
+cancelled and waited for.  For the commands and the functions.
+"""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from fastapi import FastAPI
+
+from graveler import __version__
+from graveler.api import imports
+from graveler.api.dispatch import ApiRoute
+from graveler.api.endpoints import ENDPOINTS
+from graveler.api.openapi import document
+from graveler.api.pages import Pages
+from graveler.api.routes import API_PREFIX, ROUTES
+from graveler.api.service import GrantCheck, Pools, Service, ServiceSettings
+from graveler.auth.accounts import keeper
+from graveler.auth.authenticator import Authenticator
+from graveler.engine.ports import Ports
+
+
+def open_service(
+    ports: Ports, grants: GrantCheck, secret: bytes, settings: ServiceSettings
+) -> Service:
+    """The service over `ports`; `secret`: the store's own, at least 32 bytes.  Threads start when
+    they are first needed."""
+    auth = Authenticator(keeper(ports.kv, ports.clock, ports.ids, secret), secret)
+    pools = Pools(
+        ThreadPoolExecutor(settings.writer_threads, "write"),
+        ThreadPoolExecutor(settings.stream_threads, "stream"),
+        ThreadPoolExecutor(settings.import_threads, "import"),
+    )
+    if not settings.owner:
+        settings = replace(settings, owner=ports.ids.stamp())
+    return Service(ports, auth, grants, settings, pools)
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application.  It owns the service's threads from its start to its stop."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        imports.fail_orphans(service)
+        yield
+        imports.cancel_running(service)
+        for pool in service.pools:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    application = _Application(
+        title="Graveler",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    application.router.redirect_slashes = False
+    application.router.routes.append(ApiRoute(API_PREFIX, ROUTES, ENDPOINTS, service))
+    application.router.routes.append(Pages(service))
+    return application
+
+
+class _Application(FastAPI):
+    """FastAPI, but for its description, which comes from the table."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = document()
+        return self.openapi_schema

@@ -1,0 +1,106 @@
+"""Endpoints of branches and tags."""
+
+from graveler.api import answers, shapes
+from graveler.api.answers import NO_CONTENT, PLAIN, Answer
+from graveler.api.service import Call
+from graveler.engine import branching, resetting, tagging
+from graveler.engine.branching import PageQuery
+from graveler.errors import Invalid
+
+
+def _page(call: Call) -> PageQuery:
+    return PageQuery(call.query["prefix"], call.query["after"], call.amount)
+
+
+def list_branches(call: Call) -> Answer:
+    found, more = branching.list_branches(
+        call.ports, call.repo, _page(call), show_hidden=call.query["show_hidden"]
+    )
+    return answers.page(
+        [shapes.branch(view) for view in found], more, found[-1].id if found else ""
+    )
+
+
+def create_branch(call: Call) -> Answer:
+    """Answers with the bare commit id, as clients expect."""
+    body = call.body
+    commit = branching.create_branch(
+        call.ports,
+        call.repo,
+        body["name"],
+        body["source"],
+        hidden=body.get("hidden", False),
+        force=body.get("force", False),
+    )
+    return Answer(201, PLAIN, commit.encode())
+
+
+def get_branch(call: Call) -> Answer:
+    view = branching.get_branch(call.ports, call.repo, call.arguments["branch"])
+    return answers.json(shapes.branch(view))
+
+
+def delete_branch(call: Call) -> Answer:
+    branch, force = call.arguments["branch"], call.query["force"]
+    branching.delete_branch(call.ports, call.repo, branch, force=force)
+    return NO_CONTENT
+
+
+def reset_branch(call: Call) -> Answer:
+    branch, body = call.arguments["branch"], call.body
+    what, path, force = body["type"], body.get("path", ""), body.get("force", False)
+    if what != "reset" and not path:
+        raise Invalid(f'request body has an error: property "path" is missing: type={what}')
+    if what == "reset":
+        resetting.reset(call.ports, call.repo, branch, force=force)
+    elif what == "object":
+        resetting.reset_path(call.ports, call.repo, branch, path, force=force)
+    else:
+        resetting.reset_prefix(call.ports, call.repo, branch, path, force=force)
+    return NO_CONTENT
+
+
+def hard_reset_branch(call: Call) -> Answer:
+    branch, query = call.arguments["branch"], call.query
+    resetting.hard_reset(call.ports, call.repo, branch, query["ref"], force=query["force"])
+    return NO_CONTENT
+
+
+def list_tags(call: Call) -> Answer:
+    found, more = tagging.list_tags(call.ports, call.repo, _page(call))
+    return answers.page(
+        [shapes.ref(name, commit) for name, commit in found], more, found[-1][0] if found else ""
+    )
+
+
+def create_tag(call: Call) -> Answer:
+    body = call.body
+    commit = tagging.create_tag(
+        call.ports, call.repo, body["id"], body["ref"], force=body.get("force", False)
+    )
+    return answers.json(shapes.ref(body["id"], commit), 201)
+
+
+def get_tag(call: Call) -> Answer:
+    name = call.arguments["tag"]
+    return answers.json(shapes.ref(name, tagging.get_tag(call.ports, call.repo, name)))
+
+
+def delete_tag(call: Call) -> Answer:
+    name, force = call.arguments["tag"], call.query["force"]
+    tagging.delete_tag(call.ports, call.repo, name, force=force)
+    return NO_CONTENT
+
+
+ENDPOINTS = {
+    "listBranches": list_branches,
+    "createBranch": create_branch,
+    "getBranch": get_branch,
+    "deleteBranch": delete_branch,
+    "resetBranch": reset_branch,
+    "hardResetBranch": hard_reset_branch,
+    "listTags": list_tags,
+    "createTag": create_tag,
+    "getTag": get_tag,
+    "deleteTag": delete_tag,
+}

@@ -1,0 +1,192 @@
+"""Endpoints of commits: make, find, log, compare, merge, revert, pick."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from graveler.api import answers, shapes
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.service import Call
+from graveler.engine import commit as committing
+from graveler.engine import compare, history, merge, replay
+from graveler.engine.commit import CommitRequest
+from graveler.engine.compare import DiffPage, DiffQuery
+from graveler.engine.history import LogRequest, NewCommitRecord
+from graveler.engine.merge import MergeRequest
+from graveler.engine.replay import ReplayRequest
+from graveler.errors import Invalid
+from graveler.ids import CommitId, MetarangeId
+from graveler.limits import SECOND_NS
+from graveler.records import Commit
+
+
+def commit(call: Call) -> Answer:
+    body = call.body
+    request = CommitRequest(
+        message=body["message"],
+        committer=call.committer,
+        metadata=body.get("metadata", {}),
+        allow_empty=body.get("allow_empty", False),
+        source_metarange=call.query["source_metarange"],
+        created_ns=body.get("date", 0) * SECOND_NS,
+        request_id=call.ports.ids.stamp(),
+    )
+    made = committing.commit(
+        call.ports, call.repo, call.arguments["branch"], request, force=body.get("force", False)
+    )
+    return answers.json(shapes.commit(made), 201)
+
+
+def get_commit(call: Call) -> Answer:
+    found = history.get_commit(call.ports, call.repo, call.arguments["commitId"])
+    return answers.json(shapes.commit(found))
+
+
+def create_commit_record(call: Call) -> Answer:
+    body = call.body
+    record = Commit(
+        committer=body["committer"],
+        message=body["message"],
+        created_ns=body["creation_date"] * SECOND_NS,
+        metarange=MetarangeId(body["metarange_id"]),
+        metadata=body.get("metadata", {}),
+        parents=tuple(CommitId(each) for each in body["parents"]),
+        generation=body["generation"],
+        version=body["version"],
+    )
+    new = NewCommitRecord(body["commit_id"], record)
+    history.add_record(call.ports, call.repo, new, force=body.get("force", False))
+    return NO_CONTENT
+
+
+def log_commits(call: Call) -> Answer:
+    query = call.query
+    request = LogRequest(
+        after=query["after"],
+        amount=call.amount,
+        since_ns=_since(query["since"]),
+        stop_at=query["stop_at"],
+        first_parent=query["first_parent"],
+        limit=query["limit"],
+        objects=query["objects"],
+        prefixes=query["prefixes"],
+    )
+    found, more = history.log(call.ports, call.repo, call.arguments["ref"], request)
+    results = [shapes.commit(each) for each in found]
+    return answers.page(results, more, found[-1].id if found else "")
+
+
+def _since(text: str) -> int:
+    """Nanoseconds of an RFC 3339 time; 0 for none."""
+    if not text:
+        return 0
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        rule = "it must be a time as RFC 3339 writes it"
+        raise Invalid(f'parameter "since" in query has an error: {rule}') from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, int(moment.timestamp() * SECOND_NS))
+
+
+def _diff_query(call: Call) -> DiffQuery:
+    query = call.query
+    return DiffQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
+
+
+def _diff_answer(page: DiffPage, *, right_stats: bool = False) -> Answer:
+    results = [shapes.difference(line, right_stats=right_stats) for line in page.lines]
+    return answers.page(results, page.more, page.lines[-1].path if page.lines else "")
+
+
+def diff_branch(call: Call) -> Answer:
+    branch = call.arguments["branch"]
+    return _diff_answer(compare.diff_branch(call.ports, call.repo, branch, _diff_query(call)))
+
+
+def diff_refs(call: Call) -> Answer:
+    left, right = call.arguments["leftRef"], call.arguments["rightRef"]
+    page = compare.diff_refs(
+        call.ports,
+        call.repo,
+        left,
+        right,
+        _diff_query(call),
+        three_dot=call.query["type"] == "three_dot",
+    )
+    return _diff_answer(page, right_stats=call.query["include_right_stats"])
+
+
+def find_merge_base(call: Call) -> Answer:
+    source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
+    found = history.merge_base(call.ports, call.repo, source, destination)
+    return answers.json(
+        {
+            "source_commit_id": found.source,
+            "destination_commit_id": found.destination,
+            "base_commit_id": found.base,
+        }
+    )
+
+
+def merge_into_branch(call: Call) -> Answer:
+    body, source = call.body, call.arguments["sourceRef"]
+    request = MergeRequest(
+        committer=call.committer,
+        message=body.get("message", ""),
+        metadata=body.get("metadata", {}),
+        strategy=body.get("strategy", ""),
+        squash=body.get("squash_merge", False),
+        allow_empty=body.get("allow_empty", False) or body.get("force", False),
+    )
+    reference = merge.merge(
+        call.ports,
+        call.repo,
+        source,
+        call.arguments["destinationBranch"],
+        request,
+        force=body.get("force", False),
+    )
+    return answers.json({"reference": reference})
+
+
+def _replay(call: Call) -> ReplayRequest:
+    body: dict[str, Any] = call.body
+    overrides = body.get("commit_overrides", {})
+    return ReplayRequest(
+        committer=call.committer,
+        parent_number=body.get("parent_number", 0),
+        message=overrides.get("message", ""),
+        metadata=overrides.get("metadata", {}),
+        allow_empty=body.get("allow_empty", False),
+    )
+
+
+def revert_branch(call: Call) -> Answer:
+    body, branch = call.body, call.arguments["branch"]
+    force = body.get("force", False)
+    replay.revert(call.ports, call.repo, branch, body["ref"], _replay(call), force=force)
+    return NO_CONTENT
+
+
+def cherry_pick(call: Call) -> Answer:
+    body, branch = call.body, call.arguments["branch"]
+    force = body.get("force", False)
+    made = replay.cherry_pick(
+        call.ports, call.repo, branch, body["ref"], _replay(call), force=force
+    )
+    return answers.json(shapes.commit(made), 201)
+
+
+ENDPOINTS = {
+    "commit": commit,
+    "getCommit": get_commit,
+    "CreateCommitRecord": create_commit_record,
+    "logCommits": log_commits,
+    "diffBranch": diff_branch,
+    "diffRefs": diff_refs,
+    "findMergeBase": find_merge_base,
+    "mergeIntoBranch": merge_into_branch,
+    "revertBranch": revert_branch,
+    "cherryPick": cherry_pick,
+}

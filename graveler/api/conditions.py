@@ -1,0 +1,62 @@
+"""Conditions and ranges of a request for an object (RFC 9110), decided without touching it.
+
+Pure; for reading.py.
+"""
+
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Final, NamedTuple
+
+from graveler.limits import SECOND_NS
+
+
+class Window(NamedTuple):
+    """The bytes asked for, half-open; `partial` if the request named a range."""
+
+    start: int
+    end: int
+    partial: bool
+
+
+class Unsatisfiable(NamedTuple):
+    """No bytes can be sent; `several`: because more than one range was asked for."""
+
+    several: bool
+
+
+SEVERAL: Final = Unsatisfiable(True)
+OUTSIDE: Final = Unsatisfiable(False)
+
+
+def http_date(nanoseconds: int) -> str:
+    """As `Last-Modified` writes it."""
+    return formatdate(nanoseconds // SECOND_NS, usegmt=True)
+
+
+def window(header: str, size: int) -> Window | Unsatisfiable:
+    """What a `Range` header asks of an object of `size` bytes; an empty header asks for all."""
+    if not header:
+        return Window(0, size, False)
+    ranges = [each.strip() for each in header.removeprefix("bytes=").split(",") if each.strip()]
+    if len(ranges) != 1:
+        return SEVERAL
+    first, _, last = ranges[0].partition("-")
+    if not first:
+        length = int(last) if last else 0
+        return Window(max(0, size - length), size, True) if length and size else OUTSIDE
+    start = int(first)
+    end = min(int(last) + 1, size) if last else size
+    return Window(start, end, True) if start < end else OUTSIDE
+
+
+def unchanged(if_none_match: str, if_modified_since: str, etag: str, modified_ns: int) -> bool:
+    """Whether the client already has this: by etag, and only without one by time."""
+    if if_none_match:
+        named = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
+        return "*" in named or etag in named
+    if not if_modified_since:
+        return False
+    try:
+        since = parsedate_to_datetime(if_modified_since).timestamp()
+    except ValueError:
+        return False
+    return modified_ns // SECOND_NS <= since

@@ -1,0 +1,173 @@
+"""From a request to its endpoint and back: find the row, validate, authenticate, run, answer.
+
+    path ─► row of the table ─► parameters, body (400) ─► who (401) ─► repository (404) ─► endpoint
+
+Rows say where their endpoint runs.  What answers from memory runs on the event loop itself: a hop
+to a thread costs more than the answer.  What waits for a sync or scans runs in the pool; adaptive
+rows move there for a while when they were slow.  So nothing that takes long ever holds the loop
+twice in a row.  For app.py.
+"""
+
+import asyncio
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.routing import BaseRoute, Match
+
+from graveler.api import answers, errors
+from graveler.api.answers import Answer
+from graveler.api.feed import Disconnected, Receive
+from graveler.api.requests import Reader, Tree, unquoted_segment
+from graveler.api.sending import Send, send
+from graveler.api.service import Call, Endpoint, Service
+from graveler.api.table import Route, Runs
+from graveler.engine import repository
+from graveler.errors import Unavailable
+from graveler.records import ABSENT
+
+Scope = MutableMapping[str, Any]
+COOKIE: Final = "internal_auth_session"
+_SLOW_SECONDS: Final = 0.01
+_IN_POOL_SECONDS: Final = 5.0
+_SLOW_COUNT_MAX: Final = 1_024
+_UNKNOWN: Final = answers.message(404, "invalid API endpoint")
+_CLIENT_GONE: Final = Answer(499)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A row, compiled."""
+
+    route: Route
+    reader: Reader
+    endpoint: Any
+    in_repository: bool
+    names: tuple[str, ...]
+
+
+class ApiRoute(BaseRoute):
+    """All rows of the table as one route of the application."""
+
+    def __init__(
+        self,
+        prefix: str,
+        rows: tuple[Route, ...],
+        endpoints: Mapping[str, Endpoint],
+        service: Service,
+    ) -> None:
+        self._prefix = prefix + "/"
+        self._service = service
+        self._tree = Tree.empty()
+        self._waiting = 0
+        self._slow: dict[tuple[str, str], float] = {}
+        for row in rows:
+            names = row.path_parameters
+            plan = Plan(row, Reader(row), endpoints[row.operation], "repository" in names, names)
+            self._tree.add(row.path, row.method, plan)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        ours = scope["type"] == "http" and scope["path"].startswith(self._prefix)
+        return (Match.FULL if ours else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
+        started = self._service.ports.clock.steady_seconds()
+        raw_path: bytes = scope["raw_path"]
+        segments = raw_path.decode("latin-1")[len(self._prefix) :].split("/")
+        found = self._tree.find(segments, scope["method"])
+        if not found:
+            await send(self._service, scope, receive, send_message, _UNKNOWN)
+            return
+        plan, values = found
+        answer = await self._answer(plan, values, scope, receive)
+        scope["graveler.operation"] = (plan.route.operation, started)
+        await send(self._service, scope, receive, send_message, answer)
+
+    async def _answer(
+        self, plan: Plan, values: list[str], scope: Scope, receive: Receive
+    ) -> Answer:
+        arguments: dict[str, str] = {}
+        try:
+            for name, value in zip(plan.names, values, strict=True):
+                arguments[name] = unquoted_segment(value, name)
+            call = await self._call(plan, arguments, scope, receive)
+        except Disconnected:
+            return _CLIENT_GONE
+        except Exception as error:
+            return errors.answer(error, "", arguments)
+        try:
+            return await self._run(plan, call)
+        except Disconnected:
+            return _CLIENT_GONE
+        except Exception as error:
+            return errors.answer(error, plan.route.operation, arguments)
+
+    async def _call(
+        self, plan: Plan, arguments: dict[str, str], scope: Scope, receive: Receive
+    ) -> Call:
+        headers = dict(scope["headers"])
+        query = plan.reader.query(scope["query_string"])
+        plan.reader.check_headers(headers)
+        body = await plan.reader.body(receive, headers) if plan.reader.has_body else ABSENT
+        call = Call(
+            self._service, plan.route, arguments, query, headers, body, receive, scope["scheme"]
+        )
+        if plan.route.authenticated:
+            authorization = headers.get(b"authorization", b"")
+            cookie = "" if authorization else _session_cookie(plan.route, headers)
+            call.account = self._service.auth.identify(authorization, cookie)
+        if plan.in_repository:
+            call.repository = repository.get(self._service.ports, arguments["repository"])
+        return call
+
+    async def _run(self, plan: Plan, call: Call) -> Answer:
+        runs = plan.route.runs
+        if runs is Runs.LOOP:
+            return plan.endpoint(call)  # type: ignore[no-any-return]
+        if runs is Runs.STREAM:
+            return await plan.endpoint(call)  # type: ignore[no-any-return]
+        if runs is Runs.POOL:
+            return await self._in_pool(plan, call)
+        clock = self._service.ports.clock
+        key = (plan.route.operation, call.arguments.get("repository", ""))
+        started = clock.steady_seconds()
+        if self._slow.get(key, 0.0) > started:
+            return await self._in_pool(plan, call)
+        try:
+            return plan.endpoint(call)  # type: ignore[no-any-return]
+        finally:
+            ended = clock.steady_seconds()
+            if ended - started > _SLOW_SECONDS:
+                if len(self._slow) >= _SLOW_COUNT_MAX:
+                    self._slow.clear()
+                self._slow[key] = ended + _IN_POOL_SECONDS
+
+    async def _in_pool(self, plan: Plan, call: Call) -> Answer:
+        if self._waiting >= self._service.settings.requests_waiting_max:
+            raise Unavailable("too many requests are waiting; try again")
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            answer: Answer = await loop.run_in_executor(
+                self._service.pools.writers, plan.endpoint, call
+            )
+            return answer
+        finally:
+            self._waiting -= 1
+
+
+def _session_cookie(route: Route, headers: Mapping[bytes, bytes]) -> str:
+    """The session that a browser sends.  For writes it counts only from our own pages: a request
+    that names another origin is somebody else's form."""
+    raw = headers.get(b"cookie", b"")
+    if not raw:
+        return ""
+    if route.method not in ("GET", "HEAD"):
+        origin = headers.get(b"origin", b"")
+        if origin and origin.partition(b"://")[2] != headers.get(b"host", b""):
+            return ""
+    for piece in raw.decode("latin-1").split(";"):
+        name, _, value = piece.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""

@@ -1,0 +1,17 @@
+"""Every endpoint by the operation that it serves; the table of routes names the same operations."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from graveler.api import branches, commits, imports, reading, repositories, session, writing
+from graveler.api.service import Endpoint
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {
+    **session.ENDPOINTS,
+    **repositories.ENDPOINTS,
+    **branches.ENDPOINTS,
+    **commits.ENDPOINTS,
+    **reading.ENDPOINTS,
+    **writing.ENDPOINTS,
+    **imports.ENDPOINTS,
+}

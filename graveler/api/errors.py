@@ -1,0 +1,61 @@
+"""Kinds of failure as HTTP answers.
+
+The kind decides the status; the text is the error's own, unless clients of this API rely on another
+(wording.py).  Whatever is not one of our kinds is our bug: 500 without details, and the details in
+the log.  For dispatch.py.
+"""
+
+import logging
+from typing import Final
+
+from graveler import errors
+from graveler.api import answers
+from graveler.api.answers import Answer, Headers
+from graveler.api.wording import wording
+
+_LOG = logging.getLogger("graveler.api")
+
+STATUS: Final[dict[type[errors.GravelerError], int]] = {
+    errors.Gone: 410,
+    errors.NotFound: 404,
+    errors.AlreadyExists: 409,
+    errors.PreconditionFailed: 412,
+    errors.MergeConflict: 409,
+    errors.Contended: 423,
+    errors.Conflict: 409,
+    errors.RangeUnsatisfiable: 416,
+    errors.Unsupported: 501,
+    errors.Invalid: 400,
+    errors.Refused: 403,
+    errors.Unauthenticated: 401,
+    errors.StorageFull: 507,
+    errors.Unavailable: 503,
+    errors.Corrupt: 500,
+    errors.Internal: 500,
+}
+RETRY_SOON: Headers = ((b"retry-after", b"1"),)
+
+
+def status_of(error: BaseException) -> int:
+    """By the nearest kind."""
+    for kind in type(error).__mro__:
+        if kind in STATUS:
+            return STATUS[kind]
+    return 500
+
+
+def answer(error: Exception, operation: str, arguments: dict[str, str]) -> Answer:
+    """What the client is told."""
+    status = status_of(error)
+    if isinstance(error, errors.MergeConflict):
+        return answers.json({"reference": ""}, 409)
+    if isinstance(error, errors.Unauthenticated):
+        return answers.message(401, "error authenticating request")
+    if status == 500:
+        _LOG.error("operation failed: operation=%s", operation, exc_info=error)
+        if not isinstance(error, errors.Corrupt):
+            return answers.message(500, "internal error")
+    headers: Headers = RETRY_SOON if status == 503 else ()
+    if isinstance(error, errors.RangeUnsatisfiable):
+        headers = (answers.text_header("content-range", f"bytes */{error.size}"),)
+    return answers.message(status, wording(error, operation, arguments), headers)

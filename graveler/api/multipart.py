@@ -1,0 +1,122 @@
+"""multipart/form-data (RFC 7578) as a stream: the one part that matters, without holding it.
+
+    preamble CRLF --boundary CRLF headers CRLF CRLF body CRLF --boundary-- epilogue
+
+Memory is bounded by the source's chunk plus the boundary; headers and parts that are skipped have
+limits.  The body is handed on only up to a delimiter: when the source ends without one, the reader
+of the body gets `Invalid`, so that a cut upload is never taken for a whole one.  Pure; for uploads.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from graveler.errors import Invalid
+
+_HEADER_LENGTH_MAX = 16 * 1024
+_SKIPPED_LENGTH_MAX = 1024 * 1024
+_PART_COUNT_MAX = 32
+_BOUNDARY = re.compile(r";\s*boundary=(?:\"([^\"]{1,70})\"|([^\s;\"]{1,70}))", re.IGNORECASE)
+_NAME = re.compile(r";\s*name=(?:\"([^\"]*)\"|([^\s;\"]+))", re.IGNORECASE)
+
+
+class Part(NamedTuple):
+    """The part found: its content type (empty if it names none) and its bytes."""
+
+    content_type: str
+    chunks: Iterator[bytes]
+
+
+def boundary_of(content_type: str) -> bytes:
+    """The boundary that a content type names; empty if it is not multipart/form-data."""
+    if content_type.partition(";")[0].strip().lower() != "multipart/form-data":
+        return b""
+    match = _BOUNDARY.search(content_type)
+    if match is None:
+        raise _broken("content type names no boundary of 1 to 70 characters")
+    return (match[1] or match[2]).encode("latin-1")
+
+
+def open_part(source: Iterable[bytes], boundary: bytes, name: str) -> Part:
+    """Read up to the first part called `name`.  Raises `Invalid` if there is none."""
+    reader = _Reader(iter(source), boundary)
+    reader.skip_preamble()
+    for _ in range(_PART_COUNT_MAX):
+        headers = reader.headers()
+        if not headers:
+            break
+        if _name_of(headers.get("content-disposition", "")) == name:
+            return Part(headers.get("content-type", ""), reader.body())
+        reader.skip_body()
+    raise _broken(f'part "{name}" is missing')
+
+
+class _Reader:
+    """A window over the source, and where in the grammar it stands."""
+
+    def __init__(self, source: Iterator[bytes], boundary: bytes) -> None:
+        self._source = source
+        self._window = bytearray(b"\r\n")  # so that a boundary at the very start is found too
+        self._delimiter = b"\r\n--" + boundary
+
+    def skip_preamble(self) -> None:
+        """Go behind the first boundary."""
+        for _ in self._until_delimiter(_HEADER_LENGTH_MAX):
+            pass
+
+    def headers(self) -> dict[str, str]:
+        """The headers of the next part; empty behind the last one."""
+        while len(self._window) < 2:
+            self._fill()
+        if self._window[:2] == b"--":
+            return {}
+        while (end := self._window.find(b"\r\n\r\n")) < 0:
+            if len(self._window) > _HEADER_LENGTH_MAX:
+                raise _broken(f"headers of a part have more than {_HEADER_LENGTH_MAX} bytes")
+            self._fill()
+        lines = bytes(self._window[:end]).decode("utf-8", "replace").split("\r\n")
+        del self._window[: end + 4]
+        pairs = (line.partition(":") for line in lines if line.strip())
+        return {key.strip().lower(): value.strip() for key, _, value in pairs} or {"": ""}
+
+    def body(self) -> Iterator[bytes]:
+        """The bytes of the part."""
+        return self._until_delimiter(0)
+
+    def skip_body(self) -> None:
+        """Leave a part that nobody wants."""
+        for _ in self._until_delimiter(_SKIPPED_LENGTH_MAX):
+            pass
+
+    def _until_delimiter(self, length_max: int) -> Iterator[bytes]:
+        length = 0
+        keep = len(self._delimiter) - 1
+        while True:
+            found = self._window.find(self._delimiter)
+            ready = found if found >= 0 else max(0, len(self._window) - keep)
+            if ready:
+                length += ready
+                if length_max and length > length_max:
+                    raise _broken(f"a part that is not used has more than {length_max} bytes")
+                yield bytes(self._window[:ready])
+                del self._window[:ready]
+            if found >= 0:
+                del self._window[: len(self._delimiter)]
+                return
+            self._fill()
+
+    def _fill(self) -> None:
+        for chunk in self._source:
+            if chunk:
+                self._window += chunk
+                return
+        raise _broken("body ended before its last boundary")
+
+
+def _name_of(disposition: str) -> str:
+    match = _NAME.search(disposition)
+    return "" if match is None else match[1] if match[1] is not None else match[2]
+
+
+def _broken(rule: str) -> Invalid:
+    return Invalid(f"request body has an error: multipart {rule}")

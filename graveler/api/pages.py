@@ -1,0 +1,110 @@
+"""What is served beside the API: the page at `/`, health, the OpenAPI document, presigned bytes.
+
+Whoever may call these needs no credentials: they tell nothing, or carry a signature of their own.
+"""
+
+from html import escape
+from typing import Final
+from urllib.parse import parse_qsl
+
+import orjson
+from starlette.routing import BaseRoute, Match
+
+from graveler.api import errors
+from graveler.api.answers import HTML, JSON, PLAIN, Answer
+from graveler.api.dispatch import COOKIE, Scope
+from graveler.api.feed import Disconnected, Receive
+from graveler.api.openapi import document
+from graveler.api.presigned import presigned
+from graveler.api.sending import Send, send
+from graveler.api.service import Service
+from graveler.block.signing import PATH as PRESIGNED_PATH
+
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;"
+    "color:#222;background:#fff}code{background:#eee;padding:.1em .3em}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}code{background:#333}"
+    "a{color:#8bf}}"
+)
+_WELCOME: Final = """<h1>Graveler is running</h1>
+<p>Git for data lakes: repositories, branches, commits and merges over objects.</p>
+<ul>
+<li>The API is served under <code>/api/v1</code>; any lakeFS client can use it with
+<code>{host}</code> as its endpoint.</li>
+<li>Its description: <a href="/openapi.json"><code>/openapi.json</code></a>; health:
+<a href="/_health"><code>/_health</code></a>.</li>
+<li>The documentation lies in the folder <code>docs/</code> of the project; begin with
+<code>README.md</code>.</li>
+</ul>"""
+_NOT_HERE: Final = """<h1>Nothing is served here</h1>
+<p>The API lies under <code>/api/v1</code>; <a href="/">the first page</a> says more.</p>"""
+
+
+class Pages(BaseRoute):
+    """Every path that is not below the API."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._instance = _uuid(service.ports.ids.stamp())
+        self._document = b""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.FULL if scope["type"] == "http" else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
+        path: str = scope["path"]
+        try:
+            if path.startswith(PRESIGNED_PATH):
+                answer = await self._presigned(scope, receive)
+            else:
+                answer = self._page(scope, path)
+        except Disconnected:
+            answer = Answer(499)
+        except Exception as error:
+            answer = errors.answer(error, "", {})
+        await send(self._service, scope, receive, send_message, answer)
+
+    def _page(self, scope: Scope, path: str) -> Answer:
+        if scope["method"] not in ("GET", "HEAD"):
+            return _html(_NOT_HERE, 404)
+        if path in ("/_health", "/healthcheck"):
+            return Answer(200, PLAIN, f"alive! {self._instance}".encode())
+        if path == "/openapi.json":
+            return Answer(200, JSON, self._openapi())
+        if path == "/logout":
+            ended = f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax".encode()
+            return Answer(307, ((b"location", b"/"), (b"set-cookie", ended)))
+        if path == "/":
+            return _html(_WELCOME.format(host=escape(_origin(scope))), 200)
+        return _html(_NOT_HERE, 404)
+
+    def _openapi(self) -> bytes:
+        if not self._document:
+            self._document = orjson.dumps(document())
+        return self._document
+
+    async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
+        name = scope["path"][len(PRESIGNED_PATH) :]
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=16))
+        headers = dict(scope["headers"])
+        return await presigned(self._service, scope["method"], (name, query), headers, receive)
+
+
+def _uuid(stamp: bytes) -> str:
+    digits = stamp.hex()
+    cuts = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+    return "-".join(digits[start:end] for start, end in cuts)
+
+
+def _origin(scope: Scope) -> str:
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    return f"{scope['scheme']}://{host}"
+
+
+def _html(content: str, status: int) -> Answer:
+    page = (
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        '<meta name=viewport content="width=device-width"><title>Graveler</title>'
+        f"<style>{_STYLE}</style>{content}</html>"
+    )
+    return Answer(status, HTML, page.encode())

@@ -1,0 +1,95 @@
+"""Endpoints of repositories and their own pairs."""
+
+from typing import Final
+
+from graveler.api import answers, shapes
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.service import Call
+from graveler.engine import history, repository
+from graveler.engine.repository import NewRepository
+from graveler.errors import Invalid, Unsupported
+
+_DEFAULT_BRANCH: Final = "main"
+
+
+def list_repositories(call: Call) -> Answer:
+    query = call.query
+    found, more = repository.list_page(
+        call.ports, query["prefix"], query["search"], query["after"], call.amount
+    )
+    return answers.page(
+        [shapes.repository(each) for each in found], more, found[-1].id if found else ""
+    )
+
+
+def create_repository(call: Call) -> Answer:
+    body, bare = call.body, call.query["bare"]
+    namespace = body["storage_namespace"]
+    scheme = f"{call.service.settings.blockstore_type}://"
+    if not namespace.startswith(scheme):
+        raise Invalid(f"failed to match required regex ^{scheme}: invalid namespace")
+    if body.get("storage_id", ""):
+        raise Invalid("storage_id invalid: it must be empty, there is one storage")
+    if body.get("sample_data", False):
+        raise Unsupported("sample_data is not supported: create the repository without it")
+    new = NewRepository(
+        name=body["name"],
+        namespace=namespace,
+        default_branch=body.get("default_branch") or _DEFAULT_BRANCH,
+        read_only=body.get("read_only", False),
+        bare=bare,
+    )
+    shape = shapes.repository(repository.create(call.ports, new))
+    if bare:
+        del shape["read_only"]
+    return answers.json(shape, 201)
+
+
+def get_repository(call: Call) -> Answer:
+    return answers.json(shapes.repository(call.repo))
+
+
+def delete_repository(call: Call) -> Answer:
+    repository.delete(call.ports, call.repo, force=call.query["force"])
+    return NO_CONTENT
+
+
+def get_repository_metadata(call: Call) -> Answer:
+    return answers.json(repository.metadata(call.ports, call.repo))
+
+
+def set_repository_metadata(call: Call) -> Answer:
+    repository.set_metadata(call.ports, call.repo, call.body["metadata"])
+    return NO_CONTENT
+
+
+def delete_repository_metadata(call: Call) -> Answer:
+    repository.delete_metadata(call.ports, call.repo, call.body["keys"])
+    return NO_CONTENT
+
+
+def get_meta_range(call: Call) -> Answer:
+    return _location(
+        history.metarange_location(call.ports, call.repo, call.arguments["meta_range"])
+    )
+
+
+def get_range(call: Call) -> Answer:
+    return _location(history.range_location(call.ports, call.repo, call.arguments["range"]))
+
+
+def _location(location: str) -> Answer:
+    return answers.json({"location": location}, 200, (answers.text_header("location", location),))
+
+
+ENDPOINTS = {
+    "listRepositories": list_repositories,
+    "createRepository": create_repository,
+    "getRepository": get_repository,
+    "deleteRepository": delete_repository,
+    "getRepositoryMetadata": get_repository_metadata,
+    "setRepositoryMetadata": set_repository_metadata,
+    "deleteRepositoryMetadata": delete_repository_metadata,
+    "getMetaRange": get_meta_range,
+    "getRange": get_range,
+}

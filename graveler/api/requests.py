@@ -1,0 +1,208 @@
+"""Requests taken apart as their row of the table says.
+
+Everything is compiled from the row once; per request it costs a split of the path, one pass over
+the query and, where there is a body, one JSON parse.  Violations raise `Invalid` before anything
+else is looked at.  For dispatch.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import orjson
+
+from graveler import limits
+from graveler.api.feed import Disconnected, Receive
+from graveler.api.schemas import CATALOGUE
+from graveler.api.table import Parameter, Route
+from graveler.api.validation import Read, body_check, parameter_read
+from graveler.errors import Invalid
+
+_PIECES_MAX = 1_000
+_QUERY_LENGTH_MAX = 32 * 1024
+
+
+class TooLarge(Invalid):
+    """A body beyond its limit."""
+
+
+class Reader:
+    """Reads the parameters and the body of one route's requests."""
+
+    def __init__(self, route: Route) -> None:
+        query = [each for each in route.parameters if each.place == "query"]
+        self._defaults = {each.name: _default(each) for each in query}
+        self._singles = {each.name: _reader(each) for each in query if not _is_array(each)}
+        self._arrays = frozenset(each.name for each in query if _is_array(each))
+        self._required = tuple(each.name for each in query if each.required)
+        self._headers = tuple(
+            (each.name.lower().encode(), _reader(each))
+            for each in route.parameters
+            if each.place == "header"
+        )
+        self.has_body = bool(route.body)
+        self._check_body = body_check(route.body, CATALOGUE) if route.body else _unchecked
+        self._body_may_lack = self.has_body and not CATALOGUE[route.body].get("required")
+
+    def query(self, raw: bytes) -> dict[str, Any]:
+        """The parameters that the row names, read and with their defaults; others are ignored."""
+        found = self._defaults.copy()
+        if raw:
+            self._fill(found, raw)
+        for name in self._required:
+            if found[name] is None:
+                raise Invalid(f'parameter "{name}" in query has an error: {_MISSING}')
+        return found
+
+    def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raises `Invalid` for a header that breaks its rule."""
+        for name, read in self._headers:
+            if name in headers:
+                read(headers[name].decode("latin-1"))
+
+    async def body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Any:
+        """The JSON body, checked."""
+        raw = await whole_body(receive, headers, limits.json_body_length_bytes_max)
+        if not raw.strip():
+            if self._body_may_lack:
+                return {}
+            raise Invalid(f"request body has an error: {_MISSING}")
+        try:
+            value = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            raise Invalid(f"request body has an error: it must be JSON: {error}") from error
+        return self._check_body(value)
+
+    def _fill(self, found: dict[str, Any], raw: bytes) -> None:
+        if len(raw) > _QUERY_LENGTH_MAX:
+            raise Invalid(f"query has an error: it must have at most {_QUERY_LENGTH_MAX} bytes")
+        singles, arrays = self._singles, self._arrays
+        seen: set[str] = set()
+        for piece in raw.decode("latin-1").split("&", _PIECES_MAX):
+            name, _, value = piece.partition("=")
+            read = singles.get(name)
+            if read is not None:
+                if name not in seen:
+                    seen.add(name)
+                    found[name] = read(_unquoted(value, name))
+            elif name in arrays:
+                found[name] = (*found[name], _unquoted(value, name))
+
+
+class Tree(NamedTuple):
+    """Routes by the segments of their paths: a look-up costs one step a segment."""
+
+    literal: dict[str, "Tree"]
+    variable: list["Tree"]  # at most one
+    here: dict[str, Any]  # method -> what was stored
+
+    @classmethod
+    def empty(cls) -> "Tree":
+        return cls({}, [], {})
+
+    def add(self, path: str, method: str, value: Any) -> None:
+        """Store under a template such as `/repositories/{repository}`."""
+        node = self
+        for segment in path.strip("/").split("/"):
+            if segment.startswith("{"):
+                if not node.variable:
+                    node.variable.append(Tree.empty())
+                node = node.variable[0]
+            else:
+                node = node.literal.setdefault(segment, Tree.empty())
+        assert method not in node.here, f"two routes for {method} {path}"
+        node.here[method] = value
+
+    def find(self, segments: list[str], method: str) -> tuple[Any, list[str]] | tuple[()]:
+        """What was stored, and the variable segments still quoted; nothing if there is no such
+        route."""
+        node, values = self, []
+        for segment in segments:
+            child = node.literal.get(segment)
+            if child is None:
+                if not node.variable or not segment:
+                    return ()
+                values.append(segment)
+                child = node.variable[0]
+            node = child
+        found = node.here.get(method)
+        return () if found is None else (found, values)
+
+
+def unquoted_segment(text: str, name: str) -> str:
+    """A path segment as text."""
+    if "%" not in text:
+        return text
+    return _decoded(unquote_to_bytes(text), name, "path")
+
+
+async def whole_body(receive: Receive, headers: Mapping[bytes, bytes], length_max: int) -> bytes:
+    """A body that is short by rule."""
+    declared = headers.get(b"content-length", b"0")
+    if declared.isdigit() and int(declared[:20]) > length_max:
+        raise TooLarge(f"request body has an error: it must have at most {length_max} bytes")
+    pieces: list[bytes] = []
+    length = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected("client went away before its request was whole")
+        piece = message.get("body", b"")
+        length += len(piece)
+        if length > length_max:
+            raise TooLarge(f"request body has an error: it must have at most {length_max} bytes")
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+_MISSING = "value is required but missing"
+
+
+def _unchecked(value: Any) -> Any:
+    return value
+
+
+def _is_array(parameter: Parameter) -> bool:
+    return parameter.schema.get("type") == "array"
+
+
+def _default(parameter: Parameter) -> Any:
+    if parameter.required:
+        return None
+    if _is_array(parameter):
+        return ()
+    kind = parameter.schema.get("type")
+    empty = {"boolean": False, "integer": 0}.get(kind, "") if isinstance(kind, str) else ""
+    return parameter.schema.get("default", empty)
+
+
+def _reader(parameter: Parameter) -> Read:
+    read = parameter_read(parameter.schema)
+    where = f'parameter "{parameter.name}" in {parameter.place} has an error: '
+    required = parameter.required
+
+    def checked(text: str) -> Any:
+        if required and not text:
+            raise Invalid(f"{where}empty value is not allowed")
+        try:
+            return read(text)
+        except ValueError as error:
+            raise Invalid(f"{where}{error}") from error
+
+    return checked
+
+
+def _unquoted(text: str, name: str) -> str:
+    if "+" in text:
+        text = text.replace("+", " ")
+    if "%" not in text and text.isascii():
+        return text
+    return _decoded(unquote_to_bytes(text.encode("latin-1")), name, "query")
+
+
+def _decoded(raw: bytes, name: str, place: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Invalid(f'parameter "{name}" in {place} has an error: not valid UTF-8') from error

@@ -1,0 +1,238 @@
+"""The table of routes: the one place that says which operations exist.
+
+Routing, validation, the OpenAPI document and authorization read it; nothing else declares a route
+below /api/v1.  Rows that need no credentials say so, and a test holds their exact list.  Pure data.
+"""
+
+from typing import Any, Final
+
+from graveler.api.table import (
+    AFTER,
+    AMOUNT,
+    DELIMITER,
+    FORCE,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    NO_TOMBSTONE,
+    PAGE,
+    PATH,
+    PREFIX,
+    PRESIGN,
+    RANGE,
+    SWITCH,
+    TEXT,
+    USER_METADATA,
+    Parameter,
+    Route,
+    Runs,
+)
+
+API_PREFIX: Final = "/api/v1"
+REPO: Final = "/repositories/{repository}"
+BRANCH: Final = REPO + "/branches/{branch}"
+REF: Final = REPO + "/refs/{ref}"
+
+_REPOSITORY: Final = "repository/{repository}"
+_OF_BRANCH: Final = _REPOSITORY + "/branch/{branch}"
+_OF_OBJECT: Final = _REPOSITORY + "/object/{path}"
+_OPEN: Final[dict[str, Any]] = {"authenticated": False}
+_POOL: Final[dict[str, Any]] = {"runs": Runs.POOL}
+_ADAPTIVE: Final[dict[str, Any]] = {"runs": Runs.ADAPTIVE}
+
+
+def _array(name: str, description: str) -> Parameter:
+    schema = {"type": "array", "items": TEXT}
+    return Parameter(name, schema, description=description)
+
+
+# A table is read as a table: one row, one operation.
+# fmt: off
+_SERVICE = (
+    Route("healthCheck", "GET", "/healthcheck", "health", "Whether the service runs",
+          answers={204: ""}, **_OPEN),
+    Route("getSetupState", "GET", "/setup_lakefs", "setup", "Whether an administrator exists",
+          answers={200: "SetupState"}, **_OPEN),
+    Route("setup", "POST", "/setup_lakefs", "setup", "Create the administrator, once",
+          body="Setup", answers={200: "CredentialsWithSecret"}, runs=Runs.POOL,
+          authenticated=False),
+    Route("login", "POST", "/auth/login", "auth", "A session for a credential",
+          body="LoginInformation", answers={200: "AuthenticationToken"}, **_OPEN),
+    Route("getAuthCapabilities", "GET", "/auth/capabilities", "auth",
+          "What can be done about accounts", answers={200: "AuthCapabilities"}, **_OPEN),
+    Route("getCurrentUser", "GET", "/user", "auth", "Who is asking",
+          "auth:ReadUser", answers={200: "CurrentUser"}),
+    Route("getConfig", "GET", "/config", "config", "What clients should know",
+          "fs:ReadConfig", answers={200: "Config"}),
+    Route("getLakeFSVersion", "GET", "/config/version", "config", "The version of the API",
+          "fs:ReadConfig", answers={200: "VersionConfig"}),
+    Route("getStorageConfig", "GET", "/config/storage", "config", "What the storage can do",
+          "fs:ReadConfig", answers={200: "StorageConfig"}),
+    Route("postStatsEvents", "POST", "/statistics", "statistics",
+          "Accepted and dropped: nothing is collected", "", body="StatsEventsList",
+          answers={204: ""}),
+)
+
+_REPOSITORIES = (
+    Route("listRepositories", "GET", "/repositories", "repositories", "List repositories",
+          "fs:ListRepositories", parameters=(*PAGE, Parameter("search", TEXT)),
+          answers={200: "RepositoryList"}),
+    Route("createRepository", "POST", "/repositories", "repositories", "Create a repository",
+          "fs:CreateRepository", "repository/{name}",
+          (Parameter("bare", SWITCH, description="without branch and commit"),),
+          "RepositoryCreation", {201: "Repository"}, **_POOL),
+    Route("getRepository", "GET", REPO, "repositories", "One repository",
+          "fs:ReadRepository", _REPOSITORY, answers={200: "Repository"}),
+    Route("deleteRepository", "DELETE", REPO, "repositories",
+          "Delete a repository; its objects stay", "fs:DeleteRepository", _REPOSITORY,
+          (FORCE,), answers={204: ""}, **_POOL),
+    Route("getRepositoryMetadata", "GET", REPO + "/metadata", "repositories",
+          "The repository's own pairs", "fs:ReadRepository", _REPOSITORY,
+          answers={200: "RepositoryMetadata"}),
+    Route("setRepositoryMetadata", "POST", REPO + "/metadata", "repositories",
+          "Add or replace pairs", "fs:UpdateRepository", _REPOSITORY,
+          body="RepositoryMetadataSet", answers={204: ""}, **_POOL),
+    Route("deleteRepositoryMetadata", "DELETE", REPO + "/metadata", "repositories",
+          "Remove pairs by key", "fs:UpdateRepository", _REPOSITORY,
+          body="RepositoryMetadataKeys", answers={204: ""}, **_POOL),
+    Route("getMetaRange", "GET", REPO + "/metadata/meta_range/{meta_range}", "metadata",
+          "Where a metarange lies", "fs:ReadRepository", _REPOSITORY,
+          answers={200: "StorageURI"}),
+    Route("getRange", "GET", REPO + "/metadata/range/{range}", "metadata",
+          "Where a range lies", "fs:ReadRepository", _REPOSITORY, answers={200: "StorageURI"}),
+)
+
+_BRANCHES = (
+    Route("listBranches", "GET", REPO + "/branches", "branches", "List branches",
+          "fs:ListBranches", _REPOSITORY, (*PAGE, Parameter("show_hidden", SWITCH)),
+          answers={200: "RefList"}),
+    Route("createBranch", "POST", REPO + "/branches", "branches",
+          "Create a branch; answers with the bare commit id", "fs:CreateBranch",
+          _REPOSITORY + "/branch/{name}", body="BranchCreation", answers={201: ""}, **_POOL),
+    Route("getBranch", "GET", BRANCH, "branches", "One branch and its head",
+          "fs:ReadBranch", _OF_BRANCH, answers={200: "Ref"}),
+    Route("deleteBranch", "DELETE", BRANCH, "branches", "Delete a branch",
+          "fs:DeleteBranch", _OF_BRANCH, (FORCE,), answers={204: ""}, **_POOL),
+    Route("resetBranch", "PUT", BRANCH, "branches",
+          "Drop uncommitted changes: all, of a path, below a prefix", "fs:RevertBranch",
+          _OF_BRANCH, body="ResetCreation", answers={204: ""}, **_POOL),
+    Route("hardResetBranch", "PUT", BRANCH + "/hard_reset", "branches",
+          "Move the head of a clean branch", "fs:RevertBranch", _OF_BRANCH,
+          (Parameter("ref", TEXT, required=True), FORCE), answers={204: ""}, **_POOL),
+    Route("diffBranch", "GET", BRANCH + "/diff", "branches", "Uncommitted changes",
+          "fs:ListObjects", _REPOSITORY, (PREFIX, AFTER, AMOUNT, DELIMITER),
+          answers={200: "DiffList"}, **_ADAPTIVE),
+    Route("revertBranch", "POST", BRANCH + "/revert", "branches",
+          "Commit the opposite of a commit", "fs:CreateCommit", _OF_BRANCH,
+          body="RevertCreation", answers={204: ""}, **_POOL),
+    Route("cherryPick", "POST", BRANCH + "/cherry-pick", "branches",
+          "Commit the change of another commit", "fs:CreateCommit", _OF_BRANCH,
+          body="CherryPickCreation", answers={201: "Commit"}, **_POOL),
+)
+
+_TAGS = (
+    Route("listTags", "GET", REPO + "/tags", "tags", "List tags",
+          "fs:ListTags", _REPOSITORY, PAGE, answers={200: "RefList"}),
+    Route("createTag", "POST", REPO + "/tags", "tags", "Name a commit, for good",
+          "fs:CreateTag", _REPOSITORY + "/tag/{id}", body="TagCreation",
+          answers={201: "Ref"}, **_POOL),
+    Route("getTag", "GET", REPO + "/tags/{tag}", "tags", "One tag",
+          "fs:ReadTag", _REPOSITORY + "/tag/{tag}", answers={200: "Ref"}),
+    Route("deleteTag", "DELETE", REPO + "/tags/{tag}", "tags", "Delete a tag",
+          "fs:DeleteTag", _REPOSITORY + "/tag/{tag}", (FORCE,), answers={204: ""}, **_POOL),
+)
+
+_COMMITS = (
+    Route("commit", "POST", BRANCH + "/commits", "commits", "Commit what is uncommitted",
+          "fs:CreateCommit", _OF_BRANCH,
+          (Parameter("source_metarange", TEXT, description="commit this instead"),),
+          "CommitCreation", {201: "Commit"}, **_POOL),
+    Route("getCommit", "GET", REPO + "/commits/{commitId}", "commits",
+          "One commit, by any ref expression", "fs:ReadCommit", _REPOSITORY,
+          answers={200: "Commit"}),
+    Route("CreateCommitRecord", "POST", REPO + "/commits", "commits",
+          "Insert a commit made elsewhere; its id must be its hash", "fs:CreateCommit",
+          _REPOSITORY, body="CommitRecordCreation", answers={204: ""}, **_POOL),
+    Route("logCommits", "GET", REF + "/commits", "refs", "History, newest first",
+          "fs:ListCommits", _REPOSITORY,
+          (AFTER, AMOUNT, _array("objects", "commits that change one of these paths"),
+           _array("prefixes", "commits that change something below one of these"),
+           Parameter("limit", SWITCH, description="the page ends the listing"),
+           Parameter("first_parent", SWITCH),
+           Parameter("since", {"type": "string", "format": "date-time"}),
+           Parameter("stop_at", TEXT, description="the last commit to show")),
+          answers={200: "CommitList"}, **_ADAPTIVE),
+    Route("diffRefs", "GET", REPO + "/refs/{leftRef}/diff/{rightRef}", "refs",
+          "What differs between two refs", "fs:ListObjects", _REPOSITORY,
+          (AFTER, AMOUNT, PREFIX, DELIMITER,
+           Parameter("type", {"type": "string", "enum": ["two_dot", "three_dot"],
+                              "default": "three_dot"}),
+           Parameter("include_right_stats", SWITCH)),
+          answers={200: "DiffList"}, **_ADAPTIVE),
+    Route("findMergeBase", "GET", REPO + "/refs/{sourceRef}/merge/{destinationBranch}", "refs",
+          "The best common ancestor", "fs:ListCommits", _REPOSITORY,
+          answers={200: "FindMergeBaseResult"}, **_ADAPTIVE),
+    Route("mergeIntoBranch", "POST", REPO + "/refs/{sourceRef}/merge/{destinationBranch}",
+          "refs", "Merge a ref into a branch", "fs:CreateCommit",
+          _REPOSITORY + "/branch/{destinationBranch}", body="Merge",
+          answers={200: "MergeResult", 409: "MergeResult"}, **_POOL),
+)
+
+_OBJECTS = (
+    Route("getObject", "GET", REF + "/objects", "objects", "The bytes of an object",
+          "fs:ReadObject", _OF_OBJECT, (PATH, RANGE, IF_NONE_MATCH, PRESIGN),
+          answers={200: "", 206: "", 302: "", 304: ""}, runs=Runs.STREAM),
+    Route("headObject", "HEAD", REF + "/objects", "objects", "An object without its bytes",
+          "fs:ReadObject", _OF_OBJECT, (PATH, RANGE), answers={200: "", 206: ""}),
+    Route("statObject", "GET", REF + "/objects/stat", "objects", "What a path holds",
+          "fs:ReadObject", _OF_OBJECT, (PATH, USER_METADATA, PRESIGN),
+          answers={200: "ObjectStats"}),
+    Route("getUnderlyingProperties", "GET", REF + "/objects/underlyingProperties", "objects",
+          "What the storage says of an object", "fs:ReadObject", _OF_OBJECT, (PATH,),
+          answers={200: "UnderlyingObjectProperties"}),
+    Route("listObjects", "GET", REF + "/objects/ls", "objects", "List objects and prefixes",
+          "fs:ListObjects", _REPOSITORY, (USER_METADATA, PRESIGN, *PAGE, DELIMITER),
+          answers={200: "ObjectStatsList"}, **_ADAPTIVE),
+    Route("uploadObject", "POST", BRANCH + "/objects", "objects",
+          "Upload an object: raw, or multipart/form-data with one part `content`",
+          "fs:WriteObject", _OF_OBJECT,
+          (PATH, Parameter("storageClass", TEXT), FORCE, IF_NONE_MATCH, IF_MATCH),
+          answers={201: "ObjectStats"}, runs=Runs.STREAM),
+    Route("deleteObject", "DELETE", BRANCH + "/objects", "objects", "Delete a path",
+          "fs:DeleteObject", _OF_OBJECT, (PATH, FORCE, NO_TOMBSTONE), answers={204: ""}, **_POOL),
+    Route("deleteObjects", "POST", BRANCH + "/objects/delete", "objects",
+          "Delete up to 1,000 paths", "fs:DeleteObject", _REPOSITORY + "/object/*",
+          (FORCE, NO_TOMBSTONE), "PathList", {200: "ObjectErrorList"}, **_POOL),
+    Route("copyObject", "POST", BRANCH + "/objects/copy", "objects", "Copy an object",
+          "fs:WriteObject", _REPOSITORY + "/object/{dest_path}",
+          (Parameter("dest_path", TEXT, required=True),), "ObjectCopyCreation",
+          {201: "ObjectStats"}, **_POOL),
+    Route("uploadObjectPreflight", "GET", BRANCH + "/objects/stage_allowed", "objects",
+          "Whether an upload would be allowed", "fs:WriteObject", _OF_OBJECT, (PATH,),
+          answers={204: ""}),
+    Route("updateObjectUserMetadata", "PUT", BRANCH + "/objects/stat/user_metadata", "objects",
+          "Replace an object's pairs", "fs:WriteObject", _OF_OBJECT, (PATH,),
+          "UpdateObjectUserMetadata", {204: ""}, **_POOL),
+    Route("getPhysicalAddress", "GET", BRANCH + "/staging/backing", "staging",
+          "An address to write to, for one path", "fs:WriteObject", _OF_OBJECT,
+          (PATH, PRESIGN), answers={200: "StagingLocation"}, **_POOL),
+    Route("linkPhysicalAddress", "PUT", BRANCH + "/staging/backing", "staging",
+          "Link what was written to such an address", "fs:WriteObject", _OF_OBJECT,
+          (PATH, IF_NONE_MATCH, IF_MATCH), "StagingMetadata", {200: "ObjectStats"}, **_POOL),
+    Route("createPresignMultipartUpload", "POST", BRANCH + "/staging/pmpu", "staging",
+          "Not served by this store", "fs:WriteObject", _OF_OBJECT,
+          (PATH, Parameter("parts", {"type": "integer", "minimum": 0, "maximum": 10_000})),
+          answers={501: "Error"}),
+    Route("importStart", "POST", BRANCH + "/import", "import",
+          "Import objects in place, as one commit", "fs:ImportFromStorage", _OF_BRANCH,
+          body="ImportCreation", answers={202: "ImportCreationResponse"}, **_POOL),
+    Route("importStatus", "GET", BRANCH + "/import", "import", "How far an import is",
+          "fs:ReadBranch", _OF_BRANCH, (Parameter("id", TEXT, required=True),),
+          answers={200: "ImportStatus"}),
+    Route("importCancel", "DELETE", BRANCH + "/import", "import", "Cancel an import",
+          "fs:ImportFromStorage", _OF_BRANCH, (Parameter("id", TEXT, required=True),),
+          answers={204: ""}, **_POOL),
+)
+# fmt: on
+
+ROUTES: Final = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS)
+UNAUTHENTICATED: Final = tuple(route.operation for route in ROUTES if not route.authenticated)

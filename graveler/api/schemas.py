@@ -1,0 +1,251 @@
+"""The catalogue of JSON schemas: every request body and every answer, by name.
+
+One source for validation and for the OpenAPI document.  Only facts that clients rely on stand here;
+the names are those that clients of this API know.  Pure data; for api/.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from graveler import limits
+
+STRING: Final = {"type": "string"}
+INTEGER: Final = {"type": "integer", "format": "int64"}
+BOOLEAN: Final = {"type": "boolean"}
+FLAG: Final = {"type": "boolean", "default": False}
+PAIRS: Final = {"type": "object", "additionalProperties": STRING}
+REPOSITORY_PATTERN: Final = "^[a-z0-9][a-z0-9-]{2,62}$"
+NAMESPACE_PATTERN: Final = "^(s3|gs|https?|mem|local|transient)://.*$"
+_MESSAGE: Final = {"type": "string", "maxLength": limits.message_length_bytes_max}
+
+Schema = Mapping[str, Any]
+
+
+def text(description: str, **rules: Any) -> Schema:
+    """A string with a description."""
+    return {"type": "string", "description": description, **rules}
+
+
+def record(required: str, optional: str = "", **properties: Schema) -> Schema:
+    """An object; names in `required` and `optional` (separated by spaces) that `properties` does
+    not describe are strings."""
+    names = required.split() + optional.split() + list(properties)
+    return {
+        "type": "object",
+        "required": required.split(),
+        "properties": {name: properties.get(name, STRING) for name in dict.fromkeys(names)},
+    }
+
+
+def of(name: str) -> Schema:
+    """A reference to a schema of this catalogue."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def many(name: str) -> Schema:
+    """A page of such records."""
+    return record(
+        "pagination results",
+        pagination=of("Pagination"),
+        results={"type": "array", "items": of(name)},
+    )
+
+
+def choice(*values: str) -> Schema:
+    """One of these strings."""
+    return {"type": "string", "enum": list(values)}
+
+
+def items(schema: Schema, count_max: int = 0) -> Schema:
+    """An array, bounded if `count_max` is given."""
+    return {"type": "array", "items": schema} | ({"maxItems": count_max} if count_max else {})
+
+
+REQUESTS: Final[Mapping[str, Schema]] = {
+    "Setup": record(
+        "username",
+        "email firstName lastName companyName country",
+        key=of("AccessKeyCredentials"),
+        featureUpdates=BOOLEAN,
+        securityUpdates=BOOLEAN,
+    ),
+    "AccessKeyCredentials": record("access_key_id secret_access_key"),
+    "LoginInformation": record("access_key_id secret_access_key"),
+    "StatsEventsList": record("events", events=items({"type": "object"}, 1_000)),
+    "RepositoryCreation": record(
+        "name storage_namespace",
+        "default_branch storage_id",
+        name={"type": "string", "pattern": REPOSITORY_PATTERN},
+        storage_namespace=text(
+            "Where the repository keeps its data: scheme://bucket/prefix",
+            pattern=NAMESPACE_PATTERN,
+            maxLength=limits.address_length_bytes_max,
+        ),
+        sample_data=FLAG,
+        read_only=FLAG,
+    ),
+    "RepositoryMetadataSet": record("metadata", metadata=PAIRS),
+    "RepositoryMetadataKeys": record("keys", keys=items(STRING, limits.metadata_pairs_max)),
+    "BranchCreation": record("name source", force=FLAG, hidden=FLAG),
+    "TagCreation": record("id ref", force=FLAG),
+    "ResetCreation": record(
+        "type", "path", type=choice("object", "common_prefix", "reset"), force=FLAG
+    ),
+    "CommitCreation": record(
+        "message",
+        message=_MESSAGE,
+        metadata=PAIRS,
+        date={"type": "integer", "format": "int64", "minimum": 0, "maximum": 253_402_300_799},
+        allow_empty=FLAG,
+        force=FLAG,
+    ),
+    "CommitOverrides": record("", message=_MESSAGE, metadata=PAIRS),
+    "CommitRecordCreation": record(
+        "commit_id version committer message metarange_id creation_date parents generation",
+        version={"type": "integer", "minimum": 0, "maximum": 1},
+        message=_MESSAGE,
+        creation_date=INTEGER,
+        parents=items(STRING, 64),
+        metadata=PAIRS,
+        generation={"type": "integer", "format": "int64", "minimum": 1},
+        force=FLAG,
+    ),
+    "Merge": record(
+        "",
+        "strategy",
+        message=_MESSAGE,
+        metadata=PAIRS,
+        force=FLAG,
+        allow_empty=FLAG,
+        squash_merge=FLAG,
+    ),
+    "RevertCreation": record(
+        "ref parent_number",
+        parent_number={"type": "integer", "minimum": 0, "maximum": 64},
+        commit_overrides=of("CommitOverrides"),
+        allow_empty=FLAG,
+        force=FLAG,
+    ),
+    "CherryPickCreation": record(
+        "ref",
+        parent_number={"type": "integer", "minimum": 0, "maximum": 64},
+        commit_overrides=of("CommitOverrides"),
+        force=FLAG,
+    ),
+    "PathList": record("paths", paths=items(STRING)),
+    "ObjectCopyCreation": record("src_path", "src_ref", force=FLAG, shallow=FLAG),
+    "UpdateObjectUserMetadata": record("set", set=PAIRS),
+    "StagingLocation": record("", "physical_address presigned_url", presigned_url_expiry=INTEGER),
+    "StagingMetadata": record(
+        "staging checksum size_bytes",
+        "content_type",
+        staging=of("StagingLocation"),
+        size_bytes={"type": "integer", "minimum": 0, "maximum": limits.object_size_bytes_max},
+        user_metadata=PAIRS,
+        mtime=INTEGER,
+        force=FLAG,
+    ),
+    "ImportLocation": record("type path destination", type=choice("common_prefix", "object")),
+    "ImportCreation": record(
+        "paths commit",
+        paths=items(of("ImportLocation"), limits.import_paths_count_max),
+        commit=of("CommitCreation"),
+        force=FLAG,
+    ),
+}
+
+ANSWERS: Final[Mapping[str, Schema]] = {
+    "Error": record("message"),
+    "Pagination": record(
+        "has_more next_offset results max_per_page",
+        has_more=BOOLEAN,
+        results=INTEGER,
+        max_per_page=INTEGER,
+    ),
+    "SetupState": record(
+        "state",
+        state=choice("initialized", "not_initialized"),
+        comm_prefs_missing=BOOLEAN,
+        login_config={"type": "object"},
+    ),
+    "CredentialsWithSecret": record(
+        "access_key_id secret_access_key creation_date", creation_date=INTEGER
+    ),
+    "AuthenticationToken": record("token", token_expiration=INTEGER),
+    "AuthCapabilities": record("", invite_user=BOOLEAN),
+    "User": record("id creation_date", "friendly_name email", creation_date=INTEGER),
+    "CurrentUser": record("user", user=of("User")),
+    "VersionConfig": record("", "version version_context"),
+    "StorageConfig": record(
+        "blockstore_type blockstore_namespace_example blockstore_namespace_ValidityRegex",
+        "blockstore_description blockstore_id default_namespace_prefix import_validity_regex",
+        pre_sign_support=BOOLEAN,
+        pre_sign_support_ui=BOOLEAN,
+        pre_sign_multipart_upload=BOOLEAN,
+        import_support=BOOLEAN,
+    ),
+    "Config": record(
+        "",
+        version_config=of("VersionConfig"),
+        storage_config=of("StorageConfig"),
+        storage_config_list=items(of("StorageConfig")),
+        ui_config={"type": "object"},
+        capabilities_config={"type": "object"},
+    ),
+    "Repository": record(
+        "id creation_date default_branch storage_namespace",
+        "storage_id",
+        creation_date=INTEGER,
+        read_only=BOOLEAN,
+    ),
+    "RepositoryList": many("Repository"),
+    "RepositoryMetadata": PAIRS,
+    "Ref": record("id commit_id"),
+    "RefList": many("Ref"),
+    "Commit": record(
+        "id parents committer message creation_date meta_range_id",
+        parents=items(STRING),
+        creation_date=INTEGER,
+        metadata=PAIRS,
+        generation=INTEGER,
+        version=INTEGER,
+    ),
+    "CommitList": many("Commit"),
+    "FindMergeBaseResult": record("source_commit_id destination_commit_id base_commit_id"),
+    "MergeResult": record("reference"),
+    "DiffObjectStat": record("checksum mtime", "content_type", mtime=INTEGER, metadata=PAIRS),
+    "Diff": record(
+        "type path path_type",
+        type=choice("added", "removed", "changed", "conflict", "prefix_changed"),
+        path_type=choice("common_prefix", "object"),
+        size_bytes=INTEGER,
+        right=of("DiffObjectStat"),
+    ),
+    "DiffList": many("Diff"),
+    "ObjectStats": record(
+        "path path_type physical_address checksum mtime",
+        "content_type",
+        path_type=choice("common_prefix", "object"),
+        physical_address_expiry=INTEGER,
+        size_bytes=INTEGER,
+        mtime=INTEGER,
+        metadata=PAIRS,
+    ),
+    "ObjectStatsList": many("ObjectStats"),
+    "UnderlyingObjectProperties": record("", storage_class={"type": "string", "nullable": True}),
+    "ObjectError": record("status_code message", "path", status_code=INTEGER),
+    "ObjectErrorList": record("errors", errors=items(of("ObjectError"))),
+    "StorageURI": record("location"),
+    "ImportCreationResponse": record("id"),
+    "ImportStatus": record(
+        "completed update_time",
+        "metarange_id",
+        completed=BOOLEAN,
+        update_time={"type": "string", "format": "date-time"},
+        ingested_objects=INTEGER,
+        commit=of("Commit"),
+        error=of("Error"),
+    ),
+}
+
+CATALOGUE: Final[Mapping[str, Schema]] = {**REQUESTS, **ANSWERS}

@@ -1,0 +1,80 @@
+"""Answers on the wire: headers that every answer has, bodies that are streamed, the access log.
+
+The access log says when, which operation, which status, how long and which request; never a path
+of an object, a query, a header, a credential or a signature.  For dispatch.py and pages.py.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from graveler.api.answers import Answer, Streamed
+from graveler.api.feed import Receive
+from graveler.api.service import Service
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+
+_LOG = logging.getLogger("graveler.access")
+_WITHOUT_LENGTH = frozenset((204, 304))
+
+
+async def send(
+    service: Service, scope: Scope, receive: Receive, send_message: Send, answer: Answer
+) -> None:
+    """Send a whole answer; a client that went away ends a streamed one early."""
+    status, headers, body = answer
+    request_id = service.ports.ids.stamp().hex()
+    all_headers = [*headers, (b"x-request-id", request_id.encode("ascii"))]
+    head_only = scope["method"] == "HEAD"
+    if head_only and status >= 400:
+        all_headers = all_headers[-1:]
+    if status not in _WITHOUT_LENGTH and not head_only:
+        length = body.length if isinstance(body, Streamed) else len(body)
+        all_headers.append((b"content-length", b"%d" % length))
+    await send_message({"type": "http.response.start", "status": status, "headers": all_headers})
+    if isinstance(body, Streamed):
+        await _stream(service, receive, send_message, body)
+    else:
+        await send_message({"type": "http.response.body", "body": b"" if head_only else body})
+    if service.settings.access_log:
+        _log(service, scope, status, request_id)
+
+
+def _log(service: Service, scope: Scope, status: int, request_id: str) -> None:
+    operation, started = scope.get("graveler.operation", ("none", 0.0))
+    took = service.ports.clock.steady_seconds() - started if started else 0.0
+    _LOG.info(
+        "method=%s operation=%s status=%d milliseconds=%.1f request_id=%s",
+        scope["method"],
+        operation,
+        status,
+        took * 1000,
+        request_id,
+    )
+
+
+async def _stream(service: Service, receive: Receive, send_message: Send, body: Streamed) -> None:
+    """Read in the pool, send from the loop, one piece at a time."""
+    loop = asyncio.get_running_loop()
+    gone = asyncio.ensure_future(_disconnected(receive))
+    chunks = body.chunks
+    try:
+        while not gone.done():
+            chunk: bytes = await loop.run_in_executor(service.pools.streams, next, chunks, b"")
+            await send_message(
+                {"type": "http.response.body", "body": chunk, "more_body": bool(chunk)}
+            )
+            if not chunk:
+                return
+    finally:
+        gone.cancel()
+        close = getattr(chunks, "close", None)
+        if close is not None:
+            await loop.run_in_executor(service.pools.streams, close)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

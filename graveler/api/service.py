@@ -1,0 +1,110 @@
+"""What the HTTP service is given, and what an endpoint is given.
+
+Whoever assembles the product fills `Service`; it never changes.  A `Call` is one request that has
+passed validation and authentication.  For api/ and whoever starts the service.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+from graveler import limits
+from graveler.api.answers import Answer
+from graveler.api.feed import Receive
+from graveler.api.table import Route
+from graveler.auth.accounts import Account
+from graveler.auth.authenticator import Authenticator
+from graveler.block.signing import Grant
+from graveler.engine.ports import Ports
+from graveler.records import ABSENT, Absent, Repository
+
+
+class GrantCheck(Protocol):
+    """Who says what a presigned URL permits: the block store's signer."""
+
+    def verify(self, method: str, name: str, query: Mapping[str, str], content_type: str) -> Grant:
+        """Raises `Unauthenticated`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """What a deployment may choose about the service."""
+
+    blockstore_type: str = "local"
+    writer_threads: int = 24
+    stream_threads: int = 16
+    import_threads: int = 2
+    requests_waiting_max: int = 512
+    access_log: bool = False
+    owner: bytes = b""  # of jobs: this process; empty means a fresh name
+
+
+class Pools(NamedTuple):
+    """Threads for what must not run on the event loop: short writes, long bodies, imports."""
+
+    writers: Executor
+    streams: Executor
+    imports: Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The ports of the engine, and what the service adds."""
+
+    ports: Ports
+    auth: Authenticator
+    grants: GrantCheck
+    settings: ServiceSettings
+    pools: Pools
+
+
+@dataclass(slots=True)
+class Call:
+    """One request.  `user` and `repo` are there whenever the route asks for them."""
+
+    service: Service
+    route: Route
+    arguments: Mapping[str, str]
+    query: Mapping[str, Any]
+    headers: Mapping[bytes, bytes]
+    body: Any
+    receive: Receive
+    scheme: str
+    account: Account | Literal[Absent.ABSENT] = ABSENT
+    repository: Repository | Literal[Absent.ABSENT] = ABSENT
+
+    @property
+    def ports(self) -> Ports:
+        return self.service.ports
+
+    @property
+    def repo(self) -> Repository:
+        """The repository that the path names."""
+        assert self.repository is not ABSENT, "the route has no {repository}"
+        return self.repository
+
+    @property
+    def committer(self) -> str:
+        """Who makes a commit: the account's e-mail address if it has one, else its name."""
+        assert self.account is not ABSENT, "the route needs no credentials"
+        return self.account.email or self.account.user
+
+    @property
+    def amount(self) -> int:
+        """How many lines a page may have."""
+        amount: int = self.query["amount"]
+        return amount if amount > 0 else limits.page_count_default
+
+    def header(self, name: bytes) -> str:
+        """A header's text; empty if it is not there."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def absolute(self, url: str) -> str:
+        """A URL of this service as the caller can use it."""
+        host = self.header(b"host")
+        return f"{self.scheme}://{host}{url}" if url.startswith("/") and host else url
+
+
+Endpoint = Callable[[Call], Answer] | Callable[[Call], Awaitable[Answer]]

@@ -1,0 +1,100 @@
+"""Records as the JSON that clients read.  Pure; for the endpoints."""
+
+from typing import Any
+
+from graveler.engine.branching import BranchView
+from graveler.engine.compare import DiffLine
+from graveler.engine.objects import physical_address
+from graveler.limits import SECOND_NS
+from graveler.records import ABSENT, CommitEntry, Entry, Repository
+
+Shape = dict[str, Any]
+
+
+def seconds(nanoseconds: int) -> int:
+    """Whole seconds."""
+    return nanoseconds // SECOND_NS
+
+
+def repository(repo: Repository) -> Shape:
+    return {
+        "id": repo.id,
+        "creation_date": seconds(repo.created_ns),
+        "default_branch": repo.default_branch,
+        "storage_namespace": repo.namespace,
+        "storage_id": "",
+        "read_only": repo.read_only,
+    }
+
+
+def branch(view: BranchView) -> Shape:
+    return ref(view.id, view.branch.commit)
+
+
+def ref(name: str, commit_id: str) -> Shape:
+    return {"id": name, "commit_id": commit_id}
+
+
+def commit(entry: CommitEntry) -> Shape:
+    made = entry.commit
+    return {
+        "id": entry.id,
+        "parents": list(made.parents),
+        "committer": made.committer,
+        "message": made.message,
+        "creation_date": seconds(made.created_ns),
+        "meta_range_id": made.metarange,
+        "metadata": dict(made.metadata),
+        "generation": made.generation,
+        "version": made.version,
+    }
+
+
+def stats(repo: Repository, path: str, entry: Entry) -> Shape:
+    """An object without its pairs."""
+    return {
+        "path": path,
+        "path_type": "object",
+        "physical_address": physical_address(repo, entry),
+        "checksum": entry.checksum,
+        "size_bytes": entry.size,
+        "mtime": seconds(entry.modified_ns),
+        "content_type": entry.content_type,
+    }
+
+
+def full_stats(repo: Repository, path: str, entry: Entry) -> Shape:
+    """An object with its pairs."""
+    shape = stats(repo, path, entry)
+    shape["metadata"] = dict(entry.metadata)
+    return shape
+
+
+def common_prefix(path: str) -> Shape:
+    return {
+        "path": path,
+        "path_type": "common_prefix",
+        "physical_address": "",
+        "checksum": "",
+        "mtime": 0,
+    }
+
+
+def difference(line: DiffLine, *, right_stats: bool = False) -> Shape:
+    entry = line.left if line.right is ABSENT else line.right
+    if entry is ABSENT:
+        return {"type": line.kind, "path": line.path, "path_type": "common_prefix"}
+    shape: Shape = {
+        "type": line.kind,
+        "path": line.path,
+        "path_type": "object",
+        "size_bytes": entry.size,
+    }
+    if right_stats:
+        shape["right"] = {
+            "checksum": entry.checksum,
+            "mtime": seconds(entry.modified_ns),
+            "content_type": entry.content_type,
+            "metadata": dict(entry.metadata),
+        }
+    return shape

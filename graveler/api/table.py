@@ -1,0 +1,96 @@
+"""What a row of the table of routes says, and the parameters that rows share.
+
+Pure; for routes.py and whoever reads the table: routing, validation, the OpenAPI document,
+authorization, tests.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple
+
+from graveler import limits
+
+_SEGMENT = re.compile(r"\{(\w+)\}")
+
+
+class Runs(Enum):
+    """Where an endpoint runs: on the event loop (answers from memory), in the pool (waits for a
+    sync or scans), wherever it was fast last time, or as a coroutine of its own (streams)."""
+
+    LOOP = "loop"
+    POOL = "pool"
+    ADAPTIVE = "adaptive"
+    STREAM = "stream"
+
+
+class Parameter(NamedTuple):
+    """One parameter of the query or a header."""
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool = False
+    place: Literal["query", "header"] = "query"
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One operation.  `path` lies below /api/v1.  `resource` is a template over path parameters
+    and query; `answers` maps a status to the schema of its body ("" for none)."""
+
+    operation: str
+    method: str
+    path: str
+    tag: str
+    summary: str
+    action: str = ""
+    resource: str = "*"
+    parameters: tuple[Parameter, ...] = ()
+    body: str = ""
+    answers: Mapping[int, str] = field(default_factory=dict)
+    runs: Runs = Runs.LOOP
+    authenticated: bool = True
+
+    @property
+    def path_parameters(self) -> tuple[str, ...]:
+        """The names between braces, in order."""
+        return tuple(_SEGMENT.findall(self.path))
+
+
+TEXT: Final = {"type": "string"}
+SWITCH: Final = {"type": "boolean", "default": False}
+
+PREFIX: Final = Parameter("prefix", TEXT, description="only names that begin with this")
+AFTER: Final = Parameter("after", TEXT, description="only names greater than this")
+AMOUNT: Final = Parameter(
+    "amount",
+    {
+        "type": "integer",
+        "minimum": -1,
+        "maximum": limits.page_count_max,
+        "default": limits.page_count_default,
+    },
+    description="how many to return; 0 and -1 mean the default",
+)
+PAGE: Final = (PREFIX, AFTER, AMOUNT)
+DELIMITER: Final = Parameter(
+    "delimiter", TEXT, description="names that share a stem up to this become one line"
+)
+FORCE: Final = Parameter("force", SWITCH, description="even if the repository is read-only")
+PATH: Final = Parameter("path", TEXT, required=True, description="relative to the ref")
+PRESIGN: Final = Parameter("presign", SWITCH, description="answer with a signed URL")
+USER_METADATA: Final = Parameter("user_metadata", {"type": "boolean", "default": True})
+NO_TOMBSTONE: Final = Parameter("no_tombstone", SWITCH)
+IF_NONE_MATCH: Final = Parameter("If-None-Match", TEXT, place="header")
+IF_MATCH: Final = Parameter("If-Match", TEXT, place="header")
+RANGE: Final = Parameter(
+    "Range",
+    {
+        "type": "string",
+        "pattern": r"^bytes=\d*-\d*(, ?\d*-\d*)*,? ?$",
+        "maxLength": limits.range_header_length_max,
+    },
+    place="header",
+)

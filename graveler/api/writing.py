@@ -1,0 +1,188 @@
+"""Endpoints that change objects on a branch: upload, link, delete, copy, pairs."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from graveler import limits
+from graveler.api import answers, errors, multipart, shapes
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.feed import Disconnected, Feed
+from graveler.api.service import Call, Endpoint
+from graveler.engine import objects, uploads
+from graveler.engine.objects import Source, Upload
+from graveler.engine.uploads import Link
+from graveler.errors import Invalid, Unsupported
+
+_DEFAULT_TYPE: Final = "application/octet-stream"
+_META: Final = b"x-lakefs-meta-"
+_INTERNAL: Final = b"x-lakefs-internal-"
+
+
+async def upload_object(call: Call) -> Answer:
+    """A body that arrived whole goes to the pool at once; another is fed to a thread as it
+    comes."""
+    only_if_absent = _only_if_absent(call)
+    content_type = call.header(b"content-type")
+    boundary = multipart.boundary_of(content_type)
+    objects.check_branch(call.ports, call.repo, call.arguments["branch"])
+    upload = Upload((), content_type or _DEFAULT_TYPE, _user_metadata(call), only_if_absent)
+    loop = asyncio.get_running_loop()
+    message = await call.receive()
+    if message["type"] == "http.disconnect":
+        raise Disconnected("client went away before its request was whole")
+    first = message.get("body", b"")
+    if not message.get("more_body", False):
+        chunks = (first,) if first else ()
+        writers = call.service.pools.writers
+        return await loop.run_in_executor(writers, _store, call, upload, chunks, boundary)
+    feed = Feed()
+    streams = call.service.pools.streams
+    stored = loop.run_in_executor(streams, _store_fed, call, upload, feed, boundary)
+    try:
+        await feed.pump(call.receive, first)
+    finally:
+        feed.abandon()
+    return await stored
+
+
+def _store_fed(call: Call, upload: Upload, feed: Feed, boundary: bytes) -> Answer:
+    try:
+        return _store(call, upload, feed, boundary)
+    finally:
+        feed.close()
+
+
+def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Answer:
+    content_type = upload.content_type
+    if boundary:
+        content_type, chunks = multipart.open_part(chunks, boundary, "content")
+    wanted = Upload(chunks, content_type, upload.metadata, upload.only_if_absent)
+    path, force = call.query["path"], call.query["force"]
+    entry = objects.upload(
+        call.ports, call.repo, call.arguments["branch"], path, wanted, force=force
+    )
+    return answers.json(shapes.full_stats(call.repo, path, entry), 201)
+
+
+def _only_if_absent(call: Call) -> bool:
+    if b"if-match" in call.headers:
+        raise Unsupported("Not Implemented")
+    condition = call.header(b"if-none-match")
+    if condition not in ("", "*"):
+        raise Unsupported("Not Implemented")
+    return condition == "*"
+
+
+def _user_metadata(call: Call) -> dict[str, str]:
+    """Pairs of the headers: names lower case; internal ones under a prefix of their own."""
+    found: dict[str, str] = {}
+    for name, value in call.headers.items():
+        if name.startswith(_META):
+            key = name[len(_META) :].decode("latin-1")
+        elif name.startswith(_INTERNAL):
+            key = "::lakefs::" + name[len(_INTERNAL) :].decode("latin-1")
+        else:
+            continue
+        found[key] = _header_text(value)
+    return found
+
+
+def _header_text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def delete_object(call: Call) -> Answer:
+    path, force = call.query["path"], call.query["force"]
+    objects.delete(call.ports, call.repo, call.arguments["branch"], path, force=force)
+    return NO_CONTENT
+
+
+def delete_objects(call: Call) -> Answer:
+    paths: list[str] = call.body["paths"]
+    if len(paths) > limits.bulk_delete_count_max:
+        count_max = limits.bulk_delete_count_max
+        raise Invalid(f"request size exceeded, max paths is set to {count_max}")
+    failed = objects.delete_many(
+        call.ports, call.repo, call.arguments["branch"], paths, force=call.query["force"]
+    )
+    shown = [
+        {
+            "path": each.path,
+            "status_code": errors.status_of(each.error),
+            "message": str(each.error),
+        }
+        for each in failed
+    ]
+    return answers.json({"errors": shown})
+
+
+def copy_object(call: Call) -> Answer:
+    if call.body.get("shallow", False):
+        raise Unsupported("Not Implemented")
+    branch, path = call.arguments["branch"], call.query["dest_path"]
+    source = Source(call.body.get("src_ref") or branch, call.body["src_path"])
+    force = call.body.get("force", False)
+    entry = objects.copy(call.ports, call.repo, branch, path, source, force=force)
+    return answers.json(shapes.full_stats(call.repo, path, entry), 201)
+
+
+def update_object_user_metadata(call: Call) -> Answer:
+    objects.set_user_metadata(
+        call.ports, call.repo, call.arguments["branch"], call.query["path"], call.body["set"]
+    )
+    return NO_CONTENT
+
+
+def get_physical_address(call: Call) -> Answer:
+    branch, path = call.arguments["branch"], call.query["path"]
+    address = uploads.hand_out(call.ports, call.repo, branch, path)
+    if not call.query["presign"]:
+        return answers.json({"physical_address": address, "presigned_url": None})
+    presigned = call.ports.blocks.presign(address, "PUT", limits.presign_seconds_max, "")
+    return answers.json(
+        {
+            "physical_address": address,
+            "presigned_url": call.absolute(presigned.url),
+            "presigned_url_expiry": shapes.seconds(presigned.expires_ns),
+        }
+    )
+
+
+def link_physical_address(call: Call) -> Answer:
+    only_if_absent = _only_if_absent(call)
+    body, path = call.body, call.query["path"]
+    address = body["staging"].get("physical_address", "")
+    if not address:
+        raise Invalid("request body has an error: staging.physical_address is missing")
+    link = Link(
+        address,
+        body["checksum"].strip('"'),
+        body["size_bytes"],
+        body.get("content_type", ""),
+        body.get("user_metadata", {}),
+        0,
+        only_if_absent,
+    )
+    force = body.get("force", False)
+    entry = uploads.link(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
+    return answers.json(shapes.full_stats(call.repo, path, entry))
+
+
+def create_presign_multipart_upload(_call: Call) -> Answer:
+    raise Unsupported("presign multipart upload API is not supported")
+
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {
+    "uploadObject": upload_object,
+    "deleteObject": delete_object,
+    "deleteObjects": delete_objects,
+    "copyObject": copy_object,
+    "updateObjectUserMetadata": update_object_user_metadata,
+    "getPhysicalAddress": get_physical_address,
+    "linkPhysicalAddress": link_physical_address,
+    "createPresignMultipartUpload": create_presign_multipart_upload,
+}

@@ -1,0 +1,1 @@
+"""Who is calling: the administrator's credentials, sessions, and the check of every request."""

@@ -1,0 +1,143 @@
+"""The administrator: one row in the KV partition `auth`, so that set-up happens at once or not at
+all.
+
+    auth / administrator -> pairs: user, email, access_key_id, check, epoch, created_ns
+
+`check` is the keyed hash of the secret access key (auth/secrets.py); the secret itself is shown
+once and kept nowhere.  `epoch` is fresh with every new credential; sessions carry it and end with
+it.
+For auth, assembly and the commands.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from graveler import limits, wire
+from graveler.auth import secrets
+from graveler.clock import Clock, Ids
+from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound
+from graveler.kv.store import WRITTEN, Store
+from graveler.records import ABSENT, Absent
+
+PARTITION = b"auth"
+ADMINISTRATOR = b"administrator"
+PURPOSE = "credentials"  # of the key that hashes secrets
+USER_DEFAULT = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user with its one credential, as stored."""
+
+    user: str
+    email: str
+    access_key_id: str
+    check: str
+    epoch: str
+    created_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewCredential:
+    """A credential as its owner holds it; the secret is not kept."""
+
+    access_key_id: str
+    secret_access_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """What is needed to read and write accounts; `key` is derived for `PURPOSE`."""
+
+    kv: Store
+    clock: Clock
+    ids: Ids
+    key: bytes
+
+
+def keeper(kv: Store, clock: Clock, ids: Ids, secret: bytes) -> Keeper:
+    """A keeper under the store's secret."""
+    return Keeper(kv, clock, ids, secrets.derive(secret, PURPOSE))
+
+
+def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
+    """The administrator, if the set-up has happened.  One request."""
+    row = kv.get(PARTITION, ADMINISTRATOR)
+    if row is ABSENT:
+        return ABSENT
+    pairs = wire.decode_pairs(row.value)
+    try:
+        return Account(
+            pairs["user"],
+            pairs["email"],
+            pairs["access_key_id"],
+            pairs["check"],
+            pairs["epoch"],
+            int(pairs["created_ns"]),
+        )
+    except (KeyError, ValueError) as error:
+        raise Corrupt("administrator record does not have its fields") from error
+
+
+def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> Account:
+    """Set up the administrator, at once and once.  Raises `AlreadyExists`, `Invalid`.  One
+    conditional write."""
+    _check(user, credential)
+    account = _account(keeper, user, email, credential)
+    stamp = keeper.ids.stamp()
+    outcome = keeper.kv.set_if(PARTITION, ADMINISTRATOR, _encode(account), stamp, ABSENT)
+    if outcome is WRITTEN:
+        return account
+    if outcome.current is not ABSENT and outcome.current.version == stamp:
+        return account
+    raise AlreadyExists("already initialized")
+
+
+def reset(keeper: Keeper, credential: NewCredential) -> Account:
+    """Replace the administrator's credential; the old one and all sessions end.  Raises `NotFound`
+    before the set-up."""
+    found = find(keeper.kv)
+    if found is ABSENT:
+        raise NotFound("administrator not found: the set-up has not happened yet")
+    _check(found.user, credential)
+    account = _account(keeper, found.user, found.email, credential)
+    keeper.kv.set(PARTITION, ADMINISTRATOR, _encode(account), keeper.ids.stamp())
+    return account
+
+
+def fresh_credential(ids: Ids) -> NewCredential:
+    """20 and 40 characters, 200 random bits in the secret."""
+    return NewCredential("GRVL" + ids.unique(16).upper(), ids.unique(40))
+
+
+def _account(keeper: Keeper, user: str, email: str, credential: NewCredential) -> Account:
+    check = secrets.check_value(keeper.key, credential.secret_access_key)
+    epoch = keeper.ids.stamp().hex()
+    return Account(user, email, credential.access_key_id, check, epoch, keeper.clock.now_ns())
+
+
+def _encode(account: Account) -> bytes:
+    return wire.encode_pairs(
+        {
+            "user": account.user,
+            "email": account.email,
+            "access_key_id": account.access_key_id,
+            "check": account.check,
+            "epoch": account.epoch,
+            "created_ns": str(account.created_ns),
+        }
+    )
+
+
+def _check(user: str, credential: NewCredential) -> None:
+    if not user or len(user) > limits.name_length_max or not user.isprintable():
+        raise Invalid(
+            f"username invalid: it must be 1 to {limits.name_length_max} printable characters"
+        )
+    if set(user) & set("*?${}:/"):
+        raise Invalid("username invalid: it must not contain any of * ? $ { } : /")
+    key, secret = credential.access_key_id, credential.secret_access_key
+    if not 3 <= len(key) <= 128 or not key.isascii() or not key.isalnum():
+        raise Invalid("access_key_id invalid: it must be 3 to 128 letters and digits")
+    if not 8 <= len(secret) <= 128 or not secret.isascii() or not secret.isprintable():
+        raise Invalid("secret_access_key invalid: it must be 8 to 128 printable ASCII characters")

@@ -1,0 +1,133 @@
+"""The check of every request: Basic credentials, a bearer token, or the session cookie.
+
+Always holds: nothing but a credential or session of the present administrator is accepted; a wrong
+secret and an unknown key cost the same; after a success the next request with the same header
+costs one hash and one look-up.  What was accepted is forgotten as soon as the account changes.
+Thread-safe: threads only ever replace whole values.  For api/.
+"""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+from graveler.auth import accounts, secrets, tokens
+from graveler.auth.accounts import Account, Keeper, NewCredential
+from graveler.auth.tokens import Issued
+from graveler.errors import Unauthenticated
+from graveler.limits import SECOND_NS
+from graveler.records import ABSENT, Absent
+
+PURPOSE = "sessions"  # of the key that signs tokens
+_REFRESH_SECONDS = 2.0
+_ACCEPTED_COUNT_MAX = 1_024
+_HEADER_LENGTH_MAX = 4_096
+
+
+@dataclass(slots=True)
+class _Known:
+    """The account as last read, and the headers accepted under it with their expiry in seconds."""
+
+    account: Account | Literal[Absent.ABSENT]
+    read_at: float
+    accepted: dict[bytes, float] = field(default_factory=dict)
+
+
+class Authenticator:
+    """Identifies callers; sets up the administrator."""
+
+    def __init__(self, keeper: Keeper, secret: bytes) -> None:
+        self._keeper = keeper
+        self._session_key = secrets.derive(secret, PURPOSE)
+        self._known = _Known(ABSENT, float("-inf"))
+
+    def account(self) -> Account | Literal[Absent.ABSENT]:
+        """The administrator, at most two seconds old."""
+        return self._current().account
+
+    def identify(self, authorization: bytes, cookie: str) -> Account:
+        """Whose request this is.  A header, if there is one, decides alone.  Raises
+        `Unauthenticated`."""
+        known = self._current()
+        if known.account is ABSENT or len(authorization) > _HEADER_LENGTH_MAX:
+            raise Unauthenticated("error authenticating request")
+        credential = authorization or cookie.encode("latin-1", "replace")
+        digest = hashlib.sha256(b"h" if authorization else b"c")
+        digest.update(credential)
+        seen = digest.digest()
+        expires = known.accepted.get(seen, 0.0)
+        if expires and self._keeper.clock.now_ns() < expires * SECOND_NS:
+            return known.account
+        expires = self._verify(known.account, authorization, cookie)
+        if len(known.accepted) >= _ACCEPTED_COUNT_MAX:
+            known.accepted = {}
+        known.accepted[seen] = expires
+        return known.account
+
+    def login(self, access_key_id: str, secret_access_key: str) -> Issued:
+        """A session for whoever knows the credential.  Raises `Unauthenticated`."""
+        account = self._current().account
+        if account is ABSENT or not self._matches(account, access_key_id, secret_access_key):
+            raise Unauthenticated("error authenticating request")
+        now = self._keeper.clock.now_ns() // SECOND_NS
+        token_id = self._keeper.ids.stamp().hex()
+        return tokens.issue(self._session_key, account.user, account.epoch, now, token_id)
+
+    def set_up(
+        self, user: str, email: str, credential: NewCredential | Literal[Absent.ABSENT]
+    ) -> tuple[Account, NewCredential]:
+        """Create the administrator, with a fresh credential if none is given.  Raises
+        `AlreadyExists`, `Invalid`."""
+        given = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential
+        account = accounts.create(self._keeper, user, email, given)
+        self._known = _Known(account, self._keeper.clock.steady_seconds())
+        return account, given
+
+    def _current(self) -> _Known:
+        known, now = self._known, self._keeper.clock.steady_seconds()
+        if now - known.read_at < _REFRESH_SECONDS:
+            return known
+        account = accounts.find(self._keeper.kv)
+        if account == known.account:
+            known.read_at = now
+            return known
+        self._known = _Known(account, now)
+        return self._known
+
+    def _verify(self, account: Account, authorization: bytes, cookie: str) -> float:
+        """Until when, in seconds, the credential is good."""
+        if not authorization:
+            return self._read_token(account, cookie)
+        scheme, _, rest = authorization.decode("latin-1").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._read_token(account, rest.strip())
+        if scheme.lower() == "basic":
+            key, secret = _basic(rest.strip())
+            if self._matches(account, key, secret):
+                return float("inf")
+        raise Unauthenticated("error authenticating request")
+
+    def _matches(self, account: Account, access_key_id: str, secret: str) -> bool:
+        given = secrets.check_value(self._keeper.key, secret)
+        key_is_right = secrets.same(account.access_key_id, access_key_id)
+        return secrets.same(account.check, given) and key_is_right
+
+    def _read_token(self, account: Account, token: str) -> float:
+        if not token:
+            raise Unauthenticated("error authenticating request")
+        now = self._keeper.clock.now_ns() // SECOND_NS
+        session = tokens.read(self._session_key, token, now)
+        if session.user != account.user or not secrets.same(session.epoch, account.epoch):
+            raise Unauthenticated("session ended")
+        return float(session.expires)
+
+
+def _basic(text: str) -> tuple[str, str]:
+    try:
+        key, colon, secret = base64.b64decode(text, validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, ValueError) as error:
+        raise Unauthenticated("error authenticating request") from error
+    if not colon:
+        raise Unauthenticated("error authenticating request")
+    return key, secret

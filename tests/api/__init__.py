@@ -1,0 +1,1 @@
+"""The HTTP service through its front door: real sockets, recorded answers, hostile requests."""

@@ -1,0 +1,1 @@
+"""Credentials, sessions, and who is let in."""
