@@ -53,6 +53,20 @@ def measured(body: Iterable[bytes]) -> Iterator[bytes]:
             yield chunk
 
 
+def gathered(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in chunks that are worth a call: small ones are joined."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size >= limits.chunk_length_bytes // 2:
+            yield b"".join(waiting) if len(waiting) > 1 else chunk
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
 def check_part_number(number: int) -> None:
     """`Invalid` outside 1 … `limits.multipart_parts_count_max`."""
     if not 1 <= number <= limits.multipart_parts_count_max:

@@ -17,7 +17,7 @@ from graveler import limits
 from graveler.block import layout
 from graveler.block.adapter import ANY_VERSION, CREATE, Mode, ObjectHead, Update
 from graveler.block.address import Parts
-from graveler.block.bounds import measured
+from graveler.block.bounds import gathered, measured
 from graveler.block.folders import (
     Folders,
     Temporary,
@@ -54,7 +54,7 @@ class Files:
     def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
         """Store a body durably under a name, at once or not at all."""
         with self._folders.temporary.new(address) as temporary:
-            for chunk in measured(body):
+            for chunk in gathered(measured(body)):
                 with translated(address):
                     temporary.write(chunk)
             with translated(address):

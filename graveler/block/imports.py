@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from graveler.block.address import Parts
+from graveler.block.address import Parts, split
 from graveler.block.files import Chunks, head_of
 from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import Place
@@ -73,6 +73,7 @@ class ImportRoots:
             real = self._real("/".join(folders))
             with suppress(FileNotFoundError), closing(open_folder(*real)) as at:
                 for one in group:
+                    split(Parts("local", "", one.key).address)  # a name that none can hold
                     with suppress(FileNotFoundError):
                         status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
                         if stat.S_ISLNK(status.st_mode):

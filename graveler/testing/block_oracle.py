@@ -36,7 +36,8 @@ class _Program:
         body = self._random.randbytes(self._random.choice((0, 1, 9, 300)))
         there = self._objects.get(address)
         etags = ("no", there[1].etag if there else "")
-        mode: Mode = self._random.choice((CREATE, OVERWRITE, *map(Update, etags)))
+        modes: list[Mode] = [CREATE, OVERWRITE, *map(Update, etags)]
+        mode = self._random.choice(modes)
         try:
             head = self._blocks.put(address, [body[:5], body[5:]], mode)
         except AlreadyExists:

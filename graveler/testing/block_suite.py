@@ -7,7 +7,7 @@ they may not change a test, only say what the driver lacks, and a verb that it l
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import ClassVar
@@ -114,7 +114,7 @@ class PutClauses(Capabilities):
 
     def test_b2_one_of_many_creators_wins(self, blocks: Blocks) -> None:
         names = [f"{self.bucket}/race/{number}" for number in range(20)]
-        won = self._race(blocks, lambda name, writer: blocks.put(name, [writer], CREATE), names)
+        won = self._race(lambda name, writer: blocks.put(name, [writer], CREATE), names)
         for name in names:
             assert len(won[name]) == 1
             assert content(blocks, name) == won[name][0]
@@ -123,14 +123,14 @@ class PutClauses(Capabilities):
         names = [f"{self.bucket}/race/{number}" for number in range(20)]
         etags = {name: blocks.put(name, [b"old"]).etag for name in names}
         won = self._race(
-            blocks, lambda name, writer: blocks.put(name, [writer], Update(etags[name])), names
+            lambda name, writer: blocks.put(name, [writer], Update(etags[name])), names
         )
         for name in names:
             assert len(won[name]) == 1
             assert content(blocks, name) == won[name][0]
 
     @staticmethod
-    def _race(blocks, put, names):  # type: ignore[no-untyped-def]
+    def _race(put: Callable[[str, bytes], object], names: list[str]) -> dict[str, list[bytes]]:
         won: dict[str, list[bytes]] = {name: [] for name in names}
         together = threading.Barrier(6)
 

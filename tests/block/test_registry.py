@@ -1,0 +1,37 @@
+"""Storage is opened by name."""
+
+from pathlib import Path
+
+import pytest
+
+from graveler.block.observed import Counts, ObservedBlocks
+from graveler.block.registry import Surroundings, open_blocks
+from graveler.clock import SystemClock, SystemIds
+from graveler.errors import Invalid
+from graveler.testing.block_suite import content
+
+
+def test_each_driver_opens(tmp_path: Path) -> None:
+    around = Surroundings(SystemClock(), SystemIds())
+    for uri, address in (("mem:", "mem://x/a"), (f"local:{tmp_path}/new", "local://x/a")):
+        blocks = open_blocks(uri, around)
+        blocks.put(address, [b"x"])
+        assert content(blocks, address) == b"x"
+
+
+@pytest.mark.parametrize("uri", ["", "mem", "mem:x", "local:", "local", "gs:x", ":", "s3"])
+def test_other_names_are_refused(uri: str) -> None:
+    with pytest.raises(Invalid):
+        open_blocks(uri, Surroundings(SystemClock(), SystemIds()))
+
+
+def test_requests_are_counted_also_when_they_fail() -> None:
+    counts = Counts()
+    blocks = ObservedBlocks(open_blocks("mem:", Surroundings(SystemClock(), SystemIds())), counts)
+    blocks.put("mem://x/a", [b"x"])
+    before = counts.snapshot()
+    with pytest.raises(Invalid):
+        blocks.head("bad")
+    assert content(blocks, "mem://x/a") == b"x"
+    assert counts.since(before) == {"head": 1, "get": 1}
+    assert counts.total() == 3

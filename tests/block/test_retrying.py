@@ -1,0 +1,205 @@
+"""Lost answers are recognised by reading back; nothing is guessed, nothing tried for ever (B5)."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, Update
+from graveler.block.memory import MemoryBlocks
+from graveler.block.retrying import RetryingBlocks, RetryPolicy
+from graveler.clock import SystemClock
+from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, StorageFull, Unavailable
+from graveler.testing.block_faults import FaultyBlocks
+from graveler.testing.block_suite import content
+from graveler.testing.faults import Fault, nth
+
+ADDRESS = "mem://lake/a"
+POLICY = RetryPolicy(attempts=4, deadline_seconds=10.0, backoff_seconds=1.0)
+
+
+class StillClock:
+    """Moves only by sleeping."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def now_ns(self) -> int:
+        return 0
+
+    def steady_seconds(self) -> float:
+        return self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+
+class World:
+    """A store, the faults before it, and the retries before those."""
+
+    def __init__(self, faults: Mapping[int, Fault]) -> None:
+        self.inner = MemoryBlocks(SystemClock())
+        self.faulty = FaultyBlocks(self.inner, nth(faults))
+        self.clock = StillClock()
+        self.blocks = RetryingBlocks(self.faulty, self.clock, POLICY)
+
+
+def stream(*chunks: bytes) -> Iterator[bytes]:
+    yield from chunks
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.DROPPED, Fault.LOST])
+@pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
+def test_b5_a_put_that_can_be_sent_twice_succeeds(fault: Fault, mode: Mode) -> None:
+    world = World({1: fault, 2: fault})
+    head = world.blocks.put(ADDRESS, [b"a", b"b"], mode)
+    assert head == world.inner.head(ADDRESS)
+    assert content(world.inner, ADDRESS) == b"ab"
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.DROPPED, Fault.LOST])
+def test_b5_an_update_succeeds(fault: Fault) -> None:
+    world = World({1: fault})
+    etag = world.inner.put(ADDRESS, [b"old"]).etag
+    assert world.blocks.put(ADDRESS, [b"new"], Update(etag)) == world.inner.head(ADDRESS)
+    assert content(world.inner, ADDRESS) == b"new"
+
+
+def test_b5_a_streamed_create_is_recognised() -> None:
+    world = World({1: Fault.LOST})
+    assert world.blocks.put(ADDRESS, stream(b"a", b"b"), CREATE) == world.inner.head(ADDRESS)
+
+
+@pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.LATE])
+def test_b5_a_streamed_create_that_is_not_found_stays_unknown(fault: Fault) -> None:
+    world = World({1: fault})
+    with pytest.raises(OutcomeUnknown):
+        world.blocks.put(ADDRESS, stream(b"a"), CREATE)
+    assert world.faulty.requests == 2  # the put, and the look whether it is there
+
+
+@pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
+def test_streams_are_not_sent_twice(mode: Mode) -> None:
+    world = World({1: Fault.REFUSED})
+    with pytest.raises(Unavailable) as raised:
+        world.blocks.put(ADDRESS, stream(b"a"), mode)
+    assert not isinstance(raised.value, OutcomeUnknown)
+    assert world.faulty.requests == 1
+
+
+def test_b5_a_name_that_was_taken_stays_taken() -> None:
+    for body in (b"mine", b"other"):
+        world = World({})
+        world.inner.put(ADDRESS, [b"other"])
+        with pytest.raises(AlreadyExists):
+            world.blocks.put(ADDRESS, [body], CREATE)
+
+
+@pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.LOST])
+def test_b5_after_a_lost_answer_other_bytes_decide_nothing(fault: Fault) -> None:
+    world = World({1: fault})
+    world.inner.put(ADDRESS, [b"other"])
+    if fault is Fault.LOST:
+        world.inner.delete(ADDRESS)
+        original = world.clock.sleep
+
+        def replaced(seconds: float) -> None:
+            world.inner.put(ADDRESS, [b"replaced"])
+            original(seconds)
+
+        world.clock.sleep = replaced  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        world.blocks.put(ADDRESS, [b"mine"], CREATE)
+
+
+def test_b5_the_look_may_fail_too() -> None:
+    world = World({1: Fault.LOST, **{n: Fault.REFUSED for n in range(3, 20)}})
+    with pytest.raises(OutcomeUnknown):
+        world.blocks.put(ADDRESS, [b"mine"], CREATE)
+
+
+def test_a_late_twin_of_a_create_changes_nothing() -> None:
+    world = World({1: Fault.LATE})
+    head = world.blocks.put(ADDRESS, [b"mine"], CREATE)
+    with pytest.raises(AlreadyExists):
+        world.faulty.late[0]()
+    assert world.inner.head(ADDRESS) == head
+
+
+Verb = Callable[[Blocks], object]
+VERBS: dict[str, Verb] = {
+    "get": lambda blocks: blocks.get(ADDRESS).head,
+    "read": lambda blocks: blocks.read(ADDRESS, 0, 1),
+    "head": lambda blocks: blocks.head(ADDRESS),
+    "list": lambda blocks: blocks.list("mem://lake/", "", 5),
+    "copy": lambda blocks: blocks.copy(ADDRESS, "mem://lake/b").size,
+    "delete": lambda blocks: blocks.delete(ADDRESS),
+    "put": lambda blocks: blocks.put(ADDRESS, [b"x"]).size,
+    "create_upload": lambda blocks: bool(blocks.create_upload(ADDRESS)),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_every_verb_is_tried_again_but_not_for_ever(verb: Verb) -> None:
+    world = World({1: Fault.REFUSED, 2: Fault.DROPPED, 3: Fault.REFUSED})
+    world.inner.put(ADDRESS, [b"x"])
+    again = World({})
+    again.inner.put(ADDRESS, [b"x"])
+    answers = [w for w in (verb(world.blocks), verb(again.blocks)) if isinstance(w, int | bytes)]
+    assert len(set(answers)) <= 1
+    assert world.clock.slept == 1.0 + 2.0 + 4.0
+
+    hopeless = World({n: Fault.REFUSED for n in range(1, 99)})
+    with pytest.raises(Unavailable):
+        verb(hopeless.blocks)
+    assert hopeless.faulty.requests == POLICY.attempts
+
+
+def test_the_deadline_ends_it_early() -> None:
+    world = World({n: Fault.REFUSED for n in range(1, 99)})
+    policy = RetryPolicy(attempts=99, deadline_seconds=5.0, backoff_seconds=1.0)
+    with pytest.raises(Unavailable):
+        RetryingBlocks(world.faulty, world.clock, policy).head(ADDRESS)
+    assert world.clock.slept <= 5.0
+
+
+def test_an_unknown_outcome_outweighs_what_follows() -> None:
+    world = World({1: Fault.LOST, 2: Fault.REFUSED, 3: Fault.REFUSED, 4: Fault.REFUSED})
+    world.inner.put(ADDRESS, [b"x"])
+    with pytest.raises(OutcomeUnknown):
+        world.blocks.delete(ADDRESS)
+
+
+def test_a_full_disk_is_not_tried_again() -> None:
+    world = World({1: Fault.FULL})
+    for mode in (CREATE, OVERWRITE):
+        world.faulty.requests = 0
+        with pytest.raises(StorageFull):
+            world.blocks.put(ADDRESS, [b"x"], mode)
+        assert world.faulty.requests == 1
+
+
+def test_uploads() -> None:
+    world = World({2: Fault.LOST, 5: Fault.REFUSED})
+    upload = world.blocks.create_upload(ADDRESS)
+    part = world.blocks.put_part(ADDRESS, upload, 1, [b"x"])
+    with pytest.raises(Unavailable):
+        World({1: Fault.REFUSED}).blocks.put_part(ADDRESS, upload, 2, stream(b"y"))
+    world.blocks.put_part(ADDRESS, upload, 2, [b"left out"])
+    assert world.blocks.complete_upload(ADDRESS, upload, (part,)).size == 1
+    assert content(world.inner, ADDRESS) == b"x"
+
+
+def test_completing_is_not_repeated_after_an_unknown_outcome() -> None:
+    world = World({3: Fault.LOST})
+    upload = world.blocks.create_upload(ADDRESS)
+    part = world.blocks.put_part(ADDRESS, upload, 1, [b"x"])
+    with pytest.raises(OutcomeUnknown):
+        world.blocks.complete_upload(ADDRESS, upload, (part,))
+    assert world.faulty.requests == 3
+
+
+def test_aborting_after_a_lost_answer() -> None:
+    world = World({2: Fault.LOST})
+    world.blocks.abort_upload(ADDRESS, world.blocks.create_upload(ADDRESS))
+    with pytest.raises(NotFound):
+        world.blocks.abort_upload(ADDRESS, "upload-1")
