@@ -100,7 +100,7 @@ class ApiRoute(BaseRoute):
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
-            return errors.answer(error, plan.route.operation, arguments)
+            return errors.answer(error, plan.route.operation, _names(call))
 
     async def _call(
         self, plan: Plan, arguments: dict[str, str], scope: Scope, receive: Receive
@@ -154,6 +154,13 @@ class ApiRoute(BaseRoute):
             return answer
         finally:
             self._waiting -= 1
+
+
+def _names(call: Call) -> dict[str, str]:
+    """What the request calls things, for messages."""
+    body = call.body if isinstance(call.body, dict) else {}
+    given = {**body, **call.query, **call.arguments}
+    return {name: value for name, value in given.items() if isinstance(value, str)}
 
 
 def _session_cookie(route: Route, headers: Mapping[bytes, bytes]) -> str:

@@ -6,6 +6,7 @@ the log.  For dispatch.py.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from graveler import errors
@@ -44,8 +45,8 @@ def status_of(error: BaseException) -> int:
     return 500
 
 
-def answer(error: Exception, operation: str, arguments: dict[str, str]) -> Answer:
-    """What the client is told."""
+def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer:
+    """What the client is told; `names`: what the request called things."""
     status = status_of(error)
     if isinstance(error, errors.MergeConflict):
         return answers.json({"reference": ""}, 409)
@@ -58,4 +59,4 @@ def answer(error: Exception, operation: str, arguments: dict[str, str]) -> Answe
     headers: Headers = RETRY_SOON if status == 503 else ()
     if isinstance(error, errors.RangeUnsatisfiable):
         headers = (answers.text_header("content-range", f"bytes */{error.size}"),)
-    return answers.message(status, wording(error, operation, arguments), headers)
+    return answers.message(status, wording(error, operation, names), headers)

@@ -1,60 +1,118 @@
 """The messages that clients of this API compare, where they differ from our own.
 
-Some are the same for every operation and recognised by how our text begins; others belong to one
-operation and one kind of error.  Templates name path parameters of the route.  Pure; for errors.py.
+A row applies to one operation ("" for all), one kind of error, and our texts that begin in one way
+("" for any); the first that applies decides.  Templates name path parameters, query parameters and
+strings of the body; `{missing}` is the ref that our text says was not found.  Pure; for errors.py.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from graveler.errors import AlreadyExists, DirtyBranch, GravelerError, NoChanges, NotFound
+from graveler.errors import (
+    AlreadyExists,
+    DirtyBranch,
+    GravelerError,
+    Invalid,
+    NoChanges,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+)
+
+
+class Row(NamedTuple):
+    """When it applies, and what is said then."""
+
+    operation: str
+    kind: type[GravelerError]
+    beginning: str
+    text: str
+
 
 _INVALID: Final = "invalid value: validation error"
+_BRANCH: Final = "branch '"
+_REF: Final = "ref not found"
 
-BEGINNINGS: Final = (
-    ("read-only repository", "read-only repository"),
-    ("repository name invalid", f"argument repository: repository id: {_INVALID}"),
-    (
+ROWS: Final = (
+    Row("", Refused, "read-only repository", "read-only repository"),
+    Row("", NotFound, "repository not found", "repository not found"),
+    Row("", Invalid, "repository name invalid", f"argument repository: repository id: {_INVALID}"),
+    Row(
+        "",
+        Invalid,
         "branch name invalid",
         f"argument branch: branch id: {_INVALID}: branch id must consist of letters, digits, "
         "underscores and dashes, and cannot start with a dash",
     ),
-    ("tag name invalid", f"argument tagID: tag id: {_INVALID}"),
+    Row("", Invalid, "tag name invalid", f"argument tagID: tag id: {_INVALID}"),
+    Row("", PreconditionFailed, "path already exists", "path already exists"),
+    Row("setup", AlreadyExists, "", "lakeFS already initialized"),
+    Row(
+        "createRepository",
+        Invalid,
+        "storage namespace already in use",
+        "failed to create repository: found lakeFS objects in the storage "
+        "(:{storage_namespace}) key(_lakefs/dummy): storage namespace already in use",
+    ),
+    Row("createBranch", NotFound, _REF, "source reference '{source}': not found"),
+    Row("getBranch", NotFound, "", "branch not found"),
+    Row("deleteBranch", NotFound, "", "branch not found"),
+    Row("deleteBranch", Refused, "", "cannot delete repository default branch"),
+    Row("diffBranch", NotFound, "", "branch not found"),
+    Row("resetBranch", NotFound, _BRANCH, "branch not found"),
+    Row("hardResetBranch", NotFound, _REF, "hard-reset {branch} to {ref}: not found"),
+    Row("hardResetBranch", NotFound, _BRANCH, "branch not found"),
+    Row("hardResetBranch", DirtyBranch, "", "{branch}: uncommitted changes (dirty branch)"),
+    Row("createTag", NotFound, _REF, "not found"),
+    Row("commit", NotFound, _BRANCH, "branch not found"),
+    Row("getCommit", NotFound, "", "commit not found"),
+    Row("logCommits", NotFound, _REF, "ref: not found"),
+    Row("diffRefs", NotFound, _REF, "get commit by ref {missing}: not found"),
+    Row("findMergeBase", NotFound, _REF, "get commit by branch {missing}: not found"),
+    Row("mergeIntoBranch", NotFound, _BRANCH, "branch not found"),
+    Row(
+        "mergeIntoBranch",
+        NotFound,
+        _REF,
+        "update branch {destinationBranch}: get commit by ref {missing}: not found",
+    ),
+    Row(
+        "mergeIntoBranch",
+        Invalid,
+        "cannot merge a branch into itself",
+        "update branch {destinationBranch}: no changes",
+    ),
+    Row("mergeIntoBranch", DirtyBranch, "", "uncommitted changes (dirty branch)"),
+    Row("revertBranch", NoChanges, "", "update branch: no changes"),
+    Row("revertBranch", NotFound, _REF, "get commit from ref {ref}: not found"),
+    Row("cherryPick", NotFound, _REF, "get commit from ref {ref}: not found"),
+    Row(
+        "cherryPick",
+        Invalid,
+        "commit has no parent",
+        "parent 1: given commit does not have the given parent number",
+    ),
+    Row("statObject", NotFound, "", "not found"),
+    Row("getObject", NotFound, "", "not found"),
+    Row("headObject", NotFound, "", "not found"),
+    Row("listObjects", NotFound, "", "not found"),
+    Row("copyObject", NotFound, "", "not found"),
+    Row("deleteObject", NotFound, _BRANCH, "branch not found"),
+    Row("deleteObjects", NotFound, _BRANCH, "branch not found"),
+    Row(
+        "updateObjectUserMetadata",
+        NotFound,
+        "path not found",
+        "update user metadata on {repository}/{branch}/{path}: not found",
+    ),
 )
 
-BY_OPERATION: Final[dict[tuple[str, type[GravelerError]], str]] = {
-    ("createRepository", AlreadyExists): "error creating repository: not unique",
-    ("createBranch", AlreadyExists): "branch already exists: not unique",
-    ("createTag", AlreadyExists): "tag already exists: not unique",
-    ("getBranch", NotFound): "branch not found",
-    ("deleteBranch", NotFound): "branch not found",
-    ("diffBranch", NotFound): "branch not found",
-    ("resetBranch", NotFound): "branch not found",
-    ("commit", NotFound): "branch not found",
-    ("commit", NoChanges): "commit: no changes",
-    ("deleteObject", NotFound): "branch not found",
-    ("deleteObjects", NotFound): "branch not found",
-    ("getCommit", NotFound): "commit not found",
-    ("getTag", NotFound): "tag not found",
-    ("deleteTag", NotFound): "tag not found",
-    ("createTag", NotFound): "not found",
-    ("logCommits", NotFound): "ref: not found",
-    ("statObject", NotFound): "not found",
-    ("getObject", NotFound): "not found",
-    ("headObject", NotFound): "not found",
-    ("listObjects", NotFound): "not found",
-    ("copyObject", NotFound): "not found",
-    ("mergeIntoBranch", NoChanges): "update branch {destinationBranch}: no changes",
-    ("mergeIntoBranch", DirtyBranch): "uncommitted changes (dirty branch)",
-    ("revertBranch", NoChanges): "update branch: no changes",
-    ("hardResetBranch", DirtyBranch): "{branch}: uncommitted changes (dirty branch)",
-}
 
-
-def wording(error: GravelerError | Exception, operation: str, arguments: dict[str, str]) -> str:
+def wording(error: Exception, operation: str, names: Mapping[str, str]) -> str:
     """The text for the client."""
     own = str(error)
-    for beginning, text in BEGINNINGS:
-        if own.startswith(beginning):
-            return text
-    template = BY_OPERATION.get((operation, type(error)))  # type: ignore[arg-type]
-    return own if template is None else template.format_map(arguments)
+    for row in ROWS:
+        applies = row.operation in ("", operation) and type(error) is row.kind
+        if applies and own.startswith(row.beginning):
+            return row.text.format_map({**names, "missing": own.partition("ref=")[2]})
+    return own

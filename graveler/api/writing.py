@@ -62,7 +62,9 @@ def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes)
     entry = objects.upload(
         call.ports, call.repo, call.arguments["branch"], path, wanted, force=force
     )
-    return answers.json(shapes.full_stats(call.repo, path, entry), 201)
+    shape = shapes.full_stats(call.repo, path, entry)
+    shape["content_type"] = content_type  # as it was given; the entry has a default
+    return answers.json(shape, 201)
 
 
 def _only_if_absent(call: Call) -> bool:

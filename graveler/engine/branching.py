@@ -46,7 +46,7 @@ def create_branch(
     if any(modifier.kind == "$" for modifier in parse(source).modifiers):
         raise Invalid(f"source invalid: '$' means uncommitted changes: source={source!r}")
     there = holders(ports.kv, repo, branch)
-    _check_free(there)
+    _check_free(there, branch)
     seen = there.branch
     commit_id = resolved(ports, repo, source).commit
     rev = 0 if seen is ABSENT else seen.branch.rev
@@ -68,11 +68,12 @@ def create_branch(
     return commit_id
 
 
-def _check_free(there: Holders) -> None:
+def _check_free(there: Holders, name: BranchId) -> None:
     if there.branch is not ABSENT and there.branch.branch.live:
         raise AlreadyExists("branch already exists: not unique")
     if there.tag is not ABSENT or there.commit:
-        raise AlreadyExists("branch already exists: a tag or commit has that name: not unique")
+        holder = "commit" if there.tag is ABSENT else "tag"
+        raise AlreadyExists(f"{holder} ID {name}: conflict found")
 
 
 def _check_made(

@@ -22,8 +22,10 @@ def create_tag(
     check_writable(repo, force)
     there = holders(ports.kv, repo, tag)
     live_branch = there.branch is not ABSENT and there.branch.branch.live
-    if there.tag is not ABSENT or live_branch or there.commit:
+    if there.tag is not ABSENT:
         raise AlreadyExists("tag already exists: not unique")
+    if live_branch or there.commit:
+        raise AlreadyExists(f"{'branch' if live_branch else 'commit'} name {tag}: conflict found")
     commit_id = resolved(ports, repo, ref).commit
     tags.create(ports.kv, repo, tag, commit_id, ports.ids.stamp())
     return commit_id

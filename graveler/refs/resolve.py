@@ -95,7 +95,7 @@ def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Reso
         matching = commits.by_prefix(kv, repository, base)
         if len(matching) == 1:
             return Resolved(matching[0], "commit")
-    raise NotFound("not found")
+    raise NotFound(f"ref not found: ref={base}")
 
 
 def _exists(lookup: Lookup, commit: CommitId) -> bool:
