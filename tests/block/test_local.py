@@ -1,37 +1,22 @@
 """The local folder driver keeps the contract, and what the contract does not know of folders."""
 
-import errno
 import os
-import resource
-import signal
 import stat
-import subprocess
-import sys
-import tempfile
-import threading
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from graveler.block.adapter import CREATE, Blocks
-from graveler.block.folders import translated
-from graveler.block.layout import TEMPORARY
 from graveler.block.local import LocalBlocks
 from graveler.block.observed import Counts, ObservedBlocks
 from graveler.block.retrying import RetryingBlocks, RetryPolicy
 from graveler.block.signing import Signer
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
-    Conflict,
     GravelerError,
     Invalid,
     NotFound,
-    OutcomeUnknown,
-    Refused,
-    StorageFull,
-    Unavailable,
 )
 from graveler.testing.block_suite import BlockSuite, content
 
@@ -205,229 +190,3 @@ class TestLinks:
         assert [line.address for line in found.lines] == ["local://lake/a"]
         blocks.put("local://lake/evil", [b"replaced, not followed"])
         assert (secret / "secret%").read_bytes() == b"secret"
-
-
-_CHILD = """
-import sys
-from pathlib import Path
-from graveler.block.adapter import CREATE
-from graveler.block.local import LocalBlocks
-from graveler.clock import SystemClock, SystemIds
-blocks = LocalBlocks(Path(sys.argv[1]), clock=SystemClock(), ids=SystemIds())
-print("ready", flush=True)
-for number in range(100_000):
-    key = f"local://lake/{sys.argv[2]}/{number % 7}/{number}"
-    chunks = [key.encode()] * (10_000 if number % 3 == 0 else 1)
-    blocks.put(key, iter(chunks), CREATE)
-    print(number, flush=True)
-"""
-
-
-class TestCrash:
-    @pytest.mark.parametrize("survived", [3, 10, 31])
-    def test_b1_a_killed_process_leaves_whole_objects_only(self, root: Path, survived: int) -> None:
-        child = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, str(root), "run"], stdout=subprocess.PIPE
-        )
-        assert child.stdout is not None
-        answered = [child.stdout.readline() for _ in range(survived)]
-        child.send_signal(signal.SIGKILL)
-        answered += child.stdout.readlines()
-        child.stdout.close()
-        child.wait()
-        numbers = {int(line) for line in answered[1:] if line.endswith(b"\n")}
-        assert len(numbers) >= survived - 1
-
-        blocks = opened(root)
-        assert names_below(root / TEMPORARY) == set()
-        lines = blocks.list("local://lake/", "", 10_000).lines
-        found = {int(line.address.rpartition("/")[2]): line for line in lines}
-        assert numbers <= set(found)
-        assert len(found) <= len(numbers) + 1
-        for number, line in found.items():
-            whole = line.address.encode() * (10_000 if number % 3 == 0 else 1)
-            assert content(blocks, line.address) == whole
-
-    def test_temporary_files_of_the_living_stay(self, root: Path) -> None:
-        first = opened(root)
-
-        def body() -> Iterator[bytes]:
-            yield b"first half, "
-            opened(root).put("local://lake/other", [b"x"])
-            yield b"second half"
-
-        first.put("local://lake/a", body())
-        assert content(first, "local://lake/a") == b"first half, second half"
-        assert names_below(root / TEMPORARY) == set()
-
-    def test_b1_bytes_are_synced_before_the_name_and_the_name_before_the_answer(
-        self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        steps: list[tuple[str, str]] = []
-        sync, link = os.fsync, os.link
-
-        def noted_sync(descriptor: int) -> None:
-            kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
-            steps.append(("sync", kind))
-            sync(descriptor)
-
-        def noted_link(*places: str, **folders: int) -> None:
-            steps.append(("link", "file"))
-            link(*places, **folders)  # type: ignore[arg-type]
-
-        blocks.put("local://lake/a/b", [b"1"])
-        monkeypatch.setattr(os, "fsync", noted_sync)
-        monkeypatch.setattr(os, "link", noted_link)
-        blocks.put("local://lake/a/c", [b"2"], CREATE)
-        assert steps == [("sync", "file"), ("link", "file"), ("sync", "folder")]
-        steps.clear()
-        blocks.put("local://lake/x/y/c", [b"3"], CREATE)
-        # Both folders that got a new folder are synced, then the one that got the name.
-        assert steps == [
-            ("sync", "file"),
-            ("sync", "folder"),
-            ("sync", "folder"),
-            ("link", "file"),
-            ("sync", "folder"),
-        ]
-
-    def test_a_folder_that_cannot_be_synced_leaves_the_outcome_unknown(
-        self, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        blocks.put("local://lake/a", [b"1"])
-        sync = os.fsync
-
-        def failing(descriptor: int) -> None:
-            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EIO, "injected")
-            sync(descriptor)
-
-        monkeypatch.setattr(os, "fsync", failing)
-        with pytest.raises(OutcomeUnknown):
-            blocks.put("local://lake/b", [b"2"], CREATE)
-
-
-class TestThreads:
-    def test_many_writers_in_one_folder(self, blocks: LocalBlocks) -> None:
-        failures: list[BaseException] = []
-
-        def write(writer: int) -> None:
-            try:
-                for number in range(40):
-                    address = f"local://lake/shared/{writer}-{number}"
-                    blocks.put(address, [address.encode()], CREATE)
-                    assert content(blocks, address) == address.encode()
-            except BaseException as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failures
-        assert len(blocks.list("local://lake/shared/", "", 1_000).lines) == 320
-
-    def test_b1_readers_see_one_whole_version(self, blocks: LocalBlocks) -> None:
-        address = "local://lake/turning"
-        blocks.put(address, [b"0" * 300_000])
-        done = threading.Event()
-
-        def write() -> None:
-            for number in range(60):
-                blocks.put(address, [b"%d" % (number % 10) * 1_000] * 300)
-            done.set()
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        while not done.is_set():
-            body = content(blocks, address)
-            assert len(body) == 300_000
-            assert len(set(body)) == 1
-        writer.join()
-
-    def test_b2_creators_in_two_stores_of_one_folder(self, root: Path) -> None:
-        stores = (opened(root), opened(root))
-        winners = 0
-        for store in stores * 2:
-            try:
-                store.put("local://lake/one", [b"x"], CREATE)
-                winners += 1
-            except Conflict:
-                pass
-        assert winners == 1
-
-
-class TestRefusalsOfTheSystem:
-    def test_no_room(self, blocks: LocalBlocks, root: Path) -> None:
-        blocks.put("local://lake/a", [b"before"])
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-        try:
-            with pytest.raises(StorageFull):
-                blocks.put("local://lake/a", [b"x" * 60_000] * 3)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert content(blocks, "local://lake/a") == b"before"
-        assert names_below(root) == {"lake/a%"}
-
-    @pytest.mark.parametrize(
-        ("number", "kind"),
-        [
-            (errno.ENOSPC, StorageFull),
-            (errno.EDQUOT, StorageFull),
-            (errno.EACCES, Refused),
-            (errno.EROFS, Refused),
-            (errno.EIO, Unavailable),
-            (errno.EMFILE, Unavailable),
-            (errno.ENOENT, NotFound),
-            (errno.ELOOP, Invalid),
-        ],
-    )
-    def test_each_error_has_its_kind(self, number: int, kind: type[GravelerError]) -> None:
-        with (
-            pytest.raises(kind, match="address=local://lake/a") as raised,
-            translated("local://lake/a"),
-        ):
-            raise OSError(number, os.strerror(number))
-        assert isinstance(raised.value.__cause__, OSError)
-
-    def test_a_read_only_folder_can_be_read(self) -> None:
-        with tempfile.TemporaryDirectory() as name:
-            root = Path(name) / "blocks"
-            opened(root).put("local://lake/a", [b"x"])
-            folders = [Path(name), root, *(path for path in root.rglob("*") if path.is_dir())]
-            for folder in folders:
-                folder.chmod(0o555)
-            (root / "lake" / "a%").chmod(0o444)
-
-            def check() -> None:
-                store = opened(root)
-                assert content(store, "local://lake/a") == b"x"
-                with pytest.raises(Refused, match="address=local://lake/b"):
-                    store.put("local://lake/b", [b"x"])
-                with pytest.raises(Refused):
-                    store.delete("local://lake/a")
-
-            try:
-                in_a_child_without_rights(check)
-            finally:
-                for folder in folders:
-                    folder.chmod(0o700)
-
-
-def in_a_child_without_rights(check: Callable[[], None]) -> None:
-    """Nothing is read-only for the superuser, so somebody else must look."""
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setgid(65534)
-                os.setuid(65534)
-            check()
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
