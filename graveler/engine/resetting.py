@@ -17,7 +17,7 @@ from graveler.committed import reader
 from graveler.engine import landing
 from graveler.engine.heads import commit_of, fresh, head_of, new_token, swap
 from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
-from graveler.errors import Contended
+from graveler.errors import Conflict, Contended
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
 from graveler.records import TOMBSTONE, CommitEntry, Repository, Versioned
@@ -82,6 +82,8 @@ def _cover(
         keys = _staged_keys(ports, seen, stretch)
         if not keys:
             return
+        if len(seen.branch.sealed) >= limits.sealed_token_count_max:
+            raise Conflict(f"too many resets since the last commit; commit first: branch={branch}")
         token = _filled(ports, repo, branch, _reverting(ports, repo, seen, keys))
         record = seen.branch
         wanted = replace(
