@@ -15,7 +15,7 @@ drivers that hold their files alone; the RocksDB driver uses it.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from graveler.clock import Clock
 from graveler.errors import Unavailable
@@ -43,6 +43,7 @@ class GroupCommit:
         self._counts = counts
         self._turn = threading.Condition(lock)  # a sync has ended
         self._gathered = threading.Condition(lock)  # as many wait as were expected
+        self._replaced: dict[bytes, int] = {}  # what the last `record` wrote over
         self._last = 0  # number of the last write
         self._synced = 0  # writes up to here are durable
         self._leading = False
@@ -50,12 +51,21 @@ class GroupCommit:
         self._expected = 1
         self._sync_seconds = 0.0
 
-    def record(self, keys: Iterable[bytes]) -> int:
+    def record(self, keys: Sequence[bytes]) -> int:
         """Number a write of `keys`, which the caller puts before it lets go of the lock."""
+        pending = self.pending
+        self._replaced = {key: pending[key] for key in keys if key in pending}
         self._last += 1
         for key in keys:
-            self.pending[key] = self._last
+            pending[key] = self._last
         return self._last
+
+    def refuse(self, keys: Sequence[bytes], error: BaseException) -> None:
+        """The log did not take the write just recorded, and will take no other."""
+        for key in keys:
+            self.pending.pop(key, None)
+        self.pending.update(self._replaced)
+        self._fail(error)
 
     def cover(self, key: bytes) -> int:
         """The write that an answer about `key` has to wait for; 0 if it is durable."""
@@ -64,12 +74,6 @@ class GroupCommit:
     def cover_range(self, low: bytes, high: bytes) -> int:
         """The same for all keys with `low` <= key < `high`; costs a look at every pending row."""
         return max((n for key, n in self.pending.items() if low <= key < high), default=0)
-
-    def fail(self, error: BaseException) -> None:
-        """The log refused a write: nothing pending can be made durable any more."""
-        if self.failure is None:
-            self.failure = error
-        self._turn.notify_all()
 
     def wait(self, number: int) -> None:
         """Return once write `number` is durable.
@@ -116,6 +120,11 @@ class GroupCommit:
             self._leading = False
             self._turn.notify_all()
 
+    def _fail(self, error: BaseException) -> None:
+        if self.failure is None:
+            self.failure = error
+        self._turn.notify_all()
+
     def _sync_unlocked(self) -> None:
         """Sync, with the lock let go, and note how long it took."""
         begun = self._clock.steady_seconds()
@@ -128,7 +137,7 @@ class GroupCommit:
         finally:
             self._lock.acquire()
         if error is not None:
-            self.fail(error)
+            self._fail(error)
             raise Unavailable("kv: sync of the write-ahead log failed") from error
         self._sync_seconds = self._clock.steady_seconds() - begun
 

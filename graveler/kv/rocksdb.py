@@ -1,20 +1,18 @@
 """The embedded store: rows in a RocksDB database of which this process is the only owner.
 
-    key     length of the partition (2 bytes) | partition | key
-    value   length of the version (1 byte) | order (8 bytes) | version | value
+Always: an answer, a refusal included, is given only when what it says is durable (group_commit.py);
+what was acknowledged survives a kill at any moment, and opening replays the log, no repair.  Rows
+lie as layout.py says.
 
-so partitions never mix and keys order as bytes; numbers are big-endian.  Always: an answer, a
-refusal included, is given only when what it says is durable (group_commit.py).  What was
-acknowledged survives a kill at any moment; opening replays the log and needs no repair.
-
-A database whose log refused a write (a full disk) answers reads, and refuses writes until it has
-been opened anew: the next writer does that, at most once a second and only when a trial file shows
-that there is room.  The registry opens this driver; nothing else knows RocksDB's names.
+A database whose log refused a write (a full device) answers reads, and refuses writes until it has
+been opened anew.  The next writer does that, at most once a second, and only when a trial file
+shows that there is room: everything acknowledged stays, and no restart is needed.  The registry
+opens this driver; nothing else knows RocksDB's names.
 """
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -35,6 +33,7 @@ from graveler.clock import Clock, SystemClock
 from graveler.errors import Corrupt, GravelerError, OutcomeUnknown, StorageFull, Unavailable
 from graveler.kv import folder
 from graveler.kv.group_commit import GroupCommit, SyncCounts
+from graveler.kv.layout import behind, decode_row, encode_row, flat_key
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -52,14 +51,13 @@ from graveler.kv.store import (
 from graveler.records import Absent
 
 _REOPEN_SECONDS: Final = 1.0
-_HEAD: Final = 9  # bytes of a stored value before its version
 _NO_ROOM = ("No space left", "File too large", "Disk quota exceeded")
 _UNSYNCED: Final = WriteOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class RocksSettings:
-    """What the database may use; together at most about 64 MB of memory."""
+    """What the database may use: with these figures at most about 64 MB of memory."""
 
     write_buffer_bytes: int = 16 * 1024 * 1024
     write_buffer_count: int = 3
@@ -67,104 +65,67 @@ class RocksSettings:
     open_files_max: int = 128
 
 
-class _Opened(NamedTuple):
-    """A database and the syncs of its log; replaced together when it is opened anew."""
-
-    rows: Rdict
-    group: GroupCommit
-
-
 class RocksStore:
-    """`Store` in the folder `path`, which is made if absent.
+    """`Store` in the folder `path`, which is made if absent; `counts` tells how syncs are shared.
 
-    `Conflict` if another process (or another store of this one) holds it; `Unavailable` if it
-    cannot be written; `Corrupt` if its files are damaged.
+    `Conflict` if another process (or another store of this one) holds the folder; `Unavailable` if
+    it cannot be written; `Corrupt` if its files are damaged.
     """
 
     def __init__(
-        self,
-        path: str,
-        settings: RocksSettings | None = None,
-        clock: Clock | None = None,
+        self, path: str, settings: RocksSettings | None = None, clock: Clock | None = None
     ) -> None:
         self.counts = SyncCounts()
-        self._path = os.path.abspath(path)
-        self._settings = settings or RocksSettings()
-        self._clock = clock or SystemClock()
-        self._lock = threading.Lock()
-        self._closed = False
-        self._reopen_after = 0.0
-        self._owner = folder.own(self._path)
-        try:
-            self._opened = self._open()
-        except BaseException:
-            os.close(self._owner)
-            raise
+        self._files = _Database(
+            os.path.abspath(path),
+            settings or RocksSettings(),
+            clock or SystemClock(),
+            self.counts,
+        )
 
     def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
         check_place(partition, key)
-        raw = _raw_key(partition, key)
-        opened = self._opened
-        try:
-            stored = opened.rows.get(raw)
-        except Exception as error:
-            raise self._translated(error, "read") from error
-        if raw in opened.group.pending:
-            with self._lock:
-                opened.group.wait(opened.group.cover(raw))
-        return ABSENT if stored is None else _row(stored)
+        stored = self._files.read(flat_key(partition, key))
+        return ABSENT if stored is None else decode_row(stored)
 
     def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
         for partition, key in places:
             check_place(partition, key)
-        raws: list[Any] = [_raw_key(partition, key) for partition, key in places]
-        opened = self._opened
-        try:
-            stored = opened.rows.get(raws) or ()
-        except Exception as error:
-            raise self._translated(error, "read") from error
-        if opened.group.pending:
-            with self._lock:
-                opened.group.wait(max(map(opened.group.cover, raws), default=0))
-        found = zip(places, stored, strict=True)
-        return {place: _row(value) for place, value in found if value is not None}
+        found = self._files.read_many([flat_key(partition, key) for partition, key in places])
+        return {
+            place: decode_row(stored)
+            for place, stored in zip(places, found, strict=True)
+            if stored is not None
+        }
 
     def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
         check_scan(partition, limit)
-        prefix = _raw_key(partition, b"")
+        prefix = flat_key(partition, b"")
         low = prefix + start
-        high = prefix + end if end else _behind(prefix)
+        high = prefix + end if end else behind(prefix)
         if low >= high:
             return ScanPage((), False)
-        opened = self._opened
-        try:
-            found = _read_range(opened.rows, low, high, limit + 1)
-        except Exception as error:
-            raise self._translated(error, "scan") from error
-        if opened.group.pending:
-            with self._lock:
-                reach = found[limit][0] if len(found) > limit else high
-                opened.group.wait(opened.group.cover_range(low, reach))
+        found = self._files.read_range(low, high, limit + 1)
         skip = len(prefix)
-        rows = tuple([(key[skip:], _row(value)) for key, value in found[:limit]])
+        rows = tuple([(key[skip:], decode_row(stored)) for key, stored in found[:limit]])
         return ScanPage(rows, len(found) > limit)
 
     def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
         check_write(partition, key, value)
-        raw, stored = _raw_key(partition, key), _stored(value, version, 0)
-        with self._lock:
-            self._put(self._writable(), raw, stored)
+        flat, stored = flat_key(partition, key), encode_row(value, version, 0)
+        with self._files.lock:
+            self._files.put(flat, stored)
 
     def set_many(self, writes: Sequence[Write]) -> None:
         for write in writes:
             check_write(write.partition, write.key, write.value)
         for at in range(0, len(writes), limits.kv_batch_count_max):
             batch = WriteBatch(raw_mode=True)
-            raws = []
+            flats = []
             for partition, key, value, version in writes[at : at + limits.kv_batch_count_max]:
-                raws.append(_raw_key(partition, key))
-                batch.put(raws[-1], _stored(value, version, 0))
-            self._write_batch(batch, raws)
+                flats.append(flat_key(partition, key))
+                batch.put(flats[-1], encode_row(value, version, 0))
+            self._files.write(batch, flats)
 
     def set_if(
         self,
@@ -176,30 +137,26 @@ class RocksStore:
         order: int = 0,
     ) -> Outcome:
         check_write(partition, key, value)
-        raw, stored = _raw_key(partition, key), _stored(value, version, order)
+        flat, stored = flat_key(partition, key), encode_row(value, version, order)
         wanted = ABSENT if condition is ABSENT else condition.version
-        with self._lock:
-            opened = self._writable()
-            current = self._current(opened, raw)
+        with self._files.lock:
+            current = self._files.current(flat)
             if (ABSENT if current is ABSENT else current.version) != wanted:
-                opened.group.wait(opened.group.cover(raw))
-                return Declined(current)
-            self._put(opened, raw, stored)
+                return self._files.decline(flat, current)
+            self._files.put(flat, stored)
             return WRITTEN
 
     def set_newer(
         self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
     ) -> Outcome:
-        assert order > 0, "order 0 belongs to rows that set_newer did not write"
+        assert order > 0, "order 0 belongs to rows that nobody ordered"
         check_write(partition, key, value)
-        raw, stored = _raw_key(partition, key), _stored(value, version, order)
-        with self._lock:
-            opened = self._writable()
-            current = self._current(opened, raw)
+        flat, stored = flat_key(partition, key), encode_row(value, version, order)
+        with self._files.lock:
+            current = self._files.current(flat)
             if current is not ABSENT and current.order >= order:
-                opened.group.wait(opened.group.cover(raw))
-                return Declined(current)
-            self._put(opened, raw, stored)
+                return self._files.decline(flat, current)
+            self._files.put(flat, stored)
             return WRITTEN
 
     def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
@@ -207,68 +164,156 @@ class RocksStore:
             check_place(partition, key)
         for at in range(0, len(keys), limits.kv_batch_count_max):
             batch = WriteBatch(raw_mode=True)
-            raws = [_raw_key(partition, key) for key in keys[at : at + limits.kv_batch_count_max]]
-            for raw in raws:
-                batch.delete(raw)
-            self._write_batch(batch, raws)
+            flats = [flat_key(partition, key) for key in keys[at : at + limits.kv_batch_count_max]]
+            for flat in flats:
+                batch.delete(flat)
+            self._files.write(batch, flats)
 
     def close(self) -> None:
         """Make everything durable, let go of the folder.  Later calls raise `Unavailable`."""
-        with self._lock:
+        self._files.close()
+
+
+class _Opened(NamedTuple):
+    """A database and the syncs of its log; replaced together when it is opened anew."""
+
+    rows: Rdict
+    group: GroupCommit
+
+
+class _Database:
+    """The files, and the rule that no answer leaves before what it says is durable.
+
+    `current`, `decline` and `put` are for holders of `lock`, so that a condition and its write
+    are one step; the rest takes the lock itself, and only where it has to.
+    """
+
+    def __init__(
+        self, path: str, settings: RocksSettings, clock: Clock, counts: SyncCounts
+    ) -> None:
+        self.lock = threading.Lock()
+        self._path = path
+        self._settings = settings
+        self._clock = clock
+        self._counts = counts
+        self._closed = False
+        self._reopen_after = 0.0
+        self._owner = folder.own(path)
+        try:
+            self._opened = self._open()
+        except BaseException:
+            os.close(self._owner)
+            raise
+
+    def read(self, flat: bytes) -> bytes | None:
+        opened = self._opened
+        try:
+            stored: bytes | None = opened.rows.get(flat)
+        except Exception as error:
+            raise self._translated(error, "read") from error
+        if flat in opened.group.pending:
+            with self.lock:
+                self._confirm(opened, opened.group.cover(flat))
+        return stored
+
+    def read_many(self, flats: Sequence[bytes]) -> Sequence[bytes | None]:
+        opened = self._opened
+        try:
+            stored: Sequence[bytes | None] = opened.rows.get(list(flats)) or ()
+        except Exception as error:
+            raise self._translated(error, "read") from error
+        if opened.group.pending:
+            with self.lock:
+                self._confirm(opened, max(map(opened.group.cover, flats), default=0))
+        return stored
+
+    def read_range(self, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        """The first `count` rows, all of one moment."""
+        opened = self._opened
+        try:
+            found = _scan(opened.rows, low, high, count)
+        except Exception as error:
+            raise self._translated(error, "scan") from error
+        if opened.group.pending:
+            reach = found[-1][0] + b"\0" if len(found) == count else high
+            with self.lock:
+                self._confirm(opened, opened.group.cover_range(low, reach))
+        return found
+
+    def current(self, flat: bytes) -> Row | Literal[Absent.ABSENT]:
+        """The row that a condition is about; perhaps not durable yet."""
+        opened = self._writable()
+        try:
+            stored = opened.rows.get(flat)
+        except Exception as error:
+            raise self._translated(error, "read") from error
+        return ABSENT if stored is None else decode_row(stored)
+
+    def decline(self, flat: bytes, current: Row | Literal[Absent.ABSENT]) -> Declined:
+        self._opened.group.wait(self._opened.group.cover(flat))
+        return Declined(current)
+
+    def put(self, flat: bytes, stored: bytes) -> None:
+        opened = self._writable()
+        flats = (flat,)
+        number = opened.group.record(flats)
+        try:
+            opened.rows.put(flat, stored, _UNSYNCED)
+        except Exception as error:
+            raise self._refused(opened, flats, error) from error
+        self._acknowledge(opened, number)
+
+    def write(self, batch: WriteBatch, flats: Sequence[bytes]) -> None:
+        with self.lock:
+            opened = self._writable()
+            number = opened.group.record(flats)
+            try:
+                opened.rows.write(batch, _UNSYNCED)
+            except Exception as error:
+                raise self._refused(opened, flats, error) from error
+            self._acknowledge(opened, number)
+
+    def close(self) -> None:
+        with self.lock:
             if self._closed:
                 return
             self._closed = True
             try:
                 if self._opened.group.failure is None:
                     self._opened.group.close()
-                _close(self._opened)
+                    self._opened.rows.flush()  # the next start has nothing to replay
+            except Exception as error:
+                raise self._translated(error, "close") from error
             finally:
+                _let_go(self._opened)
                 os.close(self._owner)
-
-    # With the lock held
 
     def _writable(self) -> _Opened:
         if self._closed:
-            raise Unavailable(f"kv: store is closed: path={self._path}")
+            raise Unavailable(f"write kv row: store is closed: path={self._path}")
         if self._opened.group.failure is not None:
             self._reopen()
         return self._opened
 
-    def _current(self, opened: _Opened, raw: bytes) -> Row | Literal[Absent.ABSENT]:
+    def _confirm(self, opened: _Opened, number: int) -> None:
+        """Before an answer to a reader; one that fails mends what the next will find."""
         try:
-            stored = opened.rows.get(raw)
-        except Exception as error:
-            raise self._translated(error, "read") from error
-        return ABSENT if stored is None else _row(stored)
-
-    def _put(self, opened: _Opened, raw: bytes, stored: bytes) -> None:
-        number = opened.group.record((raw,))
-        try:
-            opened.rows.put(raw, stored, _UNSYNCED)
-        except Exception as error:
-            raise self._refused(opened, error) from error
-        self._acknowledge(opened, number)
-
-    def _write_batch(self, batch: WriteBatch, raws: Iterable[bytes]) -> None:
-        """Takes the lock itself."""
-        with self._lock:
-            opened = self._writable()
-            number = opened.group.record(raws)
-            try:
-                opened.rows.write(batch, _UNSYNCED)
-            except Exception as error:
-                raise self._refused(opened, error) from error
-            self._acknowledge(opened, number)
+            opened.group.wait(number)
+        except Unavailable:
+            if opened is self._opened and not self._closed:
+                with suppress(GravelerError):
+                    self._reopen()
+            raise
 
     def _acknowledge(self, opened: _Opened, number: int) -> None:
         try:
             opened.group.wait(number)
         except Unavailable as error:
-            raise OutcomeUnknown(f"kv: write may be lost: path={self._path}") from error
+            raise OutcomeUnknown(f"write kv row: sync failed: path={self._path}") from error
 
-    def _refused(self, opened: _Opened, error: Exception) -> GravelerError:
-        """The log took a torn record at most, which a replay drops; it takes nothing more."""
-        opened.group.fail(error)
+    def _refused(self, opened: _Opened, flats: Sequence[bytes], error: Exception) -> GravelerError:
+        """The log holds a torn record at most, which a replay drops."""
+        opened.group.refuse(flats, error)
         self._reopen_after = self._clock.steady_seconds() + _REOPEN_SECONDS
         return self._translated(error, "write")
 
@@ -282,7 +327,7 @@ class RocksStore:
         self._opened.group.drain()
         settings = self._settings
         folder.try_room(self._path, settings.write_buffer_count * settings.write_buffer_bytes)
-        _close(self._opened)
+        _let_go(self._opened)
         self._opened = self._open()
 
     def _open(self) -> _Opened:
@@ -290,7 +335,7 @@ class RocksStore:
             rows = Rdict(self._path, _options(self._settings))
         except Exception as error:
             raise self._translated(error, "open") from error
-        return _Opened(rows, GroupCommit(self._lock, rows.flush_wal, self._clock, self.counts))
+        return _Opened(rows, GroupCommit(self.lock, rows.flush_wal, self._clock, self._counts))
 
     def _translated(self, error: BaseException | None, tried: str) -> GravelerError:
         """The kind of a failure of RocksDB, which tells it only in words."""
@@ -298,42 +343,19 @@ class RocksStore:
         if isinstance(error, GravelerError):
             return error
         if any(words in said for words in _NO_ROOM):
-            return StorageFull(f"kv: no room left: {tried=} path={self._path}")
+            return StorageFull(f"{tried} kv row: no room is left: path={self._path}")
         if "Corruption" in said:
-            return Corrupt(f"kv: store is damaged: {tried=} path={self._path} {said=}")
-        return Unavailable(f"kv: store does not answer: {tried=} path={self._path} {said=}")
+            return Corrupt(f"{tried} kv row: files are damaged: path={self._path} {said=}")
+        return Unavailable(f"{tried} kv row: no answer: path={self._path} {said=}")
 
 
-def _raw_key(partition: bytes, key: bytes) -> bytes:
-    return len(partition).to_bytes(2, "big") + partition + key
-
-
-def _behind(prefix: bytes) -> bytes:
-    """The first key behind all that begin with `prefix`, whose first byte is never 0xff."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes((kept[-1] + 1,))
-
-
-def _stored(value: bytes, version: bytes, order: int) -> bytes:
-    assert len(version) < 256, "a version is a stamp, not a document"
-    return b"".join((len(version).to_bytes(1, "big"), order.to_bytes(8, "big"), version, value))
-
-
-def _row(stored: bytes) -> Row:
-    if len(stored) < _HEAD or len(stored) < _HEAD + stored[0]:
-        raise Corrupt(f"kv: row is too short: {len(stored)=}")
-    split = _HEAD + stored[0]
-    return Row(stored[split:], stored[_HEAD:split], int.from_bytes(stored[1:_HEAD], "big"))
-
-
-def _read_range(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
-    """The first `count` rows, of one moment.  Iterators end early where a block is damaged: the
-    status tells."""
+def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
+    """An iterator is a snapshot.  It ends early at a damaged block, which only its status tells."""
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(high)
     cursor = rows.iter(bounds)
     cursor.seek(low)
-    found: list[tuple[bytes, Any]] = []
+    found: list[tuple[Any, Any]] = []
     while len(found) < count and cursor.valid():
         found.append((cursor.key(), cursor.value()))
         cursor.next()
@@ -354,9 +376,7 @@ def _options(settings: RocksSettings) -> Options:
     options.set_write_buffer_size(settings.write_buffer_bytes)
     options.set_max_write_buffer_number(settings.write_buffer_count)
     options.set_max_open_files(settings.open_files_max)
-    options.set_max_background_jobs(2)
-    options.set_use_fsync(False)
-    # a stalled put would hold the interpreter's lock: stall late
+    # a put that has to wait holds the interpreter's lock: let it wait late
     options.set_level_zero_slowdown_writes_trigger(40)
     options.set_level_zero_stop_writes_trigger(60)
     # rows of folded tokens are deleted in bulk: compact where most rows are deletions
@@ -368,8 +388,9 @@ def _options(settings: RocksSettings) -> Options:
     return options
 
 
-def _close(opened: _Opened) -> None:
-    """Closing flushes; a log that failed makes that fail again, and is let go all the same."""
+def _let_go(opened: _Opened) -> None:
+    """Closing flushes; after a log failed that fails again, and the files are closed all the
+    same."""
     with suppress(Exception):
         opened.rows.cancel_all_background(True)
     with suppress(Exception):

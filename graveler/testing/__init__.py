@@ -1,0 +1,1 @@
+"""Contract suites, models and faults for tests; the product never imports them."""

@@ -1,0 +1,143 @@
+"""A sorted dictionary that says what a store must answer, and random programs that compare.
+
+Written apart from the memory store, in the plainest way, so that the two do not share a mistake.
+The contract suite uses it.
+"""
+
+import random
+from collections.abc import Callable
+
+from graveler.kv.store import (
+    ABSENT,
+    WRITTEN,
+    Condition,
+    Declined,
+    Matches,
+    Outcome,
+    Place,
+    Row,
+    Store,
+    Write,
+    scan_all,
+)
+
+_PARTITIONS = (b"p", b"p\0", b"pp", b"\xff")
+_PIECES = (b"\0", b"\xff", b"a", b"b", b"a\0")
+
+
+class Oracle:
+    """Rows by place; every answer is computed afresh."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Place, Row] = {}
+
+    def scan(self, partition: bytes, start: bytes, end: bytes) -> list[tuple[bytes, Row]]:
+        found = [(key, row) for (owner, key), row in self.rows.items() if owner == partition]
+        return sorted((k, row) for k, row in found if k >= start and (end == b"" or k < end))
+
+    def set_if(self, place: Place, row: Row, condition: Condition) -> Outcome:
+        current = self.rows.get(place)
+        if condition is ABSENT:
+            holds = current is None
+        else:
+            holds = current is not None and current.version == condition.version
+        return self._write(place, row, holds)
+
+    def set_newer(self, place: Place, row: Row) -> Outcome:
+        current = self.rows.get(place)
+        return self._write(place, row, current is None or row.order > current.order)
+
+    def _write(self, place: Place, row: Row, holds: bool) -> Outcome:
+        if not holds:
+            return Declined(self.rows.get(place, ABSENT))
+        self.rows[place] = row
+        return WRITTEN
+
+
+class _Program:
+    """One random program, run on a store and on the oracle."""
+
+    def __init__(self, store: Store, oracle: Oracle, chance: random.Random) -> None:
+        self.store = store
+        self.oracle = oracle
+        self.chance = chance
+        self.stamps = 0
+
+    def place(self) -> Place:
+        return self.chance.choice(_PARTITIONS), self.key()
+
+    def key(self) -> bytes:
+        return b"".join(self.chance.choices(_PIECES, k=self.chance.randint(1, 3)))
+
+    def row(self, order: int = 0) -> Row:
+        self.stamps += 1
+        value = self.chance.choice((b"", b"\0", b"\xff", b"v%d" % self.stamps))
+        return Row(value, b"%016d" % self.stamps, order)
+
+    def get(self) -> None:
+        place = self.place()
+        assert self.store.get(*place) == self.oracle.rows.get(place, ABSENT), place
+
+    def get_many(self) -> None:
+        places = [self.place() for _ in range(self.chance.randint(0, 8))]
+        expected = {place: self.oracle.rows[place] for place in places if place in self.oracle.rows}
+        assert self.store.get_many(places) == expected, places
+
+    def scan(self) -> None:
+        partition, start = self.place()
+        start = self.chance.choice((b"", start))
+        end = self.chance.choice((b"", self.key()))
+        page = self.chance.choice((1, 2, 5, 100))
+        found = list(scan_all(self.store, partition, start, end, page))
+        assert found == self.oracle.scan(partition, start, end), (partition, start, end, page)
+
+    def set(self) -> None:
+        place, row = self.place(), self.row()
+        self.store.set(*place, row.value, row.version)
+        self.oracle.rows[place] = row
+
+    def set_many(self) -> None:
+        rows = {self.place(): self.row() for _ in range(self.chance.randint(0, 5))}
+        self.store.set_many([Write(*place, row.value, row.version) for place, row in rows.items()])
+        self.oracle.rows.update(rows)
+
+    def set_if(self) -> None:
+        place, row = self.place(), self.row(self.chance.randint(0, 9))
+        condition: Condition = ABSENT
+        known = self.oracle.rows.get(place)
+        if known is not None and self.chance.random() < 0.7:
+            condition = Matches(self.chance.choice((known.version, b"%016d" % 1)))
+        expected = self.oracle.set_if(place, row, condition)
+        found = self.store.set_if(*place, row.value, row.version, condition, row.order)
+        assert found == expected, (place, condition)
+
+    def set_newer(self) -> None:
+        place, row = self.place(), self.row(self.chance.randint(1, 9))
+        expected = self.oracle.set_newer(place, row)
+        found = self.store.set_newer(*place, row.value, row.version, row.order)
+        assert found == expected, (place, row)
+
+    def delete(self) -> None:
+        partition = self.chance.choice(_PARTITIONS)
+        keys = [self.key() for _ in range(self.chance.choice((0, 1, 2, 12)))]
+        self.store.delete(partition, keys)
+        for key in keys:
+            self.oracle.rows.pop((partition, key), None)
+
+
+def compare_at_random(store: Store, seed: int, steps: int) -> None:
+    """Run `steps` random requests on an empty store and on the oracle; every answer must agree.
+
+    A failure names the seed; the same seed runs the same program.
+    """
+    program = _Program(store, Oracle(), random.Random(seed))
+    verbs: list[Callable[[], None]] = [
+        *[program.get, program.set_if, program.set_newer] * 3,
+        *[program.get_many, program.scan, program.set, program.set_many, program.delete],
+    ]
+    for step in range(steps):
+        try:
+            program.chance.choice(verbs)()
+        except Exception as error:
+            error.add_note(f"replay with {seed=}, failed at {step=}")
+            raise

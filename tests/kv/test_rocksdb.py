@@ -1,0 +1,229 @@
+"""The embedded store keeps the contract, its folder to itself, and what it acknowledged."""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from graveler.errors import Conflict, Corrupt, StorageFull, Unavailable
+from graveler.kv.rocksdb import RocksSettings, RocksStore
+from graveler.kv.store import ABSENT, WRITTEN, Declined, Row, Write, scan_all
+from graveler.testing.clockwork import TickingClock
+from graveler.testing.kv_suite import KvSuite, in_threads
+
+SMALL = RocksSettings(write_buffer_bytes=1024 * 1024, write_buffer_count=2)
+NOBODY = 65_534
+
+
+class TestRocksStore(KvSuite):
+    """In memory where the system offers it: 20,000 syncs of a disk would take a minute."""
+
+    @pytest.fixture
+    def store(self) -> Iterator[RocksStore]:
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        with tempfile.TemporaryDirectory(dir=memory) as folder:
+            store = RocksStore(folder, SMALL)
+            yield store
+            store.close()
+
+
+def test_k6_rows_outlive_the_store(tmp_path: Path) -> None:
+    path = str(tmp_path / "kv")
+    for life in range(3):
+        store = RocksStore(path)
+        version = b"%d" % life
+        store.set_newer(b"p", b"k", version, version, life + 1)
+        store.set_many([Write(b"q", b"%d-%d" % (life, n), b"v", version) for n in range(2_000)])
+        store.delete(b"q", [b"%d-0" % life])
+        store.close()
+    store = RocksStore(path)
+    assert store.get(b"p", b"k") == Row(b"2", b"2", 3)
+    assert len(list(scan_all(store, b"q"))) == 3 * 1_999
+    store.close()
+
+
+def test_k6_writers_share_syncs(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+
+    def write(thread: int) -> None:
+        for number in range(150):
+            stamp = b"%d/%d" % (thread, number)
+            assert store.set_newer(b"p%d" % thread, b"%d" % number, stamp, stamp, 1) is WRITTEN
+
+    in_threads(*[lambda thread=n: write(thread) for n in range(16)])
+    counts = store.counts
+    store.close()
+    assert counts.writes == 16 * 150
+    assert counts.writes / counts.syncs >= 8
+
+
+def test_one_writer_syncs_each_write(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    for number in range(20):
+        store.set(b"p", b"%d" % number, b"v", b"1")
+    store.get(b"p", b"1")
+    store.set_if(b"p", b"1", b"v", b"2", ABSENT)
+    assert (store.counts.writes, store.counts.syncs) == (20, 20)
+    store.close()
+
+
+def test_a_second_store_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    path = str(tmp_path / "kv")
+    store = RocksStore(path)
+    with pytest.raises(Conflict, match="another process uses the folder; stop it") as raised:
+        RocksStore(path)
+    assert path in str(raised.value)
+    assert f"'{os.getpid()}'" in str(raised.value)
+    script = "import sys; from graveler.kv.rocksdb import RocksStore; RocksStore(sys.argv[1])"
+    other = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, text=True, check=False
+    )
+    assert "Conflict: open kv store: another process uses the folder" in other.stderr
+    store.set(b"p", b"k", b"v", b"1")
+    store.close()
+    RocksStore(path).close()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    with pytest.raises(Unavailable, match="make it writable or choose another folder"):
+        RocksStore(str(file))
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    with _as_nobody(), pytest.raises(Unavailable, match="make it writable") as raised:
+        RocksStore(str(closed))
+    assert str(closed) in str(raised.value)
+
+
+def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    store.close()
+    store.close()
+    with pytest.raises(Unavailable):
+        store.get(b"p", b"k")
+    with pytest.raises(Unavailable):
+        store.scan(b"p", b"", b"", 1)
+    with pytest.raises(Unavailable, match="closed"):
+        store.set(b"p", b"k", b"v", b"1")
+
+
+def test_a_full_device_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -> None:
+    clock = TickingClock()
+    store = RocksStore(str(tmp_path / "kv"), SMALL, clock)
+    store.set_newer(b"p", b"first", b"v", b"first", 1)
+    written: list[bytes] = []
+    with _files_of_at_most(200_000):
+        refused = _fill(store, written)
+        assert len(written) > 5
+        for attempt in (b"a", b"b", b"c"):
+            clock.sleep(2)
+            with pytest.raises(StorageFull, match="no room"):
+                store.set_if(b"p", attempt, b"v", attempt, ABSENT)
+        assert store.get(b"p", refused) is ABSENT
+        assert all(store.get(b"p", key) == Row(key * 1_000, key) for key in written)
+        assert len(store.scan(b"p", b"", b"", 1_000).rows) == len(written) + 1
+    with pytest.raises(StorageFull):
+        store.set(b"p", b"too early", b"v", b"1")
+    clock.sleep(2)
+    assert store.set_if(b"p", b"d", b"v", b"d", ABSENT) is WRITTEN
+    found = dict(scan_all(store, b"p"))
+    store.close()
+    assert found == {
+        **{key: Row(key * 1_000, key) for key in written},
+        b"d": Row(b"v", b"d"),
+        b"first": Row(b"v", b"first", 1),
+    }
+    again = RocksStore(str(tmp_path / "kv"), SMALL)
+    assert dict(scan_all(again, b"p")) == found
+    again.close()
+
+
+def test_a_store_whose_log_failed_can_be_closed_and_opened(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"), SMALL)
+    written: list[bytes] = []
+    with _files_of_at_most(200_000):
+        _fill(store, written)
+        store.close()
+    again = RocksStore(str(tmp_path / "kv"), SMALL)
+    assert [key for key, _ in scan_all(again, b"p")] == written
+    again.close()
+
+
+def test_damaged_rows_are_reported_and_never_left_out(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    store.set_many([Write(b"p", b"%06d" % n, os.urandom(100), b"1") for n in range(5_000)])
+    store.close()
+    (table,) = (tmp_path / "kv").glob("*.sst")
+    damaged = bytearray(table.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    table.write_bytes(damaged)
+    store = RocksStore(str(tmp_path / "kv"))
+    with pytest.raises(Corrupt, match="damaged"):
+        list(scan_all(store, b"p"))
+    with pytest.raises(Corrupt, match="damaged"):
+        store.get_many([(b"p", b"%06d" % n) for n in range(5_000)])
+    with pytest.raises(Corrupt, match="damaged"):
+        for number in range(5_000):
+            store.get(b"p", b"%06d" % number)
+    store.close()
+
+
+def test_a_refusal_in_a_crowd_shows_the_winner(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    outcomes: list[object] = []
+
+    def write(order: int) -> None:
+        version = b"%d" % order
+        outcome = store.set_newer(b"p", b"k", version, version, order)
+        if isinstance(outcome, Declined):
+            assert outcome.current is not ABSENT
+            assert outcome.current.order > order
+        outcomes.append(outcome)
+
+    in_threads(*[lambda order=n: write(order) for n in range(1, 9)])
+    assert store.get(b"p", b"k") == Row(b"8", b"8", 8)
+    assert len(outcomes) == 8
+    store.close()
+
+
+def _fill(store: RocksStore, written: list[bytes]) -> bytes:
+    """Write until there is no room; returns the key that was refused."""
+    for number in range(1_000):
+        key = b"k%04d" % number
+        try:
+            store.set(b"p", key, key * 1_000, key)
+        except StorageFull:
+            return key
+        written.append(key)
+    raise AssertionError("there was room for everything")
+
+
+@contextmanager
+def _files_of_at_most(size: int) -> Iterator[None]:
+    """No file of this process grows beyond `size`: what a full device looks like."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def _as_nobody() -> Iterator[None]:
+    """Without the rights of root, to whom nothing is read-only."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
