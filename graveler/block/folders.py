@@ -149,13 +149,9 @@ class Folders:
                 self._durable.clear()
         at = open_folder(self.root, ())
         for depth in range(1, len(names) + 1):
-            try:
-                below = self._open_or_make(at, names[depth - 1])
-                if names[:depth] not in self._durable:
-                    # Even if another made it: that one may not have synced it yet.
-                    os.fsync(at)
-            finally:
-                os.close(at)
+            with closing(at):
+                # Even if another made it: that one may not have synced it yet.
+                below = self._open_or_make(at, names[depth - 1], names[:depth] in self._durable)
             at = below
             with self._lock:
                 if len(self._durable) >= _DURABLE_COUNT_MAX:
@@ -180,13 +176,20 @@ class Folders:
                     self._syncs.pop(names, None)
 
     @staticmethod
-    def _open_or_make(at: int, name: str) -> int:
+    def _open_or_make(at: int, name: str, is_durable: bool) -> int:
         try:
-            return os.open(name, _FOLDER, dir_fd=at)
+            found = os.open(name, _FOLDER, dir_fd=at)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=at)
-            return os.open(name, _FOLDER, dir_fd=at)
+            found, is_durable = os.open(name, _FOLDER, dir_fd=at), False
+        try:
+            if not is_durable:
+                os.fsync(at)
+        except BaseException:
+            os.close(found)
+            raise
+        return found
 
 
 def make_root(root: Path) -> None:

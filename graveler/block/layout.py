@@ -50,7 +50,6 @@ def owned(address: str) -> Parts:
     parts = served(address)
     if not parts.bucket:
         raise Unsupported(f"files outside of the store are only read: {address=}")
-    place(parts)
     return parts
 
 

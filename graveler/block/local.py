@@ -125,7 +125,9 @@ class LocalBlocks:
         return self._signer.presign(parts.address, method, seconds, content_type)
 
     def create_upload(self, address: str) -> str:
-        return self._uploads.create(layout.owned(address).address)
+        parts = layout.owned(address)
+        layout.place(parts)
+        return self._uploads.create(parts.address)
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         return self._uploads.put_part(layout.owned(address).address, upload_id, number, body)
