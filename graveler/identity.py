@@ -14,6 +14,7 @@ import this.
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import repeat
 
 import xxhash
 
@@ -119,5 +120,5 @@ def shard(key: bytes, count: int) -> int:
 
 def hash_breaks(keys: Sequence[bytes], seed: int, raggedness: int) -> list[int]:
     """The positions in `keys` at which `break_hash` is a multiple of `raggedness`."""
-    digest = xxhash.xxh64_intdigest
-    return [at for at, key in enumerate(keys) if digest(key, seed) % raggedness == 0]
+    hashes = map(xxhash.xxh64_intdigest, keys, repeat(seed))
+    return [at for at, number in enumerate(hashes) if not number % raggedness]

@@ -14,8 +14,9 @@ import struct
 import sys
 from array import array
 from collections.abc import Sequence
-from itertools import pairwise
-from operator import lt
+from itertools import accumulate
+from operator import itemgetter, lt
+from struct import Struct
 
 import cramjam
 import google_crc32c
@@ -127,7 +128,22 @@ class _Heads(dict[bytes, tuple[int, int, int, int]]):
         return found
 
 
+class _Shapes(dict[bytes, tuple[str, int]]):
+    """From an entry's first bytes to the pattern of its key, type and value, and its length."""
+
+    def __missing__(self, head: bytes) -> tuple[str, int]:
+        begin, end, value, after = _heads[head]
+        shape = (f"{begin}x{end - begin}s1s{_INTERNAL - 1}x{after - value}s", after)
+        if after < 0 or after > limits.table_block_length_bytes_max:
+            shape = ("", 0)
+        if len(self) >= _HEADS_MAX:
+            self.clear()
+        self[head] = shape
+        return shape
+
+
 _heads = _Heads()
+_shapes = _Shapes()
 
 
 class Block:
@@ -184,25 +200,29 @@ class Block:
         found = self._whole_records()
         if found is None:
             found = replay(self._raw, self._end, user_types=(_SET,))
-        keys = [key for key, _ in found]
+        keys = list(map(itemgetter(0), found))
         if not all(map(lt, keys, keys[1:])):
             raise Corrupt("block has keys out of order")
         return found
 
     def _whole_records(self) -> list[Record] | None:
-        raw, heads = self._raw, _heads
-        restarts = [*self._restarts, self._end]
-        found: list[Record] = []
-        append = found.append
-        for at, following in pairwise(restarts):
-            begin, end, value, after = heads[raw[at : at + _HEAD]]
-            if at + after != following or raw[at + end] != _SET:
-                return None
-            append((raw[at + begin : at + end], raw[at + value : following]))
-        return found
+        """All entries at once, if every key is stored whole: the headers are turned into one
+        pattern that takes the whole block apart."""
+        raw, shapes = self._raw, _shapes
+        if not self._restarts:
+            return []
+        found = [shapes[raw[at : at + _HEAD]] for at in self._restarts]
+        patterns, lengths = zip(*found, strict=True)
+        starts = list(accumulate(lengths, initial=0))
+        if starts.pop() != self._end or starts != self._restarts.tolist():
+            return None
+        pieces = Struct("".join(patterns)).unpack_from(raw)
+        if set(pieces[1::3]) - {b"\1"}:
+            return None
+        return list(zip(pieces[0::3], pieces[2::3], strict=True))
 
 
-def _layout(raw: bytes) -> tuple[int, Sequence[int]]:
+def _layout(raw: bytes) -> tuple[int, "array[int]"]:
     """Where entries end, and the restart offsets, which must start at 0 and increase."""
     if len(raw) < 4:
         raise Corrupt("block is too short")

@@ -1,38 +1,46 @@
-"""A map in memory that forgets the least recently used once its budget is spent.
+"""A map in memory that forgets what was not used of late once its budget is spent.
 
 The sum of the costs that callers name never exceeds the budget; what costs more than the budget
-alone is not kept.  Safe for any number of threads; a value that was handed out stays valid after it
-is forgotten.  For the stores of this package.
+alone is not kept.  Reading marks an entry; room is made from the oldest on, and what is marked gets
+a second chance, unmarked.  So reading takes no lock and moves nothing.  Safe for any number of
+threads; a value that was handed out stays valid after it is forgotten.  For the stores of this
+package.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+class _Entry(Generic[V]):
+    __slots__ = ("cost", "used", "value")
+
+    def __init__(self, value: V, cost: int) -> None:
+        self.value = value
+        self.cost = cost
+        self.used = False
+
+
 class BudgetedCache(Generic[K, V]):
-    """Least recently used out first.  `get` and `put` take constant time."""
+    """`get` takes constant time, `put` constant time on average."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._spent = 0
-        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()  # oldest first
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
-        """The value, now the most recently used; None if it is not kept."""
-        entries = self._entries
-        entry = entries.get(key)
+        """The value, or None if it is not kept."""
+        entry = self._entries.get(key)
         if entry is None:
             return None
-        with suppress(KeyError):  # another thread has just pushed it out: as good as before
-            entries.move_to_end(key)
-        return entry[0]
+        entry.used = True
+        return entry.value
 
     def put(self, key: K, value: V, cost: int) -> None:
         """Keep `value`, pushing out others as needed."""
@@ -41,12 +49,21 @@ class BudgetedCache(Generic[K, V]):
         with self._lock:
             old = self._entries.pop(key, None)
             if old is not None:
-                self._spent -= old[1]
-            self._entries[key] = (value, cost)
+                self._spent -= old.cost
+            while self._spent + cost > self._budget:
+                self._forget_one()
+            self._entries[key] = _Entry(value, cost)
             self._spent += cost
-            while self._spent > self._budget:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._spent -= freed
+
+    def _forget_one(self) -> None:
+        """Terminates: every entry is unmarked once before it is met again."""
+        while True:
+            key, entry = self._entries.popitem(last=False)
+            if not entry.used:
+                self._spent -= entry.cost
+                return
+            entry.used = False
+            self._entries[key] = entry
 
     def clear(self) -> None:
         """Forget everything."""

@@ -17,7 +17,7 @@ Everybody in this package may import this.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import lt
+from operator import itemgetter, lt
 from typing import Protocol
 
 from graveler.errors import Invalid
@@ -131,11 +131,11 @@ def check_records(records: Sequence[Record]) -> int:
     increasing by key."""
     if not records:
         raise Invalid("write a range: there must be at least one record")
-    keys = [key for key, _ in records]
+    keys = list(map(itemgetter(0), records))
     if not all(map(lt, keys, keys[1:])):
         at = next(i for i in range(1, len(keys)) if keys[i - 1] >= keys[i])
         raise Invalid(f"write a range: keys must be strictly increasing: key={keys[at]!r}")
-    return sum(map(len, keys)) + sum([len(value) for _, value in records])
+    return sum(map(len, keys)) + sum(map(len, map(itemgetter(1), records)))
 
 
 def check_ranges(ranges: Sequence[RangeRef]) -> None:

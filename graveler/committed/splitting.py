@@ -8,6 +8,7 @@ Pure; for this package, and for parallel writers.
 
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import itemgetter
 
 from graveler.identity import break_hash, break_seed, hash_breaks
 from graveler.records import BreakParameters, RangeRef, Record
@@ -37,8 +38,8 @@ class Splitter:
         """The position after the first record that ends a range which already holds `before`
         bytes, or NOWHERE; and the size of the range up to there, or with all of `records`."""
         breaks = self._breaks
-        keys = [key for key, _ in records]
-        total = before + sum(map(len, keys)) + sum([len(value) for _, value in records])
+        keys = list(map(itemgetter(0), records))
+        total = before + sum(map(len, keys)) + sum(map(len, map(itemgetter(1), records)))
         hits = hash_breaks(keys, self._seed, breaks.raggedness)
         if not hits and total < max(breaks.max_size, breaks.min_size):
             return NOWHERE, total

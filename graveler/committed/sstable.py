@@ -44,7 +44,7 @@ class SstRangeStore:
     def __init__(
         self,
         files: TableFiles,
-        block_cache_bytes: int = 128 << 20,
+        block_cache_bytes: int = 320 << 20,
         table_cache_bytes: int = 64 << 20,
     ) -> None:
         self._files = files
