@@ -100,6 +100,7 @@ class SharedSync:
 
     def __init__(self) -> None:
         self.users = 0  # guarded by the owner's lock
+        self.waiting = 0
         self._condition = threading.Condition(threading.Lock())
         self._begun = 0
         self._done = 0
@@ -111,7 +112,9 @@ class SharedSync:
             mine = self._begun + 1
             while self._done < mine:
                 if self._running:
+                    self.waiting += 1
                     self._condition.wait()
+                    self.waiting -= 1
                     continue
                 self._running = True
                 self._begun += 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from graveler.block.adapter import CREATE
-from graveler.block.folders import translated
+from graveler.block.folders import SharedSync, translated
 from graveler.block.layout import TEMPORARY
 from graveler.block.local import LocalBlocks
 from graveler.block.signing import Signer
@@ -155,6 +155,42 @@ class TestCrash:
 
 
 class TestThreads:
+    def test_b1_syncs_are_shared_but_none_that_began_too_early(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shared = SharedSync()
+        begun, go_on = threading.Semaphore(0), threading.Semaphore(0)
+        finished: list[str] = []
+
+        def slow(descriptor: int) -> None:
+            begun.release()
+            go_on.acquire()
+
+        def sync(name: str) -> None:
+            shared.sync(0)
+            finished.append(name)
+
+        def started(name: str) -> threading.Thread:
+            thread = threading.Thread(target=sync, args=(name,))
+            thread.start()
+            return thread
+
+        monkeypatch.setattr(os, "fsync", slow)
+        first = started("first")
+        begun.acquire()
+        late = [started(f"late {number}") for number in range(5)]
+        while shared.waiting < 5:
+            pass
+        go_on.release()
+        begun.acquire()  # a second sync has begun, for all who came during the first
+        first.join()
+        assert finished == ["first"]
+        go_on.release()
+        for thread in late:
+            thread.join()
+        assert len(finished) == 6
+        assert not begun.acquire(blocking=False)
+
     def test_many_writers_in_one_folder(self, blocks: LocalBlocks) -> None:
         failures: list[BaseException] = []
 
