@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler.clock import SystemClock
 from graveler.errors import Conflict, Corrupt, StorageFull, Unavailable
 from graveler.kv.rocksdb import RocksSettings, RocksStore
 from graveler.kv.store import ABSENT, WRITTEN, Declined, Row, Write, scan_all
@@ -48,8 +49,19 @@ def test_k6_rows_outlive_the_store(tmp_path: Path) -> None:
     store.close()
 
 
+class SlowDeviceClock(SystemClock):
+    """Every look is 0.1 s after the last, so that each sync seems to have taken that long."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def steady_seconds(self) -> float:
+        self._seconds += 0.1
+        return self._seconds
+
+
 def test_k6_writers_share_syncs(tmp_path: Path) -> None:
-    store = RocksStore(str(tmp_path / "kv"))
+    store = RocksStore(str(tmp_path / "kv"), clock=SlowDeviceClock())
 
     def write(thread: int) -> None:
         for number in range(150):
