@@ -108,6 +108,6 @@ class Feed:
 
     def _end(self, *, gone: bool) -> None:
         with self._changed:
-            self._ended = True
-            self._gone = self._gone or gone
+            if not self._ended:  # what ended whole was not abandoned
+                self._ended, self._gone = True, gone
             self._changed.notify()

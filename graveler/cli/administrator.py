@@ -1,0 +1,142 @@
+"""The administrator's credentials: those of the environment, and the file that keeps them.
+
+    <store>/credentials    mode 0600, lines that a shell can read:
+        export LAKECTL_SERVER_ENDPOINT_URL=http://127.0.0.1:8000
+        export LAKECTL_CREDENTIALS_ACCESS_KEY_ID=…
+        export LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY=…
+        export GRAVELER_API=http://127.0.0.1:8000/api/v1
+        export GRAVELER_AUTH=…:…
+
+The first three are the names under which clients look for them, the others are for curl.  For this
+folder.
+"""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from graveler.assembly import Embedded
+from graveler.auth import accounts, secrets
+from graveler.auth.accounts import Account, NewCredential
+from graveler.errors import Conflict, Invalid, Unavailable
+from graveler.records import ABSENT, Absent
+
+FILE = "credentials"
+_ENDPOINT = "LAKECTL_SERVER_ENDPOINT_URL"
+_KEY = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
+_SECRET = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
+_API = "GRAVELER_API"
+_AUTH = "GRAVELER_AUTH"
+
+
+class Saved(NamedTuple):
+    """What the file says."""
+
+    url: str
+    credential: NewCredential
+
+
+def ensure(store: Embedded, credential: NewCredential) -> bool:
+    """Let the administrator have this credential; whether another one ended by that."""
+    keeper = _keeper(store)
+    found = accounts.find(store.ports.kv)
+    if found is ABSENT:
+        accounts.create(keeper, accounts.USER_DEFAULT, "", credential)
+        return False
+    if matches(store, found, credential):
+        return False
+    accounts.reset(keeper, credential)
+    return True
+
+
+def account(store: Embedded) -> Account | Literal[Absent.ABSENT]:
+    """The administrator, if there is one."""
+    return accounts.find(store.ports.kv)
+
+
+def matches(store: Embedded, found: Account, credential: NewCredential) -> bool:
+    """Whether the administrator has this credential."""
+    check = secrets.check_value(_keeper(store).key, credential.secret_access_key)
+    return secrets.same(found.check, check) and found.access_key_id == credential.access_key_id
+
+
+def renew(store: Embedded) -> NewCredential:
+    """Give the administrator a fresh credential.  Raises `NotFound` before the set-up."""
+    fresh = accounts.fresh_credential(store.ports.ids)
+    accounts.reset(_keeper(store), fresh)
+    return fresh
+
+
+def read(folder: Path) -> Saved | Literal[Absent.ABSENT]:
+    """What the file of a store says, if there is one.  Raises `Invalid` if it says nothing."""
+    path = folder / FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ABSENT
+    except OSError as error:
+        raise Unavailable(f"credentials cannot be read: {path=!s} {error.strerror}") from error
+    pairs = dict(word.partition("=")[::2] for word in shlex.split(text) if "=" in word)
+    if not pairs.get(_KEY) or not pairs.get(_SECRET):
+        raise Invalid(f"credentials file says nothing; delete it and make new ones: {path=!s}")
+    return Saved(pairs.get(_ENDPOINT, ""), NewCredential(pairs[_KEY], pairs[_SECRET]))
+
+
+def write(folder: Path, saved: Saved) -> Path:
+    """Write the file, whole or not at all; its path."""
+    path, fresh = folder / FILE, folder / f"{FILE}.new"
+    key, secret = saved.credential.access_key_id, saved.credential.secret_access_key
+    pairs = (
+        (_ENDPOINT, saved.url),
+        (_KEY, key),
+        (_SECRET, secret),
+        (_API, f"{saved.url}/api/v1"),
+        (_AUTH, f"{key}:{secret}"),
+    )
+    text = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in pairs)
+    try:
+        fresh.unlink(missing_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except OSError as error:
+        raise Unavailable(f"credentials cannot be kept: {path=!s} {error.strerror}") from error
+    return path
+
+
+def kept(
+    store: Embedded, folder: Path, url: str, given: NewCredential | Literal[Absent.ABSENT]
+) -> NewCredential:
+    """A credential that the administrator has and that the file keeps, next to `url`: `given`,
+    else the file's, else a fresh one.  Raises `Conflict` if the administrator has another one."""
+    saved, found = read(folder), account(store)
+    if given is not ABSENT:
+        ensure(store, given)
+        credential = given
+    elif saved is not ABSENT:
+        credential = saved.credential
+    elif found is ABSENT:
+        credential = accounts.fresh_credential(store.ports.ids)
+    else:
+        raise Conflict(_LOST.format(folder=folder, what="are not kept in the store's folder"))
+    if found is not ABSENT and given is ABSENT and not matches(store, found, credential):
+        raise Conflict(_LOST.format(folder=folder, what=f"are not those of {folder / FILE}"))
+    # Before the account is made: a crash between the two loses no secret.
+    write(folder, Saved(url, credential))
+    ensure(store, credential)
+    return credential
+
+
+_LOST = (
+    "the administrator's credentials {what}; make new ones: "
+    "graveler credentials reset --store {folder} --save"
+)
+
+
+def _keeper(store: Embedded) -> accounts.Keeper:
+    ports = store.ports
+    return accounts.keeper(ports.kv, ports.clock, ports.ids, store.secret)

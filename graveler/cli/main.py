@@ -1,0 +1,170 @@
+"""The console script `graveler`: arguments in, one command, failures told in one line.
+
+Exit codes: 0 done, 1 failed (the reason and the remedy stand on stderr), 2 wrong usage, 130
+interrupted before it was done.  A command is imported when it is called, so that `--help` is
+instant.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from graveler import __version__
+from graveler.cli.options import (
+    CredentialsOptions,
+    DemoOptions,
+    Listen,
+    ServeOptions,
+    VerifyOptions,
+    parse_listen,
+)
+from graveler.errors import GravelerError, Invalid
+
+LISTEN_DEFAULT = "127.0.0.1:8000"
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    arguments = parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return run(arguments)
+    except GravelerError as error:
+        sys.stdout.flush()
+        print(f"graveler {arguments.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their arguments."""
+    root = argparse.ArgumentParser(
+        prog="graveler", description="Git for data lakes, behind lakeFS's HTTP API."
+    )
+    root.add_argument("--version", action="version", version=f"graveler {__version__}")
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_serve(commands)
+    _add_demo(commands)
+    _add_verify(commands)
+    _add_credentials(commands)
+    return root
+
+
+Commands = argparse._SubParsersAction  # the type has no public name
+
+
+def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
+    made = commands.add_parser(
+        "serve",
+        help="serve an embedded store over HTTP until interrupted",
+        description="Serve the store in a folder over HTTP until SIGINT or SIGTERM.  With "
+        "GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY set the administrator has these "
+        "credentials; without them the set-up call of the API makes them.",
+    )
+    _add_store(made)
+    _add_listen(made)
+    made.add_argument(
+        "--import-root",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="imports may read below this folder (may be given more than once; none: no imports)",
+    )
+    made.set_defaults(run=_serve)
+
+
+def _add_demo(commands: "Commands[argparse.ArgumentParser]") -> None:
+    made = commands.add_parser(
+        "demo",
+        help="serve a store with a sample lake, and tell how it was versioned",
+        description="Serve a store; on the first run, version a real data set in it (28,000 "
+        "airports) through the lakefs package and say what was done.",
+    )
+    _add_store(made)
+    _add_listen(made)
+    made.add_argument("--once", action="store_true", help="end after the story")
+    made.set_defaults(run=_demo)
+
+
+def _add_verify(commands: "Commands[argparse.ArgumentParser]") -> None:
+    made = commands.add_parser(
+        "verify",
+        help="check everything reachable in a store that nobody serves",
+        description="Check every reachable commit, metarange and range of a store.  Exit code 1 "
+        "if anything is damaged.",
+    )
+    _add_store(made)
+    made.add_argument(
+        "--objects", action="store_true", help="also that every object is there, with its size"
+    )
+    made.set_defaults(run=_verify)
+
+
+def _add_credentials(commands: "Commands[argparse.ArgumentParser]") -> None:
+    made = commands.add_parser("credentials", help="the administrator's credentials")
+    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    reset = actions.add_parser(
+        "reset",
+        help="make new ones; the old ones and all sessions end",
+        description="Make new credentials for the administrator of a store that nobody serves, "
+        "and print them once.  The old ones and all sessions end.",
+    )
+    _add_store(reset)
+    reset.add_argument(
+        "--save",
+        action="store_true",
+        help="also write them to the file `credentials` of the store (mode 0600)",
+    )
+    reset.set_defaults(run=_credentials_reset)
+
+
+def _add_store(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
+    )
+
+
+def _add_listen(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--listen",
+        type=_listen,
+        default=LISTEN_DEFAULT,
+        metavar="HOST:PORT",
+        help=f"where to listen (default {LISTEN_DEFAULT}; port 0: any free one)",
+    )
+
+
+def _listen(text: str) -> Listen:
+    try:
+        return parse_listen(text)
+    except Invalid as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from graveler.cli.serve import serve
+
+    roots = tuple(arguments.import_root)
+    return serve(ServeOptions(arguments.store, arguments.listen, roots))
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from graveler.cli.demo import demo
+
+    return demo(DemoOptions(arguments.store, arguments.listen, arguments.once))
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from graveler.cli.verify import verify
+
+    return verify(VerifyOptions(arguments.store, arguments.objects))
+
+
+def _credentials_reset(arguments: argparse.Namespace) -> int:
+    from graveler.cli.credentials import reset
+
+    return reset(CredentialsOptions(arguments.store, arguments.save))

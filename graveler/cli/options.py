@@ -1,0 +1,75 @@
+"""What the commands are told, as records.  Imports nothing heavy.  For this folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from graveler.errors import Invalid
+
+PORT_MAX = 65_535
+
+
+class Listen(NamedTuple):
+    """Where a service listens; port 0 asks for any free one."""
+
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """As it stands in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Where clients of this machine reach it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{Listen(host, self.port).authority}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """`graveler serve`."""
+
+    store: Path
+    listen: Listen
+    import_roots: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """`graveler demo`."""
+
+    store: Path
+    listen: Listen
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """`graveler verify`."""
+
+    store: Path
+    objects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialsOptions:
+    """`graveler credentials reset`."""
+
+    store: Path
+    save: bool = False
+
+
+def parse_listen(text: str) -> Listen:
+    """`HOST:PORT`, or `[ADDRESS]:PORT` for IPv6.  Raises `Invalid`."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise Invalid(f"listen address invalid: put an IPv6 address in brackets: {text!r}")
+    if not colon or not host:
+        raise Invalid(f"listen address invalid: it must be HOST:PORT: {text!r}")
+    if not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise Invalid(f"listen address invalid: the port must be 0 to {PORT_MAX}: {text!r}")
+    return Listen(host, int(port))

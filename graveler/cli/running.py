@@ -1,0 +1,112 @@
+"""One embedded store, served by this process from start to stop.
+
+    port taken ─► store opened ─► administrator ─► server listens ─► ready ─► SIGINT or SIGTERM
+        ─► no new requests, open ones end ─► janitor ends ─► store closed
+
+Whatever fails on the way undoes what was done before it and is raised as one of our kinds.  Used
+by serve.py and demo.py.
+"""
+
+import gc
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+
+from graveler.api.app import create_app, open_service
+from graveler.api.server import Server, make_server
+from graveler.api.service import ServiceSettings
+from graveler.assembly import Embedded, open_embedded
+from graveler.cli.listening import bind, bound
+from graveler.cli.options import Listen, ServeOptions
+from graveler.cli.sweeping import Sweeper
+from graveler.errors import Internal
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service that has become ready."""
+
+    listen: Listen
+    stop: Callable[[], None]
+
+
+Prepare = Callable[[Embedded, Listen], None]
+OnReady = Callable[[Running], None]
+
+
+def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
+    """Serve until interrupted.
+
+    `prepare` is called once the port is taken and the store is open, `on_ready` (on the event
+    loop: it must return at once) when the service answers.  Returns after a graceful stop; raises
+    what kept it from starting, `KeyboardInterrupt` if interrupted before it was ready.  Main thread
+    only.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signals = Signals()
+    taken = bind(options.listen)
+    try:
+        store = open_embedded(options.store, import_roots=options.import_roots)
+        try:
+            listen = bound(taken, options.listen)
+            prepare(store, listen)
+            _serve(store, taken, listen, (signals, on_ready))
+        finally:
+            store.close()
+    finally:
+        taken.close()
+        signals.restore()
+
+
+class Signals:
+    """SIGINT and SIGTERM: an interruption at first; once there is a server, its graceful stop."""
+
+    def __init__(self) -> None:
+        self._server: Server | None = None
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.signal(number, self._on_signal) for number in numbers}
+
+    def stop(self, server: Server) -> None:
+        """From now on a signal ends `server`."""
+        self._server = server
+
+    def restore(self) -> None:
+        """Leave the signals as they were found."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        # The server has handlers of its own while it runs, and raises what it got again at its
+        # end: the store is being closed then, and nothing may interrupt that.
+        if self._server is None:
+            raise KeyboardInterrupt
+        self._server.should_exit = True
+
+
+def _serve(
+    store: Embedded, taken: socket.socket, listen: Listen, hooks: tuple[Signals, OnReady]
+) -> None:
+    signals, on_ready = hooks
+    service = open_service(store.ports, store.signer, store.secret, ServiceSettings())
+    sweeper = Sweeper(store.ports)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    def ready(_port: int) -> None:
+        sweeper.start()
+        on_ready(Running(listen, stop))
+
+    server = make_server(create_app(service), listen.host, listen.port, ready)
+    gc.collect()
+    gc.freeze()  # modules and tables of routes stay: no collection need look at them again
+    signals.stop(server)
+    try:
+        server.run(sockets=[taken])
+    finally:
+        sweeper.stop()
+    if not server.started:
+        raise Internal("the service did not start: the log above says why")

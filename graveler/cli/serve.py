@@ -1,0 +1,41 @@
+"""`graveler serve`: one embedded store over HTTP, until SIGINT or SIGTERM."""
+
+import os
+import sys
+
+from graveler.assembly import Embedded
+from graveler.auth.accounts import NewCredential
+from graveler.cli import administrator
+from graveler.cli.options import Listen, ServeOptions
+from graveler.cli.running import Running, run
+from graveler.records import ABSENT
+from graveler.settings import AdministratorKeys, administrator_keys, environment
+
+
+def serve(options: ServeOptions) -> int:
+    """Serve; 0 after a graceful stop."""
+    keys = administrator_keys(environment())
+
+    def prepare(store: Embedded, _listen: Listen) -> None:
+        _prepare(store, keys)
+
+    def on_ready(running: Running) -> None:
+        where = f"store {options.store}, process {os.getpid()}"
+        print(f"graveler: ready at {running.listen.url} ({where})", flush=True)
+
+    run(options, prepare, on_ready)
+    print("graveler: stopped", flush=True)
+    return 0
+
+
+def _prepare(store: Embedded, keys: AdministratorKeys) -> None:
+    if keys.given:
+        credential = NewCredential(keys.access_key_id, keys.secret_access_key)
+        if administrator.ensure(store, credential):
+            print("graveler: the administrator now has the credentials of the environment")
+    elif administrator.account(store) is ABSENT:
+        print(
+            "graveler: no administrator yet: POST /api/v1/setup_lakefs makes one, or set "
+            "GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY",
+            file=sys.stderr,
+        )

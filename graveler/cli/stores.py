@@ -1,0 +1,20 @@
+"""An existing store, opened by a command that does not serve it.  For this folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from graveler.assembly import Embedded, open_embedded
+from graveler.errors import NotFound
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Embedded]:
+    """The store, closed at the end.  `NotFound` if there is none; else as `open_embedded`."""
+    if not (folder / "kv").is_dir():
+        raise NotFound(f"no store in this folder; `graveler serve` makes one: store={folder}")
+    store = open_embedded(folder)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,136 @@
+"""The story of the demo: a real data set is versioned through the unmodified `lakefs` package.
+
+    main    ○─┬──────────────────────────────────┬─○  tag
+    ingest    └─ load ── bad change ── its revert ┘
+
+Each step is said in plain words with the time that it took.  For demo.py.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import lakefs
+from lakefs.client import Client
+
+from graveler.auth.accounts import NewCredential
+from graveler.cli import sample
+from graveler.cli.sample import Sample
+from graveler.clock import SystemClock, SystemIds
+
+REPOSITORY = "airports"
+MAIN = "main"
+INGEST = "ingest"
+SPOILED_PREFIX = "S"  # of the countries that the bad change hits
+
+
+@dataclass(slots=True)
+class Teller:
+    """Says what was done, with the seconds it took."""
+
+    say: Callable[[str], None]
+    clock: SystemClock
+
+    @contextmanager
+    def step(self) -> Iterator[list[str]]:
+        """The caller adds the sentence to the list once it knows it."""
+        started, words = self.clock.steady_seconds(), list[str]()
+        yield words
+        seconds = self.clock.steady_seconds() - started
+        self.say(f"  {seconds:6.2f} s  {' '.join(words)}")
+
+
+def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> None:
+    """Tell it from the beginning; what an interrupted telling left is dropped first."""
+    teller = Teller(say, SystemClock())
+    with teller.step() as words:
+        airports = sample.load()
+        words.append(
+            f"read the sample: {airports.rows:,} airports of {len(airports.countries)} countries"
+        )
+    client = Client(  # type: ignore[no-untyped-call]
+        host=url,
+        username=credential.access_key_id,
+        password=credential.secret_access_key,
+    )
+    repository = _begun(teller, client)
+    ingest = repository.branch(INGEST)
+    _load(teller, ingest, airports)
+    _spoil(teller, repository, airports)
+    _roll_back(teller, repository)
+    _publish(teller, repository, airports)
+
+
+def _begun(teller: Teller, client: Client) -> lakefs.Repository:
+    with teller.step() as words:
+        namespace = f"local://samples/{REPOSITORY}-{SystemIds().unique(8)}"
+        repository = lakefs.Repository(REPOSITORY, client=client).create(
+            storage_namespace=namespace, default_branch=MAIN, exist_ok=True
+        )
+        if any(branch.id == INGEST for branch in repository.branches()):
+            repository.branch(INGEST).delete()
+        repository.branch(INGEST).create(MAIN)
+        words.append(f"created repository {REPOSITORY}, and branch {INGEST} off {MAIN}")
+    return repository
+
+
+def _load(teller: Teller, ingest: lakefs.Branch, airports: Sample) -> None:
+    with teller.step() as words:
+        size = 0
+        for country, rows in airports.countries.items():
+            body = sample.file_of(rows)
+            ingest.object(sample.path_of(country)).upload(data=body, content_type="text/csv")
+            size += len(body)
+        words.append(
+            f"uploaded {len(airports.countries)} CSV files ({size / 1e6:.1f} MB) to {INGEST}; "
+            f"nobody on {MAIN} sees them"
+        )
+    with teller.step() as words:
+        commit = ingest.commit(
+            f"Load airports of {len(airports.countries)} countries",
+            metadata={"source": "airportsdata", "version": airports.version},
+        )
+        words.append(f"committed them as {commit.id[:12]}")
+
+
+def _spoil(teller: Teller, repository: lakefs.Repository, airports: Sample) -> None:
+    ingest = repository.branch(INGEST)
+    with teller.step() as words:
+        hit = [country for country in airports.countries if country.startswith(SPOILED_PREFIX)]
+        for country in hit:
+            body = sample.file_of(sample.spoiled(airports.countries[country]))
+            ingest.object(sample.path_of(country)).upload(data=body, content_type="text/csv")
+        bad = ingest.commit("Normalise coordinates")
+        words.append(
+            f"committed a bad change as {bad.id[:12]}: a job exchanged latitude and longitude "
+            f"in {len(hit)} files"
+        )
+    with teller.step() as words:
+        changes = list(repository.ref(f"{INGEST}~1").diff(INGEST))
+        assert {change.type for change in changes} == {"changed"}
+        words.append(
+            f"diff {INGEST}~1 {INGEST} shows {len(changes)} changed files: "
+            f"{changes[0].path} … {changes[-1].path}"
+        )
+
+
+def _roll_back(teller: Teller, repository: lakefs.Repository) -> None:
+    ingest = repository.branch(INGEST)
+    with teller.step() as words:
+        undone = ingest.revert(INGEST)
+        left = list(repository.ref(f"{INGEST}~2").diff(INGEST))
+        assert not left, "the revert must bring back what the first commit said"
+        words.append(
+            f"reverted it as {undone.id[:12]}: the files are again those of the first commit"
+        )
+
+
+def _publish(teller: Teller, repository: lakefs.Repository, airports: Sample) -> None:
+    with teller.step() as words:
+        merged = repository.branch(INGEST).merge_into(MAIN, message="Publish the airports")
+        found = sum(1 for _ in repository.branch(MAIN).objects(prefix="airports/"))
+        assert found == len(airports.countries)
+        words.append(f"merged {INGEST} into {MAIN} as {merged[:12]}: {found} files at once")
+    with teller.step() as words:
+        tag = repository.tag(f"airports-{airports.version}").create(MAIN)
+        words.append(f"tagged it {tag.id}")

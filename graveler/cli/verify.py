@@ -1,0 +1,76 @@
+"""`graveler verify`: reads everything reachable in a store and says what is damaged.
+
+Changes nothing.  Progress goes to stderr, damage and the counts to stdout.
+"""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from graveler.block import observed as observed_blocks
+from graveler.block.adapter import Blocks
+from graveler.cli.options import VerifyOptions
+from graveler.cli.stores import opened
+from graveler.engine import verify as verification
+from graveler.engine.ports import Ports
+from graveler.kv import observed as observed_kv
+
+_TICK_SECONDS = 2.0
+
+
+def verify(options: VerifyOptions) -> int:
+    """Check; 1 if anything is damaged."""
+    progress = Progress()
+    damaged = 0
+    with opened(options.store) as store, _ticking(progress):
+        for damage in verification.verify(progress.watch(store.ports), objects=options.objects):
+            damaged += 1
+            print(f"damaged: repository={damage.repository} {damage.where}: {damage.what}")
+    print(f"verified: {progress.told(options.objects)}, damaged: {damaged}")
+    return 1 if damaged else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What was looked at so far, told from the requests: each commit is one read of the store, each
+    object one look at its head."""
+
+    kv: observed_kv.Counts = field(default_factory=observed_kv.Counts)
+    blocks: observed_blocks.Counts = field(default_factory=observed_blocks.Counts)
+
+    def watch(self, ports: Ports) -> Ports:
+        """The same ports, counting."""
+        blocks = cast(Blocks, ports.blocks)  # what every driver is
+        return replace(
+            ports,
+            kv=observed_kv.ObservedStore(ports.kv, self.kv),
+            blocks=observed_blocks.ObservedBlocks(blocks, self.blocks),
+        )
+
+    def told(self, objects: bool) -> str:
+        """In words."""
+        commits = f"{self.kv.snapshot().get('get', 0):,} commits with their files"
+        if not objects:
+            return f"{commits} (not the objects: --objects)"
+        return f"{commits}, {self.blocks.snapshot().get('head', 0):,} objects"
+
+
+@contextmanager
+def _ticking(progress: Progress) -> Iterator[None]:
+    """Say on stderr how far it is, now and then."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_TICK_SECONDS):
+            print(f"... {progress.told(True)}", file=sys.stderr, flush=True)
+
+    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
