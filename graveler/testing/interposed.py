@@ -1,0 +1,123 @@
+"""A store that lets a test act between two requests of one operation.
+
+    script.before("set_if", run)       run() just before the next set_if is sent
+    script.after("set_newer", run, 2)  run() just after the second set_newer from now was answered
+
+An action runs once, outside the script, so that what it does itself is not interposed.  Requests
+that no action waits for pass untouched.  For tests only.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
+from graveler.records import Absent
+
+T = TypeVar("T")
+Action = Callable[[], object]
+
+
+class _Waiting(NamedTuple):
+    moment: Literal["before", "after"]
+    verb: str
+    left: int
+    action: Action
+
+
+class Script:
+    """What is to happen, and when.  `seen` lists every request that passed."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self._waiting: list[_Waiting] = []
+        self._acting = False
+
+    def before(self, verb: str, action: Action, nth: int = 1) -> None:
+        """Run `action` before the `nth` request of `verb` from now."""
+        self._waiting.append(_Waiting("before", verb, nth, action))
+
+    def after(self, verb: str, action: Action, nth: int = 1) -> None:
+        """Run `action` after the `nth` request of `verb` from now was answered."""
+        self._waiting.append(_Waiting("after", verb, nth, action))
+
+    @property
+    def finished(self) -> bool:
+        """Whether every action has run."""
+        return not self._waiting
+
+    def pass_through(self, verb: str, call: Callable[[], T]) -> T:
+        """One request."""
+        if self._acting:
+            return call()
+        self.seen.append(verb)
+        self._reach("before", verb)
+        answer = call()
+        self._reach("after", verb)
+        return answer
+
+    def _reach(self, moment: Literal["before", "after"], verb: str) -> None:
+        due: list[Action] = []
+        later: list[_Waiting] = []
+        for waiting in self._waiting:
+            if (waiting.moment, waiting.verb) == (moment, verb):
+                waiting = waiting._replace(left=waiting.left - 1)
+            if waiting.left:
+                later.append(waiting)
+            else:
+                due.append(waiting.action)
+        self._waiting = later
+        self._acting = True
+        try:
+            for action in due:
+                action()
+        finally:
+            self._acting = False
+
+
+class InterposedStore:
+    """`Store` that passes each request through a script."""
+
+    def __init__(self, store: Store, script: Script) -> None:
+        self._store = store
+        self._script = script
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        return self._script.pass_through("get", lambda: self._store.get(partition, key))
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        return self._script.pass_through("get_many", lambda: self._store.get_many(places))
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        return self._script.pass_through(
+            "scan", lambda: self._store.scan(partition, start, end, limit)
+        )
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        self._script.pass_through("set", lambda: self._store.set(partition, key, value, version))
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        self._script.pass_through("set_many", lambda: self._store.set_many(writes))
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        return self._script.pass_through(
+            "set_if",
+            lambda: self._store.set_if(partition, key, value, version, condition, order),
+        )
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        return self._script.pass_through(
+            "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
+        )
+
+    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        self._script.pass_through("delete", lambda: self._store.delete(partition, keys))

@@ -1,0 +1,55 @@
+"""The model's listings and logs: everything is sorted whole, then cut.  Tests may use it."""
+
+import heapq
+from collections.abc import Sequence
+
+from graveler.testing.model import Blob, CommitKey, Model, ModelCommit, Tree, resolve
+from graveler.testing.model_merge import is_after
+
+ListedLine = tuple[str, Blob | None]  # None: a common prefix
+
+
+def listing(tree: Tree, prefix: str, delimiter: str, after: str) -> list[ListedLine]:
+    """All lines after `after`; the first `amount` of them are a page."""
+    lines: list[ListedLine] = []
+    for path in sorted(tree, key=str.encode):
+        if not path.startswith(prefix) or not is_after(path, prefix, delimiter, after):
+            continue
+        cut = path.find(delimiter, len(prefix)) if delimiter else -1
+        if cut < 0:
+            lines.append((path, tree[path]))
+        elif not lines or lines[-1] != (path[: cut + len(delimiter)], None):
+            lines.append((path[: cut + len(delimiter)], None))
+    return lines
+
+
+def log(model: Model, ref: str, first_parent: bool = False) -> list[CommitKey]:
+    """Ancestors newest first: a child before its parents, of those ready the newest."""
+    start = resolve(model, ref).commit
+    ready = [(-model.commits[start].created_ns, model.ids[start], start)]
+    seen = {start}
+    order = []
+    while ready:
+        key = heapq.heappop(ready)[2]
+        order.append(key)
+        parents = model.commits[key].parents
+        for parent in parents[:1] if first_parent else parents:
+            if parent not in seen:
+                seen.add(parent)
+                heapq.heappush(
+                    ready, (-model.commits[parent].created_ns, model.ids[parent], parent)
+                )
+    return order
+
+
+def touches(
+    model: Model, commit: ModelCommit, objects: Sequence[str], prefixes: Sequence[str]
+) -> bool:
+    """Whether a commit with exactly one parent changed any of these paths."""
+    if len(commit.parents) != 1:
+        return False
+    before = model.commits[commit.parents[0]].content
+    changed = {
+        path for path in {*before, *commit.content} if before.get(path) != commit.content.get(path)
+    }
+    return any(path in objects or path.startswith(tuple(prefixes)) for path in changed)

@@ -1,0 +1,1 @@
+"""The verbs, through their public doors."""

@@ -1,0 +1,117 @@
+"""A repository in a few words, for tests of single verbs.
+
+`Lake` calls the verbs through its ports; `another_process` is the same store seen with caches of
+its own, `interposed` one whose requests follow a script.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from graveler import assembly
+from graveler.engine import branching, commit, compare, merge, objects, repository
+from graveler.engine.ports import Ports
+from graveler.kv.store import Store
+from graveler.records import Absent, BreakParameters, CommitEntry, Entry, Repository, Strategy
+from graveler.refs.cache import RefCache
+from graveler.testing.interposed import InterposedStore, Script
+
+COMMITTER = "tester"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """One repository behind some ports."""
+
+    ports: Ports
+    repo: Repository
+
+    # --- the same store, seen otherwise ---
+
+    def with_kv(self, wrap: Callable[[Store], Store]) -> "Lake":
+        """Through another key-value port, with caches of its own."""
+        return Lake(
+            replace(self.ports, kv=wrap(self.ports.kv), cache=RefCache(self.ports.clock)),
+            self.repo,
+        )
+
+    def another_process(self) -> "Lake":
+        """With caches of its own."""
+        return self.with_kv(lambda kv: kv)
+
+    def interposed(self) -> tuple["Lake", Script]:
+        """With a script between verbs and store."""
+        script = Script()
+        return self.with_kv(lambda kv: InterposedStore(kv, script)), script
+
+    # --- verbs ---
+
+    def put(self, path: str, identity: str, branch: str = "main") -> None:
+        entry = Entry(f"data/{identity}/{path}", len(identity), identity, 1)
+        objects.stage(self.ports, self.repo, branch, path, entry)
+
+    def put_if_absent(self, path: str, identity: str, branch: str = "main") -> None:
+        """Each call names an address of its own, as the verb demands."""
+        address = f"data/{self.ports.ids.unique(20)}"
+        entry = Entry(address, len(identity), identity, 1)
+        objects.stage_if_absent(self.ports, self.repo, branch, path, entry)
+
+    def delete(self, path: str, branch: str = "main") -> None:
+        objects.delete(self.ports, self.repo, branch, path)
+
+    def commit(self, message: str = "m", branch: str = "main", **more: object) -> CommitEntry:
+        request = commit.CommitRequest(message, COMMITTER, **more)  # type: ignore[arg-type]
+        return commit.commit(self.ports, self.repo, branch, request)
+
+    def commit_of(self, branch: str = "main", **identities: str) -> str:
+        """Stage what is given (empty: a deletion) and commit it."""
+        for path, identity in identities.items():
+            if identity:
+                self.put(path, identity, branch)
+            else:
+                self.delete(path, branch)
+        return self.commit(f"{identities}", branch).id
+
+    def branch(self, name: str, source: str = "main") -> None:
+        branching.create_branch(self.ports, self.repo, name, source)
+
+    def merge(
+        self, source: str, dest: str = "main", strategy: Strategy = "", **more: object
+    ) -> str:
+        request = merge.MergeRequest(COMMITTER, "merge", strategy=strategy, **more)  # type: ignore[arg-type]
+        return merge.merge(self.ports, self.repo, source, dest, request)
+
+    # --- looks ---
+
+    def tree(self, ref: str = "main") -> dict[str, str]:
+        """path -> identity"""
+        query = objects.ListQuery(amount=1_000)
+        page = objects.list_objects(self.ports, self.repo, ref, query)
+        assert not page.more
+        return {path: entry.checksum for path, entry in page.lines if not isinstance(entry, Absent)}
+
+    def head(self, branch: str = "main") -> str:
+        return branching.get_branch(self.ports, self.repo, branch).branch.commit
+
+    def record(self, branch: str = "main") -> "branching.Branch":
+        return branching.get_branch(self.ports, self.repo, branch).branch
+
+    def conflicts(self, source: str, dest: str = "main", amount: int = 1_000) -> list[str]:
+        query = compare.DiffQuery(amount=amount)
+        page = merge.conflicts(self.ports, self.repo, source, dest, query)
+        return [line.path for line in page.lines]
+
+    def uncommitted(self, branch: str = "main") -> list[tuple[str, str]]:
+        page = compare.diff_branch(self.ports, self.repo, branch, compare.DiffQuery())
+        return [(line.kind, line.path) for line in page.lines]
+
+
+def new_lake(shards: int = 1, raggedness: int = 3) -> Lake:
+    """A fresh repository in memory; few records to a range."""
+    ports = assembly.open_memory()
+    new = repository.NewRepository(
+        "lake",
+        "mem://bucket/lake",
+        breaks=BreakParameters(raggedness=raggedness, salt=b"lake"),
+        staging_shards=shards,
+    )
+    return Lake(ports, repository.create(ports, new))

@@ -1,0 +1,75 @@
+"""Random programs: the engine against the dictionary model, in lock step.
+
+`GRAVELER_SEED=n` starts the seeds at n, `GRAVELER_PROGRAMS=n` sets their number; a failure prints
+its seed and the verbs that are left of it after shrinking.
+"""
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graveler import assembly
+from graveler.engine.ports import Ports
+from graveler.testing import program_checks, programs
+from graveler.testing.model import Blob, stage
+from graveler.testing.program_world import Mismatch
+
+COUNT = int(os.environ.get("GRAVELER_PROGRAMS", "2000"))
+FIRST = int(os.environ.get("GRAVELER_SEED", "0")) or time.time_ns() // 1_000_000 % 10**9 * 10_000
+VERB_COUNT = 30
+
+# Seeds that once told something; each stays.
+FOUND: tuple[int, ...] = ()
+
+
+def _run_all(make_ports: Callable[[], Ports], seeds: list[int], repeatable: bool) -> Counter[str]:
+    print(f"programs: seeds {seeds[0]} to {seeds[-1]}")
+    outcomes: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            world = programs.run(make_ports, seed, range(VERB_COUNT), repeatable=repeatable)
+        except Mismatch as mismatch:
+            if repeatable:
+                short = programs.shrink(make_ports, seed, range(VERB_COUNT))
+            else:
+                short = programs.Failure(
+                    seed, tuple(range(VERB_COUNT)), mismatch.trace, str(mismatch)
+                )
+            raise AssertionError(str(short)) from mismatch
+        outcomes.update(world.outcomes)
+    return outcomes
+
+
+def test_programs_agree_with_the_model() -> None:
+    outcomes = _run_all(assembly.open_memory, [*FOUND, *range(FIRST, FIRST + COUNT)], True)
+    print(*(f"{outcome} {times}" for outcome, times in sorted(outcomes.items())), sep="\n")
+    wanted = ("merge: done", "merge: MergeConflict", "commit: done", "revert: done", "log: done")
+    assert all(outcomes[outcome] for outcome in wanted), "the programs must reach these"
+
+
+def test_programs_agree_with_the_model_on_the_embedded_store(tmp_path: Path) -> None:
+    store = assembly.open_embedded(tmp_path / "store")
+    try:
+        _run_all(lambda: store.ports, list(range(FIRST, FIRST + min(COUNT, 60))), False)
+    finally:
+        store.close()
+
+
+def test_a_program_is_a_function_of_its_seed() -> None:
+    one, other = (programs.run(assembly.open_memory, FIRST, range(VERB_COUNT)) for _ in range(2))
+    assert one.trace == other.trace
+    assert one.model.ids == other.model.ids
+
+
+def test_a_model_that_differs_is_noticed() -> None:
+    """The canary: a comparison that compares nothing would pass all else."""
+    world = programs.begin(assembly.open_memory(), FIRST)
+    program_checks.check_all(world, random.Random(FIRST))
+    stage(world.model, "main", "never/written", Blob("0", 0))
+    with pytest.raises(Mismatch, match="never/written"):
+        program_checks.check_all(world, random.Random(FIRST))

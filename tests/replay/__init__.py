@@ -1,0 +1,1 @@
+"""The history of a real repository, replayed."""
