@@ -12,11 +12,13 @@ from typing import Final
 from graveler import errors
 from graveler.api import answers
 from graveler.api.answers import Answer, Headers
+from graveler.api.requests import TooLarge
 from graveler.api.wording import wording
 
 _LOG = logging.getLogger("graveler.api")
 
 STATUS: Final[dict[type[errors.GravelerError], int]] = {
+    TooLarge: 413,
     errors.Gone: 410,
     errors.NotFound: 404,
     errors.AlreadyExists: 409,

@@ -1,6 +1,7 @@
 """What is served beside the API: the page at `/`, health, the OpenAPI document, presigned bytes.
 
-Whoever may call these needs no credentials: they tell nothing, or carry a signature of their own.
+Whoever calls these needs no credentials: they tell nothing, or carry a signature of their own.
+`OPEN_PATHS` is the exact list.
 """
 
 from html import escape
@@ -19,6 +20,8 @@ from graveler.api.presigned import presigned
 from graveler.api.sending import Send, send
 from graveler.api.service import Service
 from graveler.block.signing import PATH as PRESIGNED_PATH
+
+OPEN_PATHS: Final = ("/", "/_health", "/healthcheck", "/openapi.json", "/logout", PRESIGNED_PATH)
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;"

@@ -140,6 +140,11 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         "staging checksum size_bytes",
         "content_type",
         staging=of("StagingLocation"),
+        checksum=text(
+            "What names the content, as the storage answered the write",
+            minLength=1,
+            maxLength=limits.checksum_length_bytes_max,
+        ),
         size_bytes={"type": "integer", "minimum": 0, "maximum": limits.object_size_bytes_max},
         user_metadata=PAIRS,
         mtime=INTEGER,

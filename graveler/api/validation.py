@@ -2,10 +2,10 @@
 
 The dialect is the part of JSON Schema that the table of routes uses: types string, integer,
 boolean, array and object; `enum`, `pattern` (ASCII, matched against the whole text), `minimum`,
-`maximum`, `maxLength`, `maxItems`, `required`, `properties`, `additionalProperties`, `$ref` to a
-schema of the catalogue, `default`.  Properties that are not named are ignored; null for an optional
-property means that it is absent.  A violation raises `Invalid` whose message names the field and
-the rule.  Pure; for api/.
+`maximum`, `minLength`, `maxLength`, `maxItems`, `required`, `properties`, `additionalProperties`,
+`$ref` to a schema of the catalogue, `default`.  Properties that are not named are ignored; null for
+an optional property means that it is absent.  A violation raises `Invalid` whose message names the
+field and the rule.  Pure; for api/.
 """
 
 import re
@@ -93,12 +93,14 @@ def _compile(schema: Schema, catalogue: Mapping[str, Schema]) -> Check:
 def _string(schema: Schema) -> Check:
     pattern = schema.get("pattern", "")
     matches = re.compile(pattern, re.ASCII).fullmatch if pattern else None
-    length_max = schema.get("maxLength", 0)
+    length_min, length_max = schema.get("minLength", 0), schema.get("maxLength", 0)
     allowed = schema.get("enum", ())
 
     def check(value: Any, where: str) -> Any:
         if not isinstance(value, str):
             raise _Broken(where, "value must be a string")
+        if len(value) < length_min:
+            raise _Broken(where, f"string must have at least {length_min} characters")
         if length_max and len(value) > length_max:
             raise _Broken(where, f"string must have at most {length_max} characters")
         if matches is not None and not matches(value):

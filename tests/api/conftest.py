@@ -1,0 +1,34 @@
+"""One server for the tests of a module."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.serving import Client, Served, served
+
+
+@pytest.fixture(scope="module")
+def import_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that imports may read."""
+    return tmp_path_factory.mktemp("imports")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, import_root: Path) -> Iterator[Served]:
+    """A server on a fresh store."""
+    store = tmp_path_factory.mktemp("served") / "store"
+    with served(store, import_roots=[import_root]) as running:
+        yield running
+
+
+@pytest.fixture
+def client(live: Served) -> Client:
+    """The administrator's client."""
+    return live.client
+
+
+@pytest.fixture
+def repo(live: Served) -> str:
+    """A fresh repository."""
+    return live.fresh_repository()

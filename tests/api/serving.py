@@ -1,0 +1,155 @@
+"""A real server for tests: an embedded store, uvicorn in a thread, real sockets; a small client."""
+
+import base64
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from graveler.api.app import create_app, open_service
+from graveler.api.server import Server, make_server
+from graveler.api.service import Service, ServiceSettings
+from graveler.assembly.embedded import Embedded, open_embedded
+from graveler.auth import accounts
+from graveler.auth.accounts import NewCredential
+
+ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+USER = "administrator"
+API = "/api/v1"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def message(self) -> str:
+        text: str = self.json["message"]
+        return text
+
+
+def basic(key: str, secret: str) -> str:
+    """The value of an Authorization header."""
+    return "Basic " + base64.b64encode(f"{key}:{secret}".encode()).decode()
+
+
+@dataclass(frozen=True)
+class Client:
+    """Sends one request a connection; as the administrator unless a header says otherwise."""
+
+    host: str
+    port: int
+    authorization: str = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+        *,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """`body`: bytes go as they are, anything else as JSON; `path` below the API."""
+        target = quote(API + path, safe="/~^@$")
+        return self.raw(method, target + ("?" + urlencode(query) if query else ""), body, headers)
+
+    def raw(
+        self, method: str, target: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """As `send`, with the target as it is."""
+        given = {"Authorization": self.authorization} if self.authorization else {}
+        given |= headers or {}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            given.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
+        try:
+            connection.request(method, target, body, given)
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return Reply(answer.status, found, answer.read())
+        finally:
+            connection.close()
+
+    def upload(self, repo: str, path: str, body: bytes, branch: str = "main") -> Reply:
+        """Stage an object."""
+        where = f"/repositories/{repo}/branches/{branch}/objects"
+        return self.send("POST", where, {"path": path}, body=body)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running server."""
+
+    client: Client
+    service: Service
+    embedded: Embedded
+    server: Server
+    store: Path
+    names: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
+
+    def fresh_repository(self) -> str:
+        """A repository of its own for a test."""
+        name = f"repo-{next(self.names)}"
+        body = {"name": name, "storage_namespace": f"local://{name}/x"}
+        reply = self.client.send("POST", "/repositories", body=body)
+        assert reply.status == 201, reply.body
+        return name
+
+
+@contextmanager
+def served(
+    store: Path,
+    *,
+    settings: ServiceSettings | None = None,
+    import_roots: Sequence[Path] = (),
+    administrator: bool = True,
+) -> Iterator[Served]:
+    """Serve `store` on a free port until the block ends; then stop gracefully."""
+    embedded = open_embedded(store, import_roots=import_roots)
+    try:
+        ports = embedded.ports
+        service = open_service(
+            ports, embedded.signer, embedded.secret, settings or ServiceSettings()
+        )
+        keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
+        if administrator and accounts.find(ports.kv) is accounts.ABSENT:
+            accounts.create(keeper, USER, "", ADMINISTRATOR)
+        ready = threading.Event()
+        bound: list[int] = []
+
+        def on_ready(port: int) -> None:
+            bound.append(port)
+            ready.set()
+
+        server = make_server(create_app(service), "127.0.0.1", 0, on_ready)
+        thread = threading.Thread(target=server.run, name="server")
+        thread.start()
+        try:
+            assert ready.wait(20), "the server did not start"
+            client = Client("127.0.0.1", bound[0])
+            yield Served(client, service, embedded, server, store)
+        finally:
+            server.should_exit = True
+            thread.join(40)
+            assert not thread.is_alive(), "the server did not stop"
+    finally:
+        embedded.close()

@@ -1,0 +1,158 @@
+"""No route answers a caller without right credentials, but those of the open list."""
+
+import base64
+import json
+
+import jwt
+import pytest
+
+from graveler.api.routes import UNAUTHENTICATED
+from graveler.auth import secrets, tokens
+from graveler.auth.authenticator import PURPOSE
+from graveler.errors import Internal
+from graveler.records import ABSENT
+from tests.api.samples import ALL, Sample
+from tests.api.serving import ADMINISTRATOR, API, USER, Client, Reply, Served, basic
+
+CLOSED = [(operation, one) for operation, one in ALL if operation not in UNAUTHENTICATED]
+
+
+def _key(live: Served) -> bytes:
+    return secrets.derive(live.embedded.secret, PURPOSE)
+
+
+def _account_epoch(live: Served) -> str:
+    account = live.service.auth.account()
+    if account is ABSENT:
+        raise Internal("no administrator")
+    return account.epoch
+
+
+def _now(live: Served) -> int:
+    return live.embedded.ports.clock.now_ns() // 10**9
+
+
+def _token(live: Served, *, now: int = 0, key: bytes = b"", epoch: str = "") -> str:
+    made = tokens.issue(
+        key or _key(live), USER, epoch or _account_epoch(live), now or _now(live), "id"
+    )
+    return made.token
+
+
+def _unsigned(live: Served) -> str:
+    claims = jwt.decode(_token(live), options={"verify_signature": False})
+    head = base64.urlsafe_b64encode(json.dumps({"alg": "none", "typ": "JWT"}).encode())
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode())
+    return f"{head.decode().rstrip('=')}.{body.decode().rstrip('=')}."
+
+
+def _hs512(live: Served) -> str:
+    claims = jwt.decode(_token(live), options={"verify_signature": False})
+    return jwt.encode(claims, _key(live) * 2, "HS512")
+
+
+def _other_audience(live: Served) -> str:
+    claims = jwt.decode(_token(live), options={"verify_signature": False})
+    return jwt.encode({**claims, "aud": "other"}, _key(live), "HS256")
+
+
+def _everlasting(live: Served) -> str:
+    claims = jwt.decode(_token(live), options={"verify_signature": False})
+    return jwt.encode({**claims, "exp": claims["iat"] + 10**9}, _key(live), "HS256")
+
+
+def hostile_headers(live: Served) -> dict[str, dict[str, str]]:
+    """Credentials that must not be accepted, by what is wrong with them."""
+    key, secret = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+    bearer = {
+        "expired": _token(live, now=_now(live) - tokens.LIFE_SECONDS - 1),
+        "from the future": _token(live, now=_now(live) + 3600),
+        "other key": _token(live, key=b"x" * 32),
+        "ended by a reset": _token(live, epoch="0" * 32),
+        "unsigned": _unsigned(live),
+        "other algorithm": _hs512(live),
+        "other audience": _other_audience(live),
+        "everlasting": _everlasting(live),
+        "garbage": "x.y.z",
+        "nothing": "",
+    }
+    found = {f"bearer: {what}": {"Authorization": f"Bearer {t}"} for what, t in bearer.items()}
+    found |= {
+        "none": {},
+        "wrong secret": {"Authorization": basic(key, "nope")},
+        "secret with more": {"Authorization": basic(key, secret + "x")},
+        "empty secret": {"Authorization": basic(key, "")},
+        "unknown key": {"Authorization": basic("AKIANOBODY", secret)},
+        "not base64": {"Authorization": "Basic !!!"},
+        "no colon": {"Authorization": "Basic " + base64.b64encode(b"abc").decode()},
+        "not UTF-8": {"Authorization": "Basic " + base64.b64encode(b"\xff:\xfe").decode()},
+        "no scheme": {"Authorization": "abc"},
+        "other scheme": {"Authorization": f"Digest {key}"},
+        "endless": {"Authorization": "Basic " + "A" * 8192},
+        "cookie": {"Cookie": "internal_auth_session=x.y.z"},
+        "cookie with the secret": {"Cookie": f"internal_auth_session={secret}"},
+    }
+    return found
+
+
+def _send(live: Served, one: Sample, headers: dict[str, str]) -> Reply:
+    anonymous = Client(live.client.host, live.client.port, "")
+    return anonymous.send(one.method, one.path, one.query, body=one.body, headers=headers)
+
+
+@pytest.mark.parametrize(("operation", "one"), CLOSED, ids=[operation for operation, _ in CLOSED])
+def test_wrong_credentials_are_refused(live: Served, operation: str, one: Sample) -> None:
+    for what, headers in hostile_headers(live).items():
+        reply = _send(live, one, headers)
+        assert reply.status == 401, (operation, what, reply.body)
+        if one.method != "HEAD":
+            assert reply.json == {"message": "error authenticating request"}
+
+
+@pytest.mark.parametrize(("operation", "one"), CLOSED, ids=[operation for operation, _ in CLOSED])
+def test_right_credentials_are_accepted_in_every_form(
+    live: Served, operation: str, one: Sample
+) -> None:
+    token = _token(live)
+    for headers in (
+        {"Authorization": live.client.authorization},
+        {"Authorization": f"Bearer {token}"},
+        {"Cookie": f"a=b; internal_auth_session={token}; c=d"},
+    ):
+        reply = _send(live, one, headers)
+        assert reply.status not in (401, 500), (operation, reply.body)
+
+
+def test_a_session_of_another_page_may_read_but_not_write(live: Served) -> None:
+    headers = {"Cookie": f"internal_auth_session={_token(live)}", "Origin": "https://evil.example"}
+    anonymous = Client(live.client.host, live.client.port, "")
+    assert anonymous.send("GET", "/user", headers=headers).status == 200
+    body = {"events": []}
+    assert anonymous.send("POST", "/statistics", body=body, headers=headers).status == 401
+    ours = {**headers, "Origin": live.client.url}
+    assert anonymous.send("POST", "/statistics", body=body, headers=ours).status == 204
+
+
+def test_login_gives_a_session_of_twelve_hours(live: Served) -> None:
+    body = {
+        "access_key_id": ADMINISTRATOR.access_key_id,
+        "secret_access_key": ADMINISTRATOR.secret_access_key,
+    }
+    anonymous = Client(live.client.host, live.client.port, "")
+    reply = anonymous.send("POST", "/auth/login", body=body)
+    assert reply.status == 200
+    claims = jwt.decode(reply.json["token"], options={"verify_signature": False})
+    assert (claims["iss"], claims["aud"], claims["sub"]) == ("auth", "login", USER)
+    assert claims["exp"] - claims["iat"] == 12 * 3600 == tokens.LIFE_SECONDS
+    assert reply.json["token_expiration"] == claims["exp"]
+    bearer = {"Authorization": f"Bearer {reply.json['token']}"}
+    assert anonymous.send("GET", "/user", headers=bearer).json["user"]["id"] == USER
+    cookie = reply.headers["set-cookie"].partition(";")[0]
+    assert anonymous.send("GET", "/user", headers={"Cookie": cookie}).status == 200
+
+
+def test_what_is_wrong_with_a_request_is_said_before_who_sent_it(live: Served) -> None:
+    anonymous = Client(live.client.host, live.client.port, "")
+    assert anonymous.send("GET", "/repositories", {"amount": "x"}).status == 400
+    assert anonymous.send("POST", "/repositories", body={}).status == 400
+    assert anonymous.raw("GET", API + "/nothing/here").status == 404

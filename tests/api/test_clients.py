@@ -1,0 +1,147 @@
+"""Unmodified clients of lakeFS do their everyday work."""
+
+import warnings
+from typing import Any
+
+import lakefs
+import pytest
+from lakefs.client import Client as LakeFS
+from lakefs.exceptions import BadRequestException, ConflictException, ObjectExistsException
+from lakefs_spec import LakeFSFileSystem
+
+from tests.api.serving import ADMINISTRATOR, Served
+
+
+@pytest.fixture
+def wrapper(live: Served) -> LakeFS:
+    return LakeFS(
+        host=live.client.url,
+        username=ADMINISTRATOR.access_key_id,
+        password=ADMINISTRATOR.secret_access_key,
+    )
+
+
+@pytest.fixture
+def repository(wrapper: LakeFS, live: Served) -> Any:
+    name = f"client-{next(live.names)}"
+    return lakefs.Repository(name, client=wrapper).create(f"local://{name}/data")
+
+
+def test_objects_of_the_wrapper(repository: Any) -> None:
+    main = repository.branch("main")
+    written = main.object("a b/ünï+.txt").upload("text ä", metadata={"K": "v"})
+    assert written.reader(mode="r").read() == "text ä"
+    assert written.stat().metadata == {"k": "v"}
+    with main.object("big").writer(mode="wb") as writer:
+        for number in range(100):
+            writer.write(bytes([number]) * 10_000)
+    with main.object("big").reader(mode="rb") as reader:
+        reader.seek(500_000)
+        assert reader.read(3) == b"222"
+        assert len(reader.read()) == 499_997
+        assert reader.read(10) == b""
+    with pytest.raises(ObjectExistsException):
+        main.object("big").upload("x", mode="x")
+    assert main.object("fresh").upload("x", mode="x").exists()
+    assert sorted(each.path for each in main.objects()) == ["a b/ünï+.txt", "big", "fresh"]
+    assert [each.path for each in main.objects(delimiter="/")] == ["a b/", "big", "fresh"]
+    copied = main.object("big").copy("main", "copied")
+    assert copied.stat().size_bytes == 1_000_000
+    main.object("big").delete()
+    assert not main.object("big").exists()
+    main.delete_objects(["copied", "never"])
+    assert len(list(main.uncommitted())) == 2
+
+
+def test_signed_writes_of_the_wrapper(repository: Any) -> None:
+    main = repository.branch("main")
+    written = main.object("signed").upload(b"signed bytes", pre_sign=True)
+    assert written.reader(mode="rb", pre_sign=True).read() == b"signed bytes"
+    assert main.object("signed").reader(mode="rb", pre_sign=False).read() == b"signed bytes"
+
+
+def test_history_of_the_wrapper(repository: Any) -> None:
+    main = repository.branch("main")
+    main.object("a").upload("1")
+    first = main.commit("first", metadata={"k": "v"}).get_commit()
+    with pytest.raises(BadRequestException, match="no changes"):
+        main.commit("nothing")
+    dev = repository.branch("dev").create("main")
+    with pytest.raises(ConflictException):
+        repository.branch("dev").create("main")
+    dev.object("b").upload("2")
+    dev.commit("second")
+    assert [each.path for each in main.diff(other_ref=dev)] == ["b"]
+    reference = dev.merge_into(main)
+    assert main.get_commit().id == reference
+    main.object("a").upload("bad")
+    bad = main.commit("bad").get_commit()
+    main.revert(bad.id)
+    assert main.object("a").reader(mode="r").read() == "1"
+    assert main.get_commit().message == f"Revert {bad.id}"
+    tag = repository.tag("v1").create(first.id)
+    assert tag.get_commit().id == first.id
+    assert [each.id for each in repository.tags()] == ["v1"]
+    assert sorted(each.id for each in repository.branches()) == ["dev", "main"]
+    messages = [each.message for each in main.log()]
+    assert messages[0].startswith("Revert") and messages[-1] == "Repository created"
+    main.cherry_pick(bad.id)
+    assert main.object("a").reader(mode="r").read() == "bad"
+    main.object("a").upload("dropped")
+    main.reset_changes()
+    assert main.object("a").reader(mode="r").read() == "bad"
+    assert repository.metadata == {}
+    dev.delete()
+    repository.delete()
+
+
+def test_a_transaction_of_the_wrapper(repository: Any) -> None:
+    main = repository.branch("main")
+    with main.transact(commit_message="all at once") as transaction:
+        transaction.object("a").upload("1")
+        transaction.object("b").upload("2")
+    assert sorted(each.path for each in main.objects()) == ["a", "b"]
+    assert list(main.uncommitted()) == []
+
+
+def test_an_import_of_the_wrapper(repository: Any, import_root: Any) -> None:
+    folder = import_root / repository.id
+    folder.mkdir()
+    (folder / "a").write_bytes(b"a")
+    job = repository.branch("main").import_data("imported", metadata={"k": "v"})
+    job.prefix(f"local://{folder}/", destination="in/").start()
+    found = job.wait()
+    assert found.completed and found.ingested_objects == 1
+
+
+def test_the_file_system(live: Served, repository: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fs = LakeFSFileSystem(
+            host=live.client.url,
+            username=ADMINISTRATOR.access_key_id,
+            password=ADMINISTRATOR.secret_access_key,
+        )
+        root = f"lakefs://{repository.id}/main"
+        with fs.open(f"{root}/d/a.txt", "wb") as file:
+            file.write(b"bytes")
+        assert fs.cat(f"{root}/d/a.txt") == b"bytes"
+        assert fs.info(f"{root}/d/a.txt")["size"] == 5
+        assert fs.exists(f"{root}/d") and not fs.exists(f"{root}/none")
+        assert [each["type"] for each in fs.ls(f"{root}/")] == ["directory"]
+        with fs.open(f"{root}/d/a.txt", "rb") as file:
+            file.seek(2)
+            assert file.read() == b"tes"
+        fs.cp_file(f"{root}/d/a.txt", f"{root}/d/b.txt")
+        repository.branch("main").commit("before the transaction")
+        with fs.transaction(repository.id, "main") as transaction:
+            with fs.open(f"lakefs://{repository.id}/{transaction.branch.id}/t", "w") as file:
+                file.write("t")
+            transaction.commit(message="from a transaction")
+        assert sorted(fs.find(root)) == [
+            f"{repository.id}/main/{each}" for each in ("d/a.txt", "d/b.txt", "t")
+        ]
+        fs.rm(f"{root}/d", recursive=True)
+        assert fs.find(root) == [f"{repository.id}/main/t"]
+        with pytest.raises(FileNotFoundError):
+            fs.cat(f"{root}/d/a.txt")

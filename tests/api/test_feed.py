@@ -1,0 +1,115 @@
+"""The bounded queue between the event loop and a thread."""
+
+import asyncio
+import threading
+from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from graveler.api.feed import Disconnected, Feed
+
+MEGABYTE = 1024 * 1024
+
+
+class Sender:
+    """A client that sends `count` chunks and notes how far it came."""
+
+    def __init__(self, count: int, chunk: bytes, *, gone_after: int = -1) -> None:
+        self.sent = 0
+        self._count = count
+        self._chunk = chunk
+        self._gone_after = gone_after
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        await asyncio.sleep(0)
+        if self.sent == self._gone_after:
+            return {"type": "http.disconnect"}
+        self.sent += 1
+        more = self.sent < self._count
+        return {"type": "http.request", "body": self._chunk, "more_body": more}
+
+
+async def _fed(sender: Sender, read: Any) -> Any:
+    feed = Feed()
+    with ThreadPoolExecutor(1) as pool:
+        reading = asyncio.get_running_loop().run_in_executor(pool, read, feed)
+        try:
+            await feed.pump(sender.receive, b"first")
+        finally:
+            feed.abandon()
+        return await reading
+
+
+def test_all_bytes_arrive_in_order() -> None:
+    whole = asyncio.run(_fed(Sender(500, b"abc"), lambda feed: b"".join(feed)))
+    assert whole == b"first" + b"abc" * 500
+
+
+def test_a_slow_reader_holds_the_sender_back() -> None:
+    sender = Sender(200, b"x" * 100_000)  # 20 MB
+    ahead = 0
+
+    def read(feed: Feed) -> int:
+        nonlocal ahead
+        length = 0
+        for chunk in feed:
+            length += len(chunk)
+            ahead = max(ahead, feed.held_bytes)
+            if length < 3_000_000:
+                threading.Event().wait(0.005)
+        return length
+
+    assert asyncio.run(_fed(sender, read)) == 5 + 20_000_000
+    assert ahead <= MEGABYTE + 100_000
+
+
+def test_a_sender_is_stopped_while_nobody_reads() -> None:
+    sender = Sender(10_000, b"x" * 100_000)
+
+    async def fill() -> int:
+        feed = Feed()
+        pumping = asyncio.ensure_future(feed.pump(sender.receive, b""))
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        sent = sender.sent
+        feed.close()
+        await pumping
+        return sent
+
+    assert asyncio.run(fill()) == 11
+
+
+def test_a_client_that_goes_away_is_noticed() -> None:
+    def read(feed: Feed) -> int:
+        length = 0
+        with pytest.raises(Disconnected):
+            for chunk in feed:
+                length += len(chunk)
+        return length
+
+    assert asyncio.run(_fed(Sender(10, b"abc", gone_after=4), read)) <= 5 + 12
+
+
+def test_a_reader_that_gives_up_releases_the_sender() -> None:
+    def read(feed: Feed) -> bytes:
+        first = next(iter(feed))
+        feed.close()
+        return first
+
+    sender = Sender(100_000, b"x" * 100_000)
+    assert asyncio.run(_fed(sender, read)) == b"first"
+    assert sender.sent < 100
+
+
+def test_an_abandoned_feed_ends_its_reader() -> None:
+    async def abandon() -> None:
+        feed = Feed()
+        with ThreadPoolExecutor(1) as pool:
+            reading = asyncio.get_running_loop().run_in_executor(pool, list, feed)
+            feed.abandon()
+            with pytest.raises(Disconnected):
+                await reading
+
+    asyncio.run(abandon())

@@ -1,0 +1,309 @@
+"""Bytes in and out: uploads of every kind, ranges, conditions, signed URLs."""
+
+import hashlib
+import http.client
+import os
+import socket
+import time
+import tracemalloc
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from graveler.api import conditions
+from graveler.api.conditions import OUTSIDE, SEVERAL, Window
+from tests.api.serving import API, Client, Served
+
+BODY = bytes(range(256)) * 8
+MEGABYTE = 1024 * 1024
+
+
+def _files(store: Path) -> set[Path]:
+    return {path for path in (store / "objects").rglob("*") if path.is_file()}
+
+
+def _get(client: Client, repo: str, path: str, **headers: str) -> tuple[int, bytes]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    where = f"/repositories/{repo}/refs/main/objects"
+    reply = client.send("GET", where, {"path": path}, headers=named)
+    return reply.status, reply.body
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 300_000, 3 * MEGABYTE])
+def test_what_is_uploaded_comes_back(client: Client, repo: str, size: int) -> None:
+    body = os.urandom(size)
+    reply = client.upload(repo, "a", body)
+    assert reply.status == 201
+    assert reply.json["checksum"] == hashlib.md5(body).hexdigest()
+    assert reply.json["size_bytes"] == size
+    assert _get(client, repo, "a") == (200, body)
+
+
+def test_a_chunked_upload(client: Client, repo: str) -> None:
+    pieces = [os.urandom(70_000) for _ in range(20)]
+    where = f"{API}/repositories/{repo}/branches/main/objects?path=a"
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=30)
+    headers = {"Authorization": client.authorization, "Transfer-Encoding": "chunked"}
+    connection.request("POST", where, iter(pieces), headers, encode_chunked=True)
+    assert connection.getresponse().status == 201
+    connection.close()
+    assert _get(client, repo, "a") == (200, b"".join(pieces))
+
+
+@pytest.mark.parametrize("size", [0, 10, 2 * MEGABYTE])
+def test_a_multipart_upload(client: Client, repo: str, size: int) -> None:
+    body = os.urandom(size)
+    head = (
+        '--xyz\r\nContent-Disposition: form-data; name="content"; filename="f.csv"\r\n'
+        "Content-Type: text/csv\r\n\r\n"
+    )
+    whole = head.encode() + body + b"\r\n--xyz--\r\n"
+    where = f"/repositories/{repo}/branches/main/objects"
+    headers = {"Content-Type": "multipart/form-data; boundary=xyz"}
+    reply = client.send("POST", where, {"path": "a"}, body=whole, headers=headers)
+    assert reply.status == 201
+    assert reply.json["content_type"] == "text/csv"
+    assert _get(client, repo, "a") == (200, body)
+
+
+def test_the_branch_is_checked_before_the_body_is_read(client: Client, repo: str) -> None:
+    with socket.create_connection((client.host, client.port), timeout=20) as raw:
+        head = (
+            f"POST {API}/repositories/{repo}/branches/none/objects?path=a HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: {client.authorization}\r\nContent-Length: {10**9}\r\n"
+            "Expect: 100-continue\r\n\r\n"
+        )
+        raw.sendall(head.encode())
+        assert raw.recv(4096).startswith(b"HTTP/1.1 404 ")
+
+
+@pytest.mark.parametrize("sent", [0, 10, 3 * MEGABYTE])
+def test_a_client_that_goes_away_leaves_nothing(live: Served, repo: str, sent: int) -> None:
+    before = _files(live.store)
+    with socket.create_connection((live.client.host, live.client.port), timeout=20) as raw:
+        head = (
+            f"POST {API}/repositories/{repo}/branches/main/objects?path=a HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: {live.client.authorization}\r\nContent-Length: {10**9}\r\n\r\n"
+        )
+        raw.sendall(head.encode() + b"x" * sent)
+    where = f"/repositories/{repo}/refs/main/objects/stat"
+    for _ in range(200):
+        if _files(live.store) == before:
+            break
+        time.sleep(0.02)
+    assert _files(live.store) == before
+    assert live.client.send("GET", where, {"path": "a"}).status == 404
+    assert live.client.upload(repo, "a", b"still fine").status == 201
+
+
+def test_a_long_upload_and_download_use_little_memory(live: Served, repo: str) -> None:
+    client, count = live.client, 96
+    piece = os.urandom(MEGABYTE)
+    digest = hashlib.md5()
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(count):
+            digest.update(piece)
+            yield piece
+
+    where = f"{API}/repositories/{repo}/branches/main/objects?path=long"
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=60)
+    headers = {"Authorization": client.authorization, "Transfer-Encoding": "chunked"}
+    tracemalloc.start()
+    try:
+        connection.request("POST", where, pieces(), headers, encode_chunked=True)
+        assert connection.getresponse().status == 201
+        connection.close()
+        where = f"{API}/repositories/{repo}/refs/main/objects?path=long"
+        connection.request("GET", where, headers={"Authorization": client.authorization})
+        answer = connection.getresponse()
+        found = hashlib.md5()
+        while chunk := answer.read(MEGABYTE):
+            found.update(chunk)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        connection.close()
+    assert found.digest() == digest.digest()
+    assert peak < 24 * MEGABYTE, peak
+
+
+def test_a_reader_that_stops_listening_holds_nobody_up(live: Served, repo: str) -> None:
+    client = live.client
+    client.upload(repo, "long", b"x" * 20 * MEGABYTE)
+    where = f"{API}/repositories/{repo}/refs/main/objects?path=long"
+    for _ in range(24):  # more than there are threads for streams
+        raw = socket.create_connection((client.host, client.port), timeout=20)
+        head = f"GET {where} HTTP/1.1\r\nHost: x\r\nAuthorization: {client.authorization}\r\n\r\n"
+        raw.sendall(head.encode())
+        assert raw.recv(100).startswith(b"HTTP/1.1 200 ")
+        raw.close()
+    assert _get(client, repo, "long")[1] == b"x" * 20 * MEGABYTE
+
+
+def test_conditional_uploads(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/objects"
+
+    def put(body: bytes, **headers: str) -> int:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return client.send("POST", where, {"path": "a"}, body=body, headers=named).status
+
+    assert put(b"1", If_None_Match="*") == 201
+    assert put(b"2", If_None_Match="*") == 412
+    assert put(b"3", If_None_Match='"abc"') == 501
+    assert put(b"4", If_Match="*") == 501
+    assert _get(client, repo, "a") == (200, b"1")
+
+
+def test_metadata_of_the_headers(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/objects"
+    headers = {"X-LakeFS-Meta-Colour": "Blue", "x-lakefs-internal-mtime": "7", "X-Other": "no"}
+    reply = client.send("POST", where, {"path": "a"}, body=b"x", headers=headers)
+    assert reply.json["metadata"] == {"colour": "Blue", "::lakefs::mtime": "7"}
+
+
+@pytest.mark.parametrize(
+    ("header", "size", "expected"),
+    [
+        ("", 5, Window(0, 5, False)),
+        ("", 0, Window(0, 0, False)),
+        ("bytes=0-0", 5, Window(0, 1, True)),
+        ("bytes=1-2", 5, Window(1, 3, True)),
+        ("bytes=3-", 5, Window(3, 5, True)),
+        ("bytes=-2", 5, Window(3, 5, True)),
+        ("bytes=-9", 5, Window(0, 5, True)),
+        ("bytes=0-99", 5, Window(0, 5, True)),
+        ("bytes=1-2,", 5, Window(1, 3, True)),
+        ("bytes=5-", 5, OUTSIDE),
+        ("bytes=9-10", 5, OUTSIDE),
+        ("bytes=3-2", 5, OUTSIDE),
+        ("bytes=-0", 5, OUTSIDE),
+        ("bytes=-", 5, OUTSIDE),
+        ("bytes=0-", 0, OUTSIDE),
+        ("bytes=-1", 0, OUTSIDE),
+        ("bytes=0-1,3-4", 5, SEVERAL),
+        ("bytes=,", 5, SEVERAL),
+    ],
+)
+def test_ranges(header: str, size: int, expected: object) -> None:
+    assert conditions.window(header, size) == expected
+
+
+def test_ranges_of_small_and_long_objects(client: Client, repo: str) -> None:
+    long = os.urandom(MEGABYTE)
+    client.upload(repo, "small", BODY)
+    client.upload(repo, "long", long)
+    for path, body in (("small", BODY), ("long", long)):
+        for first, last in ((0, 0), (1, 1000), (len(body) - 1, len(body) - 1), (10, len(body) - 1)):
+            found = _get(client, repo, path, Range=f"bytes={first}-{last}")
+            assert found == (206, body[first : last + 1])
+        assert _get(client, repo, path, Range=f"bytes={len(body)}-")[0] == 416
+
+
+def test_conditions_of_reads(client: Client, repo: str) -> None:
+    reply = client.upload(repo, "a", BODY)
+    etag, mtime = f'"{reply.json["checksum"]}"', reply.json["mtime"]
+    for value in (etag, "*", f'"x", {etag}', f"W/{etag}"):
+        assert _get(client, repo, "a", If_None_Match=value) == (304, b"")
+    assert _get(client, repo, "a", If_None_Match='"x"') == (200, BODY)
+    before, after = formatdate(mtime - 10, usegmt=True), formatdate(mtime + 10, usegmt=True)
+    assert _get(client, repo, "a", If_Modified_Since=after)[0] == 304
+    assert _get(client, repo, "a", If_Modified_Since=before)[0] == 200
+    assert _get(client, repo, "a", If_Modified_Since="whenever")[0] == 200
+    assert _get(client, repo, "a", If_None_Match='"x"', If_Modified_Since=after)[0] == 200
+    assert _get(client, repo, "a", If_Range=etag, Range="bytes=0-1") == (206, BODY[:2])
+    assert _get(client, repo, "a", If_Range='"x"', Range="bytes=0-1") == (200, BODY)
+
+
+def test_no_object_can_run_in_a_browser(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/objects"
+    for kind, how in (
+        ("text/html", "attachment"),
+        ("image/svg+xml", "attachment"),
+        ("text/xml; charset=utf-8", "attachment"),
+        ("text/plain; charset=utf-8", "inline"),
+        ("image/png", "inline"),
+    ):
+        body, query = b"<script>alert(1)</script>", {"path": "a"}
+        client.send("POST", where, query, body=body, headers={"Content-Type": kind})
+        reply = client.send("GET", f"/repositories/{repo}/refs/main/objects", query)
+        assert reply.headers["content-disposition"] == how
+        assert reply.headers["content-security-policy"] == "default-src 'none'"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_bytes_that_are_gone_are_410(live: Served, repo: str) -> None:
+    before = _files(live.store)
+    live.client.upload(repo, "a", BODY)
+    for path in _files(live.store) - before:
+        path.unlink()
+    assert _get(live.client, repo, "a")[0] == 410
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+def test_a_signed_read(client: Client, repo: str) -> None:
+    client.upload(repo, "a", BODY)
+    where = f"/repositories/{repo}/refs/main/objects"
+    reply = client.send("GET", where, {"path": "a", "presign": "True"})
+    assert reply.status == 302
+    anonymous = Client(client.host, client.port, "")
+    url = _path(reply.headers["location"])
+    found = anonymous.raw("GET", url)
+    assert (found.status, found.body) == (200, BODY)
+    assert "sandbox" in found.headers["content-security-policy"]
+    part = anonymous.raw("GET", url, headers={"Range": "bytes=1-2"})
+    assert (part.status, part.body) == (206, BODY[1:3])
+    assert part.headers["content-range"] == f"bytes 1-2/{len(BODY)}"
+    head = anonymous.raw("HEAD", url)
+    assert (head.status, head.headers["content-length"]) == (200, str(len(BODY)))
+    stat = client.send("GET", where + "/stat", {"path": "a", "presign": "true"}).json
+    assert anonymous.raw("GET", _path(stat["physical_address"])).body == BODY
+    assert stat["physical_address_expiry"] > 0
+    listed = client.send("GET", where + "/ls", {"presign": "true"}).json["results"][0]
+    assert anonymous.raw("GET", _path(listed["physical_address"])).body == BODY
+
+
+@pytest.mark.parametrize("size", [10, 3 * MEGABYTE])
+def test_a_signed_write_is_linked(client: Client, repo: str, size: int) -> None:
+    body = os.urandom(size)
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    given = client.send("GET", where, {"path": "a", "presign": "True"}).json
+    anonymous = Client(client.host, client.port, "")
+    put = anonymous.raw("PUT", _path(given["presigned_url"]), body)
+    assert put.status == 200
+    assert put.headers["etag"] == f'"{hashlib.md5(body).hexdigest()}"'
+    link = {"staging": given, "checksum": put.headers["etag"], "size_bytes": size}
+    assert client.send("PUT", where, {"path": "other"}, body=link).status == 400
+    for _ in range(2):  # the second is a retry
+        linked = client.send("PUT", where, {"path": "a"}, body=link)
+        assert linked.status == 200
+        assert linked.json["checksum"] == hashlib.md5(body).hexdigest()
+    assert _get(client, repo, "a") == (200, body)
+    headers = {"If-None-Match": "*"}
+    fresh = client.send("GET", where, {"path": "a"}).json
+    again = {"staging": fresh, "checksum": "c", "size_bytes": 1}
+    assert client.send("PUT", where, {"path": "a"}, body=again, headers=headers).status == 412
+
+
+def test_a_signature_is_good_for_its_request_only(client: Client, repo: str) -> None:
+    client.upload(repo, "a", BODY)
+    where = f"/repositories/{repo}/refs/main/objects"
+    url = _path(client.send("GET", where, {"path": "a", "presign": "1"}).headers["location"])
+    anonymous = Client(client.host, client.port, "")
+    assert anonymous.raw("PUT", url, b"evil").status == 401
+    assert anonymous.raw("DELETE", url).status == 401
+    assert anonymous.raw("GET", url.partition("?")[0]).status == 401
+    at = url.index("/_presigned/") + 20
+    changed = "A" if url[at] != "A" else "B"
+    assert anonymous.raw("GET", url[:at] + changed + url[at + 1 :]).status in (400, 401)
+    for field in ("expires", "signature", "method"):
+        spoiled = url.replace(f"{field}=", f"{field}=9")
+        assert anonymous.raw("GET", spoiled).status == 401
+    assert _get(client, repo, "a") == (200, BODY)

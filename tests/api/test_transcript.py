@@ -1,0 +1,41 @@
+"""The recorded requests are answered as recorded, but where the recorded server was wrong."""
+
+import copy
+from pathlib import Path
+
+from tests.api.serving import USER, Served
+from tests.api.transcript import RIGHT, Run, lines, replay
+
+CORE = Path(__file__).parents[1] / "data" / "transcripts" / "core.jsonl"
+
+
+def _run(live: Served, number: int) -> Run:
+    names = {"run": str(number), "ns": f"local://transcript-{number}", "user": USER}
+    return Run((live.client.host, live.client.port), names)
+
+
+def test_every_recorded_request_is_answered_as_recorded(live: Served) -> None:
+    run = _run(live, 1)
+    recorded = list(lines(CORE))
+    assert len(recorded) == 272
+    wrong = {line["id"]: found for line in recorded if (found := replay(run, line))}
+    assert not wrong
+
+
+def test_the_corrections_name_recorded_requests() -> None:
+    assert set(RIGHT) <= {line["id"] for line in lines(CORE)}
+
+
+def test_the_runner_notices_a_wrong_answer(live: Served) -> None:
+    run = _run(live, 2)
+    line = next(line for line in lines(CORE) if line["id"] == "config")
+    assert replay(run, line) == []
+    for spoil in (
+        lambda response: response.update(status=201),
+        lambda response: response["json"].update(extra=1),
+        lambda response: response["json"]["storage_config"].update(blockstore_type="s3"),
+        lambda response: response["headers"].update({"content-type": "text/html"}),
+    ):
+        spoiled = copy.deepcopy(line)
+        spoil(spoiled["response"])
+        assert len(replay(run, spoiled)) == 1

@@ -1,0 +1,190 @@
+"""The administrator is set up once, recognised, and replaced by a reset."""
+
+import base64
+
+import pytest
+
+from graveler.auth import accounts, secrets, tokens
+from graveler.auth.accounts import NewCredential
+from graveler.auth.authenticator import Authenticator
+from graveler.clock import SystemIds
+from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, Unauthenticated
+from graveler.kv.memory import MemoryStore
+from graveler.records import ABSENT
+
+SECRET = bytes(range(32))
+GIVEN = NewCredential("AKIAEXAMPLE", "a secret of some length")
+
+
+class SteppedClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_700_000_000
+
+    def now_ns(self) -> int:
+        return self.seconds * 10**9
+
+    def steady_seconds(self) -> float:
+        return float(self.seconds)
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += int(seconds)
+
+
+class Bench:
+    """A store, a clock, and an authenticator over them."""
+
+    def __init__(self) -> None:
+        self.kv = MemoryStore()
+        self.clock = SteppedClock()
+        self.keeper = accounts.keeper(self.kv, self.clock, SystemIds(), SECRET)
+        self.auth = Authenticator(self.keeper, SECRET)
+
+    def accepts(self, given: NewCredential) -> bool:
+        raw = f"{given.access_key_id}:{given.secret_access_key}".encode()
+        return self.accepts_header(b"Basic " + base64.b64encode(raw))
+
+    def accepts_header(self, header: bytes) -> bool:
+        try:
+            self.auth.identify(header, "")
+        except Unauthenticated:
+            return False
+        return True
+
+
+def test_nobody_is_accepted_before_the_set_up() -> None:
+    bench = Bench()
+    assert accounts.find(bench.kv) is ABSENT
+    assert bench.auth.account() is ABSENT
+    assert not bench.accepts(GIVEN)
+    assert not bench.accepts(NewCredential("", ""))
+
+
+def test_the_set_up_happens_once() -> None:
+    bench = Bench()
+    account, credential = bench.auth.set_up("ann", "ann@example.com", ABSENT)
+    assert (account.user, account.email) == ("ann", "ann@example.com")
+    assert bench.accepts(credential)
+    with pytest.raises(AlreadyExists):
+        bench.auth.set_up("bob", "", GIVEN)
+    assert bench.accepts(credential)
+    assert not bench.accepts(GIVEN)
+    assert accounts.find(bench.kv) == account
+
+
+def test_the_secret_is_not_stored() -> None:
+    bench = Bench()
+    bench.auth.set_up("ann", "", GIVEN)
+    row = bench.kv.get(accounts.PARTITION, accounts.ADMINISTRATOR)
+    assert row is not ABSENT
+    assert GIVEN.access_key_id.encode() in row.value
+    assert GIVEN.secret_access_key.encode() not in row.value
+
+
+def test_the_stored_check_is_worthless_under_another_key() -> None:
+    bench = Bench()
+    bench.auth.set_up("ann", "", GIVEN)
+    other = accounts.keeper(bench.kv, bench.clock, SystemIds(), b"x" * 32)
+    bench.auth = Authenticator(other, b"x" * 32)
+    assert not bench.accepts(GIVEN)
+
+
+def test_a_reset_ends_the_old_credential_and_every_session() -> None:
+    bench = Bench()
+    bench.auth.set_up("ann", "", GIVEN)
+    token = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
+    assert bench.accepts(GIVEN)
+    assert bench.accepts_header(b"Bearer " + token)
+    fresh = accounts.fresh_credential(SystemIds())
+    accounts.reset(bench.keeper, fresh)
+    bench.clock.sleep(3)  # what was accepted lately may be two seconds old
+    assert not bench.accepts(GIVEN)
+    assert not bench.accepts_header(b"Bearer " + token)
+    assert bench.accepts(fresh)
+    found = accounts.find(bench.kv)
+    assert found is not ABSENT
+    assert found.user == "ann"
+
+
+def test_a_reset_needs_an_administrator() -> None:
+    with pytest.raises(NotFound):
+        accounts.reset(Bench().keeper, GIVEN)
+
+
+def test_an_accepted_session_still_expires() -> None:
+    bench = Bench()
+    bench.auth.set_up("ann", "", GIVEN)
+    header = b"Bearer " + bench.auth.login(*_pair(GIVEN)).token.encode()
+    assert bench.accepts_header(header)
+    bench.clock.sleep(tokens.LIFE_SECONDS - 1)
+    assert bench.accepts_header(header)
+    bench.clock.sleep(1)
+    assert not bench.accepts_header(header)
+    assert bench.accepts(GIVEN)
+
+
+def test_a_header_is_never_mistaken_for_a_cookie() -> None:
+    bench = Bench()
+    bench.auth.set_up("ann", "", GIVEN)
+    token = bench.auth.login(*_pair(GIVEN)).token
+    assert bench.auth.identify(b"", token).user == "ann"
+    assert not bench.accepts_header(token.encode())
+
+
+def test_many_wrong_headers_do_not_push_out_or_let_in() -> None:
+    bench = Bench()
+    bench.auth.set_up("ann", "", GIVEN)
+    for number in range(3_000):
+        assert not bench.accepts(NewCredential(GIVEN.access_key_id, f"wrong {number}"))
+    assert bench.accepts(GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("user", "key", "secret", "field"),
+    [
+        ("", "AKIAEXAMPLE", "long enough", "username"),
+        ("a" * 256, "AKIAEXAMPLE", "long enough", "username"),
+        ("a\nb", "AKIAEXAMPLE", "long enough", "username"),
+        ("*", "AKIAEXAMPLE", "long enough", "username"),
+        ("${user}", "AKIAEXAMPLE", "long enough", "username"),
+        ("ann", "", "long enough", "access_key_id"),
+        ("ann", "with:colon", "long enough", "access_key_id"),
+        ("ann", "K" * 129, "long enough", "access_key_id"),
+        ("ann", "AKIAEXAMPLE", "short", "secret_access_key"),
+        ("ann", "AKIAEXAMPLE", "not ascii ünï", "secret_access_key"),
+        ("ann", "AKIAEXAMPLE", "s" * 129, "secret_access_key"),
+    ],
+)
+def test_bad_names_and_credentials_are_refused(
+    user: str, key: str, secret: str, field: str
+) -> None:
+    bench = Bench()
+    with pytest.raises(Invalid, match=field):
+        bench.auth.set_up(user, "", NewCredential(key, secret))
+    assert bench.auth.account() is ABSENT
+
+
+def test_fresh_credentials_differ_and_are_long() -> None:
+    made = {accounts.fresh_credential(SystemIds()).secret_access_key for _ in range(100)}
+    assert len(made) == 100
+    assert all(len(secret) == 40 for secret in made)
+
+
+def test_a_damaged_record_is_reported() -> None:
+    bench = Bench()
+    bench.auth.set_up("ann", "", GIVEN)
+    row = bench.kv.get(accounts.PARTITION, accounts.ADMINISTRATOR)
+    assert row is not ABSENT
+    bench.kv.set(accounts.PARTITION, accounts.ADMINISTRATOR, row.value[:1], b"v" * 16)
+    with pytest.raises(Corrupt):
+        accounts.find(bench.kv)
+
+
+def test_keys_of_two_purposes_differ() -> None:
+    assert secrets.derive(SECRET, "a") != secrets.derive(SECRET, "b")
+    assert secrets.derive(SECRET, "a") != secrets.derive(b"x" * 32, "a")
+
+
+def _pair(given: NewCredential) -> tuple[str, str]:
+    return given.access_key_id, given.secret_access_key
