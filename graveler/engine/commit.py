@@ -22,7 +22,7 @@ next commit folds in; readers see them all along.  Basis: the published design o
 (docs/protocol.md).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -130,17 +130,18 @@ def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
     seen, tokens = sealed, sealed.branch.sealed
     deltas = {token: stack.delta(ports.kv, token) for token in tokens}
-    draft: Draft | None = None
+    drafts: list[Draft] = []
     for _ in range(limits.commit_round_count_max):
         attempt.deadline.check("commit")
         if not tokens and not attempt.request.allow_empty:
-            return _taken(attempt, seen, draft)
-        if draft is None or (draft.base, draft.tokens) != (seen.branch.commit, tokens):
-            draft = _build(attempt, seen.branch.commit, {token: deltas[token] for token in tokens})
-        if _advance(attempt, seen, draft):
-            return _answer(draft)
+            return _taken(attempt, seen, drafts)
+        base = seen.branch.commit
+        if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):
+            drafts.append(_build(attempt, base, {token: deltas[token] for token in tokens}))
+        if _advance(attempt, seen, drafts[-1]):
+            return _answer(drafts[-1])
         seen = fresh(ports, repo, branch)
-        settled = _settled(attempt, seen, draft)
+        settled = _settled(attempt, seen, drafts)
         if settled is not None:
             return settled
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
@@ -217,18 +218,18 @@ def _answer(draft: Draft) -> CommitEntry:
     return draft.made
 
 
-def _settled(attempt: Attempt, seen: Versioned, draft: Draft | None) -> CommitEntry | None:
+def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
     """Step 8b: the commit that holds what this call must see committed, if there is one by now.
 
-    Either the draft itself (its swap landed, the answer was lost) or one whose fold lists the token
-    that was open when the call began.  A fold recorded for a swap that then failed says nothing:
-    the token must have left the record too.
+    Either one of the drafts (its swap landed, the answer was lost) or one whose fold lists the
+    token that was open when the call began.  A fold recorded for a swap that then failed says
+    nothing: the token must have left the record too.
     """
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
     gone = attempt.wanted not in seen.branch.tokens_newest_first
-    made = draft.made if draft is not None else None
+    made = {draft.made.id for draft in drafts if draft.made is not None}
     for entry in history_until(ports, repo, seen.branch.commit, attempt.since):
-        if made is not None and entry.id == made.id:
+        if entry.id in made:
             return entry
         if attempt.request.allow_empty or not gone:
             continue
@@ -240,12 +241,12 @@ def _settled(attempt: Attempt, seen: Versioned, draft: Draft | None) -> CommitEn
     return None
 
 
-def _taken(attempt: Attempt, seen: Versioned, draft: Draft | None) -> CommitEntry:
+def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
     """Step 8c: nothing of ours is sealed any more: another commit has it, or a reset dropped it."""
-    settled = _settled(attempt, seen, draft)
+    settled = _settled(attempt, seen, drafts)
     if settled is not None:
         return settled
-    if draft is not None and draft.made is None:  # equal to what was there: nothing was dropped
+    if drafts and drafts[-1].made is None:  # equal to what was there: nothing was dropped
         raise NoChanges(NO_CHANGES)
     raise Conflict(
         f"commit lost its changes: the branch was reset meanwhile: branch={attempt.branch}"

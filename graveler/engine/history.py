@@ -8,6 +8,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.committed import diff, reader
 from graveler.engine.heads import commit_of, head_of, lookup, resolved
+from graveler.engine.landing import known_metarange
 from graveler.engine.messages import check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
 from graveler.errors import Invalid, NotFound
@@ -161,7 +162,7 @@ def add_record(
         raise Invalid(f"commit_id is not the hash of the commit: commit_id={record.id}")
     metarange = record.commit.metarange
     if metarange != NO_METARANGE:
-        metarange_location(ports, repo, metarange)
+        known_metarange(ports, repo, metarange)
     drawn = graph.positioned(lookup(ports, repo), record.commit)
     if record.commit.generation not in (0, drawn.generation):
         raise Invalid(

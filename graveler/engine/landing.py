@@ -21,10 +21,22 @@ from graveler.committed import reader
 from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.ports import Deadline, Ports, keyspace
 from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
-from graveler.errors import Contended, DirtyBranch, NotFound
+from graveler.errors import (
+    Conflict,
+    Contended,
+    DirtyBranch,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+)
 from graveler.framing import identity_of
 from graveler.identity import commit_id
-from graveler.ids import BranchId, MetarangeId, StagingToken, parse_metarange_id
+from graveler.ids import (
+    BranchId,
+    MetarangeId,
+    StagingToken,
+    parse_metarange_id,
+)
 from graveler.kv.store import Write
 from graveler.records import TOMBSTONE, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import commits, graph
@@ -40,6 +52,13 @@ class Landing(NamedTuple):
 
     entry: CommitEntry
     is_new: bool
+
+
+class Tried(NamedTuple):
+    """A commit of an earlier round, and the record that its swap wanted to replace."""
+
+    entry: CommitEntry
+    over: Versioned
 
 
 def land(
@@ -78,17 +97,24 @@ def _move(
     deadline: Deadline | None,
 ) -> CommitEntry:
     deadline = deadline or Deadline(ports.clock, ports.settings.commit_seconds_max)
+    tried: list[Tried] = []
     for _ in range(limits.commit_round_count_max):
         deadline.check("landing a commit")
         seen = fresh(ports, repo, branch)
-        tokens: tuple[StagingToken, ...] = ()
-        if not nothing_staged(ports, seen):
-            check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen)
-            seen = seal(ports, repo, branch, seen)
-            tokens = seen.branch.sealed
-            check_clean(ports, repo, branch, tuple(reversed(tokens)), seen)
-        head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
-        landing = draw(head)
+        landed = _landed(ports, repo, seen, tried)
+        if landed is not None:
+            return landed
+        try:
+            seen, tokens = _cleaned(ports, repo, branch, seen)
+            head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
+            landing = draw(head)
+        except (Invalid, Conflict):
+            if not tried:
+                raise
+            landed = _landed(ports, repo, _past_landing(ports, repo, branch, tried), tried)
+            if landed is not None:
+                return landed
+            raise
         deadline.check("landing a commit")
         _note(ports, repo, landing, trim_notes(ports, repo, branch, landing.entry.id, tokens))
         wanted = replace(
@@ -100,9 +126,25 @@ def _move(
         )
         if swap(ports, repo, branch, seen, wanted) is not None:
             return landing.entry
-        if landing.is_new and _landed(ports, repo, branch, head, landing.entry):
-            return landing.entry
+        if landing.is_new:
+            tried.append(Tried(landing.entry, seen))
+    landed = _landed(ports, repo, fresh(ports, repo, branch), tried)
+    if landed is not None:
+        return landed
     raise Contended(f"landing a commit kept losing; try again: branch={branch}")
+
+
+def _cleaned(
+    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned
+) -> tuple[Versioned, tuple[StagingToken, ...]]:
+    """A record to land on, and the tokens to take off it; nothing staged differs from its head."""
+    if nothing_staged(ports, seen):
+        return seen, ()
+    check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen)
+    sealed = seal(ports, repo, branch, seen)
+    tokens = sealed.branch.sealed
+    check_clean(ports, repo, branch, tuple(reversed(tokens)), sealed)
+    return sealed, tokens
 
 
 def check_clean(
@@ -148,11 +190,24 @@ def _note(ports: Ports, repo: Repository, landing: Landing, notes: list[Write]) 
 
 
 def _landed(
-    ports: Ports, repo: Repository, branch: BranchId, base: CommitEntry, made: CommitEntry
-) -> bool:
-    """Whether the branch's history since `base` has the commit that we tried to install."""
-    now = fresh(ports, repo, branch).branch.commit
-    return any(entry.id == made.id for entry in history_until(ports, repo, now, base.id))
+    ports: Ports, repo: Repository, seen: Versioned, tried: Sequence[Tried]
+) -> CommitEntry | None:
+    """The commit of an earlier round whose swap landed though its answer was lost, perhaps late."""
+    if not tried:
+        return None
+    ours = {each.entry.id for each in tried}
+    walked = history_until(ports, repo, seen.branch.commit, tried[0].over.branch.commit)
+    return next((entry for entry in walked if entry.id in ours), None)
+
+
+def _past_landing(
+    ports: Ports, repo: Repository, branch: BranchId, tried: Sequence[Tried]
+) -> Versioned:
+    """A fresh record over which no swap of ours can land any more."""
+    seen = fresh(ports, repo, branch)
+    if any(each.over.version == seen.version for each in tried):
+        raise OutcomeUnknown(f"landing a commit not confirmed; outcome unknown: branch={branch}")
+    return seen
 
 
 def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:

@@ -12,40 +12,50 @@ a late duplicate of an
 earlier one cannot win.  Used by objects.py and uploads.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine.heads import cached, commit_of, fresh
 from graveler.engine.ports import Ports, keyspace, operation_deadline
-from graveler.errors import Contended, OutcomeUnknown, PreconditionFailed, Unavailable
+from graveler.engine.sealing import history_until
+from graveler.errors import (
+    Contended,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
 from graveler.ids import BranchId, StagingToken
 from graveler.kv.store import WRITTEN
 from graveler.records import ABSENT, TOMBSTONE, Absent, Repository, Staged, StagedValue, Versioned
+from graveler.refs import branches
 from graveler.staging import area
 from graveler.wire import decode_entry
 
 Present = bytes | Literal[Absent.ABSENT]
 # What to stage over what is there (the flag: this very call put it there); may raise to refuse.
 Decide = Callable[[Present, bool], StagedValue]
+_PAUSE_SECONDS = 0.002  # a commit that decides the fate of a row takes some of these
+_PAUSE_SECONDS_MAX = 0.1
 
 
 def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: StagedValue) -> None:
     """Stage `value` (or a deletion) at `key`.
 
     After it returns, every read and every commit that begins sees it.  Errors: `NotFound` (no such
-    branch; nothing
-    happened), `OutcomeUnknown` (it may or may not show).  Cost: 2 KV requests with a cached
-    record, else 3.
+    branch; nothing happened), `OutcomeUnknown` (it may or may not show).
+    Cost: 2 KV requests with a cached record, else 3.
     """
     seen = cached(ports, repo, branch)
     wid, order = ports.ids.stamp(), ports.clock.now_ns() // 1_000
     begun = ports.clock.steady_seconds()
-    for _ in range(limits.write_attempt_count_max):
+    for attempt in range(limits.write_attempt_count_max):
         order, written = put_newer(ports, seen.branch.staging, key, value, (wid, order))
-        seen, before = _second_read(ports, repo, branch), seen
-        if written and seen.branch.staging == before.branch.staging:
+        before = seen.branch.staging
+        seen = _second_read(ports, repo, branch, ABSENT if attempt else before)
+        if written and seen.branch.staging == before:
             return
         if ports.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
             break
@@ -73,11 +83,37 @@ def put_newer(
     return order, False
 
 
-def _second_read(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
+def _second_read(
+    ports: Ports, repo: Repository, branch: BranchId, only: StagingToken | Absent
+) -> Versioned:
+    """The record after a row was sent.  `only`: the one token that a row was sent to, if one.
+
+    A branch that was deleted with that token open dropped the row before any commit saw it: not
+    found, and nothing happened.  With another one open, a commit may have taken the row.
+    """
     try:
-        return fresh(ports, repo, branch)
+        found = branches.find(ports.kv, repo, branch)
     except Unavailable as error:
         raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}") from error
+    if found is not ABSENT and found.branch.live:
+        ports.cache.put_branch(repo, branch, found)
+        return found
+    ports.cache.forget_branch(repo, branch)
+    if found is ABSENT or found.branch.staging == only:
+        raise NotFound(f"branch '{branch}' not found")
+    raise OutcomeUnknown(f"branch was deleted during the write; outcome unknown: branch={branch}")
+
+
+# ---- conditional writes --------------------------------------------------------------------------
+
+
+class Sent(NamedTuple):
+    """A row that one round sent; `landed`: surely."""
+
+    token: StagingToken
+    order: int
+    value: StagedValue
+    landed: bool
 
 
 class Look(NamedTuple):
@@ -96,41 +132,55 @@ def write_if(
     decide: Decide,
     own_address: str = "",
 ) -> None:
-    """Stage `decide(what is there)`, with nothing of others in between (If-None-Match,
-    read-modify-write).
+    """Stage `decide(what is there)`, with nothing of others in between (If-None-Match, or read,
+    modify, write).
 
-    What this very call wrote before (its row, or a commit of it: its entry has `own_address`)
-    is told to `decide` by its flag.  `decide` refuses by `PreconditionFailed` or `NotFound`; the
-    refusal stands only if the branch did not move meanwhile.  Errors besides: `Contended` (nothing
-    written), `OutcomeUnknown`.  Cost: 4 KV requests.
+    What this very call wrote before (its row, a commit of it, an entry with `own_address`) is told
+    to `decide` by its flag.  `decide` refuses by `PreconditionFailed` or `NotFound`; a refusal is
+    passed on only if the branch did not move meanwhile and no row of this call can have counted.
+    Errors besides: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 4 KV requests.
     """
-    wid, unknown = ports.ids.stamp(), False
+    wid, sent = ports.ids.stamp(), list[Sent]()
     deadline = operation_deadline(ports)
-    seen = fresh(ports, repo, branch)
-    for _ in range(limits.conditional_round_count_max):
+    first = seen = fresh(ports, repo, branch)
+    for attempt in range(limits.conditional_round_count_max):
         deadline.check("conditional write")
-        look = _look(ports, repo, seen, key, wid, own_address)
+        look = _look(ports, repo, seen, key, (wid, sent, own_address))
         try:
             value = decide(look.present, look.mine)
-        except Exception:
+        except (PreconditionFailed, NotFound):
             again = fresh(ports, repo, branch)
-            if again.branch == seen.branch:
+            if again.branch != seen.branch:
+                seen = again
+                continue
+            fate = _fate(ports, repo, key, (first, seen), (wid, sent))
+            if fate == "took effect":
+                return
+            if fate == "none":
                 raise
-            seen = again
+            ports.clock.sleep(min(_PAUSE_SECONDS * 2**attempt, _PAUSE_SECONDS_MAX))
+            seen = fresh(ports, repo, branch)
             continue
-        written, unsure = _put_over(ports, seen, key, value, (wid, look))
-        unknown = unknown or unsure
-        seen, before = _second_read(ports, repo, branch), seen
-        if written and seen.branch.staging == before.branch.staging:
+        row = _put_over(ports, seen, key, value, (wid, look))
+        sent += [row] if row is not None else []
+        only = sent[0].token if len(sent) == 1 else ABSENT
+        before = seen.branch.staging
+        seen = _second_read(ports, repo, branch, only if sent else before)
+        if row is not None and row.landed and seen.branch.staging == before:
             return
-    if unknown:
+    if sent:
         raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")
     raise Contended(f"conditional write kept losing against others: branch={branch}")
 
 
 def _look(
-    ports: Ports, repo: Repository, seen: Versioned, key: bytes, wid: bytes, own_address: str
+    ports: Ports,
+    repo: Repository,
+    seen: Versioned,
+    key: bytes,
+    ours: tuple[bytes, Sequence[Sent], str],
 ) -> Look:
+    wid, sent, own_address = ours
     record = seen.branch
     open_row = area.lookup(ports.kv, (record.staging,), key)
     deciding = open_row
@@ -141,32 +191,60 @@ def _look(
         return Look(open_row, present, deciding.wid == wid)
     head = commit_of(ports, repo, record.commit)
     value = reader.get(keyspace(ports, repo), head.metarange, key)
-    mine = value is not ABSENT and decode_entry(value).address == own_address
+    if value is ABSENT:
+        return Look(open_row, value, False)
+    mine = any(value == each.value for each in sent) or (
+        own_address != "" and decode_entry(value).address == own_address
+    )
     return Look(open_row, value, mine)
 
 
 def _put_over(
     ports: Ports, seen: Versioned, key: bytes, value: StagedValue, how: tuple[bytes, Look]
-) -> tuple[bool, bool]:
-    """(known to be written, may be written).  `how` = (wid, look)."""
+) -> Sent | None:
+    """Swap the open token's row, as it was looked at, for ours; None: surely not.  `how` = (wid,
+    look)."""
     wid, look = how
+    token = seen.branch.staging
+    least = 0 if look.open_row is ABSENT else look.open_row.order + 1
+    order = max(ports.clock.now_ns() // 1_000, least)
+    stamp = ports.ids.stamp()
     try:
         done = area.stage_if(
-            ports.kv,
-            seen.branch.staging,
-            key,
-            value,
-            wid=wid,
-            version=ports.ids.stamp(),
-            seen=look.open_row,
-            order=max(
-                ports.clock.now_ns() // 1_000,
-                0 if look.open_row is ABSENT else look.open_row.order + 1,
-            ),
+            ports.kv, token, key, value, wid=wid, version=stamp, seen=look.open_row, order=order
         )
     except OutcomeUnknown:
-        return False, True
-    return done, not done
+        return Sent(token, order, value, False)
+    return Sent(token, order, value, True) if done else None
+
+
+def _fate(
+    ports: Ports,
+    repo: Repository,
+    key: bytes,
+    records: tuple[Versioned, Versioned],
+    ours: tuple[bytes, Sequence[Sent]],
+) -> Literal["took effect", "none", "open"]:
+    """What became of the rows that this call sent, now that somebody else's value is there.
+
+    A row in a token that the branch still names may be in the scan of a commit that is not
+    installed yet: open.  Else it counted if a commit since the first record holds it.
+    """
+    (first, now), (wid, sent) = records, ours
+    for each in sent:
+        if each.token not in now.branch.tokens_newest_first:
+            continue
+        row = area.lookup(ports.kv, (each.token,), key)
+        overtaken = row is not ABSENT and row.wid != wid and row.order < each.order
+        if each.landed or not overtaken:  # orders only grow: a smaller one was never put over ours
+            return "open"
+    if sent:
+        space = keyspace(ports, repo)
+        for entry in history_until(ports, repo, now.branch.commit, first.branch.commit):
+            held = reader.get(space, entry.commit.metarange, key)
+            if any(held == each.value for each in sent):
+                return "took effect"
+    return "none"
 
 
 def absent_only(path: str, value: bytes) -> Decide:
