@@ -18,11 +18,9 @@ from fastapi import FastAPI
 
 from graveler import __version__
 from graveler.api import imports
-from graveler.api.dispatch import ApiRoute
-from graveler.api.endpoints import ENDPOINTS
+from graveler.api.endpoints import api_route
 from graveler.api.openapi import document
 from graveler.api.pages import Pages
-from graveler.api.routes import API_PREFIX, ROUTES
 from graveler.api.service import GrantCheck, Pools, Service, ServiceSettings
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
@@ -65,7 +63,7 @@ def create_app(service: Service) -> FastAPI:
         lifespan=lifespan,
     )
     application.router.redirect_slashes = False
-    application.router.routes.append(ApiRoute(API_PREFIX, ROUTES, ENDPOINTS, service))
+    application.router.routes.append(api_route(service))
     application.router.routes.append(Pages(service))
     return application
 

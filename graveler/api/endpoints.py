@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from graveler.api import branches, commits, imports, reading, repositories, session, writing
-from graveler.api.service import Endpoint
+from graveler.api.dispatch import ApiRoute
+from graveler.api.routes import API_PREFIX, ROUTES
+from graveler.api.service import Endpoint, Service
 
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     **session.ENDPOINTS,
@@ -15,3 +17,8 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     **writing.ENDPOINTS,
     **imports.ENDPOINTS,
 }
+
+
+def api_route(service: Service) -> ApiRoute:
+    """The whole table as one route of an application."""
+    return ApiRoute(API_PREFIX, ROUTES, ENDPOINTS, service)

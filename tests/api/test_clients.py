@@ -121,6 +121,7 @@ def test_the_file_system(live: Served, repository: Any) -> None:
             host=live.client.url,
             username=ADMINISTRATOR.access_key_id,
             password=ADMINISTRATOR.secret_access_key,
+            use_listings_cache=False,
         )
         root = f"lakefs://{repository.id}/main"
         with fs.open(f"{root}/d/a.txt", "wb") as file:
@@ -138,10 +139,10 @@ def test_the_file_system(live: Served, repository: Any) -> None:
             with fs.open(f"lakefs://{repository.id}/{transaction.branch.id}/t", "w") as file:
                 file.write("t")
             transaction.commit(message="from a transaction")
-        assert sorted(fs.find(root)) == [
+        assert sorted(fs.find(root + "/")) == [
             f"{repository.id}/main/{each}" for each in ("d/a.txt", "d/b.txt", "t")
         ]
         fs.rm(f"{root}/d", recursive=True)
-        assert fs.find(root) == [f"{repository.id}/main/t"]
+        assert fs.find(root + "/") == [f"{repository.id}/main/t"]
         with pytest.raises(FileNotFoundError):
             fs.cat(f"{root}/d/a.txt")
