@@ -32,7 +32,6 @@ class Telling:
     options: DemoOptions
     credential: NewCredential = NewCredential("", "")  # noqa: RUF009
     told_before: bool = False
-    stopping: bool = False
     failure: str = ""
     thread: threading.Thread | None = None
 
@@ -56,7 +55,6 @@ def demo(options: DemoOptions) -> int:
     try:
         run(ServeOptions(options.store, options.listen), prepare, on_ready)
     finally:
-        telling.stopping = True
         if telling.thread is not None:
             telling.thread.join(_THREAD_SECONDS)
     if telling.failure:
@@ -87,7 +85,7 @@ def _tell(telling: Telling, running: Running) -> None:
             story.tell(url, telling.credential, _say)
         _say(_next_steps(telling.options.store, url))
     except Exception as error:  # whatever it is, the service must end in order
-        if not telling.stopping:
+        if not running.stopping():  # the story of a service that ends has no end
             telling.failure = _reason(error)
             running.stop()
         return
@@ -119,7 +117,7 @@ Try next, in a shell that has read the credentials ( . {dot} ):
   {curl} "{refs}/main/commits?amount=5"
   {curl} "{refs}/main/objects?path=airports/IS.csv"
   {curl} "{refs}/ingest~2/diff/ingest~1?amount=3"
-  {python} -c '{lake}; print(*r.ref("main").log(), sep="\\n")'
+  {python} -c '{lake}; print(*[c.message for c in r.ref("main").log()], sep="\\n")'
   {python} -c '{lake}; b = r.branch("mine").create("main", exist_ok=True); \
 b.object("note.txt").upload("hello"); print(*b.uncommitted())'
 """

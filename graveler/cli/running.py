@@ -31,6 +31,7 @@ class Running:
 
     listen: Listen
     stop: Callable[[], None]
+    stopping: Callable[[], bool]
 
 
 Prepare = Callable[[Embedded, Listen], None]
@@ -98,7 +99,7 @@ def _serve(
 
     def ready(_port: int) -> None:
         sweeper.start()
-        on_ready(Running(listen, stop))
+        on_ready(Running(listen, stop, lambda: server.should_exit))
 
     server = make_server(create_app(service), listen.host, listen.port, ready)
     gc.collect()

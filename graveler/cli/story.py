@@ -6,6 +6,7 @@
 Each step is said in plain words with the time that it took.  For demo.py.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ class Teller:
 
 def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> None:
     """Tell it from the beginning; what an interrupted telling left is dropped first."""
+    # The client logs each retry; a service that ends in the middle of the story needs no log.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
     teller = Teller(say, SystemClock())
     with teller.step() as words:
         airports = sample.load()

@@ -1,0 +1,104 @@
+"""The console script as its users run it: as a process of its own.
+
+A service listens on a free port and says which when it is ready; that line is what is waited for.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+KEY, SECRET = "TESTKEY", "test-secret"
+COMMAND = [sys.executable, "-c", "import sys; from graveler.cli.main import main; sys.exit(main())"]
+WAIT_SECONDS = 60
+_READY = re.compile(r"(http://\S+)")
+
+
+def environment(credentials: tuple[str, str] | None = (KEY, SECRET)) -> dict[str, str]:
+    """That of the tests without what the commands or clients would look at."""
+    mine = ("GRAVELER_", "LAKECTL_", "LAKEFS_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
+    if credentials is not None:
+        kept["GRAVELER_ACCESS_KEY_ID"], kept["GRAVELER_SECRET_ACCESS_KEY"] = credentials
+    return kept
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command that ends by itself."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        env=environment(None) | variables,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+
+
+@dataclass
+class Service:
+    """A process that serves."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def client(self, credentials: tuple[str, str] = (KEY, SECRET)) -> httpx.Client:
+        return httpx.Client(base_url=f"{self.url}/api/v1", auth=credentials, timeout=WAIT_SECONDS)
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """Send a signal and wait: exit code, what else it printed, and its stderr."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=WAIT_SECONDS)
+        return self.process.returncode, out, err
+
+
+@contextmanager
+def started(
+    *arguments: str, credentials: tuple[str, str] | None = (KEY, SECRET)
+) -> Iterator[Service]:
+    """`graveler ARGUMENTS`, ready; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        env=environment(credentials),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield Service(process, _url(process))
+        finally:
+            process.kill()
+
+
+@contextmanager
+def serving(
+    store: Path, *more: str, credentials: tuple[str, str] | None = (KEY, SECRET)
+) -> Iterator[Service]:
+    """`graveler serve` on a free port."""
+    arguments = ("serve", "--store", str(store), "--listen", "127.0.0.1:0", *more)
+    with started(*arguments, credentials=credentials) as service:
+        yield service
+
+
+def _url(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None and process.stderr is not None
+    for line in process.stdout:
+        found = _READY.search(line)
+        if found:
+            return found[1]
+    raise AssertionError(f"the service did not start: {process.stderr.read()}")
+
+
+def repository(client: httpx.Client, name: str = "lake") -> str:
+    """A new repository; the path of its branch `main`."""
+    body = {"name": name, "storage_namespace": f"local://{name}/"}
+    client.post("/repositories", json=body).raise_for_status()
+    return f"/repositories/{name}/branches/main"

@@ -1,0 +1,101 @@
+"""`graveler credentials reset`, and the file that keeps credentials."""
+
+from pathlib import Path
+
+import pytest
+
+from graveler.assembly import open_embedded
+from graveler.auth.accounts import NewCredential
+from graveler.cli import administrator
+from graveler.cli.administrator import Saved
+from graveler.cli.main import main
+from graveler.errors import Conflict, Invalid
+from graveler.records import ABSENT
+
+OLD = NewCredential("OLDKEY", "old-secret")
+URL = "http://127.0.0.1:8000"
+
+
+def _with_administrator(folder: Path) -> None:
+    store = open_embedded(folder)
+    assert administrator.ensure(store, OLD) is False
+    store.close()
+
+
+def _accepted(folder: Path, credential: NewCredential) -> bool:
+    store = open_embedded(folder)
+    try:
+        found = administrator.account(store)
+        assert found is not ABSENT
+        return administrator.matches(store, found, credential)
+    finally:
+        store.close()
+
+
+def _printed(text: str) -> NewCredential:
+    lines = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    return NewCredential(lines["access_key_id"], lines["secret_access_key"])
+
+
+def test_the_new_ones_are_printed_and_the_old_ones_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _with_administrator(tmp_path)
+    assert _accepted(tmp_path, OLD)
+    assert main(("credentials", "reset", "--store", str(tmp_path))) == 0
+    assert _accepted(tmp_path, _printed(capsys.readouterr().out))
+    assert not _accepted(tmp_path, OLD)
+    assert administrator.read(tmp_path) is ABSENT
+
+
+def test_a_file_that_keeps_the_old_ones_is_written_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _with_administrator(tmp_path)
+    path = administrator.write(tmp_path, Saved(URL, OLD))
+    assert administrator.read(tmp_path) == Saved(URL, OLD)
+    assert main(("credentials", "reset", "--store", str(tmp_path))) == 0
+    assert administrator.read(tmp_path) == Saved(URL, _printed(capsys.readouterr().out))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_save_makes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _with_administrator(tmp_path)
+    assert main(("credentials", "reset", "--store", str(tmp_path), "--save")) == 0
+    assert administrator.read(tmp_path) == Saved("", _printed(capsys.readouterr().out))
+
+
+def test_before_the_set_up_there_is_nothing_to_reset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_embedded(tmp_path).close()
+    assert main(("credentials", "reset", "--store", str(tmp_path))) == 1
+    assert "the set-up has not happened yet" in capsys.readouterr().err
+
+
+def test_kept_credentials_are_those_of_the_administrator(tmp_path: Path) -> None:
+    store = open_embedded(tmp_path)
+    first = administrator.kept(store, tmp_path, URL, ABSENT)
+    assert administrator.kept(store, tmp_path, URL, ABSENT) == first
+    assert administrator.read(tmp_path) == Saved(URL, first)
+    assert administrator.kept(store, tmp_path, URL, OLD) == OLD  # given ones win
+    (tmp_path / administrator.FILE).unlink()
+    with pytest.raises(Conflict, match="credentials reset"):
+        administrator.kept(store, tmp_path, URL, ABSENT)
+    administrator.write(tmp_path, Saved(URL, first))  # those of another day
+    with pytest.raises(Conflict, match="credentials reset"):
+        administrator.kept(store, tmp_path, URL, ABSENT)
+    store.close()
+
+
+def test_a_crash_between_file_and_account_loses_nothing(tmp_path: Path) -> None:
+    store = open_embedded(tmp_path)
+    administrator.write(tmp_path, Saved(URL, OLD))
+    assert administrator.kept(store, tmp_path, URL, ABSENT) == OLD
+    store.close()
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / administrator.FILE).write_text("hello\n")
+    with pytest.raises(Invalid, match="delete it"):
+        administrator.read(tmp_path)

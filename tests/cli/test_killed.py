@@ -1,0 +1,80 @@
+"""A service that is killed at any moment: nothing acknowledged is lost, the next start repairs
+nothing."""
+
+import random
+import signal
+import threading
+from pathlib import Path as Folder
+
+import httpx
+
+from tests.cli.load import Committed, Load, Path, found_at, started
+from tests.cli.service import Service, repository, run, serving
+
+KILLS = 5
+WRITERS, COMMITTERS, PATHS = 4, 2, 24
+
+
+def test_nothing_acknowledged_is_lost_by_kills_under_load(tmp_path: Folder) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    store = tmp_path / "store"
+    paths = [Path(f"p/{number:02}") for number in range(PATHS)]
+    commits: list[Committed] = []
+    with serving(store) as service, service.client() as client:
+        repository(client)
+        service.end()
+    for _ in range(KILLS):
+        with serving(store) as service:
+            _check(service, paths, commits)
+            commits += _killed_under_load(service, paths, chance.uniform(0.3, 1.2))
+    with serving(store) as service:
+        _check(service, paths, commits)
+        assert service.end()[0::2] == (0, "")
+    verified = run("verify", "--store", str(store), "--objects")
+    assert verified.returncode == 0, verified.stdout
+    assert len(commits) > KILLS
+    assert min(path.acknowledged for path in paths) > 0
+
+
+def _killed_under_load(service: Service, paths: list[Path], seconds: float) -> list[Committed]:
+    load = Load(service.url, paths)
+    threads = started(load, WRITERS, COMMITTERS)
+    threading.Event().wait(seconds)
+    service.end(signal.SIGKILL)
+    load.ended.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert load.failures == []
+    return load.commits
+
+
+def _check(service: Service, paths: list[Path], commits: list[Committed]) -> None:
+    with service.client() as client:
+        for path in paths:
+            found = found_at(client, "main", path)
+            assert path.allows(found, path.acknowledged), (path, found)
+            # A dead process sends nothing more: what is found now is what later writes build on.
+            path.acknowledged = path.last_deletion() if found is None else found
+        _check_history(client, paths, commits)
+
+
+def _check_history(client: httpx.Client, paths: list[Path], commits: list[Committed]) -> None:
+    history: set[str] = set()
+    after = ""
+    while True:
+        page = client.get(
+            "/repositories/lake/refs/main/commits", params={"amount": 1000, "after": after}
+        ).json()
+        history |= {commit["id"] for commit in page["results"]}
+        if not page["pagination"]["has_more"]:
+            break
+        after = page["pagination"]["next_offset"]
+    missing = [commit.id for commit in commits if commit.id not in history]
+    assert missing == []
+    for commit in commits[-2:]:
+        for path in paths[::5]:
+            found = found_at(client, commit.id, path)
+            assert path.allows(found, commit.before[path.name]), (commit, path, found)

@@ -1,0 +1,150 @@
+"""`graveler serve`: ready, served, stopped in order, and refused in one line."""
+
+import http.client
+import os
+import signal
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.cli.service import KEY, SECRET, repository, run, serving
+
+HOST = "127.0.0.1"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serves_until_a_signal_and_keeps_what_was_acknowledged(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path / "store") as service, service.client() as client:
+        assert httpx.get(f"{service.url}/_health").status_code == 200
+        assert httpx.get(f"{service.url}/healthcheck").status_code == 200
+        assert "Graveler is running" in httpx.get(service.url).text
+        branch = repository(client)
+        put = client.post(f"{branch}/objects", params={"path": "a"}, content=b"one")
+        assert put.status_code == 201
+        code, out, err = service.end(number)
+        assert (code, out, err) == (0, "graveler: stopped\n", "")
+    with serving(tmp_path / "store") as service, service.client() as client:
+        got = client.get("/repositories/lake/refs/main/objects", params={"path": "a"})
+        assert (got.status_code, got.content) == (200, b"one")
+
+
+def test_a_stop_waits_for_the_body_of_a_request_that_has_begun(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as service, service.client() as client:
+        branch = repository(client)
+        where = urlsplit(service.url)
+        assert where.hostname and where.port
+        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
+        path = f"/api/v1{branch}/objects?path=slow"
+        connection.putrequest("POST", path)
+        connection.putheader("Authorization", httpx.BasicAuth(KEY, SECRET)._auth_header)
+        connection.putheader("Content-Length", "6")
+        connection.endheaders(b"abc")
+        assert client.get("/config").status_code == 200  # so the first bytes have arrived, too
+        service.process.send_signal(signal.SIGTERM)
+        refused = _wait_until_refused(where.hostname, where.port)
+        connection.send(b"def")
+        answer = connection.getresponse()
+        assert refused and answer.status == 201
+        answer.read()
+        connection.close()
+        code, _, err = service.end()
+        assert (code, err) == (0, "")
+
+
+def _wait_until_refused(host: str, port: int) -> bool:
+    for _ in range(10_000):
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+        except OSError:
+            return True
+    return False
+
+
+def test_credentials_of_the_environment_are_those_of_the_administrator(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with serving(store) as service, service.client() as client:
+        assert client.get("/user").json()["user"]["id"] == "admin"
+        assert client.post("/setup_lakefs", json={"username": "other"}).status_code == 409
+        assert service.end()[0] == 0
+    with serving(store, credentials=("OTHERKEY", "other-secret")) as service:
+        with service.client(("OTHERKEY", "other-secret")) as client:
+            assert client.get("/user").status_code == 200
+        with service.client() as client:
+            assert client.get("/user").status_code == 401
+
+
+def test_without_credentials_the_service_waits_for_the_set_up_call(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", credentials=None) as service:
+        with httpx.Client(base_url=f"{service.url}/api/v1") as client:
+            assert client.get("/setup_lakefs").json()["state"] == "not_initialized"
+            made = client.post("/setup_lakefs", json={"username": "me"}).json()
+            keys = (made["access_key_id"], made["secret_access_key"])
+            assert client.get("/user", auth=keys).json()["user"]["id"] == "me"
+        assert "setup_lakefs" in service.end()[2]
+
+
+def test_a_second_process_on_the_store_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with serving(store) as service:
+        second = run("serve", "--store", str(store), "--listen", f"{HOST}:0")
+        assert second.returncode == 1
+        assert _only_line(second.stderr).startswith("graveler serve: ")
+        assert "another process uses the folder; stop it" in second.stderr
+        assert str(service.process.pid) in second.stderr
+        for command in (("verify",), ("credentials", "reset")):
+            assert run(*command, "--store", str(store)).returncode == 1
+        assert httpx.get(f"{service.url}/_health").status_code == 200
+
+
+def test_a_port_in_use_is_refused_before_the_store_is_touched(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        where = f"{HOST}:{taken.getsockname()[1]}"
+        for command in ("serve", "demo"):
+            found = run(command, "--store", str(tmp_path / "store"), "--listen", where)
+            assert found.returncode == 1
+            assert "the port is in use; stop who uses it" in _only_line(found.stderr)
+            assert where in found.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    folder = Path("/proc/graveler-store")  # where not even root can
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o555)
+        folder = tmp_path / "store"
+    found = run("serve", "--store", str(folder), "--listen", f"{HOST}:0")
+    tmp_path.chmod(0o755)
+    assert found.returncode == 1
+    assert "cannot be written; make it writable or choose another" in _only_line(found.stderr)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--listen", "192.0.2.1:8000"), "this machine has no such address; try 127.0.0.1"),
+        (("--listen", "127.0.0.1:0", "--import-root", "nowhere/at/all"), "not a folder"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(
+    tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
+    found = run("serve", "--store", str(tmp_path / "store"), *more)
+    assert found.returncode == 1
+    assert said in _only_line(found.stderr)
+
+
+def test_one_of_two_credentials_in_the_environment_is_refused(tmp_path: Path) -> None:
+    where = ("--store", str(tmp_path / "store"), "--listen", f"{HOST}:0")
+    found = run("serve", *where, GRAVELER_ACCESS_KEY_ID="KEY")
+    assert found.returncode == 1
+    assert "set both" in _only_line(found.stderr)
+
+
+def _only_line(text: str) -> str:
+    assert text.count("\n") == 1, text
+    return text

@@ -1,0 +1,106 @@
+"""`graveler verify` finds damage and says where; a sound store passes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graveler.assembly import open_embedded
+from graveler.cli.main import main
+from graveler.engine import commit, objects, repository
+from graveler.engine.commit import CommitRequest
+from graveler.engine.objects import Upload
+from graveler.engine.repository import NewRepository
+
+Damage = Callable[[Path, str], None]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[Path, str]:
+    """A store with one commit of two objects, and the id of its metarange."""
+    folder = tmp_path / "store"
+    store = open_embedded(folder)
+    repo = repository.create(store.ports, NewRepository("lake", "local://lake/"))
+    for path in ("a", "b"):
+        objects.upload(store.ports, repo, "main", path, Upload([path.encode() * 100]))
+    made = commit.commit(store.ports, repo, "main", CommitRequest("two", "me"))
+    store.close()
+    return folder, made.commit.metarange
+
+
+def _range_file(folder: Path, metarange: str) -> Path:
+    files = (folder / "objects" / "lake" / "_lakefs").iterdir()
+    found = [file for file in files if len(file.name) == 64 and file.name != metarange]
+    assert len(found) == 1
+    return found[0]
+
+
+def _object_file(folder: Path) -> Path:
+    return next(file for file in (folder / "objects/lake/data").rglob("*") if file.is_file())
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 0x10
+    file.chmod(0o600)
+    file.write_bytes(content)
+
+
+def flip_in_the_range(folder: Path, metarange: str) -> None:
+    _flip(_range_file(folder, metarange))
+
+
+def flip_in_the_metarange(folder: Path, metarange: str) -> None:
+    _flip(folder / "objects" / "lake" / "_lakefs" / metarange)
+
+
+def remove_the_range(folder: Path, metarange: str) -> None:
+    _range_file(folder, metarange).unlink()
+
+
+def remove_an_object(folder: Path, metarange: str) -> None:
+    _object_file(folder).unlink()
+
+
+def shorten_an_object(folder: Path, metarange: str) -> None:
+    file = _object_file(folder)
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def test_a_sound_store_passes(lake: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("verify", "--store", str(lake[0]))) == 0
+    assert main(("verify", "--store", str(lake[0]), "--objects")) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "verified: 2 commits with their files, 2 objects, damaged: 0"
+
+
+@pytest.mark.parametrize(
+    "damage", [flip_in_the_range, flip_in_the_metarange, remove_the_range], ids=lambda d: d.__name__
+)
+def test_a_damaged_file_is_found(
+    lake: tuple[Path, str], damage: Damage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(*lake)
+    assert main(("verify", "--store", str(lake[0]))) == 1
+    said = capsys.readouterr().out
+    assert "damaged: repository=lake commit " in said
+    assert said.splitlines()[-1].endswith("damaged: 1")
+
+
+@pytest.mark.parametrize("damage", [remove_an_object, shorten_an_object], ids=lambda d: d.__name__)
+def test_a_damaged_object_is_found_when_objects_are_asked_for(
+    lake: tuple[Path, str], damage: Damage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(*lake)
+    assert main(("verify", "--store", str(lake[0]))) == 0
+    assert main(("verify", "--store", str(lake[0]), "--objects")) == 1
+    assert "damaged: repository=lake path " in capsys.readouterr().out
+
+
+def test_a_folder_without_a_store_is_refused_and_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(("verify", "--store", str(tmp_path))) == 1
+    assert "no store in this folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
