@@ -44,7 +44,7 @@ class Teller:
 def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> None:
     """Tell it from the beginning; what an interrupted telling left is dropped first."""
     # The client logs each retry; a service that ends in the middle of the story needs no log.
-    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     teller = Teller(say, SystemClock())
     with teller.step() as words:
         airports = sample.load()
