@@ -13,8 +13,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
-from graveler.committed.reader import range_batches
+from graveler.committed.ranges import EMPTY_METARANGE, Columns, Keyspace
+from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.errors import Invalid
 from graveler.framing import identity_of
@@ -162,33 +162,34 @@ class Applier:
 
     def _rewrite(self, ref: RangeRef, *, is_last: bool) -> None:
         before = self.total
-        idle: list[list[Record]] = []  # unchanged so far: the range may still go by reference
-        for records in range_batches(self._space, ref):
-            for merged in self._merged_with_all(records):
+        idle: list[Columns] = []  # unchanged so far: the range may still go by reference
+        for columns in range_columns(self._space, ref):
+            for merged in self._merged_with_all(columns):
                 if self.total == before:
                     idle.append(merged)
                     continue
                 for held in idle:
-                    self._assembler.add(held)
+                    self._assembler.add_columns(held)
                 idle.clear()
-                self._assembler.add(merged)
+                self._assembler.add_columns(merged)
         if self.total == before:
             self._assembler.add_range(ref, is_last=is_last)
         else:
             self._assembler.end_range(ref, is_last=is_last)
 
-    def _merged_with_all(self, records: list[Record]) -> Iterator[list[Record]]:
-        """`records` with the changes up to their last key."""
-        bound = records[-1][0]
+    def _merged_with_all(self, columns: Columns) -> Iterator[Columns]:
+        """`columns` with the changes up to their last key."""
+        bound = columns.keys[-1]
         while self._changes.has(bound):
             batch = self._changes.take(bound)
             if len(batch) < _BATCH:
-                yield self._merged(records, batch)
+                before = self.total
+                merged = self._merged(columns.records, batch)
+                yield columns if self.total == before else Columns.of(merged)
                 return
-            cut = bisect_right([key for key, _ in records], batch[-1][0])
-            yield self._merged(records[:cut], batch)
-            records = records[cut:]
-        yield records
+            head, columns = columns.split(bisect_right(columns.keys, batch[-1][0]))
+            yield Columns.of(self._merged(head.records, batch))
+        yield columns
 
     def _merged(self, records: list[Record], changes: Sequence[Change]) -> list[Record]:
         kept = dict(records)

@@ -31,7 +31,7 @@ _SET = 1
 _MASK = 0xA282EAD8
 _NONE, _SNAPPY, _ZSTD = 0, 1, 7
 _HEAD = 5  # bytes of an entry's header that are looked at first
-_HEADS_MAX = 1 << 16
+_HEADS_MAX = 1 << 14
 
 
 def unseal(stored: bytes, prefixed: bool) -> bytes:
@@ -197,20 +197,24 @@ class Block:
 
     def records(self) -> list[Record]:
         """All entries as (user key, value), keys strictly increasing."""
-        found = self._whole_records()
+        return list(zip(*self.columns(), strict=True))
+
+    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """All user keys, strictly increasing, and all values."""
+        found = self._whole_columns()
         if found is None:
-            found = replay(self._raw, self._end, user_types=(_SET,))
-        keys = list(map(itemgetter(0), found))
-        if not all(map(lt, keys, keys[1:])):
+            records = replay(self._raw, self._end, user_types=(_SET,))
+            found = (list(map(itemgetter(0), records)), list(map(itemgetter(1), records)))
+        if not all(map(lt, found[0], found[0][1:])):
             raise Corrupt("block has keys out of order")
         return found
 
-    def _whole_records(self) -> list[Record] | None:
+    def _whole_columns(self) -> tuple[Sequence[bytes], Sequence[bytes]] | None:
         """All entries at once, if every key is stored whole: the headers are turned into one
         pattern that takes the whole block apart."""
         raw, shapes = self._raw, _shapes
         if not self._restarts:
-            return []
+            return (), ()
         found = [shapes[raw[at : at + _HEAD]] for at in self._restarts]
         patterns, lengths = zip(*found, strict=True)
         starts = list(accumulate(lengths, initial=0))
@@ -219,7 +223,7 @@ class Block:
         pieces = Struct("".join(patterns)).unpack_from(raw)
         if set(pieces[1::3]) - {b"\1"}:
             return None
-        return list(zip(pieces[0::3], pieces[2::3], strict=True))
+        return pieces[0::3], pieces[2::3]
 
 
 def _layout(raw: bytes) -> tuple[int, "array[int]"]:

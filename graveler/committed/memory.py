@@ -13,9 +13,11 @@ from graveler.committed.ranges import (
     METARANGE_PROPERTIES,
     NO_RANGES,
     RANGE_PROPERTIES,
+    Columns,
     Metarange,
     check_ranges,
-    check_records,
+    check_run,
+    ref_of,
 )
 from graveler.errors import NotFound
 from graveler.ids import MetarangeId, RangeId
@@ -34,6 +36,9 @@ class MemoryChunk:
 
     def records(self) -> list[Record]:
         return list(self._records)
+
+    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return [key for key, _ in self._records], [value for _, value in self._records]
 
 
 class MemoryTable:
@@ -80,10 +85,14 @@ class MemoryRangeStore:
             raise NotFound(f"metarange not found: metarange={metarange_id}") from None
 
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
-        size = check_records(records)
+        return self.splice_range(namespace, [Columns.of(records)])
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        check_run(run)
+        records = [record for columns in run for record in columns.records]
         range_id = RangeId(hashing.file_id(records, RANGE_PROPERTIES))
         self.ranges[namespace, range_id] = MemoryTable(records)
-        return RangeRef(range_id, records[0][0], records[-1][0], size, len(records))
+        return ref_of(range_id, run)
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)

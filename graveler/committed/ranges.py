@@ -16,17 +16,57 @@ Everybody in this package may import this.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter, lt
 from typing import Protocol
 
 from graveler.errors import Invalid
 from graveler.ids import MetarangeId, RangeId
-from graveler.records import Absent, BreakParameters, RangeRef, Record
+from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
 RANGE_PROPERTIES: Mapping[str, str] = {"type": "ranges"}
 METARANGE_PROPERTIES: Mapping[str, str] = {"type": "metaranges"}
 EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
+
+
+class Columns:
+    """Some adjacent records, as their keys and their values; and how the store they come from
+    holds them, if exactly these records are one chunk of it.  Never changed once made."""
+
+    def __init__(
+        self, keys: Sequence[bytes], values: Sequence[bytes], chunk: "Chunk | Absent" = ABSENT
+    ) -> None:
+        self.keys = keys
+        self.values = values
+        self.chunk = chunk
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "Columns":
+        """The same records, turned."""
+        return cls(list(map(itemgetter(0), records)), list(map(itemgetter(1), records)))
+
+    @property
+    def records(self) -> list[Record]:
+        """The same records, turned back."""
+        return list(zip(self.keys, self.values, strict=True))
+
+    @cached_property
+    def key_size(self) -> int:
+        """The length of all keys."""
+        return sum(map(len, self.keys))
+
+    @cached_property
+    def size(self) -> int:
+        """The logical size of the records."""
+        return self.key_size + sum(map(len, self.values))
+
+    def split(self, at: int) -> tuple["Columns", "Columns"]:
+        """The first `at` records, and the rest."""
+        return (
+            Columns(self.keys[:at], self.values[:at]),
+            Columns(self.keys[at:], self.values[at:]),
+        )
 
 
 class Chunk(Protocol):
@@ -44,6 +84,10 @@ class Chunk(Protocol):
 
     def records(self) -> list[Record]:
         """All of them, in order.  Raises `Corrupt`."""
+        ...
+
+    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """All keys and all values.  Raises `Corrupt`."""
         ...
 
 
@@ -83,6 +127,11 @@ class RangeStore(Protocol):
 
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
         """Store a table; raises `Invalid` if `records` are none or out of order."""
+        ...
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        """As `write_range`, of records that mostly stand in chunks of this store already, which
+        then need not be made again."""
         ...
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
@@ -126,16 +175,29 @@ class Keyspace:
         return self.store.open_range(self.namespace, ref.id)
 
 
-def check_records(records: Sequence[Record]) -> int:
-    """The logical size of one range's records; raises `Invalid` if they are none or not strictly
-    increasing by key."""
-    if not records:
+def check_run(run: Sequence[Columns]) -> None:
+    """Raises `Invalid` if a range's records are none or not strictly increasing by key."""
+    if not any(columns.keys for columns in run):
         raise Invalid("write a range: there must be at least one record")
-    keys = list(map(itemgetter(0), records))
-    if not all(map(lt, keys, keys[1:])):
-        at = next(i for i in range(1, len(keys)) if keys[i - 1] >= keys[i])
-        raise Invalid(f"write a range: keys must be strictly increasing: key={keys[at]!r}")
-    return sum(map(len, keys)) + sum(map(len, map(itemgetter(1), records)))
+    last: bytes | Absent = ABSENT
+    for columns in run:
+        keys = columns.keys
+        if not keys:
+            continue
+        if last is not ABSENT and keys[0] <= last:
+            raise Invalid(f"write a range: keys must be strictly increasing: key={keys[0]!r}")
+        if columns.chunk is ABSENT and not all(map(lt, keys, keys[1:])):
+            at = next(i for i in range(1, len(keys)) if keys[i - 1] >= keys[i])
+            raise Invalid(f"write a range: keys must be strictly increasing: key={keys[at]!r}")
+        last = keys[-1]
+
+
+def ref_of(range_id: RangeId, run: Sequence[Columns]) -> RangeRef:
+    """The reference of a range of these records."""
+    held = [columns for columns in run if columns.keys]
+    size = sum(columns.size for columns in held)
+    count = sum(len(columns.keys) for columns in held)
+    return RangeRef(range_id, held[0].keys[0], held[-1].keys[-1], size, count)
 
 
 def check_ranges(ranges: Sequence[RangeRef]) -> None:

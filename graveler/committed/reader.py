@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from graveler.committed.ranges import Chunk, Keyspace, Metarange
+from graveler.committed.ranges import Chunk, Columns, Keyspace, Metarange
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef, Record
@@ -111,20 +111,24 @@ def _scanned(
 
 
 def range_batches(space: Keyspace, ref: RangeRef) -> Iterator[list[Record]]:
-    """All records of a range, in lists.  Raises `Corrupt` unless they are what the metarange says
-    in number, order and bounds."""
+    """All records of a range, in lists, checked as `range_columns` does."""
+    return (columns.records for columns in range_columns(space, ref))
+
+
+def range_columns(space: Keyspace, ref: RangeRef) -> Iterator[Columns]:
+    """All records of a range, chunk by chunk.  Raises `Corrupt` unless they are what the metarange
+    says in number, order and bounds."""
     count = 0
     last = b""
     for chunk in space.open(ref).chunks():
-        records = chunk.records()
-        if not records:
+        keys, values = chunk.columns()
+        if not keys:
             continue
-        first = records[0][0]
-        if (first <= last) if count else (first != ref.min_key):
+        if (keys[0] <= last) if count else (keys[0] != ref.min_key):
             raise Corrupt(f"range has keys out of order or bounds: range={ref.id}")
-        count += len(records)
-        last = records[-1][0]
-        yield records
+        count += len(keys)
+        last = keys[-1]
+        yield Columns(keys, values, chunk)
     if count != ref.count or last != ref.max_key:
         raise Corrupt(
             f"range does not hold what its metarange says: range={ref.id} records={count} "

@@ -6,12 +6,12 @@ values, so every writer of a repository finds the same ends in the same records 
 Pure; for this package, and for parallel writers.
 """
 
-from collections.abc import Sequence
 from itertools import accumulate
-from operator import itemgetter
+from operator import add
 
+from graveler.committed.ranges import Columns
 from graveler.identity import break_hash, break_seed, hash_breaks
-from graveler.records import BreakParameters, RangeRef, Record
+from graveler.records import BreakParameters, RangeRef
 
 NOWHERE = -1
 
@@ -34,19 +34,19 @@ class Splitter:
             return False
         return size >= breaks.max_size or self.is_hash_break(ref.max_key)
 
-    def cut(self, records: Sequence[Record], before: int) -> tuple[int, int]:
+    def cut(self, columns: Columns, before: int) -> tuple[int, int]:
         """The position after the first record that ends a range which already holds `before`
-        bytes, or NOWHERE; and the size of the range up to there, or with all of `records`."""
+        bytes, or NOWHERE; and the size of the range up to there, or with all of `columns`."""
         breaks = self._breaks
-        keys = list(map(itemgetter(0), records))
-        total = before + sum(map(len, keys)) + sum(map(len, map(itemgetter(1), records)))
+        keys, values = columns.keys, columns.values
+        total = before + columns.size
         hits = hash_breaks(keys, self._seed, breaks.raggedness)
         if not hits and total < max(breaks.max_size, breaks.min_size):
             return NOWHERE, total
-        sizes = list(accumulate([len(key) + len(value) for key, value in records], initial=before))
+        sizes = list(accumulate(map(add, map(len, keys), map(len, values)), initial=before))
         least = max(breaks.min_size, breaks.max_size)
         allowed = set(hits)
-        for at in range(len(records)):
+        for at in range(len(keys)):
             size = sizes[at + 1]
             if size >= least or (at in allowed and size >= breaks.min_size):
                 return at + 1, size

@@ -8,32 +8,32 @@ Writing holds one range in memory.  The file is built in a scratch folder, then 
 which makes it durable; a crash before leaves nothing that anyone reads.
 """
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import rocksdict
 
 from graveler import wire
-from graveler.committed import hashing
-from graveler.committed.blocks import TRAILER_LENGTH, masked_crc
+from graveler.committed import hashing, splicing
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
     NO_RANGES,
     RANGE_PROPERTIES,
+    Columns,
     Metarange,
     check_ranges,
-    check_records,
+    check_run,
+    ref_of,
 )
-from graveler.committed.table import MAGIC, BlockCache, SortedTable
+from graveler.committed.table import BlockCache, SortedTable, StoredChunk
 from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import RangeRef, Record
 
-BLOCK_LENGTH = 16 * 1024
+_SPLICED_SHARE = 2  # if half of a range stands in blocks already, they are used again
 _RANGE_COST = 400  # a decoded range reference, about
 
 
@@ -90,19 +90,27 @@ class SstRangeStore:
         return Metarange.of(refs)
 
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
-        size = check_records(records)
-        range_id = RangeId(hashing.file_id(records, RANGE_PROPERTIES))
-        self._files.add(namespace, range_id, lambda path: build_table(path, records))
-        return RangeRef(range_id, records[0][0], records[-1][0], size, len(records))
+        return self.splice_range(namespace, [Columns.of(records)])
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        check_run(run)
+        turned = ((columns.keys, columns.values) for columns in run)
+        ref = ref_of(RangeId(hashing.columns_id(turned, RANGE_PROPERTIES)), run)
+        kept = sum(len(c.keys) for c in run if isinstance(c.chunk, StoredChunk))
+        if kept * _SPLICED_SHARE >= ref.count:
+            self._files.put(namespace, ref.id, splicing.spliced(run, ref))
+        else:
+            self._files.add(namespace, ref.id, lambda path: build_run(path, run))
+        return ref
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
         metarange_id = MetarangeId(hashing.file_id(records, METARANGE_PROPERTIES))
-        build: Callable[[Path], None] = (
-            (lambda path: build_table(path, records)) if records else build_empty_table
-        )
-        self._files.add(namespace, metarange_id, build)
+        if records:
+            self._files.add(namespace, metarange_id, lambda path: build_table(path, records))
+        else:
+            self._files.put(namespace, metarange_id, splicing.empty_table())
         self._metaranges.put(
             (namespace, metarange_id), Metarange.of(ranges), _RANGE_COST * (1 + len(ranges))
         )
@@ -111,11 +119,17 @@ class SstRangeStore:
 
 def build_table(path: Path, records: Sequence[Record]) -> None:
     """Write `records`, sorted and at least one, as a table at `path`."""
+    build_run(path, [Columns.of(records)])
+
+
+def build_run(path: Path, run: Sequence[Columns]) -> None:
+    """As `build_table`, of records in columns."""
     try:
         writer = rocksdict.SstFileWriter(_table_options())
         writer.open(str(path))
-        for key, value in records:
-            writer[key] = value
+        for columns in run:
+            for key, value in zip(columns.keys, columns.values, strict=True):
+                writer[key] = value
         writer.finish()
     except Exception as error:  # rocksdict raises nothing narrower
         kind = StorageFull if "No space left" in str(error) else Unavailable
@@ -126,49 +140,9 @@ def _table_options() -> rocksdict.Options:
     table = rocksdict.BlockBasedOptions()
     table.set_format_version(2)
     table.set_checksum_type(rocksdict.ChecksumType.crc32c())
-    table.set_block_size(BLOCK_LENGTH)
+    table.set_block_size(splicing.BLOCK_LENGTH)
     table.set_block_restart_interval(1)
     options = rocksdict.Options(raw_mode=True)
     options.set_compression_type(rocksdict.DBCompressionType.snappy())
     options.set_block_based_table_factory(table)
     return options
-
-
-def build_empty_table(path: Path) -> None:
-    """Write a table without records, which RocksDB's writer refuses to make."""
-    properties = {
-        b"rocksdb.block.based.table.index.type": bytes(4),
-        b"rocksdb.comparator": b"leveldb.BytewiseComparator",
-        b"rocksdb.num.entries": b"\0",
-    }
-    index = _sealed([])
-    content = index
-    stored = _sealed(sorted(properties.items()))
-    handle = _varint(len(content)) + _varint(len(stored) - TRAILER_LENGTH)
-    content += stored
-    metaindex = _sealed([(b"rocksdb.properties", handle)])
-    handles = _varint(len(content)) + _varint(len(metaindex) - TRAILER_LENGTH)
-    handles += _varint(0) + _varint(len(index) - TRAILER_LENGTH)
-    footer = b"\1" + handles.ljust(40, b"\0") + struct.pack("<IQ", 2, MAGIC)
-    path.write_bytes(content + metaindex + footer)
-
-
-def _sealed(entries: Sequence[Record]) -> bytes:
-    """An uncompressed block with its type and checksum."""
-    body = b"".join(
-        b"\0" + _varint(len(key)) + _varint(len(value)) + key + value for key, value in entries
-    )
-    starts = [0]
-    for key, value in entries[:-1]:
-        starts.append(starts[-1] + 1 + len(_varint(len(key)) + _varint(len(value)) + key + value))
-    body += struct.pack(f"<{len(starts)}II", *starts, len(starts)) + b"\0"
-    return body + struct.pack("<I", masked_crc(body))
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

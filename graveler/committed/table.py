@@ -77,8 +77,16 @@ class StoredChunk:
         self.stored = stored
         self._prefixed = prefixed
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the block may stand in a table of the version that is written today."""
+        return self._prefixed
+
     def records(self) -> list[Record]:
         return Block(unseal(self.stored, self._prefixed)).records()
+
+    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return Block(unseal(self.stored, self._prefixed)).columns()
 
 
 class SortedTable:
@@ -197,9 +205,9 @@ class SortedTable:
             self._cache.put(key, block, block.cost)
         return block
 
-    def block_records(self, index: int) -> list[Record]:
+    def block_columns(self, index: int) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The records of a data block, which stays cached."""
-        return self._block(index).records()
+        return self._block(index).columns()
 
 
 class CachedChunk:
@@ -217,7 +225,10 @@ class CachedChunk:
         return self._table.stored(self._index)
 
     def records(self) -> list[Record]:
-        return self._table.block_records(self._index)
+        return list(zip(*self.columns(), strict=True))
+
+    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return self._table.block_columns(self._index)
 
 
 Chunk = StoredChunk | CachedChunk

@@ -11,7 +11,7 @@ the check is removed and fetched again.  For `sstable.py` and the assembly.
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +37,10 @@ class TableFiles(Protocol):
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         """Have `build` write a file, and store it durably; one that is there already is replaced,
         by the same content.  Raises `StorageFull`, `Unavailable`."""
+        ...
+
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
+        """As `add`, of bytes that are at hand."""
         ...
 
 
@@ -65,6 +69,9 @@ class StoredFiles:
         finally:
             path.unlink(missing_ok=True)
 
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
+        self._blocks.put(file_address(namespace, name), [b"".join(content)], OVERWRITE)
+
 
 class TieredFiles:
     """A folder of at most `budget` bytes before block storage.
@@ -92,6 +99,9 @@ class TieredFiles:
                 self._enter(path, address)
         finally:
             path.unlink(missing_ok=True)
+
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
+        self.add(namespace, name, lambda path: _write(path, content))
 
     def fetch(self, address: str) -> "LocalFile | None":
         """The file as a local one, fetched whole if need be; None if the folder cannot hold it."""
@@ -232,6 +242,11 @@ def _scratch_path(folder: Path) -> Path:
     descriptor, name = tempfile.mkstemp(suffix=".part", dir=folder)
     os.close(descriptor)
     return Path(name)
+
+
+def _write(path: Path, content: Sequence[bytes]) -> None:
+    with path.open("wb") as file:
+        file.writelines(content)
 
 
 def _chunks_of(path: Path) -> Iterator[bytes]:

@@ -12,8 +12,8 @@ For this package and the engine.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from graveler.committed.ranges import Keyspace
-from graveler.committed.reader import range_batches
+from graveler.committed.ranges import Columns, Keyspace
+from graveler.committed.reader import range_columns
 from graveler.committed.splitting import NOWHERE, Splitter
 from graveler.errors import Invalid
 from graveler.ids import MetarangeId
@@ -29,27 +29,35 @@ class Assembler:
         self._space = space
         self._splitter = Splitter(space.breaks)
         self._refs: list[RangeRef] = []
-        self._run: list[Record] = []
+        self._run: list[Columns] = []
         self._size = 0
         self._reopen = False  # the last reference ends only because its side had no more records
 
     def add(self, records: Sequence[Record]) -> None:
         """Records that follow whatever came before.  Raises `Invalid` if they are out of order."""
-        if not records:
+        self.add_columns(Columns.of(records))
+
+    def add_columns(self, columns: Columns) -> None:
+        """As `add`; records that still are a chunk of the store need not be made again."""
+        if not columns.keys:
             return
         if self._reopen:
             self._reopen_last()
-        self._check_order(records[0][0])
-        rest = records
-        while rest:
+        self._check_order(columns.keys[0])
+        rest = columns
+        while rest.keys:
             cut, size = self._splitter.cut(rest, self._size)
             if cut == NOWHERE:
-                self._run.extend(rest)
+                self._run.append(rest)
                 self._size = size
                 return
-            self._run.extend(rest[:cut])
+            if cut == len(rest.keys):
+                self._run.append(rest)
+                self.close_run()
+                return
+            head, rest = rest.split(cut)
+            self._run.append(head)
             self.close_run()
-            rest = rest[cut:]
 
     def add_range(self, ref: RangeRef, *, is_last: bool) -> None:
         """A stored range that follows whatever came before.  `is_last`: the metarange that it
@@ -62,8 +70,8 @@ class Assembler:
             self._refs.append(ref)
             self._reopen = is_last and not self._splitter.closes(ref)
             return
-        for records in range_batches(self._space, ref):
-            self.add(records)
+        for columns in range_columns(self._space, ref):
+            self.add_columns(columns)
         self.end_range(ref, is_last=is_last)
 
     def end_range(self, ref: RangeRef, *, is_last: bool) -> None:
@@ -75,7 +83,7 @@ class Assembler:
     def close_run(self) -> None:
         """Store the open run, if there is one, as a range."""
         if self._run:
-            self._refs.append(self._space.store.write_range(self._space.namespace, self._run))
+            self._refs.append(self._space.store.splice_range(self._space.namespace, self._run))
             self._run = []
             self._size = 0
 
@@ -86,12 +94,15 @@ class Assembler:
 
     def _reopen_last(self) -> None:
         self._reopen = False
-        for records in range_batches(self._space, self._refs.pop()):
-            self.add(records)
+        for columns in range_columns(self._space, self._refs.pop()):
+            self.add_columns(columns)
 
     def _check_order(self, key: bytes) -> None:
-        last = self._run[-1][0] if self._run else self._refs[-1].max_key if self._refs else b""
-        if key <= last and (self._run or self._refs):
+        if self._run:
+            in_order = key > self._run[-1].keys[-1]
+        else:
+            in_order = not self._refs or key > self._refs[-1].max_key
+        if not in_order:
             raise Invalid(f"write a range: keys must be strictly increasing: key={key!r}")
 
 

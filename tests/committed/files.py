@@ -40,6 +40,22 @@ def contents(table: SortedTable) -> list[Record]:
     return [record for chunk in table.chunks() for record in chunk.records()]
 
 
+def table_options(compression: Any, block_size: int, restarts: tuple[int, int], bloom: int) -> Any:
+    """RocksDB's options for a table; restart intervals of data blocks and of the index."""
+    table = rocksdict.BlockBasedOptions()
+    table.set_format_version(2)
+    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
+    table.set_block_size(block_size)
+    table.set_block_restart_interval(restarts[0])
+    table.set_index_block_restart_interval(restarts[1])
+    if bloom:
+        table.set_bloom_filter(bloom, False)
+    found = rocksdict.Options(raw_mode=True)
+    found.set_compression_type(compression)
+    found.set_block_based_table_factory(table)
+    return found
+
+
 def rocksdb_table(path: Path, records: list[Record], options: Any) -> bytes:
     """A table as RocksDB's own writer makes it."""
     table_writer = rocksdict.SstFileWriter(options)

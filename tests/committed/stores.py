@@ -1,16 +1,18 @@
 """Stores for the tests of this folder, and records to put into them."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from graveler import framing
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
+from graveler.committed.ranges import Columns
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.ids import RangeId
-from graveler.records import Record
+from graveler.records import RangeRef, Record
 
 NAMESPACE = "mem://tests/repository"
 
@@ -37,8 +39,8 @@ class CountingStore(MemoryRangeStore):
         self.opened.append(range_id)
         return super().open_range(namespace, range_id)
 
-    def write_range(self, namespace, records):  # type: ignore[no-untyped-def]
-        ref = super().write_range(namespace, records)
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        ref = super().splice_range(namespace, run)
         self.written.append(ref.id)
         return ref
 

@@ -13,33 +13,25 @@ import cramjam
 import pytest
 import rocksdict
 
-from graveler.committed import sstable
+from graveler.committed import splicing, sstable
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Record
 from graveler.testing.range_suite import numbered
-from tests.committed.files import BytesFile, contents, opened, rocksdb_contents, rocksdb_table
+from tests.committed.files import (
+    BytesFile,
+    contents,
+    opened,
+    rocksdb_contents,
+    rocksdb_table,
+    table_options,
+)
 
 NONE = rocksdict.DBCompressionType.none
 SNAPPY = rocksdict.DBCompressionType.snappy
 ZSTD = rocksdict.DBCompressionType.zstd
-
-
-def options(compression: Any, block_size: int, restarts: tuple[int, int], bloom: int) -> Any:
-    table = rocksdict.BlockBasedOptions()
-    table.set_format_version(2)
-    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
-    table.set_block_size(block_size)
-    table.set_block_restart_interval(restarts[0])
-    table.set_index_block_restart_interval(restarts[1])
-    if bloom:
-        table.set_bloom_filter(bloom, False)
-    found = rocksdict.Options(raw_mode=True)
-    found.set_compression_type(compression)
-    found.set_block_based_table_factory(table)
-    return found
 
 
 INTERVALS = ((1, 1), (16, 1), (16, 8))  # of data blocks and of the index
@@ -52,7 +44,7 @@ def test_every_table_option_of_rocksdb_opens(
 ) -> None:
     records = numbered(1_000, value_length=90)
     raw = rocksdb_table(
-        tmp_path / "table.sst", records, options(compression(), block_size, restarts, bloom)
+        tmp_path / "table.sst", records, table_options(compression(), block_size, restarts, bloom)
     )
     table = opened(raw, cache_bytes=1 << 20)
     assert contents(table) == records
@@ -82,9 +74,8 @@ def test_the_written_form_is_the_one_that_both_readers_take(tmp_path: Path) -> N
     assert known["rocksdb.block.based.table.index.type"] == bytes(4)
 
 
-def test_a_table_without_records_opens(tmp_path: Path) -> None:
-    sstable.build_empty_table(tmp_path / "table.sst")
-    table = opened((tmp_path / "table.sst").read_bytes())
+def test_a_table_without_records_opens() -> None:
+    table = opened(b"".join(splicing.empty_table()))
     assert (contents(table), table.count, table.get(b"key")) == ([], 0, ABSENT)
 
 
@@ -115,7 +106,7 @@ def test_every_damaged_byte_is_noticed_or_harmless(
     tmp_path: Path, restarts: tuple[int, int]
 ) -> None:
     records = numbered(60)
-    raw = rocksdb_table(tmp_path / "table.sst", records, options(SNAPPY(), 512, restarts, 10))
+    raw = rocksdb_table(tmp_path / "table.sst", records, table_options(SNAPPY(), 512, restarts, 10))
     harmless = []
     for at in range(len(raw)):
         for flip in (0x01, 0x80, 0xFF):
@@ -201,8 +192,9 @@ def test_a_block_that_claims_to_be_huge_takes_no_memory() -> None:
 
 MALICIOUS = """
 import resource, struct, sys
-from graveler.committed import sstable
+from graveler.committed import splicing, sstable
 from graveler.committed.blocks import masked_crc
+from graveler.committed.table import MAGIC
 from graveler.errors import Corrupt
 from tests.committed.files import contents, opened
 
@@ -214,9 +206,9 @@ def seal(payload, kind):
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 bomb = seal(b"\\x80\\x80\\x80\\x80\\x28" + b"\\0" * 9000, b"\\1")
 meta = seal(struct.pack("<II", 0, 1), b"\\0")
-v = sstable._varint
+v = splicing.varint
 handles = v(len(bomb)) + v(len(meta) - 5) + v(0) + v(len(bomb) - 5)
-raw = bomb + meta + b"\\1" + handles.ljust(40, b"\\0") + struct.pack("<IQ", 2, sstable.MAGIC)
+raw = bomb + meta + b"\\1" + handles.ljust(40, b"\\0") + struct.pack("<IQ", 2, MAGIC)
 try:
     contents(opened(raw))
 except Corrupt as error:

@@ -1,0 +1,165 @@
+"""Tables made of blocks that stand in other tables already, and of new records between them.
+
+A range of which a few records changed keeps most of its blocks byte for byte: they are not
+compressed again, and readers that compare ranges skip them without a look inside.  The result has
+the form that RocksDB's writer gives (`table.py` draws it): version 2, CRC32C, Snappy, keys whole,
+the same properties.  Pure; for `sstable.py` only.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+import cramjam
+
+from graveler.committed.blocks import TRAILER_LENGTH, masked_crc
+from graveler.committed.ranges import Columns
+from graveler.committed.table import MAGIC, Handle, StoredChunk
+from graveler.records import RangeRef, Record
+
+BLOCK_LENGTH = 16 * 1024
+_SMALL = 2 * 1024  # stored blocks below this are made anew, lest they grow many
+_TRAILER = b"\1" + bytes(7)  # type "set", sequence number 0
+_SNAPPY, _NONE = b"\1", b"\0"
+
+
+def spliced(run: Sequence[Columns], ref: RangeRef) -> list[bytes]:
+    """The bytes of a table of the records of `run`, in order, which `ref` describes."""
+    content: list[bytes] = []
+    entries: list[Record] = []
+    offset = 0
+    for last, stored in _blocks(run):
+        handle = Handle(offset, len(stored) - TRAILER_LENGTH)
+        entries.append((last + _TRAILER, encoded_handle(handle)))
+        content.append(stored)
+        offset += len(stored)
+    keys = sum(columns.key_size for columns in run)
+    counts = {
+        b"rocksdb.data.size": offset,
+        b"rocksdb.num.data.blocks": len(entries),
+        b"rocksdb.num.entries": ref.count,
+        b"rocksdb.raw.key.size": keys + len(_TRAILER) * ref.count,
+        b"rocksdb.raw.value.size": ref.size - keys,
+    }
+    return content + _ending(entries, counts, offset)
+
+
+def empty_table() -> list[bytes]:
+    """The bytes of a table without records, which RocksDB's writer refuses to make."""
+    return _ending([], {b"rocksdb.num.entries": 0}, 0)
+
+
+def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
+    """Every block with its last key: stored ones as they are, new ones of what lies between."""
+    fresh: list[Record] = []
+    for columns in run:
+        chunk = columns.chunk
+        if isinstance(chunk, StoredChunk) and chunk.is_current and not _is_small(columns, chunk):
+            yield from _new_blocks(fresh)
+            fresh = []
+            yield columns.keys[-1], chunk.stored
+        else:
+            fresh.extend(columns.records)
+    yield from _new_blocks(fresh)
+
+
+def _is_small(columns: Columns, chunk: StoredChunk) -> bool:
+    return len(chunk.stored) < _SMALL and columns.size < 2 * _SMALL
+
+
+def _new_blocks(records: Sequence[Record]) -> Iterator[tuple[bytes, bytes]]:
+    batch: list[Record] = []
+    length = 0
+    for record in records:
+        batch.append((record[0] + _TRAILER, record[1]))
+        length += len(record[0]) + len(record[1]) + len(_TRAILER) + 4
+        if length >= BLOCK_LENGTH:
+            yield record[0], _compressed(_payload(batch))
+            batch, length = [], 0
+    if batch:
+        yield records[-1][0], _compressed(_payload(batch))
+
+
+def _ending(entries: Sequence[Record], counts: dict[bytes, int], offset: int) -> list[bytes]:
+    """Properties, metaindex, index and footer of a table whose blocks end at `offset`."""
+    index = _compressed(_payload(entries))
+    counts = {**counts, b"rocksdb.index.size": len(index) - TRAILER_LENGTH}
+    properties = _sealed(_payload(sorted({**_PROPERTIES, **_encoded(counts)}.items())), _NONE)
+    at_properties = offset + len(index)
+    metaindex = _sealed(
+        _payload([(b"rocksdb.properties", _handle_of(at_properties, properties))]), _NONE
+    )
+    handles = _handle_of(at_properties + len(properties), metaindex) + _handle_of(offset, index)
+    footer = b"\1" + handles.ljust(40, b"\0") + struct.pack("<IQ", 2, MAGIC)
+    return [index, properties, metaindex, footer]
+
+
+def _handle_of(offset: int, stored: bytes) -> bytes:
+    return encoded_handle(Handle(offset, len(stored) - TRAILER_LENGTH))
+
+
+def _encoded(counts: dict[bytes, int]) -> dict[bytes, bytes]:
+    return {name: varint(count) for name, count in counts.items()}
+
+
+_PROPERTIES = {
+    b"rocksdb.block.based.table.index.type": bytes(4),
+    b"rocksdb.block.based.table.prefix.filtering": b"0",
+    b"rocksdb.block.based.table.whole.key.filtering": b"1",
+    b"rocksdb.column.family.id": b"\xff\xff\xff\xff\x07",
+    b"rocksdb.comparator": b"leveldb.BytewiseComparator",
+    b"rocksdb.compression": b"Snappy",
+    b"rocksdb.creation.time": b"\0",
+    b"rocksdb.deleted.keys": b"\0",
+    b"rocksdb.external_sst_file.global_seqno": bytes(8),
+    b"rocksdb.external_sst_file.version": b"\2\0\0\0",
+    b"rocksdb.filter.size": b"\0",
+    b"rocksdb.fixed.key.length": b"\0",
+    b"rocksdb.format.version": b"\2",
+    b"rocksdb.index.key.is.user.key": b"\0",
+    b"rocksdb.index.value.is.delta.encoded": b"\0",
+    b"rocksdb.merge.operands": b"\0",
+    b"rocksdb.merge.operator": b"nullptr",
+    b"rocksdb.num.range-deletions": b"\0",
+    b"rocksdb.oldest.key.time": b"\0",
+    b"rocksdb.prefix.extractor.name": b"nullptr",
+    b"rocksdb.property.collectors": b"[]",
+}
+
+
+def _payload(entries: Sequence[Record]) -> bytes:
+    """An uncompressed block: entries, each a restart."""
+    encoded = [
+        b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in entries
+    ]
+    starts = [0, *accumulate(map(len, encoded[:-1]))]
+    return b"".join(encoded) + struct.pack(f"<{len(starts)}II", *starts, len(starts))
+
+
+def _compressed(payload: bytes) -> bytes:
+    packed = bytes(cramjam.snappy.compress_raw(payload))
+    if len(packed) < len(payload) - len(payload) // 8:
+        return _sealed(packed, _SNAPPY)
+    return _sealed(payload, _NONE)
+
+
+def _sealed(payload: bytes, kind: bytes) -> bytes:
+    body = payload + kind
+    return body + struct.pack("<I", masked_crc(body))
+
+
+def encoded_handle(handle: Handle) -> bytes:
+    """Where a block's payload stands."""
+    return varint(handle.offset) + varint(handle.length)
+
+
+def varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
