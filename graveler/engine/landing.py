@@ -55,9 +55,11 @@ class Landing(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A commit of an earlier round, and the record that its swap wanted to replace."""
+    """The commit of an earlier round, whether that round made it, and the record that its swap
+    wanted to replace."""
 
     entry: CommitEntry
+    is_new: bool
     over: Versioned
 
 
@@ -106,6 +108,9 @@ def _move(
             return landed
         try:
             seen, tokens = _cleaned(ports, repo, branch, seen)
+            landed = _landed(ports, repo, seen, tried)
+            if landed is not None:
+                return landed
             head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
             landing = draw(head)
         except (Invalid, Conflict):
@@ -126,8 +131,7 @@ def _move(
         )
         if swap(ports, repo, branch, seen, wanted) is not None:
             return landing.entry
-        if landing.is_new:
-            tried.append(Tried(landing.entry, seen))
+        tried.append(Tried(landing.entry, landing.is_new, seen))
     landed = _landed(ports, repo, fresh(ports, repo, branch), tried)
     if landed is not None:
         return landed
@@ -195,9 +199,31 @@ def _landed(
     """The commit of an earlier round whose swap landed though its answer was lost, perhaps late."""
     if not tried:
         return None
-    ours = {each.entry.id for each in tried}
-    walked = history_until(ports, repo, seen.branch.commit, tried[0].over.branch.commit)
-    return next((entry for entry in walked if entry.id in ours), None)
+    now = seen.branch.commit
+    ours = {each.entry.id for each in tried if each.is_new}
+    walked = history_until(ports, repo, now, tried[0].over.branch.commit)
+    made = next((entry for entry in walked if entry.id in ours), None)
+    if made is not None:
+        return made
+    return next(
+        (
+            each.entry
+            for each in tried
+            if not each.is_new
+            and each.over.version != seen.version
+            and _was_put_on(history_until(ports, repo, now, each.entry.id), each)
+        ),
+        None,
+    )
+
+
+def _was_put_on(walked: Sequence[CommitEntry], each: Tried) -> bool:
+    """Whether a history comes from the commit that a reset chose, and not over the old head.
+
+    Asked because a relative ref (`main~`) would mean something else after the reset landed.
+    """
+    reached = walked[-1].id == each.entry.id
+    return reached and each.over.branch.commit not in [entry.id for entry in walked[:-1]]
 
 
 def _past_landing(

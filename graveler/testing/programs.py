@@ -43,20 +43,13 @@ class Failure(NamedTuple):
 
 
 def run(
-    make_ports: Callable[[], Ports],
-    seed: int,
-    kept: Sequence[int] = range(VERB_COUNT_DEFAULT),
-    *,
-    repeatable: bool = True,
+    make_ports: Callable[[], Ports], seed: int, kept: Sequence[int] = range(VERB_COUNT_DEFAULT)
 ) -> World:
     """Run the verbs `kept` of the program `seed` to its end; raises `Mismatch`.
 
-    `repeatable` puts a clock and ids of the seed in the place of the machine's.
+    A clock and ids of the seed stand in the place of the machine's.
     """
-    ports = make_ports()
-    if repeatable:
-        ports = replace(ports, clock=TickingClock(), ids=SeededIds(seed))
-    world = begin(ports, seed)
+    world = begin(make_ports(), seed)
     try:
         for number in kept:
             program_verbs.step(world, random.Random(f"{seed}/{number}"), number)
@@ -71,9 +64,11 @@ def run(
 def begin(ports: Ports, seed: int) -> World:
     """A fresh repository, small ranges, one to three shards, and its model."""
     rng = random.Random(f"{seed}/begin")
+    unique = ports.ids.unique(12)  # so that a program runs again on a store that is kept
+    ports = replace(ports, clock=TickingClock(), ids=SeededIds(seed))
     new = repository.NewRepository(
-        f"program-{seed}",
-        f"{program_arguments.scheme(ports)}://programs/{seed}",
+        f"program-{seed}-{unique}",
+        f"{program_arguments.scheme(ports)}://programs/{seed}/{unique}",
         breaks=rng.choice(_BREAKS),
         staging_shards=rng.choice((1, 1, 2, 3)),
     )

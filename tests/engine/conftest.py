@@ -1,5 +1,9 @@
 """What the tests of verbs share."""
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.engine.lake import Lake, new_lake
@@ -8,3 +12,11 @@ from tests.engine.lake import Lake, new_lake
 @pytest.fixture
 def lake() -> Lake:
     return new_lake()
+
+
+@pytest.fixture
+def fast_folder() -> Iterator[Path]:
+    """A folder in memory where the system has such a thing: every write is synced."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from graveler import assembly
-from graveler.engine import compare, history
+from graveler.engine import branching, compare, history
 from tests.replay import recorded
 from tests.replay.engine_replay import PAGE, Replayed, replay
 
@@ -115,9 +115,12 @@ def test_logs_along_first_parents(done: Replayed) -> None:
 
 
 def test_nothing_is_left_uncommitted(done: Replayed) -> None:
-    for branch in {place.branch for place in recorded.plan(COUNT)[-50:]} | {"main"}:
-        page = compare.diff_branch(done.ports, done.repo, branch, compare.DiffQuery())
-        assert page.lines == (), branch
+    query = branching.PageQuery(amount=PAGE)
+    branches, more = branching.list_branches(done.ports, done.repo, query)
+    assert not more and "main" in [view.id for view in branches]
+    for view in branches:
+        page = compare.diff_branch(done.ports, done.repo, view.id, compare.DiffQuery())
+        assert page.lines == (), view.id
 
 
 def _log(done: Replayed, ref: str, first_parent: bool = False) -> Iterator[str]:

@@ -1,0 +1,362 @@
+"""The merge rule in all of its rows, conflicts in full, and which merge base is taken."""
+
+import itertools
+
+import pytest
+
+from graveler import identity
+from graveler.engine import branching, compare, history, merge, objects, replay, resetting
+from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
+from graveler.records import Strategy
+from tests.engine.lake import COMMITTER, Lake
+
+# base, source, destination ("" = absent), what the merge says ("!" = conflict)
+ROWS = [
+    ("", "", "s", "s"),  # added by the destination
+    ("", "s", "", "s"),  # added by the source
+    ("", "s", "s", "s"),  # added alike by both
+    ("", "s", "d", "!"),  # added by both
+    ("b", "", "", ""),  # removed by both
+    ("b", "", "b", ""),  # removed by the source
+    ("b", "b", "", ""),  # removed by the destination
+    ("b", "b", "d", "d"),  # changed by the destination
+    ("b", "s", "b", "s"),  # changed by the source
+    ("b", "s", "s", "s"),  # changed alike by both
+    ("b", "s", "d", "!"),  # changed by both
+    ("b", "", "d", "!"),  # removed by the source, changed by the destination
+    ("b", "s", "", "!"),  # changed by the source, removed by the destination
+    ("b", "b", "b", "b"),  # untouched
+]
+
+
+def _three(lake: Lake, rows: dict[str, tuple[str, str, str]]) -> None:
+    """`main` and `dev` with these (base, source, destination) at these paths."""
+    lake.commit_of(**{path: base for path, (base, _, _) in rows.items() if base}, ground="1")
+    lake.branch("dev")
+    for branch, side in (("dev", 1), ("main", 2)):
+        changes = {path: row[side] for path, row in rows.items() if row[side] != row[0]}
+        lake.commit_of(branch, **changes, **{f"only_{branch}": "1"})
+
+
+@pytest.mark.parametrize(("base", "source", "dest", "merged"), ROWS)
+@pytest.mark.parametrize("strategy", ["", "source-wins", "dest-wins"])
+def test_rule(
+    lake: Lake, base: str, source: str, dest: str, merged: str, strategy: Strategy
+) -> None:
+    _three(lake, {"path": (base, source, dest)})
+    before = lake.tree()
+    if merged == "!":
+        assert lake.conflicts("dev") == ["path"]
+        if not strategy:
+            with pytest.raises(MergeConflict) as refusal:
+                lake.merge("dev")
+            assert refusal.value.paths == ("path",)
+            assert lake.tree() == before
+            return
+        merged = source if strategy == "source-wins" else dest
+    made = lake.merge("dev", strategy=strategy)
+    assert lake.tree(made).get("path", "") == merged
+    assert {"only_dev", "only_main", "ground"} <= set(lake.tree(made))
+
+
+def test_all_rows_at_once_in_ranges_of_any_cut(lake: Lake) -> None:
+    """Rows next to one another: no row's answer may come from its neighbour's records."""
+    rows = {
+        f"{number:03}": (row[0], row[1], row[2])
+        for number, row in enumerate(itertools.chain.from_iterable(itertools.repeat(ROWS, 6)))
+    }
+    _three(lake, rows)
+    wanted = {path: ROWS[int(path) % len(ROWS)][3] for path in rows}
+    conflicts = [path for path, merged in wanted.items() if merged == "!"]
+    assert lake.conflicts("dev") == conflicts
+    with pytest.raises(MergeConflict):
+        lake.merge("dev")
+    lake.merge("dev", strategy="source-wins")
+    got = lake.tree()
+    for path, (_, source, _) in rows.items():
+        merged = source if wanted[path] == "!" else wanted[path]
+        assert got.get(path, "") == merged, path
+
+
+@pytest.mark.parametrize("changed_by_dest", ["", "F"])
+def test_a_path_added_next_to_an_equal_record_of_the_base(lake: Lake, changed_by_dest: str) -> None:
+    """The base's record behind the added path has its content; that says nothing of the path."""
+    lake.commit_of(a="1", z="E")
+    lake.branch("dev")
+    lake.commit_of("dev", y="E")
+    if changed_by_dest:
+        lake.commit_of(y="F")
+        assert lake.conflicts("dev") == ["y"]
+        return
+    lake.commit_of(z="")
+    lake.merge("dev")
+    assert lake.tree() == {"a": "1", "y": "E"}
+
+
+def test_conflicts_are_listed_in_full_page_by_page_without_side_effects(lake: Lake) -> None:
+    rows = {f"p{number:04}": ("b", "s", "d") for number in range(250)}
+    _three(lake, rows)
+    record = lake.record()
+    found: list[str] = []
+    query = compare.DiffQuery(amount=7)
+    while True:
+        page = merge.conflicts(lake.ports, lake.repo, "dev", "main", query)
+        found += [line.path for line in page.lines]
+        if not page.more:
+            break
+        query = compare.DiffQuery(amount=7, after=found[-1])
+    assert found == list(rows)
+    assert lake.record() == record
+    with pytest.raises(MergeConflict) as refusal:
+        lake.merge("dev")
+    assert list(refusal.value.paths) == found[: len(refusal.value.paths)]
+    assert refusal.value.paths
+
+
+def test_a_preview_says_what_the_merge_then_does(lake: Lake) -> None:
+    _three(
+        lake, {"a": ("b", "s", "b"), "c": ("b", "", "b"), "d": ("", "s", ""), "e": ("b", "b", "d")}
+    )
+    page = merge.preview(lake.ports, lake.repo, "dev", "main", compare.DiffQuery())
+    lines = {line.path: line.kind for line in page.lines}
+    assert lines == {"a": "changed", "c": "removed", "d": "added", "only_dev": "added"}
+    before = lake.head()
+    made = lake.merge("dev")
+    query = compare.DiffQuery()
+    after = compare.diff_refs(lake.ports, lake.repo, before, made, query, three_dot=False)
+    assert after.lines == page.lines
+
+
+def test_parents_message_and_metadata(lake: Lake) -> None:
+    _three(lake, {})
+    parents = (lake.head(), lake.head("dev"))
+    request = merge.MergeRequest(COMMITTER, metadata={"k": "v"})
+    made = merge.merge(lake.ports, lake.repo, "dev", "main", request)
+    entry = history.get_commit(lake.ports, lake.repo, made)
+    assert entry.commit.parents == parents
+    assert entry.commit.message == "Merge 'dev' into 'main'"
+    assert entry.commit.metadata == {"k": "v", ".lakefs.merge.strategy": "default"}
+
+
+def test_a_squashed_merge_has_one_parent_so_the_next_one_uses_the_old_base(lake: Lake) -> None:
+    _three(lake, {})
+    old = history.merge_base(lake.ports, lake.repo, "dev", "main").base
+    made = lake.merge("dev", squash=True)
+    assert len(history.get_commit(lake.ports, lake.repo, made).commit.parents) == 1
+    assert history.merge_base(lake.ports, lake.repo, "dev", "main").base == old
+
+
+def test_nothing_to_merge_changes_nothing(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    lake.commit_of(b="2")
+    before = lake.head()
+    with pytest.raises(NoChanges):
+        lake.merge("dev")
+    assert lake.head() == before and lake.tree() == {"a": "1", "b": "2"}
+    made = lake.merge("dev", allow_empty=True)
+    assert lake.tree(made) == {"a": "1", "b": "2"}
+
+
+def test_a_source_that_was_emptied_again_is_nothing_to_merge(lake: Lake) -> None:
+    lake.branch("dev")
+    lake.commit_of("dev", a="1")
+    lake.commit_of("dev", a="")
+    with pytest.raises(NoChanges):
+        lake.merge("dev")
+
+
+@pytest.mark.parametrize("strategy", ["theirs", "dest_wins", "DEST-WINS"])
+def test_an_unknown_strategy_is_refused(lake: Lake, strategy: str) -> None:
+    lake.branch("dev")
+    with pytest.raises(Invalid):
+        lake.merge("dev", strategy=strategy)  # type: ignore[arg-type]
+
+
+def test_uncommitted_changes_of_the_source_are_not_merged(lake: Lake) -> None:
+    _three(lake, {})
+    lake.put("uncommitted", "1", "dev")
+    lake.merge("dev")
+    assert "uncommitted" not in lake.tree()
+    assert lake.tree("dev")["uncommitted"] == "1"
+
+
+# --- merge bases ---
+
+
+def test_of_several_bases_the_one_of_greatest_generation_then_of_smallest_id(lake: Lake) -> None:
+    """A criss-cross: both heads merged each other's old head."""
+    lake.commit_of(ground="1")
+    lake.branch("dev")
+    lake.commit_of("dev", x="1")
+    lake.commit_of(y="1")
+    old_main, old_dev = lake.head(), lake.head("dev")
+    lake.merge(old_dev, "main")
+    lake.merge(old_main, "dev")
+    lake.commit_of(m="1")
+    lake.commit_of("dev", d="1")
+    assert history.merge_base(lake.ports, lake.repo, "dev", "main").base == min(old_main, old_dev)
+
+
+def test_of_several_bases_a_deeper_one_wins_whatever_its_id(lake: Lake) -> None:
+    for attempt in range(6):
+        main, dev = f"main-{attempt}", f"dev-{attempt}"
+        lake.branch(main)
+        lake.commit_of(main, ground=f"{attempt}")
+        lake.branch(dev, main)
+        lake.commit_of(dev, x="1")
+        lake.commit_of(main, y="1")
+        lake.commit_of(main, z="1")
+        old_main, old_dev = lake.head(main), lake.head(dev)
+        lake.merge(old_dev, main)
+        lake.merge(old_main, dev)
+        assert history.merge_base(lake.ports, lake.repo, dev, main).base == old_main
+
+
+def test_the_first_common_ancestor_that_both_walks_meet_is_not_taken_if_a_better_one_follows(
+    lake: Lake,
+) -> None:
+    """A short way to an old ancestor, a long way to a newer one."""
+    lake.commit_of(ground="1")
+    lake.branch("old")
+    for number in range(5):
+        lake.commit_of(**{f"p{number}": "1"})
+    better = lake.head()
+    lake.branch("dev")
+    lake.commit_of("dev", d="1")
+    lake.commit_of("old", o="1")
+    lake.merge("old", "dev")
+    lake.merge("old", "main")
+    found = history.merge_base(lake.ports, lake.repo, "dev", "main").base
+    bases = {better, lake.head("old")}
+    assert found in bases and found == better, "its generation is greater"
+
+
+def test_unrelated_histories_have_the_empty_tree_as_base(lake: Lake) -> None:
+    lake.commit_of(a="1", shared="1")
+    main_tree = history.get_commit(lake.ports, lake.repo, "main").commit.metarange
+    root = history.Commit(COMMITTER, "another root", 10**18, metarange=main_tree)
+    commit_id = identity.commit_id(root)
+    history.add_record(lake.ports, lake.repo, history.NewCommitRecord(commit_id, root))
+    branching.create_branch(lake.ports, lake.repo, "other", commit_id)
+    lake.commit_of("other", b="2", shared="other")
+    found = history.merge_base(lake.ports, lake.repo, "other", "main")
+    assert found.base == ""
+    assert lake.conflicts("other") == ["shared"]
+    lake.merge("other", strategy="source-wins")
+    assert lake.tree() == {"a": "1", "b": "2", "shared": "other"}
+
+
+# --- revert and cherry-pick ---
+
+
+def test_a_merge_is_reverted_against_the_parent_that_is_named(lake: Lake) -> None:
+    _three(lake, {})
+    made = lake.merge("dev")
+    request = replay.ReplayRequest(COMMITTER)
+    with pytest.raises(Conflict):
+        replay.revert(lake.ports, lake.repo, "main", made, request)
+    for number, missing in ((1, "only_dev"), (2, "only_main")):
+        lake.branch(f"undo-{number}", made)
+        request = replay.ReplayRequest(COMMITTER, number)
+        replay.revert(lake.ports, lake.repo, f"undo-{number}", made, request)
+        assert missing not in lake.tree(f"undo-{number}")
+    with pytest.raises(Invalid):
+        replay.revert(lake.ports, lake.repo, "main", made, replay.ReplayRequest(COMMITTER, 3))
+
+
+def test_a_revert_keeps_what_came_after_and_refuses_what_was_changed_again(lake: Lake) -> None:
+    changed = lake.commit_of(a="1", b="1")
+    lake.commit_of(b="2", c="3")
+    with pytest.raises(MergeConflict) as refusal:
+        replay.revert(lake.ports, lake.repo, "main", changed, replay.ReplayRequest(COMMITTER))
+    assert refusal.value.paths == ("b",)
+    lake.commit_of(b="1")
+    replay.revert(lake.ports, lake.repo, "main", changed, replay.ReplayRequest(COMMITTER))
+    assert lake.tree() == {"c": "3"}
+
+
+def test_a_cherry_pick_names_its_origin_and_a_second_one_has_nothing_to_do(lake: Lake) -> None:
+    lake.branch("dev")
+    origin = lake.commit_of("dev", a="1")
+    request = replay.ReplayRequest("picker")
+    made = replay.cherry_pick(lake.ports, lake.repo, "main", origin, request)
+    assert made.commit.metadata["cherry-pick-origin"] == origin
+    assert made.commit.metadata["cherry-pick-committer"] == COMMITTER
+    with pytest.raises(NoChanges):
+        replay.cherry_pick(lake.ports, lake.repo, "main", origin, request)
+
+
+def test_the_first_commit_cannot_be_picked(lake: Lake) -> None:
+    first = lake.head()
+    with pytest.raises(Invalid):
+        replay.cherry_pick(lake.ports, lake.repo, "main", first, replay.ReplayRequest("p"))
+
+
+# --- what else belongs together ---
+
+
+def test_a_commit_keeps_the_older_entry_of_what_did_not_change(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    before = objects.stat(lake.ports, lake.repo, "main", "a")
+    again = before._replace(address="data/elsewhere", modified_ns=before.modified_ns + 1)
+    objects.stage(lake.ports, lake.repo, "main", "a", again)
+    with pytest.raises(NoChanges):
+        lake.commit()
+    assert lake.record().sealed == ()
+    objects.stage(lake.ports, lake.repo, "main", "a", again)
+    lake.commit_of(b="2")
+    assert objects.stat(lake.ports, lake.repo, "main", "a") == before
+
+
+def test_resets_beyond_the_cap_of_sealed_tokens_are_refused_and_a_commit_drains_them(
+    lake: Lake,
+) -> None:
+    lake.commit_of(a="1")
+    done = 0
+    for number in range(80):
+        lake.put(f"p{number}", "1")
+        lake.put("kept", "1")
+        try:
+            resetting.reset_path(lake.ports, lake.repo, "main", f"p{number}")
+        except Conflict:
+            break
+        done += 1
+    assert len(lake.record().sealed) <= 66
+    assert done >= 60
+    lake.commit("drain")
+    assert len(lake.record().sealed) <= 1
+    wanted = {"a": "1", "kept": "1"} | ({f"p{done}": "1"} if done < 80 else {})
+    assert lake.tree() == lake.tree("main@") == wanted
+
+
+def test_content_of_older_commits_never_changes(lake: Lake) -> None:
+    one = lake.commit_of(a="1", b="1")
+    other = lake.commit_of(a="2", b="")
+    lake.delete("a")
+    assert lake.tree(one) == {"a": "1", "b": "1"}
+    assert lake.tree(other) == {"a": "2"}
+    resetting.reset(lake.ports, lake.repo, "main")
+    assert lake.tree() == {"a": "2"}
+
+
+def test_a_name_is_free_for_one_thing_only(lake: Lake) -> None:
+    head = lake.commit_of(a="1")
+    lake.branch("dev")
+    for name in ("dev", "main", head):
+        with pytest.raises(AlreadyExists):
+            lake.branch(name)
+    with pytest.raises(NotFound):
+        lake.branch("new", "nothing")
+    with pytest.raises(Invalid):
+        lake.branch("new", "main$")
+
+
+def test_a_branch_made_again_sees_nothing_of_the_old_one(lake: Lake) -> None:
+    lake.branch("dev")
+    lake.put("a", "1", "dev")
+    revision = lake.record("dev").rev
+    branching.delete_branch(lake.ports, lake.repo, "dev")
+    lake.branch("dev")
+    assert lake.tree("dev") == {}
+    assert lake.record("dev").rev > revision

@@ -1,0 +1,287 @@
+"""What verbs cost in requests, against the table of the protocol.
+
+Counted at the ports, with warm caches of repository, branch record, commits and ranges: what a
+cache answers is no request.  One shard, unless the test says so.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from graveler.block.observed import ObservedBlocks
+from graveler.engine import (
+    branching,
+    compare,
+    history,
+    merge,
+    objects,
+    replay,
+    resetting,
+    tagging,
+    uploads,
+)
+from graveler.errors import NoChanges, PreconditionFailed
+from graveler.kv.observed import Counts, ObservedStore
+from tests.engine.lake import COMMITTER, Lake, new_lake
+
+
+class Counted:
+    """A lake whose requests are counted."""
+
+    def __init__(self, shards: int = 1) -> None:
+        lake = new_lake(shards)
+        self.kv, self.blocks = Counts(), Counts()
+        ports = replace(
+            lake.ports,
+            kv=ObservedStore(lake.ports.kv, self.kv),
+            blocks=ObservedBlocks(lake.ports.blocks, self.blocks),
+        )
+        self.lake = Lake(ports, lake.repo)
+
+    def of(self, call: Callable[[], object]) -> Mapping[str, int]:
+        """Key-value requests of one call."""
+        before = self.kv.snapshot()
+        call()
+        return self.kv.since(before)
+
+    def blocks_of(self, call: Callable[[], object]) -> Mapping[str, int]:
+        """Object storage requests of one call."""
+        before = self.blocks.snapshot()
+        call()
+        return self.blocks.since(before)
+
+
+@pytest.fixture
+def counted() -> Counted:
+    """A committed path, warm caches, nothing staged."""
+    counted = Counted()
+    counted.lake.commit_of(a="1", b="2")
+    counted.lake.tree()
+    return counted
+
+
+def test_write(counted: Counted) -> None:
+    assert counted.of(lambda: counted.lake.put("p", "1")) == {"set_newer": 1, "get": 1}
+
+
+def test_delete(counted: Counted) -> None:
+    assert counted.of(lambda: counted.lake.delete("a")) == {"set_newer": 1, "get": 1}
+
+
+def test_upload_is_a_write_and_one_put(counted: Counted) -> None:
+    lake = counted.lake
+
+    def upload(path: str) -> None:
+        objects.upload(lake.ports, lake.repo, "main", path, objects.Upload([b"bytes"]))
+
+    assert counted.of(lambda: upload("p")) == {"set_newer": 1, "get": 1}
+    assert counted.blocks_of(lambda: upload("q")) == {"put": 1}
+
+
+@pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
+def test_read(counted: Counted, state: str) -> None:
+    lake = counted.lake
+    if state != "committed":
+        lake.put("a", "9")
+    if state == "sealed":
+        for number in range(20):
+            lake.put(f"other/{number}", "1")
+            resetting.reset_path(lake.ports, lake.repo, "main", f"other/{number}")
+        assert len(lake.record().sealed) == 20
+    assert sum(counted.of(lambda: objects.stat(lake.ports, lake.repo, "main", "a")).values()) == 2
+    assert counted.blocks_of(lambda: objects.stat(lake.ports, lake.repo, "main", "a")) == {}
+
+
+def test_list_page(counted: Counted) -> None:
+    counted.lake.put("p", "1")
+    assert sum(counted.of(counted.lake.tree).values()) == 2
+
+
+def test_list_page_of_a_commit(counted: Counted) -> None:
+    head = counted.lake.head()
+    assert counted.of(lambda: counted.lake.tree(head)) == {}
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_list_page_costs_a_query_for_each_shard(shards: int) -> None:
+    counted = Counted(shards)
+    counted.lake.commit_of(a="1")
+    counted.lake.put("p", "1")
+    assert sum(counted.of(counted.lake.tree).values()) == 1 + shards
+
+
+def test_a_page_over_many_tombstones_is_no_request_for_each() -> None:
+    counted = Counted()
+    for number in range(3_000):
+        counted.lake.delete(f"gone/{number:04}")
+    counted.lake.put("z", "1")
+    query = objects.ListQuery(amount=1)
+    lake = counted.lake
+    spent = counted.of(lambda: objects.list_objects(lake.ports, lake.repo, "main", query))
+    assert sum(spent.values()) <= 12
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_commit(shards: int) -> None:
+    counted = Counted(shards)
+    counted.lake.commit_of(a="1")
+    for number in range(100):
+        counted.lake.put(f"p/{number}", "1")
+    spent = counted.of(lambda: counted.lake.commit())
+    assert sum(spent.values()) <= 4 + 2 * shards
+    assert spent == {"get": 1, "scan": spent["scan"], "set_if": 2, "set_many": 1}
+    if shards == 1:
+        assert sum(spent.values()) == 6
+
+
+def test_commit_with_sealed_tokens_looks_for_nothing_first(counted: Counted) -> None:
+    lake = counted.lake
+    lake.put("p", "1")
+    lake.put("q", "1")
+    resetting.reset_path(lake.ports, lake.repo, "main", "q")
+    spent = counted.of(lambda: lake.commit())
+    assert spent == {"get": 1, "scan": 2, "set_if": 2, "set_many": 1}
+
+
+def test_commit_of_nothing(counted: Counted) -> None:
+    lake = counted.lake
+
+    def nothing() -> None:
+        with pytest.raises(NoChanges):
+            lake.commit()
+
+    assert counted.of(nothing) == {"get": 2, "scan": 1}
+
+
+def _diverged(counted: Counted) -> Lake:
+    lake = counted.lake
+    lake.branch("dev")
+    lake.commit_of("dev", c="3")
+    lake.commit_of(d="4")
+    return lake
+
+
+def test_merge_into_a_clean_branch(counted: Counted) -> None:
+    lake = _diverged(counted)
+    source = lake.head("dev")
+    spent = counted.of(lambda: lake.merge(source))
+    assert sum(spent.values()) == 4
+    assert spent["set_if"] == spent["scan"] == spent["get"] == 1
+
+
+def test_merge_by_name_resolves_it_too(counted: Counted) -> None:
+    lake = _diverged(counted)
+    assert sum(counted.of(lambda: lake.merge("dev")).values()) == 5
+
+
+def test_merge_over_rows_that_say_nothing(counted: Counted) -> None:
+    lake = _diverged(counted)
+    lake.put("a", "1")
+    source = lake.head("dev")
+    assert sum(counted.of(lambda: lake.merge(source)).values()) <= 8
+
+
+def test_revert_and_cherry_pick_cost_as_a_merge(counted: Counted) -> None:
+    lake = counted.lake
+    lake.branch("dev")
+    lake.commit_of("dev", c="3")
+    made = lake.head("dev")
+    request = replay.ReplayRequest(COMMITTER, message="again")
+    spent = counted.of(lambda: replay.cherry_pick(lake.ports, lake.repo, "main", made, request))
+    assert sum(spent.values()) == 4
+    spent = counted.of(lambda: replay.revert(lake.ports, lake.repo, "dev", made, request))
+    assert sum(spent.values()) == 4
+
+
+def test_hard_reset(counted: Counted) -> None:
+    lake = counted.lake
+    target = lake.head()
+    lake.commit_of(c="3")
+    spent = counted.of(lambda: resetting.hard_reset(lake.ports, lake.repo, "main", target))
+    assert spent == {"get": 1, "scan": 1, "set_if": 1}
+
+
+def test_reset(counted: Counted) -> None:
+    lake = counted.lake
+    lake.put("p", "1")
+    spent = counted.of(lambda: resetting.reset(lake.ports, lake.repo, "main"))
+    assert spent == {"get": 1, "set_many": 1, "set_if": 1}
+
+
+def test_branch_create_and_delete(counted: Counted) -> None:
+    lake = counted.lake
+    source = lake.head()
+    assert counted.of(lambda: lake.branch("dev", source)) == {"get_many": 1, "set_if": 1}
+    spent = counted.of(lambda: branching.delete_branch(lake.ports, lake.repo, "dev"))
+    assert spent == {"get": 1, "set_many": 1, "set_if": 1}
+
+
+def test_branch_get(counted: Counted) -> None:
+    lake = counted.lake
+    assert counted.of(lambda: branching.get_branch(lake.ports, lake.repo, "main")) == {"get": 1}
+
+
+def test_tag_create_and_get(counted: Counted) -> None:
+    lake = counted.lake
+    source = lake.head()
+    spent = counted.of(lambda: tagging.create_tag(lake.ports, lake.repo, "v1", source))
+    assert sum(spent.values()) == 2
+    assert sum(counted.of(lambda: tagging.get_tag(lake.ports, lake.repo, "v1")).values()) == 1
+
+
+def test_put_if_absent(counted: Counted) -> None:
+    spent = counted.of(lambda: counted.lake.put_if_absent("p", "1"))
+    assert sum(spent.values()) <= 4
+    assert spent["set_if"] == 1
+
+
+def test_put_if_absent_that_is_refused(counted: Counted) -> None:
+    def refused() -> None:
+        with pytest.raises(PreconditionFailed):
+            counted.lake.put_if_absent("a", "9")
+
+    assert sum(counted.of(refused).values()) == 3
+
+
+def test_bulk_delete_reads_the_branch_twice_for_all_paths(counted: Counted) -> None:
+    lake = counted.lake
+    paths = [f"p/{number}" for number in range(50)]
+    spent = counted.of(lambda: objects.delete_many(lake.ports, lake.repo, "main", paths))
+    assert spent == {"get": 2, "set_newer": 50}
+
+
+def test_diff(counted: Counted) -> None:
+    lake = counted.lake
+    one, other = lake.head(), lake.commit_of(c="3")
+    query = compare.DiffQuery()
+    spent = counted.of(lambda: compare.diff_refs(lake.ports, lake.repo, one, other, query))
+    assert spent == {}
+    lake.put("p", "1")
+    spent = counted.of(lambda: compare.diff_branch(lake.ports, lake.repo, "main", query))
+    assert sum(spent.values()) == 2
+
+
+def test_looks_at_merges_write_nothing(counted: Counted) -> None:
+    lake = _diverged(counted)
+    query = compare.DiffQuery()
+    one, other = lake.head(), lake.head("dev")
+    for look in (merge.preview, merge.conflicts):
+        spent = counted.of(lambda look=look: look(lake.ports, lake.repo, other, one, query))  # type: ignore[misc]
+        assert spent == {}
+
+
+def test_log_of_cached_commits(counted: Counted) -> None:
+    lake = counted.lake
+    head = lake.head()
+    request = history.LogRequest()
+    assert counted.of(lambda: history.log(lake.ports, lake.repo, head, request)) == {}
+
+
+def test_linked_upload(counted: Counted) -> None:
+    lake = counted.lake
+    address = uploads.hand_out(lake.ports, lake.repo, "main", "p")
+    lake.ports.blocks.put(address, [b"bytes"])
+    link = uploads.Link(address, "checksum", 5)
+    spent = counted.of(lambda: uploads.link(lake.ports, lake.repo, "main", "p", link))
+    assert sum(spent.values()) <= 4
