@@ -28,7 +28,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId, StagingToken
-from graveler.kv.store import WRITTEN
+from graveler.kv.store import WRITTEN, Place
 from graveler.records import ABSENT, TOMBSTONE, Absent, Repository, Staged, StagedValue, Versioned
 from graveler.refs import branches
 from graveler.staging import area
@@ -37,8 +37,6 @@ from graveler.wire import decode_entry
 Present = bytes | Literal[Absent.ABSENT]
 # What to stage over what is there (the flag: this very call put it there); may raise to refuse.
 Decide = Callable[[Present, bool], StagedValue]
-_PAUSE_SECONDS = 0.002  # a commit that decides the fate of a row takes some of these
-_PAUSE_SECONDS_MAX = 0.1
 
 
 def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: StagedValue) -> None:
@@ -108,12 +106,11 @@ def _second_read(
 
 
 class Sent(NamedTuple):
-    """A row that one round sent; `landed`: surely."""
+    """A row whose answer was lost: over which record and row it was sent, and what it was."""
 
-    token: StagingToken
+    over: Versioned
     order: int
     value: StagedValue
-    landed: bool
 
 
 class Look(NamedTuple):
@@ -135,15 +132,17 @@ def write_if(
     """Stage `decide(what is there)`, with nothing of others in between (If-None-Match, or read,
     modify, write).
 
-    What this very call wrote before (its row, a commit of it, an entry with `own_address`) is told
-    to `decide` by its flag.  `decide` refuses by `PreconditionFailed` or `NotFound`; a refusal is
-    passed on only if the branch did not move meanwhile and no row of this call can have counted.
-    Errors besides: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 4 KV requests.
+    The row is swapped only while the branch record is the one that was looked through, so no row of
+    this kind ever lands in a token that is being committed.  What this very call wrote before (an
+    answer was lost), or an entry with `own_address`, is told to `decide` by its flag.  `decide`
+    refuses by `PreconditionFailed` or `NotFound`; a refusal is passed on only if the branch did not
+    move meanwhile and nothing of this call can have counted.
+    Errors besides: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     wid, sent = ports.ids.stamp(), list[Sent]()
     deadline = operation_deadline(ports)
-    first = seen = fresh(ports, repo, branch)
-    for attempt in range(limits.conditional_round_count_max):
+    seen = fresh(ports, repo, branch)
+    for _ in range(limits.conditional_round_count_max):
         deadline.check("conditional write")
         look = _look(ports, repo, seen, key, (wid, sent, own_address))
         try:
@@ -153,21 +152,13 @@ def write_if(
             if again.branch != seen.branch:
                 seen = again
                 continue
-            fate = _fate(ports, repo, key, (first, seen), (wid, sent))
-            if fate == "took effect":
+            if sent and _counted(ports, repo, key, seen, (wid, sent)):
                 return
-            if fate == "none":
-                raise
-            ports.clock.sleep(min(_PAUSE_SECONDS * 2**attempt, _PAUSE_SECONDS_MAX))
-            seen = fresh(ports, repo, branch)
-            continue
-        row = _put_over(ports, seen, key, value, (wid, look))
-        sent += [row] if row is not None else []
-        only = sent[0].token if len(sent) == 1 else ABSENT
-        before = seen.branch.staging
-        seen = _second_read(ports, repo, branch, only if sent else before)
-        if row is not None and row.landed and seen.branch.staging == before:
+            raise
+        over = seen, branches.place(repo, branch), look
+        if _put_over(ports, key, value, over, (wid, sent)):
             return
+        seen = fresh(ports, repo, branch)
     if sent:
         raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")
     raise Contended(f"conditional write kept losing against others: branch={branch}")
@@ -200,51 +191,60 @@ def _look(
 
 
 def _put_over(
-    ports: Ports, seen: Versioned, key: bytes, value: StagedValue, how: tuple[bytes, Look]
-) -> Sent | None:
-    """Swap the open token's row, as it was looked at, for ours; None: surely not.  `how` = (wid,
-    look)."""
-    wid, look = how
-    token = seen.branch.staging
+    ports: Ports,
+    key: bytes,
+    value: StagedValue,
+    over: tuple[Versioned, Place, Look],
+    ours: tuple[bytes, list[Sent]],
+) -> bool:
+    """Swap the open token's row, as it was looked at, for ours; an unknown outcome is noted."""
+    (seen, place, look), (wid, sent) = over, ours
     least = 0 if look.open_row is ABSENT else look.open_row.order + 1
     order = max(ports.clock.now_ns() // 1_000, least)
-    stamp = ports.ids.stamp()
     try:
-        done = area.stage_if(
-            ports.kv, token, key, value, wid=wid, version=stamp, seen=look.open_row, order=order
+        return area.stage_if(
+            ports.kv,
+            seen.branch.staging,
+            key,
+            value,
+            wid=wid,
+            version=ports.ids.stamp(),
+            seen=look.open_row,
+            order=order,
+            guard=(place, seen.version),
         )
     except OutcomeUnknown:
-        return Sent(token, order, value, False)
-    return Sent(token, order, value, True) if done else None
+        sent.append(Sent(seen, order, value))
+        return False
 
 
-def _fate(
-    ports: Ports,
-    repo: Repository,
-    key: bytes,
-    records: tuple[Versioned, Versioned],
-    ours: tuple[bytes, Sequence[Sent]],
-) -> Literal["took effect", "none", "open"]:
-    """What became of the rows that this call sent, now that somebody else's value is there.
+def _counted(
+    ports: Ports, repo: Repository, key: bytes, now: Versioned, ours: tuple[bytes, Sequence[Sent]]
+) -> bool:
+    """Whether a row whose answer was lost took effect before somebody else's value came on top.
 
-    A row in a token that the branch still names may be in the scan of a commit that is not
-    installed yet: open.  Else it counted if a commit since the first record holds it.
+    Raises `OutcomeUnknown` where nothing tells, or where it may still land.
     """
-    (first, now), (wid, sent) = records, ours
+    wid, sent = ours
+    surely_not = True
     for each in sent:
-        if each.token not in now.branch.tokens_newest_first:
-            continue
-        row = area.lookup(ports.kv, (each.token,), key)
-        overtaken = row is not ABSENT and row.wid != wid and row.order < each.order
-        if each.landed or not overtaken:  # orders only grow: a smaller one was never put over ours
-            return "open"
-    if sent:
-        space = keyspace(ports, repo)
-        for entry in history_until(ports, repo, now.branch.commit, first.branch.commit):
-            held = reader.get(space, entry.commit.metarange, key)
-            if any(held == each.value for each in sent):
-                return "took effect"
-    return "none"
+        token = each.over.branch.staging
+        row = area.lookup(ports.kv, (token,), key)
+        if row is not ABSENT and row.wid == wid:
+            return True
+        # Orders only grow: a row of smaller order was never put over ours.
+        beaten = row is not ABSENT and row.order < each.order
+        late = each.over.version == now.version and not beaten
+        named = token in now.branch.tokens_newest_first
+        surely_not = surely_not and not late and (beaten or (named and row is ABSENT))
+    space = keyspace(ports, repo)
+    for entry in history_until(ports, repo, now.branch.commit, sent[0].over.branch.commit):
+        held = reader.get(space, entry.commit.metarange, key)
+        if any(held == each.value for each in sent):
+            return True
+    if surely_not:
+        return False
+    raise OutcomeUnknown("conditional write not confirmed; outcome unknown")
 
 
 def absent_only(path: str, value: bytes) -> Decide:

@@ -16,6 +16,7 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Guarded,
     Outcome,
     Place,
     Row,
@@ -24,6 +25,7 @@ from graveler.kv.store import (
     check_place,
     check_scan,
     check_write,
+    holds,
 )
 from graveler.records import Absent
 
@@ -112,9 +114,8 @@ class MemoryStore:
         check_write(partition, key, value)
         with self._lock:
             current = self._find(partition, key)
-            found = ABSENT if current is ABSENT else current.version
-            wanted = ABSENT if condition is ABSENT else condition.version
-            if found != wanted:
+            guard = self._find(*condition.place) if isinstance(condition, Guarded) else ABSENT
+            if not holds(condition, current, guard):
                 return Declined(current)
             self._put(partition, key, Row(value, version, order))
             return WRITTEN

@@ -39,6 +39,7 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Guarded,
     Outcome,
     Place,
     Row,
@@ -47,6 +48,7 @@ from graveler.kv.store import (
     check_place,
     check_scan,
     check_write,
+    holds,
 )
 from graveler.records import Absent
 
@@ -138,11 +140,12 @@ class RocksStore:
     ) -> Outcome:
         check_write(partition, key, value)
         flat, stored = flat_key(partition, key), encode_row(value, version, order)
-        wanted = ABSENT if condition is ABSENT else condition.version
         with self._files.lock:
-            current = self._files.current(flat)
-            if (ABSENT if current is ABSENT else current.version) != wanted:
-                return self._files.decline(flat, current)
+            current, seen = self._files.current(flat), [flat]
+            if isinstance(condition, Guarded):
+                seen.append(flat_key(*condition.place))
+            if not holds(condition, current, self._files.current(seen[-1])):
+                return self._files.decline(seen, current)
             self._files.put(flat, stored)
             return WRITTEN
 
@@ -155,7 +158,7 @@ class RocksStore:
         with self._files.lock:
             current = self._files.current(flat)
             if current is not ABSENT and current.order >= order:
-                return self._files.decline(flat, current)
+                return self._files.decline([flat], current)
             self._files.put(flat, stored)
             return WRITTEN
 
@@ -249,8 +252,9 @@ class _Database:
             raise self._translated(error, "read") from error
         return ABSENT if stored is None else decode_row(stored)
 
-    def decline(self, flat: bytes, current: Row | Literal[Absent.ABSENT]) -> Declined:
-        self._opened.group.wait(self._opened.group.cover(flat))
+    def decline(self, seen: Sequence[bytes], current: Row | Literal[Absent.ABSENT]) -> Declined:
+        group = self._opened.group
+        group.wait(max(map(group.cover, seen)))
         return Declined(current)
 
     def put(self, flat: bytes, stored: bytes) -> None:
@@ -389,8 +393,7 @@ def _options(settings: RocksSettings) -> Options:
 
 
 def _let_go(opened: _Opened) -> None:
-    """Closing flushes; after a log failed that fails again, and the files are closed all the
-    same."""
+    """Closing flushes; after a log failed that fails again, and the files are closed anyway."""
     with suppress(Exception):
         opened.rows.cancel_all_background(True)
     with suppress(Exception):

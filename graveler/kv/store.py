@@ -16,7 +16,9 @@ a `version` (a stamp that the writer made fresh and that never comes back) and a
     K8  `Unavailable`: not applied.  `OutcomeUnknown`: perhaps applied, perhaps later.  No other
         outcome is silent
     K9  a refusal carries the row as it was, so that a writer may recognise its own stamp (an
-        answer that was lost)
+        answer that was lost).  It says that this write was not applied: a driver that may have
+        sent it twice, and finds another's row, answers `OutcomeUnknown`
+    K10 a guarded write looks at both rows and writes in one step
 
 Drivers and wrappers implement `Store`; staging, refs and engine call it.  Each method is one
 request, but for the batches,
@@ -57,7 +59,16 @@ class Matches(NamedTuple):
     version: bytes
 
 
-Condition = Matches | Literal[Absent.ABSENT]
+class Guarded(NamedTuple):
+    """Condition on two rows at once: `row` holds of the row written, and the row at `place` is
+    there and has `version`."""
+
+    row: Matches | Literal[Absent.ABSENT]
+    place: Place
+    version: bytes
+
+
+Condition = Matches | Guarded | Literal[Absent.ABSENT]
 
 
 class Written(Enum):
@@ -132,6 +143,20 @@ class Store(Protocol):
         ...
 
 
+def holds(
+    condition: Condition,
+    row: Row | Literal[Absent.ABSENT],
+    guard: Row | Literal[Absent.ABSENT] = ABSENT,
+) -> bool:
+    """Whether `condition` holds of the row to be written and, if it is guarded, of its guard."""
+    if isinstance(condition, Guarded):
+        if guard is ABSENT or guard.version != condition.version:
+            return False
+        condition = condition.row
+    wanted = ABSENT if condition is ABSENT else condition.version
+    return (ABSENT if row is ABSENT else row.version) == wanted
+
+
 def check_place(partition: bytes, key: bytes) -> None:
     """Raises `Invalid` for a partition or key outside the limits.  Every driver calls it first."""
     if not partition or len(partition) > limits.kv_partition_length_bytes_max:
@@ -176,6 +201,7 @@ __all__ = [
     "WRITTEN",
     "Condition",
     "Declined",
+    "Guarded",
     "Matches",
     "Outcome",
     "Place",
@@ -186,5 +212,6 @@ __all__ = [
     "check_place",
     "check_scan",
     "check_write",
+    "holds",
     "scan_all",
 ]

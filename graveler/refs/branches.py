@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from graveler import wire
 from graveler.errors import NotFound, OutcomeUnknown
 from graveler.ids import BranchId
-from graveler.kv.store import WRITTEN, Condition, Matches, Row, Store
+from graveler.kv.store import WRITTEN, Condition, Matches, Place, Row, Store
 from graveler.records import ABSENT, Absent, Branch, Repository, Versioned
 from graveler.refs import listing
 from graveler.refs.space import BRANCHES, branch_key, space
@@ -22,6 +22,11 @@ class NamedBranch(NamedTuple):
 
     id: BranchId
     branch: Branch
+
+
+def place(repository: Repository, branch: BranchId) -> Place:
+    """Where the record lies, for conditions on it."""
+    return space(repository), branch_key(branch)
 
 
 def decode(row: Row) -> Versioned:

@@ -19,7 +19,18 @@ from graveler.clock import Clock, Ids, ulid, ulid_born_ns
 from graveler.errors import Corrupt, Internal
 from graveler.identity import shard
 from graveler.ids import StagingToken
-from graveler.kv.store import WRITTEN, Matches, Place, Row, Store, Write, Written, scan_all
+from graveler.kv.store import (
+    WRITTEN,
+    Condition,
+    Guarded,
+    Matches,
+    Place,
+    Row,
+    Store,
+    Write,
+    Written,
+    scan_all,
+)
 from graveler.records import ABSENT, Absent, Staged, StagedValue
 from graveler.streams import END, Cursor, End, Item, Overlay
 
@@ -37,11 +48,13 @@ class Columns(TypedDict):
 
 
 class ConditionalColumns(TypedDict, total=False):
-    """As `Columns`; without `order` the row's grows by one."""
+    """As `Columns`; without `order` the row's grows by one.  `guard`: only while the row at that
+    place (the branch record) has that version."""
 
     wid: Required[bytes]
     version: Required[bytes]
     order: NotRequired[int]
+    guard: NotRequired[tuple[Place, bytes]]
 
 
 # ---- tokens --------------------------------------------------------------------------------------
@@ -120,17 +133,20 @@ def stage_if(
     seen: Staged | Literal[Absent.ABSENT],
     **columns: Unpack[ConditionalColumns],
 ) -> bool:
-    """Put `value` at `key` if the row is still `seen`; whether it is there now as this write.
+    """Put `value` at `key` if the row is still `seen`, and the guard holds; whether it was put.
 
     One request (`set_if`).  The row's order grows: to `order` if given and greater, else by one.
-    False is no proof that the write never landed: it may have, and have been overwritten.
+    Raises `OutcomeUnknown`.
     """
     partition, _ = _place(token, key)
     row = wire.encode_staged(value, columns["wid"])
     version = columns["version"]
     before = 0 if seen is ABSENT else seen.order
     order = max(columns.get("order", 0), before + 1)
-    condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    row_condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    condition: Condition = row_condition
+    if "guard" in columns:
+        condition = Guarded(row_condition, *columns["guard"])
     outcome = kv.set_if(partition, key, row, version, condition, order)
     if outcome is WRITTEN:
         return True

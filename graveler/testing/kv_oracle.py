@@ -6,12 +6,14 @@ The contract suite uses it.
 
 import random
 from collections.abc import Callable
+from typing import Literal
 
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
     Condition,
     Declined,
+    Guarded,
     Matches,
     Outcome,
     Place,
@@ -20,6 +22,7 @@ from graveler.kv.store import (
     Write,
     scan_all,
 )
+from graveler.records import Absent
 
 _PARTITIONS = (b"p", b"p\0", b"pp", b"\xff")
 _PIECES = (b"\0", b"\xff", b"a", b"b", b"a\0")
@@ -36,12 +39,17 @@ class Oracle:
         return sorted((k, row) for k, row in found if k >= start and (end == b"" or k < end))
 
     def set_if(self, place: Place, row: Row, condition: Condition) -> Outcome:
+        guarded = True
+        if isinstance(condition, Guarded):
+            guard = self.rows.get(condition.place)
+            guarded = guard is not None and guard.version == condition.version
+            condition = condition.row
         current = self.rows.get(place)
         if condition is ABSENT:
             holds = current is None
         else:
             holds = current is not None and current.version == condition.version
-        return self._write(place, row, holds)
+        return self._write(place, row, guarded and holds)
 
     def set_newer(self, place: Place, row: Row) -> Outcome:
         current = self.rows.get(place)
@@ -103,13 +111,20 @@ class _Program:
 
     def set_if(self) -> None:
         place, row = self.place(), self.row(self.chance.randint(0, 9))
-        condition: Condition = ABSENT
+        condition: Matches | Literal[Absent.ABSENT] = ABSENT
         known = self.oracle.rows.get(place)
         if known is not None and self.chance.random() < 0.7:
             condition = Matches(self.chance.choice((known.version, b"%016d" % 1)))
-        expected = self.oracle.set_if(place, row, condition)
-        found = self.store.set_if(*place, row.value, row.version, condition, row.order)
-        assert found == expected, (place, condition)
+        guarded = None
+        if self.chance.random() < 0.3:
+            other = self.place()
+            guard = self.oracle.rows.get(other)
+            version = b"%016d" % 1 if guard is None else guard.version
+            guarded = Guarded(condition, other, version)
+        asked: Condition = condition if guarded is None else guarded
+        expected = self.oracle.set_if(place, row, asked)
+        found = self.store.set_if(*place, row.value, row.version, asked, row.order)
+        assert found == expected, (place, asked)
 
     def set_newer(self) -> None:
         place, row = self.place(), self.row(self.chance.randint(1, 9))

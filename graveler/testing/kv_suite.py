@@ -17,6 +17,7 @@ from graveler.kv.store import (
     ABSENT,
     WRITTEN,
     Declined,
+    Guarded,
     Matches,
     Place,
     Row,
@@ -122,6 +123,21 @@ class ConditionClauses:
         assert store.get(b"p", b"k") == row
         assert store.set_if(b"p", b"other", b"new", b"2", Matches(b"1")) == Declined(ABSENT)
         assert store.get(b"p", b"other") is ABSENT
+
+    def test_k10_a_guarded_write_needs_both_rows(self, store: Store) -> None:
+        guard = (b"g", b"record")
+        new = (b"p", b"k", b"v", b"1")
+        assert store.set_if(*new, Guarded(ABSENT, guard, b"r")) == Declined(ABSENT)
+        store.set(*guard, b"value", b"r")
+        assert store.set_if(*new, Guarded(ABSENT, guard, b"q")) == Declined(ABSENT)
+        assert store.set_if(b"p", b"k", b"v", b"1", Guarded(ABSENT, guard, b"r"), 4) is WRITTEN
+        row = Row(b"v", b"1", 4)
+        assert store.set_if(b"p", b"k", b"w", b"2", Guarded(ABSENT, guard, b"r")) == Declined(row)
+        matching = Guarded(Matches(b"1"), guard, b"q")
+        assert store.set_if(b"p", b"k", b"w", b"2", matching) == Declined(row)
+        matching = Guarded(Matches(b"1"), guard, b"r")
+        assert store.set_if(b"p", b"k", b"w", b"2", matching) is WRITTEN
+        assert store.get(*guard) == Row(b"value", b"r")
 
     def test_k9_an_own_stamp_is_shown(self, store: Store) -> None:
         assert store.set_if(b"p", b"k", b"v", b"mine", ABSENT) is WRITTEN
