@@ -6,12 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from graveler.testing.interposed import Script
 from tests.engine.lake import Lake, new_lake
 
 
 @pytest.fixture
 def lake() -> Lake:
     return new_lake()
+
+
+@pytest.fixture
+def rival(lake: Lake) -> Lake:
+    """Another process on the same store."""
+    return lake.another_process()
+
+
+@pytest.fixture
+def scripted(lake: Lake) -> tuple[Lake, Script]:
+    """A process whose requests follow a script."""
+    return lake.interposed()
 
 
 @pytest.fixture
