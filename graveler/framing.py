@@ -50,6 +50,20 @@ def unframe(value: bytes) -> tuple[bytes, bytes]:
     return identity, body
 
 
+def body_of(value: bytes) -> bytes:
+    """The body of a framed value; identities of 32 bytes and bodies below 8 KiB cost one slice.
+    Raises `Corrupt`."""
+    if len(value) > 34 and value[0] == 0x40:
+        number, more = value[33], value[34]
+        start = 34 if number < 0x80 else 35
+        if start == 35:
+            number = number & 0x7F | more << 7
+        end = start + (number >> 1)
+        if not number & 1 and (start == 34 or more < 0x80) and end <= len(value):
+            return value[start:end]
+    return unframe(value)[1]
+
+
 def identity_of(value: bytes) -> bytes:
     """The identity of a framed value; 32 bytes are the ordinary case and cost one slice."""
     if value[:1] == b"\x40":

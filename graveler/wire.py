@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from graveler import wire_pb2 as pb
 from graveler.errors import Corrupt
-from graveler.framing import frame, unframe
+from graveler.framing import body_of, frame, unframe
 from graveler.identity import entry_identity
 from graveler.ids import (
     BranchId,
@@ -74,7 +74,8 @@ def encode_entry(entry: Entry) -> bytes:
 
 def decode_entry(value: bytes) -> Entry:
     """The entry of a framed value.  Raises `Corrupt`."""
-    message = _parse(pb.Entry, unframe(value)[1], "entry")
+    body = body_of(value)
+    message = _parse(pb.Entry, body, "entry")
     stamp = message.last_modified
     kind = _ADDRESS_TYPES.get(message.address_type)
     if kind is None:
@@ -84,7 +85,7 @@ def decode_entry(value: bytes) -> Entry:
         message.size,
         message.e_tag,
         stamp.seconds * _SECOND_NS + stamp.nanos,
-        dict(message.metadata) if message.metadata else {},
+        dict(message.metadata) if b"*" in body else {},  # the tag of metadata, if there is any
         kind,
         message.content_type,
     )

@@ -13,7 +13,7 @@ interval 1, ours) parse without replay.  Pure; for `table.py` only.
 import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter, lt
 from struct import Struct
@@ -203,7 +203,7 @@ class Block:
         """All user keys, strictly increasing, and all values."""
         found = self._whole_columns()
         if found is None:
-            records = replay(self._raw, self._end, user_types=(_SET,))
+            records = list(replay(self._raw, self._end, user_types=(_SET,)))
             found = (list(map(itemgetter(0), records)), list(map(itemgetter(1), records)))
         if not all(map(lt, found[0], found[0][1:])):
             raise Corrupt("block has keys out of order")
@@ -245,9 +245,8 @@ def _layout(raw: bytes) -> tuple[int, "array[int]"]:
     return end, restarts
 
 
-def replay(raw: bytes, end: int, user_types: Sequence[int]) -> list[Record]:
+def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
     """Entries one after the other, each key completed from the one before it."""
-    found: list[Record] = []
     key = b""
     at = 0
     while at < end:
@@ -260,21 +259,23 @@ def replay(raw: bytes, end: int, user_types: Sequence[int]) -> list[Record]:
         at += unshared
         if user_types and (len(key) < _INTERNAL or key[-_INTERNAL] not in user_types):
             raise Corrupt("block has an entry of a kind that ranges do not have")
-        found.append((key[:-_INTERNAL] if user_types else key, raw[at : at + length]))
+        yield key[:-_INTERNAL] if user_types else key, raw[at : at + length]
         at += length
-    return found
 
 
-def index_entries(raw: bytes) -> list[Record]:
-    """Entries of an index block: (user key that bounds a block from above, its handle)."""
+def index_entries(raw: bytes) -> Iterator[Record]:
+    """Entries of an index block: (user key that bounds a block from above, its handle).  One by
+    one, so that whoever checks them can stop before they take memory."""
     end, _ = _layout(raw)
-    found = replay(raw, end, user_types=range(256))
-    if not all(map(lt, (key for key, _ in found), (key for key, _ in found[1:]))):
-        raise Corrupt("index has keys out of order")
-    return found
+    last: bytes | Absent = ABSENT
+    for key, handle in replay(raw, end, user_types=range(256)):
+        if last is not ABSENT and key <= last:
+            raise Corrupt("index has keys out of order")
+        last = key
+        yield key, handle
 
 
 def plain_entries(raw: bytes) -> list[Record]:
     """Entries of a block whose keys are names: the metaindex and the properties."""
     end, _ = _layout(raw)
-    return replay(raw, end, user_types=())
+    return list(replay(raw, end, user_types=()))
