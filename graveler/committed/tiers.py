@@ -9,10 +9,11 @@ is opened.  Who has opened it can read it to the end, whoever evicts it meanwhil
 the check is removed and fetched again.  For `sstable.py` and the assembly.
 """
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -20,7 +21,7 @@ from typing import Protocol
 from graveler import limits
 from graveler.block.adapter import OVERWRITE, BlockStore
 from graveler.committed.table import Source
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, StorageFull, Unavailable
 
 _CHECK_LENGTH = 32
 _ABANDONED_SECONDS = 3_600
@@ -62,12 +63,8 @@ class StoredFiles:
         return RemoteFile(self._blocks, file_address(namespace, name))
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        path = _scratch_path(self._scratch)
-        try:
-            build(path)
+        with _built(self._scratch, build) as path:
             self._blocks.put(file_address(namespace, name), _chunks_of(path), OVERWRITE)
-        finally:
-            path.unlink(missing_ok=True)
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
         self._blocks.put(file_address(namespace, name), [b"".join(content)], OVERWRITE)
@@ -91,14 +88,10 @@ class TieredFiles:
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         address = file_address(namespace, name)
-        path = _scratch_path(self._folder)
-        try:
-            build(path)
+        with _built(self._folder, build) as path:
             self._blocks.put(address, _chunks_of(path), OVERWRITE)
             with suppress(OSError):  # stored already: the copy is a matter of speed
                 self._enter(path, address)
-        finally:
-            path.unlink(missing_ok=True)
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
         self.add(namespace, name, lambda path: _write(path, content))
@@ -235,6 +228,28 @@ class _WarmingFile:
                 self._wanted = -1
                 self._source = self._files.fetch(self.name) or self._source
         return self._source.read(offset, length)
+
+
+@contextmanager
+def _built(folder: Path, build: Callable[[Path], None]) -> Iterator[Path]:
+    """A file of its own that `build` has written; it is gone afterwards."""
+    with _kinds():
+        path = _scratch_path(folder)
+    try:
+        with _kinds():
+            build(path)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _kinds() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
+        raise kind(f"write a table: {error.strerror}") from error
 
 
 def _scratch_path(folder: Path) -> Path:

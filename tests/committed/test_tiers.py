@@ -1,8 +1,9 @@
 """The folder before block storage: a cache that may lie, vanish, or be shared."""
 
+import errno
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ import pytest
 from graveler.block.adapter import TO_END, Body, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
-from graveler.committed import reader, writer
+from graveler.committed import reader, sstable, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
-from graveler.committed.tiers import TieredFiles, file_address
-from graveler.errors import Corrupt, NotFound
+from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
+from graveler.errors import Corrupt, NotFound, StorageFull, Unavailable
 from graveler.records import BreakParameters, Record
 from tests.committed.stores import NAMESPACE, value
 
@@ -160,6 +161,28 @@ def test_what_block_storage_lost_is_not_found(blocks: CountingBlocks, tmp_path: 
         path.unlink()
     with pytest.raises(NotFound):
         list(reader.scan(space(blocks, tmp_path), metarange))
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(blocks: CountingBlocks, tmp_path: Path) -> None:
+    def fails(number: int) -> Callable[[Path], None]:
+        def build(path: Path) -> None:
+            path.write_bytes(b"half")
+            raise OSError(number, "refused")
+
+        return build
+
+    tiered = TieredFiles(blocks, tmp_path / "a", 1 << 30)
+    stored = StoredFiles(blocks, tmp_path / "b")
+    for files in (tiered, stored):
+        with pytest.raises(StorageFull):
+            files.add(NAMESPACE, "f" * 64, fails(errno.ENOSPC))
+        with pytest.raises(Unavailable):
+            files.add(NAMESPACE, "f" * 64, fails(errno.EIO))
+        with pytest.raises(NotFound):
+            files.open(NAMESPACE, "f" * 64)
+    assert not list(tmp_path.glob("*/*"))
+    with pytest.raises(Unavailable):
+        sstable.build_table(tmp_path / "missing" / "table.sst", RECORDS[:2])
 
 
 CHILD = """
