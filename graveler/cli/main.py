@@ -6,6 +6,7 @@ instant.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,7 +28,16 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
-    arguments = parser().parse_args(argv)
+    try:
+        code = _called(parser().parse_args(argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read the output has gone; nobody is left to be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _called(arguments: argparse.Namespace) -> int:
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
         return run(arguments)

@@ -1,5 +1,6 @@
 """`graveler verify` finds damage and says where; a sound store passes."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from graveler.engine import commit, objects, repository
 from graveler.engine.commit import CommitRequest
 from graveler.engine.objects import Upload
 from graveler.engine.repository import NewRepository
+from tests.cli.service import COMMAND, WAIT_SECONDS, environment
 
 Damage = Callable[[Path, str], None]
 
@@ -104,3 +106,15 @@ def test_a_folder_without_a_store_is_refused_and_left_alone(
     assert main(("verify", "--store", str(tmp_path))) == 1
     assert "no store in this folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_goes_away_is_no_crash(lake: tuple[Path, str]) -> None:
+    found = subprocess.run(
+        ["sh", "-c", '"$@" | true', "sh", *COMMAND, "verify", "--store", str(lake[0])],
+        env=environment(None),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert found.stderr == ""
