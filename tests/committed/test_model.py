@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,13 @@ class World:
             salt=draw.randbytes(4),
         )
         self.space = Keyspace(store, NAMESPACE, self.breaks)
+        self.is_foreign = seed % 5 == 4  # the first tree was written by another break rule
 
     @property
     def is_canonical(self) -> bool:
         """Whether the ranges follow from the records alone."""
-        return self.breaks.min_size == 0 and self.breaks.max_size == UNBOUNDED
+        bounded = self.breaks.min_size or self.breaks.max_size != UNBOUNDED
+        return not bounded and not self.is_foreign
 
     def tree(self) -> Tree:
         return some_records(self.random, self.random.choice([0, 3, 50, 300]))
@@ -98,14 +101,20 @@ class World:
     def write(self, tree: Tree) -> MetarangeId:
         return writer.write(self.space, sorted(tree.items()))
 
+    def write_first(self, tree: Tree) -> MetarangeId:
+        if not self.is_foreign:
+            return self.write(tree)
+        foreign = replace(self.breaks, salt=b"another", raggedness=7)
+        return writer.write(replace(self.space, breaks=foreign), sorted(tree.items()))
+
     def read(self, metarange: MetarangeId) -> Tree:
         return dict(reader.scan(self.space, metarange))
 
     def check_apply(self, base_id: MetarangeId, base: Tree) -> tuple[MetarangeId, Tree]:
         changes = self.changes()
-        replace = self.random.random() < 0.3
+        replacing = self.random.random() < 0.3
         result = apply.apply(
-            self.space, base_id, [changes[path] for path in sorted(changes)], replace=replace
+            self.space, base_id, [changes[path] for path in sorted(changes)], replace=replacing
         )
         tree = dict(base)
         counts = {"added": 0, "changed": 0, "removed": 0}
@@ -115,7 +124,7 @@ class World:
             elif path not in tree:
                 counts["added"] += 1
                 tree[path] = new
-            elif identity_of(tree[path]) != identity_of(new) or (replace and tree[path] != new):
+            elif identity_of(tree[path]) != identity_of(new) or (replacing and tree[path] != new):
                 counts["changed"] += 1
                 tree[path] = new
         assert result._asdict() == {"metarange_id": result.metarange_id, **counts}
@@ -212,7 +221,7 @@ class World:
 def play(seed: int, store: RangeStore) -> None:
     world = World(seed, store)
     base = world.tree()
-    base_id = world.write(base)
+    base_id = world.write_first(base)
     assert world.read(base_id) == base
     source_id, source = world.check_apply(base_id, base)
     source_id, source = world.check_apply(source_id, source)
