@@ -15,13 +15,13 @@ from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import DemoOptions, Listen, ServeOptions
 from graveler.cli.running import Running, run
+from graveler.cli.sample import REPOSITORY, SAMPLES
 from graveler.engine import history, repository
 from graveler.engine.ports import Ports
-from graveler.errors import GravelerError, NotFound
+from graveler.errors import Conflict, GravelerError, NotFound
 from graveler.records import ABSENT
 from graveler.settings import administrator_keys, environment
 
-REPOSITORY = "airports"
 _THREAD_SECONDS = 5.0
 
 
@@ -65,12 +65,18 @@ def demo(options: DemoOptions) -> int:
 
 
 def _told(ports: Ports) -> bool:
-    """Whether an earlier run came to the end: something was merged into the default branch."""
+    """Whether an earlier run came to the end: something was merged into the default branch.  Raises
+    `Conflict` for a repository of that name that is somebody's own."""
     try:
         repo = repository.get(ports, REPOSITORY)
-        return bool(history.get_commit(ports, repo, repo.default_branch).commit.parents)
     except NotFound:
         return False
+    if not repo.namespace.startswith(SAMPLES):
+        raise Conflict(
+            f"the store has a repository {REPOSITORY} of your own, which the sample would change; "
+            "choose another store"
+        )
+    return bool(history.get_commit(ports, repo, repo.default_branch).commit.parents)
 
 
 def _tell(telling: Telling, running: Running) -> None:

@@ -1,6 +1,6 @@
 """The sample data: the airports of the `airportsdata` package, one CSV file for each country.
 
-For the story.
+For the story and demo.py.
 """
 
 import csv
@@ -8,6 +8,8 @@ import io
 from collections.abc import Mapping
 from typing import NamedTuple
 
+REPOSITORY = "airports"
+SAMPLES = "local://samples/"  # where its namespace lies, whenever it was made
 COLUMNS = ("icao", "iata", "name", "city", "subd", "elevation", "lat", "lon", "tz")
 
 

@@ -16,10 +16,9 @@ from lakefs.client import Client
 
 from graveler.auth.accounts import NewCredential
 from graveler.cli import sample
-from graveler.cli.sample import Sample
+from graveler.cli.sample import REPOSITORY, SAMPLES, Sample
 from graveler.clock import SystemClock, SystemIds
 
-REPOSITORY = "airports"
 MAIN = "main"
 INGEST = "ingest"
 SPOILED_PREFIX = "S"  # of the countries that the bad change hits
@@ -66,7 +65,7 @@ def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> Non
 
 def _begun(teller: Teller, client: Client) -> lakefs.Repository:
     with teller.step() as words:
-        namespace = f"local://samples/{REPOSITORY}-{SystemIds().unique(8)}"
+        namespace = f"{SAMPLES}{REPOSITORY}-{SystemIds().unique(8)}"
         repository = lakefs.Repository(REPOSITORY, client=client).create(
             storage_namespace=namespace, default_branch=MAIN, exist_ok=True
         )

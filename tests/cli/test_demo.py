@@ -9,8 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from graveler.assembly import open_embedded
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
+from graveler.engine import repository
+from graveler.engine.repository import NewRepository
 from graveler.records import ABSENT
 from tests.cli.service import WAIT_SECONDS, Service, environment, run, started
 
@@ -105,6 +108,15 @@ def test_lost_credentials_are_told_with_the_remedy(told: tuple[Path, str], tmp_p
     assert f"graveler credentials reset --store {store} --save" in found.stderr
     assert run("credentials", "reset", "--store", str(store), "--save").returncode == 0
     assert run("demo", "--store", str(store), *ONCE).returncode == 0
+
+
+def test_a_repository_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    store = open_embedded(tmp_path)
+    repository.create(store.ports, NewRepository("airports", "local://mine/"))
+    store.close()
+    found = run("demo", "--store", str(tmp_path), *ONCE)
+    assert found.returncode == 1
+    assert "of your own" in found.stderr and found.stdout == ""
 
 
 def test_credentials_of_the_environment_are_used(told: tuple[Path, str], tmp_path: Path) -> None:
