@@ -179,15 +179,21 @@ def _look(
         deciding = area.lookup(ports.kv, record.tokens_newest_first[1:], key)
     if deciding is not ABSENT:
         present: Present = ABSENT if deciding.value is TOMBSTONE else deciding.value
-        return Look(open_row, present, deciding.wid == wid)
+        mine = deciding.wid == wid or _is_at(present, own_address)
+        return Look(open_row, present, mine)
     head = commit_of(ports, repo, record.commit)
     value = reader.get(keyspace(ports, repo), head.metarange, key)
     if value is ABSENT:
         return Look(open_row, value, False)
-    mine = any(value == each.value for each in sent) or (
-        own_address != "" and decode_entry(value).address == own_address
-    )
+    mine = any(value == each.value for each in sent) or _is_at(value, own_address)
     return Look(open_row, value, mine)
+
+
+def _is_at(present: Present, own_address: str) -> bool:
+    """Whether it is an entry with the address that the call, or an earlier attempt of it, has."""
+    if not own_address or present is ABSENT:
+        return False
+    return decode_entry(present).address == own_address
 
 
 def _put_over(
