@@ -48,6 +48,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "fastapi": ("graveler/api",),
     "google.protobuf": ("graveler/wire.py",),
     "google_crc32c": ("graveler/committed",),
+    "greenlet": ("graveler/testing",),
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),

@@ -1,0 +1,112 @@
+"""Which programs are simulated: families of verbs by weight, and profiles of what goes wrong.
+
+A program is two to four clients with one to four calls each, drawn from a seed.  For tests only.
+"""
+
+from dataclasses import replace
+from itertools import accumulate
+from random import Random
+from typing import NamedTuple
+
+from graveler.testing.schedule import Call, Profile, Scheduler
+
+SCHEDULERS: tuple[Scheduler, ...] = ("uniform", "pct", "sticky")
+
+
+class Family(NamedTuple):
+    """Verbs and their weights, the keys that they are used on, and the branches."""
+
+    weights: dict[str, float]
+    keys: tuple[str, ...] = ("k1", "k2")
+    branches: tuple[str, ...] = ("main",)
+
+
+FAMILIES: dict[str, Family] = {
+    "core": Family({"write": 5, "delete": 2, "read": 3, "list": 1, "commit": 4}),
+    "commits": Family({"write": 4, "delete": 1, "commit": 6, "list": 1}),
+    "merge": Family(
+        {"write": 4, "delete": 1, "read": 2, "list": 2, "commit": 3, "merge": 3, "hard": 0.5},
+        ("k1", "k2", "m1", "m2"),
+    ),
+    "reset": Family(
+        {
+            "write": 5,
+            "delete": 1,
+            "read": 3,
+            "list": 1,
+            "commit": 3,
+            "reset": 1.5,
+            "prefix": 1,
+            "reset_path": 0.5,
+        }
+    ),
+    "branch": Family({"write": 5, "delete": 1, "read": 3, "commit": 3, "drop": 1.5, "create": 2}),
+    "cond": Family(
+        {"create_only": 6, "read": 2, "commit": 4, "write": 0.5, "delete": 1}, ("k2", "k2", "k1")
+    ),
+    "replay": Family(
+        {
+            "write": 2,
+            "delete": 0.5,
+            "list": 2,
+            "commit": 3,
+            "merge": 1,
+            "squash": 1,
+            "revert": 2,
+            "pick": 2,
+        },
+        ("k1", "k2", "m1", "r1"),
+    ),
+    "import": Family(
+        {"write": 3, "delete": 0.5, "list": 2, "read": 1, "commit": 3, "import": 3},
+        ("k1", "i/a", "i/c"),
+    ),
+    "bulk": Family({"write": 4, "delete_many": 4, "read": 2, "list": 1, "commit": 4}),
+    "upload": Family({"link": 4, "link_only": 2, "write": 1, "delete": 2, "read": 2, "commit": 4}),
+    "note": Family({"note": 4, "write": 3, "delete": 1, "read": 2, "commit": 4}),
+    "empty": Family({"commit_empty": 5, "commit": 2, "write": 3, "list": 1}),
+    "twins": Family(
+        {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
+    ),
+}
+PROFILES = {
+    "clean": Profile("clean", jump=0.002),
+    "crash": Profile("crash", kill=0.02, zombie=0.02, jump=0.002),
+    "amb": Profile("amb", write_fault=0.06, jump=0.002),
+    "delay": Profile("delay", delayed=0.06, jump=0.002),
+    "all": Profile("all", kill=0.015, zombie=0.015, write_fault=0.05, delayed=0.03, jump=0.004),
+    "aging": Profile("aging", write_fault=0.02, delayed=0.02, jump=0.12),
+}
+SWEEPS = 4  # of the janitor, in a run that has one
+
+
+def profile_of(name: str, seed: int) -> Profile:
+    """The profile, with one scheduler after the other."""
+    return replace(PROFILES[name], scheduler=SCHEDULERS[seed % 3])
+
+
+def program(family: Family, choose: Random) -> list[list[Call]]:
+    """Two to four clients with one to four calls each."""
+    verbs, totals = list(family.weights), list(accumulate(family.weights.values()))
+    draw, keys = choose.random, family.keys
+    clients, serial = [], 0
+    for client in range(2 + int(draw() * 3)):
+        calls = []
+        for verb in choose.choices(verbs, cum_weights=totals, k=1 + int(draw() * 4)):
+            serial += 1
+            key = keys[int(draw() * len(keys))]
+            branch = family.branches[int(draw() * len(family.branches))]
+            calls.append(Call(client, verb, arguments(verb, key, serial, draw()), branch))
+        clients.append(calls)
+    return clients
+
+
+def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[str, ...]:
+    """What a call is given; now and then a value that is there already, so that nothing changes."""
+    if verb == "delete_many":
+        return ("k1", "k2")
+    if verb == "note":
+        return (key, str(serial))
+    own = verb in ("create_only", "link_only", "link")
+    value = f"{key}-0" if chance < 0.15 and not own else f"{key}-{serial}"
+    return (key, value)

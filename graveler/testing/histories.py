@@ -1,0 +1,136 @@
+"""One simulated run: a program performed by the real verbs, watched at every change of a row.
+
+Watched all along (I1, I4, I5): a head has its commit record, the first parent of a new head is the
+head before, nobody deletes rows of a token that a branch names.  What callers saw is judged
+afterwards (invariants.py).  For tests only.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from graveler import wire
+from graveler.engine.ports import Ports
+from graveler.ids import BranchId, CommitId
+from graveler.kv.store import Row
+from graveler.records import Branch, Commit
+from graveler.refs.space import branch_key, space
+from graveler.testing.families import SWEEPS
+from graveler.testing.schedule import Actor, Call, Choices, World
+from graveler.testing.sim_verbs import VERBS, Client
+from graveler.testing.simulated import Deployment, client_ports
+from graveler.testing.stage import BRANCHES, Content, Stage
+
+JANITOR, AFTERWARDS = 99, 98
+NO_HEAD = CommitId("")
+
+
+class Watched:
+    """One branch as it changed: its heads with the step since when, and the tokens it names."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heads: list[tuple[int, CommitId]] = []
+        self.tokens: frozenset[str] = frozenset()
+        self.live = True
+
+    def note(self, step: int, branch: Branch) -> None:
+        self.live = branch.live
+        self.tokens = frozenset(branch.tokens_newest_first) if branch.live else frozenset()
+        self.heads.append((step, branch.commit if branch.live else NO_HEAD))
+
+
+class Run:
+    """A world with clients; `wrong` says what was found."""
+
+    def __init__(self, stage: Stage, choices: Choices, options: Random | None = None) -> None:
+        """`options` draws what differs between runs besides choices: none of it without."""
+        self.stage = stage
+        self.world = World(stage.rows, choices)
+        self.wrong: list[str] = []
+        self.leaked = 0
+        draw = options.random if options is not None else lambda: 0.99
+        self.repo = stage.sharded if draw() < 0.2 else stage.repo
+        self._skews = options is not None
+        self._deployment = Deployment(
+            stage.ports.ranges, stage.ports.blocks, stage.commits, draw() < 0.5
+        )
+        self._draw = draw
+        self._clients: dict[int, Client] = {}
+        self._records = space(stage.repo)
+        self._watched = {branch_key(BranchId(name)): Watched(name) for name in BRANCHES}
+        for key, watched in self._watched.items():
+            row = self.world.rows[self._records][key]
+            watched.note(0, wire.decode_branch(row.value))
+        self.world.watches.append(self._watch)
+
+    # ---- performing ----
+
+    def play(self, clients: Sequence[Sequence[Call]], *, janitor: bool) -> None:
+        """Run the clients, and a janitor beside them; then all that is still on its way arrives."""
+        sweeps = [[Call(JANITOR, "sweep") for _ in range(SWEEPS)]] if janitor else []
+        self.world.play([*clients, *sweeps], self.perform)
+
+    def perform(self, actor: Actor, call: Call) -> object:
+        return VERBS[call.verb](self.client(actor.client), call)
+
+    def client(self, number: int) -> Client:
+        found = self._clients.get(number)
+        if found is None:
+            skew = int(self._draw() * 80) - 40 if self._skews else 0
+            ports = client_ports(self.world, self._deployment, skew)
+            found = self._clients[number] = Client(ports, self.stage, self.repo)
+        return found
+
+    def ports(self) -> Ports:
+        """Those of somebody who comes afterwards."""
+        return self.client(AFTERWARDS).ports
+
+    def alone(self, call: Call) -> Call:
+        """Perform a call with nobody else around and nothing broken."""
+        call.start = self.world.step
+        try:
+            call.answer = VERBS[call.verb](self.client(AFTERWARDS), call)
+        except Exception as error:
+            call.error = error
+        call.end = self.world.step
+        return call
+
+    # ---- looking ----
+
+    def watched(self, branch: str) -> Watched:
+        return self._watched[branch_key(BranchId(branch))]
+
+    def commit_record(self, commit: str) -> Commit | None:
+        known = self.stage.commits.get(CommitId(commit))
+        if known is not None:
+            return known
+        row = self.world.rows[self._records].get(b"c/" + commit.encode())
+        return None if row is None else wire.decode_commit(row.value)
+
+    def content_of(self, commit: str) -> Content:
+        """What a commit says; the commit is there."""
+        record = self.commit_record(commit)
+        assert record is not None, f"no such commit: {commit}"
+        return self.stage.content_of(record.metarange)
+
+    # ---- watching ----
+
+    def _watch(self, partition: bytes, key: bytes, row: Row | None) -> None:
+        if partition == self._records:
+            watched = self._watched.get(key)
+            if watched is not None and row is not None:
+                self._changed(watched, wire.decode_branch(row.value))
+        elif row is None and partition.startswith(b"s/"):
+            token = partition[2:].rpartition(b"/")[0].decode()
+            if any(token in watched.tokens for watched in self._watched.values()):
+                self.wrong.append(f"I4 row of a named token deleted: {token=}")
+
+    def _changed(self, watched: Watched, new: Branch) -> None:
+        before = watched.heads[-1][1]
+        if new.live and before and new.commit not in (before, *self.stage.commits):
+            record = self.commit_record(new.commit)
+            if record is None:
+                self.wrong.append(f"I1 head without a commit record: {new.commit}")
+            elif record.parents[0] != before:
+                self.wrong.append(f"I5 first parent of {new.commit} is not the head {before}")
+        watched.note(self.world.step, new)

@@ -1,0 +1,194 @@
+"""Which values may be seen: the writes of one branch, and whether an observation is legal.
+
+A value is legal for an observation if some write of it began before the observation ended, and no
+acknowledged write of another value lies wholly between the two.  Merges, resets, imports, replays
+and the deletion of a branch write too.  A refused call writes nothing that counts, though a reader
+may catch its row for a while.  For tests only.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from graveler.errors import (
+    Conflict,
+    Contended,
+    DirtyBranch,
+    Invalid,
+    NoChanges,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+)
+from graveler.testing.histories import Run
+from graveler.testing.schedule import NEVER, Call
+from graveler.testing.stage import GONE, KEYS, NO_BRANCH, Content
+
+# Errors after which a call surely had no effect.
+REFUSALS = (
+    NotFound,
+    NoChanges,
+    DirtyBranch,
+    PreconditionFailed,
+    Invalid,
+    Refused,
+    Conflict,
+    Contended,
+)
+STAGING = ("write", "delete", "create_only", "link", "link_only", "note")
+LANDING = ("merge", "squash", "revert", "pick", "import")
+Value = str | None
+
+
+class Written(NamedTuple):
+    """One write of a key: when, and which values it may have left."""
+
+    start: int
+    end: int
+    values: frozenset[Value]
+    refused: bool
+    number: str = ""  # of user metadata: it keeps what the path says besides
+
+
+class Judge:
+    """What was written when on one branch."""
+
+    def __init__(self, run: Run, branch: str, calls: Sequence[Call]) -> None:
+        self.run = run
+        self.branch = branch
+        self.calls = [call for call in calls if call.branch == branch and call.start != NEVER]
+        self.writes: dict[str, list[Written]] = {}
+        for call in self.calls:
+            self._add(call)
+        self.untouched = {
+            key: value for key, value in run.stage.start.items() if key not in self.writes
+        }
+
+    def _add(self, call: Call) -> None:
+        refused = isinstance(call.error, REFUSALS)
+        if refused and call.verb not in STAGING:
+            return
+        end = call.end if call.acknowledged else NEVER
+        number = call.arguments[1] if call.verb == "note" else ""
+        for key, values in self._effects(call).items():
+            until = NEVER if call.verb == "delete_many" and key in (call.answer or ()) else end
+            found = Written(call.start, until, frozenset(values), refused, number)
+            before = self.writes.get(key)
+            if before is None:
+                first = Written(-1, -1, frozenset((self.run.stage.start[key],)), False)
+                before = self.writes[key] = [first]
+            before.append(found)
+
+    def _effects(self, call: Call) -> dict[str, set[Value]]:
+        verb, stage = call.verb, self.run.stage
+        if verb in ("write", "create_only", "link", "link_only"):
+            return {call.arguments[0]: {call.arguments[1]}}
+        if verb == "delete":
+            return {call.arguments[0]: {GONE}}
+        if verb == "delete_many":
+            return {key: {GONE} for key in call.arguments}
+        if verb == "note":
+            return {call.arguments[0]: self._noted(*call.arguments)}
+        if verb in LANDING:
+            return self._landed(call)
+        if verb in ("hard", "create"):
+            return {key: {value} for key, value in stage.start.items()}
+        if verb in ("reset", "prefix", "reset_path"):
+            return self._dropped(call)
+        return {key: {NO_BRANCH} for key in KEYS} if verb == "drop" else {}
+
+    def _noted(self, key: str, number: str) -> set[Value]:
+        """All that a path may say after its user metadata was set."""
+        plain = {self.run.stage.start[key]}
+        for call in self.calls:
+            if call.verb == "write" and call.arguments[0] == key:
+                plain.add(call.arguments[1])
+        return {f"{value}#{number}" for value in plain if value is not GONE}
+
+    def _landed(self, call: Call) -> dict[str, set[Value]]:
+        stage = self.run.stage
+        if call.verb == "merge" and call.acknowledged and self._merged_before(call.answer):
+            return {}  # the source says what the base says
+        if call.verb == "revert":
+            return {"r1": {"r1-a"}}
+        if call.verb == "import":
+            return {key: {stage.imported.get(key)} for key in ("i/a", "i/b", "i/c")}
+        return {key: {value} for key, value in stage.merged.items()}
+
+    def _merged_before(self, merged: str) -> bool:
+        todo = [str(self._parents(merged)[0])]
+        while todo:
+            here = todo.pop()
+            if here == self.run.stage.other:
+                return True
+            todo.extend(self._parents(here))
+        return False
+
+    def _parents(self, commit: str) -> Sequence[str]:
+        record = self.run.commit_record(commit)
+        return () if record is None else record.parents
+
+    def _dropped(self, call: Call) -> dict[str, set[Value]]:
+        contents = self.heads_within(call)
+        stem = call.arguments[0]
+        keys = [
+            key
+            for key in KEYS
+            if call.verb == "reset"
+            or (key == stem if call.verb == "reset_path" else key[:2] == stem)
+        ]
+        return {key: {content.get(key) for content in contents} for key in keys}
+
+    def heads_within(self, call: Call) -> list[Content]:
+        """What the heads of a call's time said."""
+        end = call.end if call.acknowledged or call.error is not None else NEVER
+        heads = self.run.watched(self.branch).heads
+        contents = []
+        for index, (since, head) in enumerate(heads):
+            until = heads[index + 1][0] if index + 1 < len(heads) else NEVER
+            if head and since <= end and until >= call.start:
+                contents.append(self.run.content_of(head))
+        return contents
+
+    # ---- legality ----
+
+    def legal(self, key: str, value: Value, start: int, end: int, *, seen: bool = False) -> bool:
+        """See the module.  `seen`: by a reader, who may catch a row that never counts."""
+        writes = self.writes.get(key)
+        if writes is None:
+            return value == self.untouched[key]
+        for write in writes:
+            if value not in write.values or write.start > end or (write.refused and not seen):
+                continue
+            if not _hidden(writes, write.end, start, value) and self._based(key, value, write):
+                return True
+        return False
+
+    def _based(self, key: str, value: Value, write: Written) -> bool:
+        """Whether what user metadata was set on could be seen at that time."""
+        if not write.number or value is None:
+            return True
+        plain = value.partition("#")[0]
+        for other in self.writes[key]:
+            if other.start > write.end or other.refused or other is write:
+                continue
+            for base in other.values:
+                same = base is not None and base.partition("#")[0] == plain
+                if same and not _hidden(self.writes[key], other.end, write.start, base):
+                    return True
+        return False
+
+    def check(self, what: str, found: Content | str, call: Call) -> None:
+        """Every key of an observed content (or no branch)."""
+        seen = what == "I3 list"
+        for key in KEYS:
+            value = NO_BRANCH if isinstance(found, str) else found.get(key)
+            if not self.legal(key, value, call.start, call.end, seen=seen):
+                self.run.wrong.append(
+                    f"{what}: {self.branch}/{key}={value} seen in [{call.start}, {call.end}]"
+                )
+
+
+def _hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> bool:
+    return any(
+        after < other.start and other.end < before and value not in other.values for other in writes
+    )

@@ -1,0 +1,325 @@
+"""Who runs next: simulated clients, interleaved and broken by choices that can be replayed.
+
+Each client runs real verbs on a greenlet of its own.  Every call of a port is one step: it asks
+`World.pause`, which lets whoever is chosen go on.  What may go wrong is chosen too: a client is
+killed, or its caller gives up while the call runs on (a zombie); time jumps; an answer is lost; a
+delayed write arrives.  Choices come from a `Choices`: drawn from a seed (here), or enumerated
+(exhaustive.py).  A run is a pure function of program and choices.  For tests only.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import Any, Literal, Protocol
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from graveler.ids import BranchId
+from graveler.kv.store import Row
+from graveler.records import Versioned
+
+NEVER = 1 << 60  # the end of a call that was not acknowledged
+STEP_NS = 1_000_000
+JUMP_NS = 25 * 60 * 1_000_000_000
+Rows = dict[bytes, dict[bytes, Row]]
+Scheduler = Literal["uniform", "pct", "sticky"]
+Perform = Callable[["Actor", "Call"], Any]
+
+
+class Event(Enum):
+    """What may happen before a step."""
+
+    NOTHING = "nothing"
+    KILL = "kill"
+    ZOMBIE = "zombie"
+    JUMP = "jump"
+
+
+class Fault(Enum):
+    """What may happen to a write."""
+
+    NONE = "none"
+    LOST = "lost"  # not applied, no answer
+    APPLIED = "applied"  # applied, no answer
+    DECLINED = "declined"  # applied, reported as a condition that failed; a batch: half of it
+    LATE = "late"  # no answer; applied some time later
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How often what goes wrong, per step (`stale`: per look into a cache)."""
+
+    name: str = "clean"
+    kill: float = 0.0
+    zombie: float = 0.0
+    write_fault: float = 0.0
+    delayed: float = 0.0
+    jump: float = 0.0
+    stale: float = 0.7
+    scheduler: Scheduler = "uniform"
+
+
+@dataclass(slots=True)
+class Call:
+    """One verb as a client asked for it, and what came of it; times in steps."""
+
+    client: int
+    verb: str
+    arguments: tuple[Any, ...] = ()
+    branch: str = "main"
+    start: int = NEVER
+    end: int = NEVER
+    answer: Any = None
+    error: Exception | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.end != NEVER and self.error is None
+
+
+@dataclass(slots=True, eq=False)
+class Actor:
+    """A greenlet and the calls that it makes one after the other."""
+
+    client: int
+    calls: list[Call]
+    at: int = 0
+    zombie: bool = False
+    priority: float = 0.0
+    run: greenlet = field(default_factory=greenlet)
+
+
+class Choices(Protocol):
+    """Everything that is not determined by the program."""
+
+    def quiet(self) -> int:
+        """How many steps pass before `event` is asked."""
+        ...
+
+    def event(self) -> Event:
+        """What happens to the actor that is about to step, or to time."""
+        ...
+
+    def actor(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
+        """Who steps next; `current` stepped last and is alive, if given."""
+        ...
+
+    def fault(self) -> Fault:
+        """What happens to a write."""
+        ...
+
+    def portion(self, count: int) -> list[bool]:
+        """Which writes of a broken batch are applied."""
+        ...
+
+    def age(self, count: int) -> int:
+        """Which of the last `count` records a cache answers: 0 none, 1 the newest, 2 …"""
+        ...
+
+    def arrival(self, count: int) -> int:
+        """Which of `count` delayed writes arrives now; -1: none."""
+        ...
+
+
+class World:
+    """What all clients share: rows, time, and whose turn it is."""
+
+    def __init__(self, rows: Rows, choices: Choices) -> None:
+        self.rows = {partition: keys.copy() for partition, keys in rows.items()}
+        self.choices = choices
+        self.step = 0
+        self.jumped_ns = 0
+        self.serial = 0
+        self.late: list[Callable[[], object]] = []
+        self.past: dict[BranchId, list[Versioned]] = {}
+        self.watches: list[Callable[[bytes, bytes, Row | None], None]] = []
+        self.faults = 0
+        self.trace = 0
+        self.alone = True  # nobody else steps, nothing breaks
+        self._over = False
+        self._hub = getcurrent()
+        self._alive: list[Actor] = []
+        self._killed: list[Actor] = []
+        self._current: Actor | None = None
+        self._quiet = 0
+        self._perform: Perform = lambda actor, call: None
+
+    # ---- rows ----
+
+    def put(self, partition: bytes, key: bytes, row: Row) -> None:
+        for watch in self.watches:
+            watch(partition, key, row)
+        held = self.rows.get(partition)
+        if held is None:
+            held = self.rows[partition] = {}
+        held[key] = row
+
+    def drop(self, partition: bytes, key: bytes) -> None:
+        if self.rows.get(partition, {}).pop(key, None) is not None:
+            for watch in self.watches:
+                watch(partition, key, None)
+
+    # ---- running ----
+
+    def pause(self) -> None:
+        """One step: the calling client goes on when it is chosen."""
+        self.step += 1
+        if self.alone:
+            return
+        if self._over:
+            raise GreenletExit
+        current = self._current
+        chosen = self._choose(current)
+        if chosen is current:
+            return
+        if chosen is None:
+            self._hub.switch()
+        else:
+            chosen.run.switch()
+
+    def play(self, clients: Sequence[Sequence[Call]], perform: Perform) -> None:
+        """Run all calls of all clients to their end, or to the death of who makes them."""
+        self.alone, self._perform, self._hub = False, perform, getcurrent()
+        for calls in clients:
+            if calls:
+                self._born(Actor(calls[0].client, list(calls)))
+        self._quiet = self.choices.quiet()
+        while self._alive:
+            self._current = None
+            chosen = self._choose(None)
+            if chosen is not None:
+                chosen.run.switch()  # comes back when some actor has ended
+        self._bury()
+        while self.late:
+            self.step += 1
+            self.late.pop(0)()
+
+    def _born(self, actor: Actor) -> None:
+        actor.run = greenlet(lambda: self._live(actor), self._hub)
+        actor.priority = 0.1 * len(self._alive)
+        self._alive.append(actor)
+
+    def _bury(self) -> None:
+        """End what was killed, for its greenlets would else be woken when they are collected."""
+        self._over = True
+        for actor in self._killed:
+            if actor.run:
+                actor.run.throw(GreenletExit)
+        self._over, self.alone = False, True
+
+    def _choose(self, current: Actor | None) -> Actor | None:
+        """Who steps next, after what else happens now; None: nobody is left."""
+        choices, alive = self.choices, self._alive
+        if self.late:
+            index = choices.arrival(len(self.late))
+            if index >= 0:
+                self.late.pop(index)()
+        chosen = choices.actor(alive, current)
+        if self._quiet > 0:
+            self._quiet -= 1
+        else:
+            event = choices.event()
+            self._quiet = choices.quiet()
+            if event is Event.JUMP:
+                self.jumped_ns += JUMP_NS
+            elif event is Event.KILL and chosen.run:
+                self.faults += 1
+                alive.remove(chosen)
+                self._killed.append(chosen)
+                if not alive:
+                    return None
+                chosen = choices.actor(alive, current if current is not chosen else None)
+            elif event is Event.ZOMBIE and chosen.run and not chosen.zombie:
+                self._abandon(chosen)
+        self._current = chosen
+        self.trace = (self.trace * 1_000_003 + chosen.client + 1) & 0xFFFFFFFFFFFFFFFF
+        return chosen
+
+    def _abandon(self, actor: Actor) -> None:
+        """The client gives its present call up and goes on with the next; the call runs on."""
+        self.faults += 1
+        actor.zombie = True
+        rest = actor.calls[actor.at + 1 :]
+        del actor.calls[actor.at + 1 :]
+        if rest:
+            self._born(Actor(actor.client, rest))
+
+    def _live(self, actor: Actor) -> None:
+        while actor.at < len(actor.calls):
+            call = actor.calls[actor.at]
+            call.start = self.step
+            error: Exception | None = None
+            answer = None
+            try:
+                answer = self._perform(actor, call)
+            except Exception as raised:
+                error = raised
+            if not actor.zombie:
+                call.answer, call.error, call.end = answer, error, self.step
+            actor.at += 1
+            if actor.at < len(actor.calls):
+                self.pause()
+        self._alive.remove(actor)
+
+
+class SeededChoices:
+    """`Choices` drawn from a seed, as often as a profile says."""
+
+    def __init__(self, random: Random, profile: Profile) -> None:
+        self._random = random
+        self._draw = random.random
+        self._profile = profile
+        self._events = profile.kill + profile.zombie + profile.jump
+        self._faults = profile.write_fault + profile.delayed
+        self._scheduler = profile.scheduler
+
+    def quiet(self) -> int:
+        if not self._events:
+            return NEVER
+        return int(self._random.expovariate(self._events))
+
+    def event(self) -> Event:
+        drawn = self._draw() * self._events
+        if drawn < self._profile.kill:
+            return Event.KILL
+        return Event.ZOMBIE if drawn < self._profile.kill + self._profile.zombie else Event.JUMP
+
+    def actor(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
+        if self._scheduler == "sticky":
+            if current is not None and self._draw() < 0.8:
+                return current
+        elif self._scheduler == "pct":
+            if current is not None and self._draw() > 0.1:
+                return current
+            alive[int(self._draw() * len(alive))].priority = self._draw()
+            return max(alive, key=_priority)
+        return alive[int(self._draw() * len(alive))]
+
+    def fault(self) -> Fault:
+        if not self._faults:
+            return Fault.NONE
+        drawn = self._draw()
+        if drawn >= self._faults:
+            return Fault.NONE
+        if drawn < self._profile.delayed:
+            return Fault.LATE
+        return _BROKEN[int(self._draw() * 3)]
+
+    def portion(self, count: int) -> list[bool]:
+        return [self._draw() < 0.5 for _ in range(count)]
+
+    def age(self, count: int) -> int:
+        if self._draw() >= self._profile.stale:
+            return 0
+        return 1 + int(self._draw() * min(count, 5))
+
+    def arrival(self, count: int) -> int:
+        return int(self._draw() * count) if count and self._draw() < 0.08 else -1
+
+
+_BROKEN = (Fault.LOST, Fault.APPLIED, Fault.DECLINED)
+
+
+def _priority(actor: Actor) -> float:
+    return actor.priority

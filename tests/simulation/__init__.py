@@ -1,0 +1,1 @@
+"""Schedules, faults and kills: the production verbs in a simulated world."""

@@ -1,0 +1,48 @@
+"""The production verbs under random schedules: every family of programs, every profile of faults.
+
+A failure prints family, profile and seed.  Put them on a line of `seeds/<what>.txt` and they are
+replayed for ever.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from graveler.testing.families import FAMILIES, PROFILES
+from graveler.testing.invariants import check_seed
+from graveler.testing.stage import Stage, build_stage
+
+SEEDS = Path(__file__).parent / "seeds"
+
+
+@pytest.fixture(scope="module")
+def stage() -> Stage:
+    return build_stage()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_nothing_acknowledged_is_lost(stage: Stage, family: str, profile: str) -> None:
+    for seed in range(30):
+        wrong = check_seed(stage, family, profile, seed).wrong
+        assert not wrong, f"{family} {profile} {seed}: {wrong}"
+
+
+def _kept() -> list[tuple[str, str, int]]:
+    texts = [file.read_text() for file in sorted(SEEDS.glob("*.txt"))]
+    lines = [line.split() for text in texts for line in text.splitlines()]
+    return [(line[0], line[1], int(line[2])) for line in lines if line and line[0] != "#"]
+
+
+def test_seeds_that_once_failed(stage: Stage) -> None:
+    for family, profile, seed in _kept():
+        wrong = check_seed(stage, family, profile, seed).wrong
+        assert not wrong, f"{family} {profile} {seed}: {wrong}"
+
+
+def test_a_run_is_determined_by_its_seed(stage: Stage) -> None:
+    once, again = (check_seed(build_stage(), "merge", "all", 7) for _ in range(2))
+    assert once.run.world.trace == again.run.world.trace
+    assert [call.answer for calls in once.clients for call in calls] == [
+        call.answer for calls in again.clients for call in calls
+    ]
