@@ -8,6 +8,7 @@ that do not decode raise `Corrupt`.  The one owner of protobuf; pure; layers 1 t
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -49,6 +50,7 @@ from graveler.records import (
 
 FORMAT = b"\x01"
 _SECOND_NS = 1_000_000_000
+_BRANCHES_KEPT = 1_024
 _ADDRESS_TYPES = {int(kind): kind for kind in AddressType}  # calling the enum costs 3 µs
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -198,8 +200,9 @@ def encode_branch(b: Branch) -> bytes:
     )
 
 
+@lru_cache(maxsize=_BRANCHES_KEPT)
 def decode_branch(raw: bytes) -> Branch:
-    """Raises `Corrupt`."""
+    """Raises `Corrupt`.  Most reads find the record as it was: what was decoded lately is kept."""
     m = _record(pb.Branch, raw, "branch record")
     return Branch(
         m.rev,

@@ -1,0 +1,87 @@
+"""Retention: which commits are kept, by the rule of the repository.
+
+    main     ●──●──●──●──●   head        a commit is kept while one that follows it is younger than
+             old   └ 30 days ┘           the rule's days: so every state of those days can be read
+
+A head and a tag are always kept; so is, for some days, what no ref leads to.  The *record* of a
+commit is never deleted: history, ancestors and merge bases stay; only content goes.  For
+collection, the commands and the service.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.engine.ports import Ports
+from graveler.errors import Invalid
+from graveler.ids import BranchId, CommitId
+from graveler.records import Commit, Repository
+from graveler.refs import retention
+from graveler.refs.retention import FOREVER, Retention
+
+_DAY_NS = 24 * 3600 * limits.SECOND_NS
+_DAYS_MAX = 36_500
+
+
+class Heads(NamedTuple):
+    """What refs name; a branch may be listed with several commits, as it moved meanwhile."""
+
+    branches: tuple[tuple[BranchId, CommitId], ...]
+    tags: tuple[CommitId, ...]
+
+    @property
+    def commits(self) -> set[CommitId]:
+        """All of them."""
+        return {commit for _, commit in self.branches} | set(self.tags)
+
+
+def get_rule(ports: Ports, repo: Repository) -> Retention:
+    """The rule of the repository.  1 KV request."""
+    return retention.get(ports.kv, repo)
+
+
+def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:
+    """Replace the rule; it counts from the next run of garbage collection on.  `Invalid`.
+    1 KV request."""
+    for days in (rule.default_days, *rule.branches.values()):
+        if not FOREVER <= days <= _DAYS_MAX:
+            raise Invalid(f"retention must be 1 to {_DAYS_MAX} days, or 0 for ever: {days=}")
+    if not 1 <= rule.unreachable_days <= _DAYS_MAX:
+        raise Invalid(f"unreachable_days must be 1 to {_DAYS_MAX}: {rule.unreachable_days=}")
+    retention.put(ports.kv, repo, rule, ports.ids.stamp())
+
+
+def kept(
+    rule: Retention, history: Mapping[CommitId, Commit], heads: Heads, now_ns: int
+) -> set[CommitId]:
+    """The commits of `history` whose content is kept.  Pure; visits each commit once for each
+    distinct number of days."""
+    starts: dict[int, set[CommitId]] = {rule.default_days: set(heads.tags)}
+    for branch, commit in heads.branches:
+        starts.setdefault(rule.days(branch), set()).add(commit)
+    alive: set[CommitId] = set()
+    for days, commits in starts.items():
+        alive |= _walk(history, commits, 0 if days == FOREVER else now_ns - days * _DAY_NS)
+    led_to = alive if set(starts) == {FOREVER} else _walk(history, heads.commits, 0)
+    horizon_ns = now_ns - rule.unreachable_days * _DAY_NS
+    alive.update(
+        id for id, commit in history.items() if id not in led_to and commit.created_ns > horizon_ns
+    )
+    return alive
+
+
+def _walk(
+    history: Mapping[CommitId, Commit], starts: Iterable[CommitId], horizon_ns: int
+) -> set[CommitId]:
+    """`starts`, and the parents of all found that was made after `horizon_ns` (0: always)."""
+    found: set[CommitId] = set()
+    todo = [id for id in starts if id in history]
+    while todo:
+        id = todo.pop()
+        if id in found:
+            continue
+        found.add(id)
+        commit = history[id]
+        if not horizon_ns or commit.created_ns > horizon_ns:
+            todo.extend(parent for parent in commit.parents if parent in history)
+    return found

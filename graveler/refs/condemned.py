@@ -1,0 +1,56 @@
+"""Condemned commits and metaranges: nothing may be made of them any more; their files will go.
+
+A mark stands for longer than any operation lives before a file goes: whoever looked and saw none
+is done, and seen, by then.  Keyed by the id of a commit, or of a metarange that no commit has.  A
+mark outlives the files, so that a commit whose content is gone says so.  For the engine.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from graveler import limits, wire
+from graveler.clock import Ids
+from graveler.kv.store import Row, Store, Write
+from graveler.records import ABSENT, Absent, Repository
+from graveler.refs import listing
+from graveler.refs.space import CONDEMNED, condemned_key, space
+
+
+class Mark(NamedTuple):
+    """Which run condemned it, and when."""
+
+    run: str
+    since_ns: int
+
+
+def find(kv: Store, repository: Repository, id: str) -> Mark | Literal[Absent.ABSENT]:
+    """The mark of a commit or metarange.  One request."""
+    row = kv.get(space(repository), condemned_key(id))
+    return ABSENT if row is ABSENT else _decode(row)
+
+
+def list_all(kv: Store, repository: Repository) -> Iterator[tuple[str, Mark]]:
+    """Every mark by id.  One request for each 1,000."""
+    for id, row in listing.rows(kv, listing.Stretch(space(repository), CONDEMNED)):
+        yield id, _decode(row)
+
+
+def put(kv: Store, repository: Repository, ids: Iterable[str], mark: Mark, fresh: Ids) -> None:
+    """Mark them.  One request for each 1,000; may be repeated."""
+    raw = wire.encode_pairs({"run": mark.run, "since_ns": str(mark.since_ns)})
+    partition = space(repository)
+    writes = [Write(partition, condemned_key(id), raw, fresh.stamp()) for id in ids]
+    for first in range(0, len(writes), limits.kv_batch_count_max):
+        kv.set_many(writes[first : first + limits.kv_batch_count_max])
+
+
+def forget(kv: Store, repository: Repository, ids: Iterable[str]) -> None:
+    """Remove marks.  One request for each 1,000."""
+    keys = [condemned_key(id) for id in ids]
+    if keys:
+        kv.delete(space(repository), keys)
+
+
+def _decode(row: Row) -> Mark:
+    pairs = wire.decode_pairs(row.value)
+    return Mark(pairs["run"], int(pairs["since_ns"]))

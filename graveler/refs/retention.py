@@ -1,0 +1,60 @@
+"""How long commits are kept, branch by branch: the repository's rule, as a record.
+
+For the engine.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from graveler import wire
+from graveler.ids import BranchId
+from graveler.kv.store import Store
+from graveler.records import ABSENT, Repository
+from graveler.refs.space import setting_key, space
+
+FOREVER: Final = 0  # days
+UNREACHABLE_DAYS_DEFAULT: Final = 7
+_NAME = "retention"
+_BRANCH = "branch:"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Days for which a commit is kept after it was followed by another one.
+
+    `branches` names those that do not follow `default_days`; `unreachable_days` is for commits
+    that no branch and no tag leads to, from their creation on.
+    """
+
+    default_days: int = FOREVER
+    unreachable_days: int = UNREACHABLE_DAYS_DEFAULT
+    branches: Mapping[BranchId, int] = field(default_factory=dict)
+
+    def days(self, branch: BranchId) -> int:
+        """Those of a branch."""
+        return self.branches.get(branch, self.default_days)
+
+
+def get(kv: Store, repository: Repository) -> Retention:
+    """The rule; without a record, nothing that a branch or tag leads to expires.  One request."""
+    row = kv.get(space(repository), setting_key(_NAME))
+    if row is ABSENT:
+        return Retention()
+    pairs = wire.decode_pairs(row.value)
+    branches = {
+        BranchId(name[len(_BRANCH) :]): int(days)
+        for name, days in pairs.items()
+        if name.startswith(_BRANCH)
+    }
+    return Retention(int(pairs["default_days"]), int(pairs["unreachable_days"]), branches)
+
+
+def put(kv: Store, repository: Repository, retention: Retention, stamp: bytes) -> None:
+    """Store the rule.  One request."""
+    pairs = {
+        "default_days": str(retention.default_days),
+        "unreachable_days": str(retention.unreachable_days),
+        **{_BRANCH + name: str(days) for name, days in retention.branches.items()},
+    }
+    kv.set(space(repository), setting_key(_NAME), wire.encode_pairs(pairs), stamp)
