@@ -12,13 +12,13 @@ from graveler import wire
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
-from graveler.records import Branch, Commit
+from graveler.records import TOMBSTONE, Branch, Commit
 from graveler.refs.space import branch_key, space
 from graveler.testing.families import SWEEPS
 from graveler.testing.schedule import Actor, Call, Choices, World
 from graveler.testing.sim_verbs import VERBS, Client
 from graveler.testing.simulated import Deployment, client_ports
-from graveler.testing.stage import BRANCHES, Content, Stage
+from graveler.testing.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
 
 JANITOR, AFTERWARDS = 99, 98
 NO_HEAD = CommitId("")
@@ -56,6 +56,7 @@ class Run:
         )
         self._draw = draw
         self._clients: dict[int, Client] = {}
+        self._commits: dict[str, Commit] = {}
         self._records = space(stage.repo)
         self._watched = {branch_key(BranchId(name)): Watched(name) for name in BRANCHES}
         for key, watched in self._watched.items():
@@ -101,17 +102,39 @@ class Run:
         return self._watched[branch_key(BranchId(branch))]
 
     def commit_record(self, commit: str) -> Commit | None:
-        known = self.stage.commits.get(CommitId(commit))
-        if known is not None:
-            return known
-        row = self.world.rows[self._records].get(b"c/" + commit.encode())
-        return None if row is None else wire.decode_commit(row.value)
+        known = self.stage.commits.get(CommitId(commit)) or self._commits.get(commit)
+        if known is None:
+            row = self.world.rows[self._records].get(b"c/" + commit.encode())
+            if row is None:
+                return None
+            known = self._commits[commit] = wire.decode_commit(row.value)
+        return known
 
     def content_of(self, commit: str) -> Content:
         """What a commit says; the commit is there."""
         record = self.commit_record(commit)
         assert record is not None, f"no such commit: {commit}"
         return self.stage.content_of(record.metarange)
+
+    def shown(self, branch: str) -> Content | str:
+        """What a reader would see, worked out from the rows without any of the verbs."""
+        record = wire.decode_branch(
+            self.world.rows[self._records][branch_key(BranchId(branch))].value
+        )
+        if not record.live:
+            return NO_BRANCH
+        content = dict(self.content_of(record.commit))
+        for token in (*record.sealed, record.staging):
+            for shard in range(int(token.rpartition(".")[2])):
+                for key, row in self.world.rows.get(
+                    b"s/%b/%d" % (token.encode(), shard), {}
+                ).items():
+                    staged = wire.decode_staged(row.value, row.order, row.version).value
+                    if staged is TOMBSTONE:
+                        content.pop(key.decode(), None)
+                    else:
+                        content[key.decode()] = value_of(wire.decode_entry(staged))
+        return content
 
     # ---- watching ----
 

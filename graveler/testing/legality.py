@@ -106,7 +106,11 @@ class Judge:
 
     def _landed(self, call: Call) -> dict[str, set[Value]]:
         stage = self.run.stage
-        if call.verb == "merge" and call.acknowledged and self._merged_before(call.answer):
+        if (
+            call.verb in ("merge", "squash")
+            and call.acknowledged
+            and self._merged_before(call.answer)
+        ):
             return {}  # the source says what the base says
         if call.verb == "revert":
             return {"r1": {"r1-a"}}

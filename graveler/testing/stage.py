@@ -6,16 +6,18 @@
 For tests only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graveler import wire
 from graveler.assembly import open_memory
 from graveler.committed import reader
+from graveler.committed.memory import MemoryRangeStore
 from graveler.engine import branching, commit, objects, repository
 from graveler.engine.ports import Ports, keyspace
 from graveler.ids import BranchId, CommitId, MetarangeId
-from graveler.records import Commit, Entry, Repository
+from graveler.records import Commit, Entry, RangeRef, Record, Repository
 from graveler.refs.space import space
 from graveler.testing.schedule import Rows
 
@@ -23,8 +25,36 @@ KEYS = ("k1", "k2", "m1", "m2", "r1", "i/a", "i/b", "i/c")
 BRANCHES = ("main", "twin")
 GONE = None  # no such path
 NO_BRANCH = "no branch"
+_FILES_KEPT = 50_000
 SOURCE = "mem://src/in/"
 Content = dict[str, str]
+
+
+class RememberedRanges(MemoryRangeStore):
+    """Files in memory; one that was written in an earlier run is not made again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: dict[tuple[Record, ...], RangeRef] = {}
+        self._described: dict[tuple[RangeRef, ...], MetarangeId] = {}
+
+    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
+        key = tuple(records)
+        known = self._written.get(key)
+        if known is None:
+            if len(self._written) > _FILES_KEPT:
+                self._written.clear()
+            known = self._written[key] = super().write_range(namespace, records)
+        return known
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        key = tuple(ranges)
+        known = self._described.get(key)
+        if known is None:
+            if len(self._described) > _FILES_KEPT:
+                self._described.clear()
+            known = self._described[key] = super().write_metarange(namespace, ranges)
+        return known
 
 
 @dataclass
@@ -51,7 +81,7 @@ class Stage:
         """What a metarange says: path to value."""
         known = self.contents.get(metarange)
         if known is None:
-            if len(self.contents) > 20_000:
+            if len(self.contents) > _FILES_KEPT:
                 self.contents.clear()
             files = keyspace(self.ports, self.repo)
             known = self.contents[metarange] = {
@@ -63,7 +93,7 @@ class Stage:
 
 def build_stage() -> Stage:
     """Build it, on the memory drivers."""
-    ports = open_memory()
+    ports = replace(open_memory(), ranges=RememberedRanges())
     made = repository.create(ports, repository.NewRepository("sim", "mem://sim/lake"))
     repo = replace(made, default_branch=BranchId("none"))  # so that `main` may be deleted
     _stage_all(ports, repo, "main", {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-a"})
