@@ -39,7 +39,7 @@ multipart_parts_count_max = 10_000
 operation_seconds_max = 29
 commit_seconds_max = 14 * 60
 import_seconds_max = 11 * 3600
-write_attempt_count_max = 6
+write_attempt_count_max = 32  # six are lost now and then where four committers seal all the time
 write_attempt_seconds_max = 20
 commit_round_count_max = 12
 conditional_round_count_max = 24
@@ -54,6 +54,8 @@ cleanup_page_count_max = 1_000
 link_address_seconds = 24 * 3600
 job_record_keep_seconds = 24 * 3600
 presign_seconds_max = 15 * 60
+collect_min_age_seconds = 24 * 3600  # no operation lives half as long
+collect_undo_seconds = 24 * 3600
 
 # commits
 walk_count_max = 10_000

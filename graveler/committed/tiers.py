@@ -12,16 +12,16 @@ the check is removed and fetched again.  For `sstable.py` and the assembly.
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
 from graveler import limits
-from graveler.block.adapter import OVERWRITE, BlockStore
+from graveler.block.adapter import CREATE, BlockStore
 from graveler.committed.table import Source
-from graveler.errors import Corrupt, StorageFull, Unavailable
+from graveler.errors import AlreadyExists, Corrupt, StorageFull, Unavailable
 
 _CHECK_LENGTH = 32
 _ABANDONED_SECONDS = 3_600
@@ -36,8 +36,10 @@ class TableFiles(Protocol):
         ...
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        """Have `build` write a file, and store it durably; one that is there already is replaced,
-        by the same content.  Raises `StorageFull`, `Unavailable`."""
+        """Have `build` write a file, and store it durably.  Raises `StorageFull`, `Unavailable`.
+
+        One that is there already stays: it has the same records, but perhaps in other blocks, and
+        who has read its index must find the blocks that the index knows."""
         ...
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
@@ -64,10 +66,10 @@ class StoredFiles:
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         with _built(self._scratch, build) as path:
-            self._blocks.put(file_address(namespace, name), _chunks_of(path), OVERWRITE)
+            _store(self._blocks, file_address(namespace, name), _chunks_of(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        self._blocks.put(file_address(namespace, name), [b"".join(content)], OVERWRITE)
+        _store(self._blocks, file_address(namespace, name), [b"".join(content)])
 
 
 class TieredFiles:
@@ -89,7 +91,8 @@ class TieredFiles:
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         address = file_address(namespace, name)
         with _built(self._folder, build) as path:
-            self._blocks.put(address, _chunks_of(path), OVERWRITE)
+            if not _store(self._blocks, address, _chunks_of(path)):
+                return  # a copy of ours might have other blocks than the file that is stored
             with suppress(OSError):  # stored already: the copy is a matter of speed
                 self._enter(path, address)
 
@@ -228,6 +231,15 @@ class _WarmingFile:
                 self._wanted = -1
                 self._source = self._files.fetch(self.name) or self._source
         return self._source.read(offset, length)
+
+
+def _store(blocks: BlockStore, address: str, content: Iterable[bytes]) -> bool:
+    """Whether the file was not there before."""
+    try:
+        blocks.put(address, content, CREATE)
+    except AlreadyExists:
+        return False
+    return True
 
 
 @contextmanager
