@@ -103,7 +103,7 @@ class RepositoryState(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Repository:
     """One repository.  `uid` is fresh at each creation: a re-created one sees nothing of the
-    old."""
+    old.  `collected`: some of its commits may be condemned, so look before using one."""
 
     id: RepositoryId
     uid: RepositoryUid
@@ -114,6 +114,7 @@ class Repository:
     read_only: bool = False
     breaks: BreakParameters = field(default_factory=BreakParameters)
     staging_shards: int = 1
+    collected: bool = False
 
 
 class BranchState(IntEnum):

@@ -164,6 +164,7 @@ def encode_repository(r: Repository) -> bytes:
             read_only=r.read_only,
             breaks=breaks,
             staging_shards=r.staging_shards,
+            collected=r.collected,
         )
     )
 
@@ -182,6 +183,7 @@ def decode_repository(raw: bytes) -> Repository:
         m.read_only,
         BreakParameters(b.min_size, b.max_size, b.raggedness, b.salt),
         m.staging_shards,
+        m.collected,
     )
 
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 from operator import itemgetter, lt
 from typing import Protocol
 
-from graveler.errors import Invalid
+from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
@@ -165,14 +165,20 @@ class Keyspace:
     breaks: BreakParameters
 
     def metarange(self, metarange_id: MetarangeId) -> Metarange:
-        """The ranges of a metarange; `""` is the empty keyspace."""
+        """The ranges of a metarange; `""` is the empty keyspace.  Raises `Gone`."""
         if metarange_id in ("", EMPTY_METARANGE):
             return NO_RANGES
-        return self.store.read_metarange(self.namespace, metarange_id)
+        try:
+            return self.store.read_metarange(self.namespace, metarange_id)
+        except NotFound as error:
+            raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
 
     def open(self, ref: RangeRef) -> Table:
-        """The table of a range."""
-        return self.store.open_range(self.namespace, ref.id)
+        """The table of a range.  Raises `Gone`."""
+        try:
+            return self.store.open_range(self.namespace, ref.id)
+        except NotFound as error:
+            raise Gone(f"content has expired, or is lost: range={ref.id}") from error
 
 
 def check_run(run: Sequence[Columns]) -> None:

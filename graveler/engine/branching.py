@@ -7,7 +7,7 @@ raced with somebody's writes drops them: they were acknowledged on a branch that
 from dataclasses import dataclass, replace
 
 from graveler import limits
-from graveler.engine.heads import fresh, new_token, resolved, swap
+from graveler.engine.heads import check_kept, fresh, new_token, resolved, swap
 from graveler.engine.ports import Ports, check_writable
 from graveler.errors import AlreadyExists, Contended, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
@@ -49,6 +49,7 @@ def create_branch(
     _check_free(there, branch)
     seen = there.branch
     commit_id = resolved(ports, repo, source).commit
+    check_kept(ports, repo, commit_id)
     rev = 0 if seen is ABSENT else seen.branch.rev
     token = new_token(ports, repo)
     record = Branch(

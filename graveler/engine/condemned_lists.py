@@ -1,7 +1,7 @@
 """The lists of a run of garbage collection, in the namespace itself, one JSON object a line.
 
     <namespace>/_graveler/gc/<run>/condemned-00000.jsonl    what may be deleted, as which version
-    <namespace>/_graveler/gc/<run>/deleted-00000.jsonl      what was; each page is written just before
+    <namespace>/_graveler/gc/<run>/deleted-00000.jsonl      what was; a page is written just before
 
 A list has metaranges first, then ranges, then objects, and no page has two kinds.  For collect.py.
 """

@@ -11,10 +11,10 @@ of this package.
 from collections.abc import Callable
 
 from graveler.engine.ports import Ports
-from graveler.errors import NotFound
-from graveler.ids import BranchId, CommitId, StagingToken
+from graveler.errors import Gone, NotFound
+from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.records import ABSENT, Branch, Commit, CommitEntry, Repository, Versioned
-from graveler.refs import branches, commits, resolve
+from graveler.refs import branches, commits, condemned, resolve
 from graveler.staging import area
 
 Lookup = Callable[[CommitId], Commit]
@@ -73,6 +73,19 @@ def head_of(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
     """The commit that `ref` stands for; a branch name means its head."""
     commit_id = resolved(ports, repo, ref).commit
     return CommitEntry(commit_id, commit_of(ports, repo, commit_id))
+
+
+def check_kept(ports: Ports, repo: Repository, *ids: CommitId | MetarangeId) -> None:
+    """Raises `Gone` if content is to be used that garbage collection has condemned.
+
+    Asked before anything is made of a commit that need not stay the head of a branch.  No request
+    where nothing was ever collected, else one an id.
+    """
+    if not repo.collected:
+        return
+    for id in ids:
+        if condemned.find(ports.kv, repo, id) is not ABSENT:
+            raise Gone(f"expired: its content is condemned to be deleted: id={id}")
 
 
 def new_token(ports: Ports, repo: Repository) -> StagingToken:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.heads import commit_of, fresh, lookup, swap
+from graveler.engine.heads import check_kept, commit_of, fresh, lookup, swap
 from graveler.engine.ports import Deadline, Ports, keyspace
 from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
 from graveler.errors import (
@@ -239,6 +239,7 @@ def _past_landing(
 def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:
     """A metarange that is stored in the repository's own namespace, by an id from outside."""
     metarange = parse_metarange_id(text, "source_metarange")
+    check_kept(ports, repo, metarange)
     try:
         keyspace(ports, repo).metarange(metarange)
     except NotFound as error:

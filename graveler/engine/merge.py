@@ -19,7 +19,7 @@ from graveler.committed.merge import Merged
 from graveler.committed.ranges import Keyspace
 from graveler.engine import landing
 from graveler.engine.compare import DiffPage, DiffQuery, base_metarange, page_of
-from graveler.engine.heads import commit_of, head_of, resolved
+from graveler.engine.heads import check_kept, commit_of, head_of, resolved
 from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace
 from graveler.errors import Invalid, MergeConflict, NoChanges
@@ -69,6 +69,7 @@ def merge(
     if meant.branch_id == name and meant.staged:
         raise Invalid(f"cannot merge a branch into itself: branch={name}")
     theirs = CommitEntry(meant.commit, commit_of(ports, repo, meant.commit))
+    check_kept(ports, repo, theirs.id)
 
     def build(head: CommitEntry) -> Commit:
         base = base_metarange(ports, repo, theirs, head)

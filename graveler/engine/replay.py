@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from graveler.committed import merge as trees
 from graveler.engine import landing
-from graveler.engine.heads import commit_of, head_of
+from graveler.engine.heads import check_kept, commit_of, head_of
 from graveler.engine.merge import check_conflicts
 from graveler.engine.messages import check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace
@@ -53,6 +53,7 @@ def revert(
     """
     name = _checked(repo, branch, request, force)
     target = head_of(ports, repo, ref)
+    check_kept(ports, repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Conflict("must specify 1-based parent number for reverting merge commit")
     parent = _parent_metarange(ports, repo, target, request.parent_number)
@@ -89,6 +90,7 @@ def cherry_pick(
     """
     name = _checked(repo, branch, request, force)
     target = head_of(ports, repo, ref)
+    check_kept(ports, repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Invalid("must specify 1-based parent number for cherry-picking merge commit")
     parent = _parent_metarange(ports, repo, target, request.parent_number)
@@ -127,7 +129,9 @@ def _parent_metarange(
         raise Invalid(f"commit has no parent: commit={target.id}")
     if not 0 <= number <= len(parents):
         raise Invalid(f"parent_number out of range: 1 to {len(parents)}: parent_number={number}")
-    return commit_of(ports, repo, parents[max(number, 1) - 1]).metarange
+    parent = parents[max(number, 1) - 1]
+    check_kept(ports, repo, parent)
+    return commit_of(ports, repo, parent).metarange
 
 
 def _replayed(

@@ -15,7 +15,7 @@ from dataclasses import replace
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine import landing
-from graveler.engine.heads import commit_of, fresh, head_of, new_token, swap
+from graveler.engine.heads import check_kept, commit_of, fresh, head_of, new_token, swap
 from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
 from graveler.errors import Conflict, Contended
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
@@ -144,4 +144,10 @@ def hard_reset(
     """
     name = parse_branch_id(branch)
     check_writable(repo, force)
-    return landing.put_on(ports, repo, name, lambda: head_of(ports, repo, ref))
+
+    def target() -> CommitEntry:
+        found = head_of(ports, repo, ref)
+        check_kept(ports, repo, found.id)
+        return found
+
+    return landing.put_on(ports, repo, name, target)

@@ -1,7 +1,7 @@
 """Tags: names of commits that never move."""
 
 from graveler.engine.branching import PageQuery
-from graveler.engine.heads import resolved
+from graveler.engine.heads import check_kept, resolved
 from graveler.engine.ports import Ports, check_writable
 from graveler.errors import AlreadyExists
 from graveler.ids import CommitId, TagId, parse_tag_id
@@ -27,6 +27,7 @@ def create_tag(
     if live_branch or there.commit:
         raise AlreadyExists(f"{'branch' if live_branch else 'commit'} name {tag}: conflict found")
     commit_id = resolved(ports, repo, ref).commit
+    check_kept(ports, repo, commit_id)
     tags.create(ports.kv, repo, tag, commit_id, ports.ids.stamp())
     return commit_id
 

@@ -17,7 +17,7 @@ from graveler.errors import Corrupt, GravelerError, NotFound
 from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
 from graveler.records import TOMBSTONE, Repository
-from graveler.refs import branches, commits, repositories, tags
+from graveler.refs import branches, commits, condemned, repositories, tags
 from graveler.staging import stack
 from graveler.streams import END
 from graveler.wire import decode_entry
@@ -51,8 +51,9 @@ def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found
     heads += [(f"tag {name}", commit) for name, commit in _tags(ports, repo)]
     seen: set[CommitId] = set()
     metaranges: dict[MetarangeId, str] = {}
+    expired = {id for id, _ in condemned.list_all(ports.kv, repo)} - {head for _, head in heads}
     for where, head in heads:
-        yield from _history(ports, repo, (where, head), seen, metaranges)
+        yield from _history(ports, repo, (where, head), seen, (metaranges, expired))
     space = keyspace(ports, repo)
     sound: set[str] = set()
     for metarange, where in metaranges.items():
@@ -99,10 +100,12 @@ def _history(
     repo: Repository,
     start: tuple[str, CommitId],
     seen: set[CommitId],
-    metaranges: dict[MetarangeId, str],
+    contents: tuple[dict[MetarangeId, str], set[str]],
 ) -> Iterator[Found]:
-    where, head = start
-    todo = [(where, head)]
+    """`contents`: metaranges to check are noted in the first, but for commits in the second, whose
+    content may be gone by the rule of retention."""
+    metaranges, expired = contents
+    todo = [start]
     while todo:
         said_by, name = todo.pop()
         if name in seen:
@@ -115,7 +118,7 @@ def _history(
             continue
         if commit_id(commit) != name:
             yield f"commit {name}", "commit does not hash to its id"
-        if commit.metarange:
+        if commit.metarange and name not in expired:
             metaranges.setdefault(commit.metarange, f"commit {name}")
         todo.extend((f"commit {name}", parent) for parent in commit.parents)
 

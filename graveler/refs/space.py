@@ -20,6 +20,8 @@ SETTINGS = b"s/"
 JOBS = b"j/"
 CLEANUPS = b"x/"
 METADATA = b"m/"
+CONDEMNED = b"g/"
+RUNS = b"h/"
 
 
 def space(repository: Repository) -> bytes:
@@ -65,3 +67,11 @@ def cleanup_key(token: StagingToken) -> bytes:
 
 def metadata_key(name: str) -> bytes:
     return METADATA + name.encode()
+
+
+def condemned_key(id: str) -> bytes:
+    return CONDEMNED + id.encode()
+
+
+def run_key(run: str) -> bytes:
+    return RUNS + run.encode()
