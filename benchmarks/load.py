@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 import uvloop
@@ -78,8 +79,7 @@ class Connection(asyncio.Protocol):
         self._sent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._next()
 
     def data_received(self, data: bytes) -> None:
@@ -125,9 +125,14 @@ def run(target: Target, connections: int, requests: list[Iterator[bytes]]) -> Lo
         def done() -> None:
             nonlocal left
             left -= 1
-            if not left:
+            if not left and not ended.done():
                 ended.set_result(None)
 
+        def failed(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            if not ended.done():
+                ended.set_exception(context.get("exception") or RuntimeError(context["message"]))
+
+        loop.set_exception_handler(failed)
         began = time.perf_counter()
         for each in requests:
             await loop.create_connection(
