@@ -92,11 +92,11 @@ def report(found: dict[str, Any]) -> str:
         [
             "# Benchmarks",
             "",
-            "Made by `make bench`.  Medians.  lakeFS (July 2026, embedded store) was measured on a",
-            "machine where a SHA-256 over 64 bytes took 0.44 µs and a synced write of 4 KiB",
-            "0.22 ms; its figures are scaled to this one: lines bound by the processor by the first,",
-            "lines bound by writes by the second.  The floor is half of its speed, five times its",
-            "speed for look-ups, half of its memory.",
+            "Made by `make bench`.  Medians.  lakeFS (July 2026, embedded store) was measured",
+            "where a SHA-256 over 64 bytes took 0.44 µs and a synced write of 4 KiB 0.22 ms; its",
+            "figures are scaled to this machine: lines bound by the processor by the first, lines",
+            "bound by writes by the second.  The floor is half of its speed, five times its speed",
+            "for look-ups, half of its memory.",
             "",
             f"{about['processor']}, {about['cores']} cores, {about['system']}, Python "
             f"{about['python']}; here {calibration['sha256_64_bytes_us']:.2f} µs and "

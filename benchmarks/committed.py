@@ -164,11 +164,11 @@ def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     found["scan_decoded_per_s"] = count / _seconds(
         lambda: _drain(wire.decode_entry(v) for _, v in reader.scan(space, base))
     )
+    _SCANNED[:] = [(space, base)]
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
-        parts = [(space, base, part) for part in range(CORES)]
-        pool.starmap(_decoded_part, [(space, base, CORES)] * CORES)  # the processes are there
+        pool.map(_decoded_part, [count] * CORES)  # past the end: the processes are there
         found["scan_decoded_both_cores_per_s"] = count / _seconds(
-            lambda: pool.starmap(_decoded_part, parts, chunksize=1)
+            lambda: pool.map(_decoded_part, range(CORES), chunksize=1)
         )
     generator = random.Random(1)
     wanted = [key(generator.randrange(count)) for _ in range(LOOKUPS)]
@@ -185,9 +185,12 @@ def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     return found
 
 
-def _decoded_part(space: Keyspace, base: MetarangeId, part: int) -> int:
+_SCANNED: list[tuple[Keyspace, MetarangeId]] = []  # what a forked process reads
+
+
+def _decoded_part(part: int) -> int:
     """Decode the entries of every range whose turn is `part`; how many there were."""
-    count = 0
+    (space, base), count = _SCANNED[0], 0
     for ref in reader.ranges(space, base)[part::CORES]:
         for records in reader.range_batches(space, ref):
             count += len([wire.decode_entry(framed) for _, framed in records])
