@@ -14,9 +14,10 @@ from typing import NamedTuple
 from graveler import limits
 from graveler.engine.ports import Ports
 from graveler.errors import Invalid
-from graveler.ids import BranchId, CommitId
+from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.records import Commit, Repository
-from graveler.refs import retention
+from graveler.refs import branches, retention, tags
+from graveler.refs.branches import NamedBranch
 from graveler.refs.retention import FOREVER, Retention
 
 _DAY_NS = 24 * 3600 * limits.SECOND_NS
@@ -33,6 +34,38 @@ class Heads(NamedTuple):
     def commits(self) -> set[CommitId]:
         """All of them."""
         return {commit for _, commit in self.branches} | set(self.tags)
+
+    def joined(self, others: "Heads") -> "Heads":
+        """These and others."""
+        return Heads(self.branches + others.branches, self.tags + others.tags)
+
+
+class Refs(NamedTuple):
+    """What refs name, and the staging tokens that branches name besides."""
+
+    heads: Heads
+    tokens: frozenset[StagingToken]
+
+
+def list_refs(ports: Ports, repo: Repository) -> Refs:
+    """All live branches and all tags as they are now.  One KV request for each 1,000."""
+    named: list[NamedBranch] = []
+    after, more = "", True
+    while more:
+        page, more = branches.list_page(
+            ports.kv, repo, "", after, limits.page_count_max, show_hidden=True
+        )
+        named += page
+        after = page[-1].id if page else after
+    tagged: list[CommitId] = []
+    after, more = "", True
+    while more:
+        tag_page, more = tags.list_page(ports.kv, repo, "", after, limits.page_count_max)
+        tagged += [each.tag.commit for each in tag_page]
+        after = tag_page[-1].id if tag_page else after
+    heads = Heads(tuple((each.id, each.branch.commit) for each in named), tuple(tagged))
+    tokens = (token for each in named for token in each.branch.tokens_newest_first)
+    return Refs(heads, frozenset(tokens))
 
 
 def get_rule(ports: Ports, repo: Repository) -> Retention:
