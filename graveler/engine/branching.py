@@ -80,11 +80,15 @@ def _check_free(there: Holders, name: BranchId) -> None:
 def _check_made(
     ports: Ports, repo: Repository, branch: BranchId, token: StagingToken, rev: int
 ) -> None:
-    """After a swap that failed or whose answer was lost: returns if ours is there."""
+    """After a swap that failed or whose answer was lost: returns if ours is there.
+
+    A live record of the very revision that ours would have had is somebody else's creation.  A
+    later one may come from ours: a commit has taken its token since.
+    """
     now = branches.find(ports.kv, repo, branch)
     if now is not ABSENT and token in now.branch.tokens_newest_first:
         return
-    if now is not ABSENT and now.branch.live:
+    if now is not ABSENT and now.branch.live and now.branch.rev == rev + 1:
         raise AlreadyExists("branch already exists: not unique")
     raise OutcomeUnknown(f"branch creation not confirmed; outcome unknown: branch={branch} {rev=}")
 
@@ -112,12 +116,12 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
     if branch == repo.default_branch:
         raise Refused(f"cannot delete the default branch: branch={branch}")
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
-    tried: set[int] = set()
+    tried = False
     for _ in range(limits.commit_round_count_max):
         found = branches.find(ports.kv, repo, branch)
         if found is ABSENT or not found.branch.live:
-            if found is not ABSENT and found.branch.rev in tried:
-                return  # ours, whose answer was lost
+            if tried:
+                return  # it was there when this call began; perhaps ours, whose answer was lost
             raise NotFound(f"branch '{branch}' not found")
         record, now_ns = found.branch, ports.clock.now_ns()
         dropped = (*record.sealed, record.staging)
@@ -125,7 +129,7 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
             cleanups.cleanup_writes(repo, branch, dropped, now_ns + grace_ns, ports.ids)
         )
         gone = replace(record, rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
-        tried.add(gone.rev)
+        tried = True
         done = swap(ports, repo, branch, found, gone)
         ports.cache.forget_branch(repo, branch)
         if done is not None:
