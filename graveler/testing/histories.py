@@ -12,7 +12,7 @@ from graveler import wire
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
-from graveler.records import TOMBSTONE, Branch, Commit
+from graveler.records import TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.space import branch_key, space
 from graveler.testing.families import SWEEPS
 from graveler.testing.schedule import Actor, Call, Choices, World
@@ -61,7 +61,9 @@ class Run:
         self._watched = {branch_key(BranchId(name)): Watched(name) for name in BRANCHES}
         for key, watched in self._watched.items():
             row = self.world.rows[self._records][key]
-            watched.note(0, wire.decode_branch(row.value))
+            branch = wire.decode_branch(row.value)
+            watched.note(0, branch)
+            self.world.past[BranchId(watched.name)] = [Versioned(branch, row.version)]
         self.world.watches.append(self._watch)
 
     # ---- performing ----
