@@ -21,7 +21,7 @@ from typing import Protocol
 from graveler import limits
 from graveler.block.adapter import CREATE, BlockStore
 from graveler.committed.table import Source
-from graveler.errors import AlreadyExists, Corrupt, StorageFull, Unavailable
+from graveler.errors import AlreadyExists, Corrupt, NotFound, StorageFull, Unavailable
 
 _CHECK_LENGTH = 32
 _ABANDONED_SECONDS = 3_600
@@ -38,8 +38,8 @@ class TableFiles(Protocol):
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         """Have `build` write a file, and store it durably.  Raises `StorageFull`, `Unavailable`.
 
-        One that is there already stays: it has the same records, but perhaps in other blocks, and
-        who has read its index must find the blocks that the index knows."""
+        One that is there already keeps its bytes (as a new version): it has the same records, but
+        perhaps in other blocks, and who has read its index must find the blocks that it knows."""
         ...
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
@@ -66,10 +66,10 @@ class StoredFiles:
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         with _built(self._scratch, build) as path:
-            _store(self._blocks, file_address(namespace, name), _chunks_of(path))
+            _store(self._blocks, file_address(namespace, name), lambda: _chunks_of(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        _store(self._blocks, file_address(namespace, name), [b"".join(content)])
+        _store(self._blocks, file_address(namespace, name), lambda: content)
 
 
 class TieredFiles:
@@ -91,7 +91,7 @@ class TieredFiles:
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         address = file_address(namespace, name)
         with _built(self._folder, build) as path:
-            if not _store(self._blocks, address, _chunks_of(path)):
+            if not _store(self._blocks, address, lambda: _chunks_of(path)):
                 return  # a copy of ours might have other blocks than the file that is stored
             with suppress(OSError):  # stored already: the copy is a matter of speed
                 self._enter(path, address)
@@ -233,13 +233,19 @@ class _WarmingFile:
         return self._source.read(offset, length)
 
 
-def _store(blocks: BlockStore, address: str, content: Iterable[bytes]) -> bool:
-    """Whether the file was not there before."""
-    try:
-        blocks.put(address, content, CREATE)
-    except AlreadyExists:
-        return False
-    return True
+def _store(blocks: BlockStore, address: str, content: Callable[[], Iterable[bytes]]) -> bool:
+    """Whether the file was not there before.
+
+    One that was is written again with the bytes that it has: garbage collection deletes a file
+    only as the version that it saw, and must see that somebody needs this one anew."""
+    for _ in range(limits.conditional_round_count_max):
+        with suppress(AlreadyExists):
+            blocks.put(address, content(), CREATE)
+            return True
+        with suppress(NotFound):  # collected in between
+            blocks.copy(address, address)
+            return False
+    raise Unavailable(f"write a table: it keeps coming and going: table={address}")
 
 
 @contextmanager

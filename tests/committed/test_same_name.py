@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from graveler.block.adapter import ObjectHead
+from graveler.block.local import LocalBlocks
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
-from graveler.committed.tiers import StoredFiles, TableFiles, TieredFiles
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed.tiers import StoredFiles, TableFiles, TieredFiles, file_address
 
 NAMESPACE, NAME = "mem://bucket/repo", "0" * 64
 
@@ -33,6 +35,32 @@ def test_who_read_the_index_finds_the_blocks_that_it_knows(
     late = files.open(NAMESPACE, NAME)
     for source in (early, late):
         assert (source.size(), source.read(0, 11)) == (11, b"first index")
+
+
+def test_what_is_stored_again_is_another_version_so_that_no_collection_takes_it(
+    tmp_path: Path,
+) -> None:
+    blocks = LocalBlocks(tmp_path / "objects", clock=SystemClock(), ids=SystemIds())
+    files = StoredFiles(blocks, tmp_path)
+    place = file_address("local://bucket/repo", NAME)
+    files.put("local://bucket/repo", NAME, [b"first index"])
+    seen = blocks.head(place)
+    files.put("local://bucket/repo", NAME, [b"other blocks of the same records"])
+    blocks.delete(place, seen.version)
+    assert blocks.read(place, 0, 11) == b"first index"
+
+
+def test_a_file_that_is_collected_between_two_looks_is_written(tmp_path: Path) -> None:
+    class Collecting(MemoryBlocks):
+        def copy(self, source: str, destination: str) -> ObjectHead:
+            self.delete(source)
+            return super().copy(source, destination)
+
+    blocks = Collecting(SystemClock())
+    files = StoredFiles(blocks, tmp_path)
+    files.put(NAMESPACE, NAME, [b"first index"])
+    files.put(NAMESPACE, NAME, [b"second"])
+    assert files.open(NAMESPACE, NAME).read(0, 6) == b"second"
 
 
 def test_another_process_keeps_no_copy_that_differs_from_what_is_stored(tmp_path: Path) -> None:
