@@ -71,23 +71,35 @@ class Overlay:
     """Several cursors as one: the first of them that has a key decides what it holds."""
 
     def __init__(self, cursors: Sequence[Cursor]) -> None:
-        self._cursors = cursors
+        self._cursors = list(cursors)  # those that are at their end drop out
+        self._least: Item | None = None  # None: not looked for since the last move
 
     def seek(self, key: bytes) -> None:
+        self._least = None
         for cursor in self._cursors:
             cursor.seek(key)
 
     def peek(self) -> Item | End:
+        if self._least is not None:
+            return self._least
         least: Item | End = END
-        for cursor in self._cursors:
+        for cursor in tuple(self._cursors):
             item = cursor.peek()
-            if item is not END and (least is END or item[0] < least[0]):
+            if item is END:
+                self._cursors.remove(cursor)
+            elif least is END or item[0] < least[0]:
                 least = item
+        if least is not END:
+            self._least = least
         return least
 
     def advance(self) -> None:
         least = self.peek()
         if least is END:
+            return
+        self._least = None
+        if len(self._cursors) == 1:
+            self._cursors[0].advance()
             return
         for cursor in self._cursors:
             item = cursor.peek()

@@ -62,7 +62,8 @@ def page(results: Sequence[Mapping[str, Any]], more: bool, last: str) -> Answer:
     return json({"pagination": pagination, "results": results})
 
 
-def text_header(name: str, value: str) -> tuple[bytes, bytes]:
+def text_header(name: bytes, value: str) -> tuple[bytes, bytes]:
     """A header whose value came from outside: what a header cannot carry is replaced."""
-    printable = "".join(each if " " <= each <= "~" else "?" for each in value)
-    return name.encode("ascii"), printable.encode("ascii")
+    if not (value.isascii() and value.isprintable()):
+        value = "".join(each if " " <= each <= "~" else "?" for each in value)
+    return name, value.encode("ascii")

@@ -60,5 +60,5 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
             return answers.message(500, "internal error")
     headers: Headers = RETRY_SOON if status == 503 else ()
     if isinstance(error, errors.RangeUnsatisfiable):
-        headers = (answers.text_header("content-range", f"bytes */{error.size}"),)
+        headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
     return answers.message(status, wording(error, operation, names), headers)

@@ -54,9 +54,9 @@ async def presigned(
 
 def _described(head: ObjectHead, content_type: str) -> Headers:
     return (
-        text_header("content-type", content_type),
-        text_header("etag", f'"{head.etag}"'),
-        text_header("last-modified", conditions.http_date(head.modified_ns)),
+        text_header(b"content-type", content_type),
+        text_header(b"etag", f'"{head.etag}"'),
+        text_header(b"last-modified", conditions.http_date(head.modified_ns)),
         *_GUARD,
     )
 
@@ -79,7 +79,7 @@ def _open(service: Service, address: str, asks: str, content_type: str) -> Answe
     if window is None:
         return Answer(200, headers, streamed)
     covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
-    return Answer(206, (*headers, text_header("content-range", covered)), streamed)
+    return Answer(206, (*headers, text_header(b"content-range", covered)), streamed)
 
 
 async def _store(service: Service, address: str, receive: Receive) -> Answer:
@@ -105,4 +105,4 @@ def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
     """The etag is the content's MD5, which clients hand on as the checksum."""
     body = Measured(chunks)
     service.ports.blocks.put(address, body, OVERWRITE)
-    return Answer(200, (text_header("etag", f'"{body.checksum}"'),))
+    return Answer(200, (text_header(b"etag", f'"{body.checksum}"'),))

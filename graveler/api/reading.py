@@ -44,14 +44,14 @@ class _Found(NamedTuple):
     def described(self) -> Headers:
         """Headers that say what it is, whatever is sent of it."""
         return (
-            text_header("etag", self.etag),
-            text_header("last-modified", conditions.http_date(self.entry.modified_ns)),
+            text_header(b"etag", self.etag),
+            text_header(b"last-modified", conditions.http_date(self.entry.modified_ns)),
             *_FRESHNESS,
         )
 
     @property
     def content_type(self) -> tuple[bytes, bytes]:
-        return text_header("content-type", self.entry.content_type or _DEFAULT_TYPE)
+        return text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
 
     @property
     def guarded(self) -> Headers:
@@ -76,7 +76,7 @@ async def get_object(call: Call) -> Answer:
     found = _found(call)
     if call.query["presign"]:
         url = call.absolute(_presign(call, found.entry, "GET").url)
-        return Answer(302, (text_header("location", url), *_FRESHNESS))
+        return Answer(302, (text_header(b"location", url), *_FRESHNESS))
     since = call.header(b"if-modified-since")
     modified_ns = found.entry.modified_ns
     if conditions.unchanged(call.header(b"if-none-match"), since, found.etag, modified_ns):
@@ -101,7 +101,7 @@ async def _opened(call: Call, found: _Found, window: Window) -> Answer:
     if window.partial:
         status = 206
         covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
-        headers += (text_header("content-range", covered),)
+        headers += (text_header(b"content-range", covered),)
     if small:
         return Answer(status, headers, b"".join(body.chunks))
     return Answer(status, headers, Streamed(body.chunks, body.end - body.start))
@@ -122,13 +122,13 @@ def head_object(call: Call) -> Answer:
     if not partial:
         return Answer(200, headers)
     covered = f"bytes {start}-{end - 1}/{found.entry.size}"
-    return Answer(206, (*headers, text_header("content-range", covered)))
+    return Answer(206, (*headers, text_header(b"content-range", covered)))
 
 
 def _unsatisfiable(found: _Found, why: Unsatisfiable) -> Answer:
     headers = (*found.described, *found.guarded)
     if not why.several:
-        headers += (text_header("content-range", f"bytes */{found.entry.size}"),)
+        headers += (text_header(b"content-range", f"bytes */{found.entry.size}"),)
     # the shield has nosniff already: JSON adds only its type
     answer = answers.message(416, _UNSATISFIABLE)
     return Answer(416, (answers.JSON[0], *headers), answer.body)

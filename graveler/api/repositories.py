@@ -79,7 +79,7 @@ def get_range(call: Call) -> Answer:
 
 
 def _location(location: str) -> Answer:
-    return answers.json({"location": location}, 200, (answers.text_header("location", location),))
+    return answers.json({"location": location}, 200, (answers.text_header(b"location", location),))
 
 
 ENDPOINTS = {

@@ -6,7 +6,7 @@ from graveler.engine.branching import BranchView
 from graveler.engine.compare import DiffLine
 from graveler.engine.objects import physical_address
 from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, CommitEntry, Entry, Repository
+from graveler.records import ABSENT, AddressType, CommitEntry, Entry, Repository
 
 Shape = dict[str, Any]
 
@@ -55,12 +55,19 @@ def stats(repo: Repository, path: str, entry: Entry) -> Shape:
     return {
         "path": path,
         "path_type": "object",
-        "physical_address": physical_address(repo, entry),
+        "physical_address": _shown_address(repo, entry),
         "checksum": entry.checksum,
         "size_bytes": entry.size,
         "mtime": seconds(entry.modified_ns),
         "content_type": entry.content_type,
     }
+
+
+def _shown_address(repo: Repository, entry: Entry) -> str:
+    """Where the bytes lie, to be read by people: what is stored was checked when it was stored."""
+    if entry.address_type == AddressType.RELATIVE:
+        return f"{repo.namespace}/{entry.address}"
+    return physical_address(repo, entry)
 
 
 def full_stats(repo: Repository, path: str, entry: Entry) -> Shape:
