@@ -6,11 +6,12 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
+from graveler.engine import adopting, compare, history, merge, replay
 from graveler.engine import commit as committing
-from graveler.engine import compare, history, merge, replay
+from graveler.engine.adopting import NewCommitRecord
 from graveler.engine.commit import CommitRequest
 from graveler.engine.compare import DiffPage, DiffQuery
-from graveler.engine.history import LogRequest, NewCommitRecord
+from graveler.engine.history import LogRequest
 from graveler.engine.merge import MergeRequest
 from graveler.engine.replay import ReplayRequest
 from graveler.errors import Invalid
@@ -54,7 +55,7 @@ def create_commit_record(call: Call) -> Answer:
         version=body["version"],
     )
     new = NewCommitRecord(body["commit_id"], record)
-    history.add_record(call.ports, call.repo, new, force=body.get("force", False))
+    adopting.add_record(call.ports, call.repo, new, force=body.get("force", False))
     return NO_CONTENT
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import history, repository
+from graveler.engine import adopting, repository
 from graveler.engine.repository import NewRepository
 from graveler.errors import Invalid, Unsupported
 
@@ -70,12 +70,12 @@ def delete_repository_metadata(call: Call) -> Answer:
 
 def get_meta_range(call: Call) -> Answer:
     return _location(
-        history.metarange_location(call.ports, call.repo, call.arguments["meta_range"])
+        adopting.metarange_location(call.ports, call.repo, call.arguments["meta_range"])
     )
 
 
 def get_range(call: Call) -> Answer:
-    return _location(history.range_location(call.ports, call.repo, call.arguments["range"]))
+    return _location(adopting.range_location(call.ports, call.repo, call.arguments["range"]))
 
 
 def _location(location: str) -> Answer:

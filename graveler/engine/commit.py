@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from graveler import limits
 from graveler.committed.apply import apply
-from graveler.engine import landing
+from graveler.engine import adopting, landing
 from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.messages import NO_CHANGES, check_message, check_metadata
 from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
@@ -259,7 +259,7 @@ def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Commit
 def _commit_metarange(
     ports: Ports, repo: Repository, branch: BranchId, request: CommitRequest
 ) -> CommitEntry:
-    source = landing.known_metarange(ports, repo, request.source_metarange)
+    source = adopting.known_metarange(ports, repo, request.source_metarange)
 
     def build(head: CommitEntry) -> Commit:
         if source == head.commit.metarange and not request.allow_empty:

@@ -1,29 +1,23 @@
 """Looking back: commits by ref, the log, merge bases, commit records from elsewhere."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from graveler import limits
-from graveler.block import address
 from graveler.committed import diff, reader
 from graveler.engine.heads import commit_of, head_of, lookup, resolved
-from graveler.engine.landing import known_metarange
-from graveler.engine.messages import check_message, check_metadata
-from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
-from graveler.errors import Invalid, NotFound
+from graveler.engine.ports import Ports, keyspace, operation_deadline
+from graveler.errors import Invalid
 from graveler.framing import identity_of
-from graveler.identity import commit_id
 from graveler.ids import (
-    NO_METARANGE,
     CommitId,
     MetarangeId,
-    is_hex64,
     parse_path,
     parse_prefix,
 )
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
-from graveler.refs import commits, graph
+from graveler.records import ABSENT, Absent, CommitEntry, Repository
+from graveler.refs import graph
 from graveler.refs import history as walks
 from graveler.refs.resolve import Resolved
 
@@ -42,14 +36,6 @@ class LogRequest:
     limit: bool = False
     objects: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NewCommitRecord:
-    """A commit from elsewhere with the id that it has there."""
-
-    id: str
-    commit: Commit
 
 
 class Bases(NamedTuple):
@@ -146,48 +132,3 @@ def merge_base(ports: Ports, repo: Repository, source: str, destination: str) ->
     left, right = head_of(ports, repo, source).id, head_of(ports, repo, destination).id
     base = graph.merge_base(lookup(ports, repo), left, right)
     return Bases(left, right, CommitId("") if base is ABSENT else base)
-
-
-def add_record(
-    ports: Ports, repo: Repository, record: NewCommitRecord, *, force: bool = False
-) -> None:
-    """Store a commit from elsewhere; its parents and its metarange must be here already.
-
-    Its id must be the hash of its content.  Errors: `Invalid`, `NotFound`, `Refused`.
-    """
-    check_writable(repo, force)
-    check_message(record.commit.message)
-    check_metadata(record.commit.metadata)
-    if commit_id(record.commit) != record.id:
-        raise Invalid(f"commit_id is not the hash of the commit: commit_id={record.id}")
-    metarange = record.commit.metarange
-    if metarange != NO_METARANGE:
-        known_metarange(ports, repo, metarange)
-    drawn = graph.positioned(lookup(ports, repo), record.commit)
-    if record.commit.generation not in (0, drawn.generation):
-        raise Invalid(
-            f"generation must be one more than the greatest of the parents: {drawn.generation}"
-        )
-    made = replace(drawn, version=record.commit.version)
-    commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())
-
-
-def metarange_location(ports: Ports, repo: Repository, metarange_id: str) -> str:
-    """Where a metarange lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
-    return _location(ports, repo, metarange_id, "meta_range")
-
-
-def range_location(ports: Ports, repo: Repository, range_id: str) -> str:
-    """Where a range lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
-    return _location(ports, repo, range_id, "range")
-
-
-def _location(ports: Ports, repo: Repository, name: str, field: str) -> str:
-    if not is_hex64(name):
-        raise Invalid(f"{field} invalid: it must be 64 hexadecimal digits: {field}={name[:80]!r}")
-    place = address.range_file(repo.namespace, name)
-    try:
-        ports.blocks.head(place)
-    except NotFound as error:
-        raise NotFound(f"{field} not found: {field}={name}") from error
-    return f"_lakefs/{name}"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.heads import check_kept, commit_of, fresh, lookup, swap
+from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.ports import Deadline, Ports, keyspace
 from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
 from graveler.errors import (
@@ -26,16 +26,13 @@ from graveler.errors import (
     Contended,
     DirtyBranch,
     Invalid,
-    NotFound,
     OutcomeUnknown,
 )
 from graveler.framing import identity_of
 from graveler.identity import commit_id
 from graveler.ids import (
     BranchId,
-    MetarangeId,
     StagingToken,
-    parse_metarange_id,
 )
 from graveler.kv.store import Write
 from graveler.records import TOMBSTONE, Commit, CommitEntry, Repository, Versioned
@@ -234,14 +231,3 @@ def _past_landing(
     if any(each.over.version == seen.version for each in tried):
         raise OutcomeUnknown(f"landing a commit not confirmed; outcome unknown: branch={branch}")
     return seen
-
-
-def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:
-    """A metarange that is stored in the repository's own namespace, by an id from outside."""
-    metarange = parse_metarange_id(text, "source_metarange")
-    check_kept(ports, repo, metarange)
-    try:
-        keyspace(ports, repo).metarange(metarange)
-    except NotFound as error:
-        raise NotFound(f"metarange not found: source_metarange={metarange}") from error
-    return metarange

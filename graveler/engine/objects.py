@@ -42,7 +42,7 @@ from graveler.records import (
 from graveler.refs.resolve import Resolved
 from graveler.staging import area, stack
 from graveler.streams import Cursor, Measured, Overlay, list_page
-from graveler.wire import decode_entry, encode_entry
+from graveler.wire import decode_entry, encode_entry, recent_entry
 
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
@@ -293,7 +293,7 @@ def stat(ports: Ports, repo: Repository, ref: str, path: str) -> Entry:
     deadline.check("read")  # rows of an old record are deleted after a grace
     if value is ABSENT:
         raise NotFound(f"path not found: path={path}")
-    return decode_entry(value)
+    return recent_entry(value)
 
 
 def _value_at(
@@ -339,7 +339,7 @@ def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> 
     page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
     deadline.check("list")
     lines = tuple(
-        (line.key.decode(), ABSENT if line.is_prefix else decode_entry(line.value))
+        (line.key.decode(), ABSENT if line.is_prefix else recent_entry(line.value))
         for line in page.lines
     )
     return ObjectList(lines, page.more)

@@ -5,9 +5,18 @@ import itertools
 import pytest
 
 from graveler import identity
-from graveler.engine import branching, compare, history, merge, objects, replay, resetting
+from graveler.engine import (
+    adopting,
+    branching,
+    compare,
+    history,
+    merge,
+    objects,
+    replay,
+    resetting,
+)
 from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
-from graveler.records import Strategy
+from graveler.records import Commit, Strategy
 from tests.engine.lake import COMMITTER, Lake
 
 # base, source, destination ("" = absent), what the merge says ("!" = conflict)
@@ -235,9 +244,9 @@ def test_the_first_common_ancestor_that_both_walks_meet_is_not_taken_if_a_better
 def test_unrelated_histories_have_the_empty_tree_as_base(lake: Lake) -> None:
     lake.commit_of(a="1", shared="1")
     main_tree = history.get_commit(lake.ports, lake.repo, "main").commit.metarange
-    root = history.Commit(COMMITTER, "another root", 10**18, metarange=main_tree)
+    root = Commit(COMMITTER, "another root", 10**18, metarange=main_tree)
     commit_id = identity.commit_id(root)
-    history.add_record(lake.ports, lake.repo, history.NewCommitRecord(commit_id, root))
+    adopting.add_record(lake.ports, lake.repo, adopting.NewCommitRecord(commit_id, root))
     branching.create_branch(lake.ports, lake.repo, "other", commit_id)
     lake.commit_of("other", b="2", shared="other")
     found = history.merge_base(lake.ports, lake.repo, "other", "main")

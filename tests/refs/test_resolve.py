@@ -118,7 +118,7 @@ def test_only_the_branch_itself_shows_what_is_uncommitted(
     ],
 )
 def test_what_is_not_there_is_not_found(lake: Lake, text: str) -> None:
-    with pytest.raises(NotFound, match=r"^not found$"):
+    with pytest.raises(NotFound, match=r"^(ref not found: ref=|not found)"):
         lake.resolve(text)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from graveler import identity
 from graveler.engine import (
+    adopting,
     branching,
     commit,
     compare,
@@ -164,7 +165,7 @@ def _give_all_parents(done: Replayed, row: Recorded, branch: str, made: str) -> 
         generation=1 + max(parent.generation for parent in above),
     )
     commit_id = identity.commit_id(record)
-    history.add_record(ports, repo, history.NewCommitRecord(commit_id, record))
+    adopting.add_record(ports, repo, adopting.NewCommitRecord(commit_id, record))
     resetting.hard_reset(ports, repo, branch, commit_id)
     _remember(done, commit_id, parents, simple.created_ns)
     return commit_id

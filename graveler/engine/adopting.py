@@ -1,0 +1,80 @@
+"""What comes from elsewhere by its id: commit records, and files of the repository's namespace.
+
+An id that a client gives is looked for inside the repository's own namespace, never elsewhere.
+"""
+
+from dataclasses import dataclass, replace
+
+from graveler.block import address
+from graveler.engine.heads import check_kept, lookup
+from graveler.engine.messages import check_message, check_metadata
+from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.errors import Invalid, NotFound
+from graveler.identity import commit_id
+from graveler.ids import NO_METARANGE, CommitId, MetarangeId, is_hex64, parse_metarange_id
+from graveler.records import Commit, Repository
+from graveler.refs import commits, graph
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommitRecord:
+    """A commit from elsewhere with the id that it has there."""
+
+    id: str
+    commit: Commit
+
+
+def add_record(
+    ports: Ports, repo: Repository, record: NewCommitRecord, *, force: bool = False
+) -> None:
+    """Store a commit from elsewhere; its parents and its metarange must be here already.
+
+    Its id must be the hash of its content.  Errors: `Invalid`, `NotFound`, `Refused`.
+    """
+    check_writable(repo, force)
+    check_message(record.commit.message)
+    check_metadata(record.commit.metadata)
+    if commit_id(record.commit) != record.id:
+        raise Invalid(f"commit_id is not the hash of the commit: commit_id={record.id}")
+    metarange = record.commit.metarange
+    if metarange != NO_METARANGE:
+        known_metarange(ports, repo, metarange)
+    drawn = graph.positioned(lookup(ports, repo), record.commit)
+    if record.commit.generation not in (0, drawn.generation):
+        raise Invalid(
+            f"generation must be one more than the greatest of the parents: {drawn.generation}"
+        )
+    made = replace(drawn, version=record.commit.version)
+    commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())
+
+
+def metarange_location(ports: Ports, repo: Repository, metarange_id: str) -> str:
+    """Where a metarange lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    return _location(ports, repo, metarange_id, "meta_range")
+
+
+def range_location(ports: Ports, repo: Repository, range_id: str) -> str:
+    """Where a range lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    return _location(ports, repo, range_id, "range")
+
+
+def _location(ports: Ports, repo: Repository, name: str, field: str) -> str:
+    if not is_hex64(name):
+        raise Invalid(f"{field} invalid: it must be 64 hexadecimal digits: {field}={name[:80]!r}")
+    place = address.range_file(repo.namespace, name)
+    try:
+        ports.blocks.head(place)
+    except NotFound as error:
+        raise NotFound(f"{field} not found: {field}={name}") from error
+    return f"_lakefs/{name}"
+
+
+def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:
+    """A metarange that is stored in the repository's own namespace, by an id from outside."""
+    metarange = parse_metarange_id(text, "source_metarange")
+    check_kept(ports, repo, metarange)
+    try:
+        keyspace(ports, repo).metarange(metarange)
+    except NotFound as error:
+        raise NotFound(f"metarange not found: source_metarange={metarange}") from error
+    return metarange
