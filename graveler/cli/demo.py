@@ -15,10 +15,8 @@ from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import DemoOptions, Listen, ServeOptions
 from graveler.cli.running import Running, run
-from graveler.cli.sample import REPOSITORY, SAMPLES
-from graveler.engine import history, repository
-from graveler.engine.ports import Ports
-from graveler.errors import Conflict, GravelerError, NotFound
+from graveler.cli.told import told
+from graveler.errors import GravelerError
 from graveler.records import ABSENT
 from graveler.settings import administrator_keys, environment
 
@@ -44,7 +42,7 @@ def demo(options: DemoOptions) -> int:
         keys = administrator_keys(environment())
         given = NewCredential(keys.access_key_id, keys.secret_access_key) if keys.given else ABSENT
         telling.credential = administrator.kept(store, options.store, listen.url, given)
-        telling.told_before = _told(store.ports)
+        telling.told_before = told(store.ports)
 
     def on_ready(running: Running) -> None:
         telling.thread = threading.Thread(
@@ -62,21 +60,6 @@ def demo(options: DemoOptions) -> int:
         return 1
     _say("graveler: stopped")
     return 0
-
-
-def _told(ports: Ports) -> bool:
-    """Whether an earlier run came to the end: something was merged into the default branch.  Raises
-    `Conflict` for a repository of that name that is somebody's own."""
-    try:
-        repo = repository.get(ports, REPOSITORY)
-    except NotFound:
-        return False
-    if not repo.namespace.startswith(SAMPLES):
-        raise Conflict(
-            f"the store has a repository {REPOSITORY} of your own, which the sample would change; "
-            "choose another store"
-        )
-    return bool(history.get_commit(ports, repo, repo.default_branch).commit.parents)
 
 
 def _tell(telling: Telling, running: Running) -> None:

@@ -3,16 +3,25 @@
 An id that a client gives is looked for inside the repository's own namespace, never elsewhere.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from graveler.block import address
 from graveler.engine.heads import check_kept, lookup
+from graveler.engine.landing import land
 from graveler.engine.messages import check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace
 from graveler.errors import Invalid, NotFound
 from graveler.identity import commit_id
-from graveler.ids import NO_METARANGE, CommitId, MetarangeId, is_hex64, parse_metarange_id
-from graveler.records import Commit, Repository
+from graveler.ids import (
+    NO_METARANGE,
+    BranchId,
+    CommitId,
+    MetarangeId,
+    is_hex64,
+    parse_metarange_id,
+)
+from graveler.records import Commit, CommitEntry, Repository
 from graveler.refs import commits, graph
 
 
@@ -78,3 +87,18 @@ def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:
     except NotFound as error:
         raise NotFound(f"metarange not found: source_metarange={metarange}") from error
     return metarange
+
+
+def land_metarange(
+    ports: Ports,
+    repo: Repository,
+    branch: BranchId,
+    source: str,
+    drawn: Callable[[CommitEntry, MetarangeId], Commit],
+) -> CommitEntry:
+    """Land the commit that `drawn` makes of the head and of a metarange that is stored here.
+
+    Errors: `NotFound`, `Invalid`, and those of a landing.
+    """
+    metarange = known_metarange(ports, repo, source)
+    return land(ports, repo, branch, lambda head: drawn(head, metarange))

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from graveler import limits
 from graveler.committed.apply import apply
-from graveler.engine import adopting, landing
+from graveler.engine import adopting
 from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.messages import NO_CHANGES, check_message, check_metadata
 from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
@@ -259,18 +259,16 @@ def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Commit
 def _commit_metarange(
     ports: Ports, repo: Repository, branch: BranchId, request: CommitRequest
 ) -> CommitEntry:
-    source = adopting.known_metarange(ports, repo, request.source_metarange)
-
-    def build(head: CommitEntry) -> Commit:
-        if source == head.commit.metarange and not request.allow_empty:
+    def drawn(head: CommitEntry, metarange: MetarangeId) -> Commit:
+        if metarange == head.commit.metarange and not request.allow_empty:
             raise NoChanges(NO_CHANGES)
         return Commit(
             committer=request.committer,
             message=request.message,
             created_ns=request.created_ns or ports.clock.now_ns(),
-            metarange=source,
+            metarange=metarange,
             metadata=request.metadata,
             parents=(head.id,),
         )
 
-    return landing.land(ports, repo, branch, build)
+    return adopting.land_metarange(ports, repo, branch, request.source_metarange, drawn)
