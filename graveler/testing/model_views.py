@@ -1,6 +1,5 @@
 """The model's listings and logs: everything is sorted whole, then cut.  Tests may use it."""
 
-import heapq
 from collections.abc import Sequence
 
 from graveler.testing.model import Blob, CommitKey, Model, ModelCommit, Tree, resolve
@@ -24,21 +23,21 @@ def listing(tree: Tree, prefix: str, delimiter: str, after: str) -> list[ListedL
 
 
 def log(model: Model, ref: str, first_parent: bool = False) -> list[CommitKey]:
-    """Ancestors newest first: a child before its parents, of those ready the newest."""
+    """Ancestors, a child before its parents; of those that may come next the newest, then the one
+    of smallest id."""
     start = resolve(model, ref).commit
-    ready = [(-model.commits[start].created_ns, model.ids[start], start)]
-    seen = {start}
+    if first_parent:
+        line = [start]
+        while model.commits[line[-1]].parents:
+            line.append(model.commits[line[-1]].parents[0])
+        return line
+    left = set(model.commits[start].ancestors)
     order = []
-    while ready:
-        key = heapq.heappop(ready)[2]
-        order.append(key)
-        parents = model.commits[key].parents
-        for parent in parents[:1] if first_parent else parents:
-            if parent not in seen:
-                seen.add(parent)
-                heapq.heappush(
-                    ready, (-model.commits[parent].created_ns, model.ids[parent], parent)
-                )
+    while left:
+        waiting = {parent for key in left for parent in model.commits[key].parents}
+        ready = left - waiting
+        order.append(min(ready, key=lambda key: (-model.commits[key].created_ns, model.ids[key])))
+        left.remove(order[-1])
     return order
 
 

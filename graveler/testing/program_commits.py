@@ -17,12 +17,13 @@ from graveler.testing.program_world import World
 COMMITTER: Final = "program"
 
 
-def make_commit(world: World, rng: random.Random) -> None:
-    branch, draft = a_branch(world, rng), world.draft(rng.random() < 0.15)
+def make_commit(world: World, rng: random.Random, branch: str = "") -> None:
+    draft = world.draft(rng.random() < 0.15)
+    branch = branch or a_branch(world, rng)
     request = commit.CommitRequest(
         draft.message, COMMITTER, {"n": "1"}, draft.allow_empty, created_ns=draft.created_ns
     )
-    _commits(
+    commits(
         world,
         f"commit {branch} allow_empty={draft.allow_empty}",
         lambda: commit.commit(world.ports, world.repo, branch, request).id,
@@ -43,7 +44,7 @@ def merge_into(world: World, rng: random.Random) -> None:
         allow_empty=draft.allow_empty,
         created_ns=draft.created_ns,
     )
-    _commits(
+    commits(
         world,
         f"merge {source} into {dest} {options} allow_empty={draft.allow_empty}",
         lambda: merge.merge(world.ports, world.repo, source, dest, request),
@@ -72,7 +73,7 @@ def _replay(world: World, rng: random.Random, verb: str) -> None:
     options = mm.Options(parent_number=number)
     ours = replay.revert if verb == "revert" else replay.cherry_pick
     theirs = mm.revert if verb == "revert" else mm.cherry_pick
-    _commits(
+    commits(
         world,
         f"{verb} {ref} on {branch} parent={number} allow_empty={draft.allow_empty}",
         lambda: ours(world.ports, world.repo, branch, ref, request).id,
@@ -80,7 +81,8 @@ def _replay(world: World, rng: random.Random, verb: str) -> None:
     )
 
 
-def _commits(world: World, title: str, engine: Callable[[], str], model: Callable[[], int]) -> None:
+def commits(world: World, title: str, engine: Callable[[], str], model: Callable[[], int]) -> None:
+    """Run a verb that makes a commit; name the model's after the engine's and compare them."""
     done, commit_id, key = world.both(title, engine, model)
     if not done:
         return

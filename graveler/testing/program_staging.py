@@ -19,8 +19,9 @@ from graveler.testing.program_arguments import (
 from graveler.testing.program_world import CONTENT_OF, World, blob_of
 
 
-def stage(world: World, rng: random.Random) -> None:
-    branch, path, (blob, entry) = a_branch(world, rng), a_path(rng), a_blob(rng)
+def stage(world: World, rng: random.Random, branch: str = "") -> None:
+    path, (blob, entry) = a_path(rng), a_blob(rng)
+    branch = branch or a_branch(world, rng)
     only = rng.random() < 0.15
     if only:  # an address of its own, as the verb demands
         entry = entry._replace(address=f"data/own/{len(world.trace)}")

@@ -14,6 +14,7 @@ from graveler.testing import program_checks as checks
 from graveler.testing import program_commits as commits
 from graveler.testing import program_staging as staging
 from graveler.testing.program_arguments import BRANCHES, TAGS, a_branch, a_path_of, a_ref
+from graveler.testing.program_imports import import_objects
 from graveler.testing.program_world import World
 
 Verb = Callable[[World, random.Random], None]
@@ -72,9 +73,10 @@ def look_at_path(world: World, rng: random.Random) -> None:
 
 
 def commit_a_change(world: World, rng: random.Random) -> None:
-    """Two verbs in one, so that histories grow."""
-    staging.stage(world, rng)
-    commits.make_commit(world, rng)
+    """Two verbs in one, so that histories grow, and apart from one another."""
+    branch = a_branch(world, rng)
+    staging.stage(world, rng, branch)
+    commits.make_commit(world, rng, branch)
 
 
 _WEIGHTS: Final[tuple[tuple[int, Verb], ...]] = (
@@ -91,6 +93,7 @@ _WEIGHTS: Final[tuple[tuple[int, Verb], ...]] = (
     (6, commits.revert),
     (6, commits.cherry_pick),
     (4, commits.hard_reset),
+    (3, import_objects),
     (5, create_branch),
     (2, delete_branch),
     (2, create_tag),

@@ -18,6 +18,7 @@ FIRST_COMMIT_NS: Final = 0  # before any other, whatever the system's clock said
 _COMMITS_FROM_NS: Final = 2_000_000_000 * 1_000_000_000
 
 CONTENTS: Final = (b"", b"one", b"two!", b"three", b"four and more", b"five" * 50)
+SOURCES: Final = {"x": 1, "b": 2, "b/c": 3, "b/d": 0, "y/1": 4}  # path to import -> content
 CONTENT_OF: Final = {hashlib.md5(body).hexdigest(): body for body in CONTENTS}
 
 
@@ -36,6 +37,7 @@ class World:
     ports: Ports
     repo: Repository
     model: Model
+    sources: str = ""  # the folder to import from, if this deployment lets programs have one
     trace: list[str] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=dict)
 
@@ -88,3 +90,9 @@ def blob_of(entry: Entry) -> Blob:
     """The model's view of an entry."""
     metadata = tuple(sorted(entry.metadata.items()))
     return Blob(entry.checksum, entry.size, metadata, entry.content_type)
+
+
+def source_blob(path: str) -> Blob:
+    """What importing the source `path` gives."""
+    content = CONTENTS[SOURCES[path]]
+    return Blob(hashlib.md5(content).hexdigest(), len(content))

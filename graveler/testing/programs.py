@@ -19,7 +19,7 @@ from graveler.records import BreakParameters
 from graveler.testing import program_arguments, program_checks, program_verbs
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.model import new_model
-from graveler.testing.program_world import CONTENTS, FIRST_COMMIT_NS, Mismatch, World
+from graveler.testing.program_world import CONTENTS, FIRST_COMMIT_NS, SOURCES, Mismatch, World
 
 VERB_COUNT_DEFAULT = 30
 _BREAKS = (
@@ -75,8 +75,14 @@ def begin(ports: Ports, seed: int) -> World:
     repo = repository.create(ports, new)
     for number, content in enumerate(CONTENTS):
         ports.blocks.put(f"{repo.namespace}/data/pool/{number}", [content])
+    sources = f"mem://sources/{seed}/{unique}/"
+    if program_arguments.scheme(ports) == "mem":
+        for path, number in SOURCES.items():
+            ports.blocks.put(sources + path, [CONTENTS[number]])
+    else:
+        sources = ""
     first = program_arguments.head_id(ports, repo, repo.default_branch)
-    return World(ports, repo, new_model(first, FIRST_COMMIT_NS, repo.default_branch))
+    return World(ports, repo, new_model(first, FIRST_COMMIT_NS, repo.default_branch), sources)
 
 
 def shrink(make_ports: Callable[[], Ports], seed: int, kept: Sequence[int]) -> Failure:

@@ -16,6 +16,7 @@ import pytest
 from graveler import assembly
 from graveler.engine.ports import Ports
 from graveler.testing import program_checks, programs
+from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.model import Blob, stage
 from graveler.testing.program_world import Mismatch
 
@@ -23,8 +24,13 @@ COUNT = int(os.environ.get("GRAVELER_PROGRAMS", "2000"))
 FIRST = int(os.environ.get("GRAVELER_SEED", "0")) or time.time_ns() // 1_000_000 % 10**9 * 10_000
 VERBS = range(40)
 
-# Seeds that once told something; each stays.
-FOUND = (30124, 30294, 20039, 1116)
+# Seeds that told something; each stays until the drawing of verbs changes, and then as a test.
+FOUND: tuple[int, ...] = ()
+
+
+def _fresh_memory() -> Ports:
+    """Nothing of chance: what is imported carries addresses and times."""
+    return assembly.open_memory(TickingClock(), SeededIds(0))
 
 
 def _run_all(make_ports: Callable[[], Ports], seeds: list[int]) -> Counter[str]:
@@ -40,7 +46,7 @@ def _run_all(make_ports: Callable[[], Ports], seeds: list[int]) -> Counter[str]:
 
 
 def test_programs_agree_with_the_model() -> None:
-    outcomes = _run_all(assembly.open_memory, [*FOUND, *range(FIRST, FIRST + COUNT)])
+    outcomes = _run_all(_fresh_memory, [*FOUND, *range(FIRST, FIRST + COUNT)])
     print(*(f"{outcome} {times}" for outcome, times in sorted(outcomes.items())), sep="\n")
     wanted = ("merge: done", "merge: MergeConflict", "commit: done", "revert: done", "log: done")
     assert COUNT < 500 or all(outcomes[it] for it in wanted), "the programs must reach these"
@@ -55,7 +61,7 @@ def test_programs_agree_with_the_model_on_the_embedded_store(fast_folder: Path) 
 
 
 def test_a_program_is_a_function_of_its_seed() -> None:
-    one, other = (programs.run(assembly.open_memory, FIRST, VERBS) for _ in range(2))
+    one, other = (programs.run(_fresh_memory, FIRST, VERBS) for _ in range(2))
     assert one.trace == other.trace
     assert one.model.ids == other.model.ids
 
