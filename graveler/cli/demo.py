@@ -15,6 +15,7 @@ from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import DemoOptions, Listen, ServeOptions
 from graveler.cli.running import Running, run
+from graveler.cli.sample import REPOSITORY
 from graveler.cli.told import told
 from graveler.errors import GravelerError
 from graveler.records import ABSENT
