@@ -83,6 +83,7 @@ def make_server(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         date_header=True,
         backlog=_BACKLOG,
         limit_concurrency=_CONNECTIONS_MAX,
