@@ -66,7 +66,9 @@ ref_length_max = 1_024
 conflict_paths_reported_max = 100
 
 # tables
-table_block_length_bytes_max = 16 * 1024 * 1024
+table_block_length_bytes_max = 4 * 1024 * 1024
+table_block_records_count_max = 128 * 1024
+table_block_expanded_bytes_max = 16 * 1024 * 1024  # keys written whole, and 100 bytes each
 table_length_bytes_max = 2 * 1024 * 1024 * 1024
 table_records_count_max = 50_000_000
 range_size_bytes_default = 20 * 1024 * 1024

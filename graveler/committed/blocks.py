@@ -32,6 +32,7 @@ _MASK = 0xA282EAD8
 _NONE, _SNAPPY, _ZSTD = 0, 1, 7
 _HEAD = 5  # bytes of an entry's header that are looked at first
 _HEADS_MAX = 1 << 14
+_RECORD_COST = 100  # bytes of memory that a record takes besides its own
 
 
 def unseal(stored: bytes, prefixed: bool) -> bytes:
@@ -232,7 +233,7 @@ def _layout(raw: bytes) -> tuple[int, "array[int]"]:
         raise Corrupt("block is too short")
     (count,) = struct.unpack_from("<I", raw, len(raw) - 4)
     end = len(raw) - 4 - 4 * count
-    if end < 0 or count == 0:
+    if end < 0 or not 0 < count <= limits.table_block_records_count_max:
         raise Corrupt(f"block has a wrong number of restarts: restarts={count}")
     restarts = array("I")
     restarts.frombytes(raw[end:-4])
@@ -246,15 +247,22 @@ def _layout(raw: bytes) -> tuple[int, "array[int]"]:
 
 
 def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
-    """Entries one after the other, each key completed from the one before it."""
+    """Entries one after the other, each key completed from the one before it.
+
+    Three bytes can repeat a key of any length, so what the entries take when their keys are whole
+    is bounded too.
+    """
     key = b""
-    at = 0
+    at = expanded = 0
     while at < end:
         shared, at = read_varint(raw, at)
         unshared, at = read_varint(raw, at)
         length, at = read_varint(raw, at)
         if shared > len(key) or at + unshared + length > end:
             raise Corrupt("block has an entry that overlaps")
+        expanded += shared + unshared + length + _RECORD_COST
+        if expanded > limits.table_block_expanded_bytes_max:
+            raise Corrupt(f"block expands to too much: expanded={expanded}")
         key = key[:shared] + raw[at : at + unshared]
         at += unshared
         if user_types and (len(key) < _INTERNAL or key[-_INTERNAL] not in user_types):

@@ -123,6 +123,8 @@ class SortedTable:
             handle, _ = _handle(encoded, 0)
             if handle.offset < end or handle.offset + handle.length > index.offset:
                 raise Corrupt("table has blocks that overlap")
+            if handle.length > limits.table_block_length_bytes_max:
+                raise Corrupt(f"table has a block that is too long: length={handle.length}")
             end = handle.offset + handle.length + TRAILER_LENGTH
             bounds.append(bound)
             handles.append(handle)
