@@ -18,7 +18,7 @@ a `version` (a stamp that the writer made fresh and that never comes back) and a
     K9  a refusal carries the row as it was, so that a writer may recognise its own stamp (an
         answer that was lost).  It says that this write was not applied: a driver that may have
         sent it twice, and finds another's row, answers `OutcomeUnknown`
-    K10 a guarded write looks at both rows and writes in one step
+    K10  a guarded write looks at both rows and writes in one step
 
 Drivers and wrappers implement `Store`; staging, refs and engine call it.  Each method is one
 request, but for the batches,
