@@ -1,0 +1,166 @@
+"""Garbage collection beside everybody else, under random schedules; and recipes that must fail.
+
+A failure prints profile and seed.
+"""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from graveler.block.adapter import ANY_VERSION, CREATE, BlockStore
+from graveler.committed import tiers
+from graveler.engine import candidates as candidates_module
+from graveler.engine import collect, content_use, heads, marking, retention
+from graveler.engine.candidates import Candidates, Doomed
+from graveler.engine.collect import CollectSettings
+from graveler.engine.ports import Ports
+from graveler.engine.retention import Heads, Refs
+from graveler.errors import AlreadyExists
+from graveler.records import AddressType, Entry, Repository
+from graveler.testing import sim_collect
+from graveler.testing.sim_collect import PROFILES, CollectStage, build_collect_stage
+from graveler.testing.sim_collect import check_collect_seed as check
+
+SEEDS = 60
+MUTANT_SEEDS = 400
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(scope="module")
+def stage() -> CollectStage:
+    return build_collect_stage()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_nothing_in_use_is_deleted_and_nothing_else_stays(
+    stage: CollectStage, profile: str
+) -> None:
+    deleted = 0
+    for seed in range(SEEDS):
+        run = check(stage, profile, seed)
+        assert not run.wrong, f"{profile} {seed}: {run.wrong}"
+        deleted += run.deleted
+    assert deleted > SEEDS  # it does delete
+
+
+# ---- recipes that lose something -----------------------------------------------------------------
+
+
+def without_waiting(patch: pytest.MonkeyPatch) -> None:
+    """No age, no undo period."""
+    patch.setattr(collect, "check_settings", lambda settings: None)
+    _settings(patch, CollectSettings(0, 0))
+
+
+def in_one_run(patch: pytest.MonkeyPatch) -> None:
+    """What has been listed as old is deleted without waiting."""
+    patch.setattr(collect, "check_settings", lambda settings: None)
+    _settings(patch, CollectSettings(undo_seconds=0))
+
+
+def _settings(patch: pytest.MonkeyPatch, settings: CollectSettings) -> None:
+    plan = collect._plan
+    patch.setattr(collect, "_plan", lambda ports, repo, _: plan(ports, repo, settings))
+
+
+def by_the_first_marking(patch: pytest.MonkeyPatch) -> None:
+    """What was condemned is deleted without looking again."""
+
+    def strike(self: Candidates, name: str, *, is_kept: bool) -> None:
+        due = set(self.due)
+        _STRIKE(self, name, is_kept=is_kept)
+        self.due |= due
+
+    patch.setattr(Candidates, "strike", strike)
+
+
+_STRIKE = Candidates.strike
+
+
+def whatever_version(patch: pytest.MonkeyPatch) -> None:
+    """A file that was written again is deleted with the old one."""
+
+    def delete(ports: Ports, repo: Repository, doomed: Doomed) -> None:
+        ports.blocks.delete(f"{repo.namespace}/{doomed.address}", ANY_VERSION)
+
+    patch.setattr(collect, "_delete", delete)
+
+
+def what_is_there_is_not_written(patch: pytest.MonkeyPatch) -> None:
+    """A committer that finds its range stored leaves it as it is."""
+
+    def store(blocks: BlockStore, address: str, content: Callable[[], Iterable[bytes]]) -> bool:
+        try:
+            blocks.put(address, content(), CREATE)
+        except AlreadyExists:
+            return False
+        return True
+
+    patch.setattr(tiers, "_store", store)
+
+
+def without_deadlines(patch: pytest.MonkeyPatch) -> None:
+    """Operations live as long as they like."""
+    patch.setattr(sim_collect, "LIFE_SECONDS", 1 << 40)
+
+
+def condemned_commits_may_be_used(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at the marks."""
+    for module in ("branching", "tagging", "merge", "replay", "resetting", "adopting"):
+        patch.setattr(f"graveler.engine.{module}.check_kept", lambda *_: None)
+    patch.setattr(heads, "check_kept", lambda *_: None)
+
+
+def staged_rows_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(marking, "_strike_staged", lambda *_: None)
+
+
+def only_relative_addresses_count(patch: pytest.MonkeyPatch) -> None:
+    used = candidates_module.used_name
+
+    def relative(repo: Repository, entry: Entry) -> str:
+        return "" if entry.address_type is AddressType.FULL else used(repo, entry)
+
+    patch.setattr(marking, "used_name", relative)
+    patch.setattr(content_use, "used_name", relative)
+
+
+def refs_before_commits_only(patch: pytest.MonkeyPatch) -> None:
+    """Refs are looked at once, before the records of commits; young metaranges do not count."""
+    look = retention.list_refs
+    looks: dict[int, int] = {}
+
+    def once(ports: Ports, repo: Repository) -> Refs:
+        looks[id(ports)] = looks.get(id(ports), 0) + 1
+        found = look(ports, repo)
+        return found if looks[id(ports)] % 2 else Refs(Heads((), ()), frozenset())
+
+    patch.setattr(marking, "list_refs", once)
+    patch.setattr(marking, "_is_young", lambda *_: False)
+
+
+BROKEN = (
+    without_waiting,
+    in_one_run,
+    by_the_first_marking,
+    whatever_version,
+    what_is_there_is_not_written,
+    without_deadlines,
+    condemned_commits_may_be_used,
+    staged_rows_do_not_count,
+    only_relative_addresses_count,
+    refs_before_commits_only,
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda each: each.__name__)
+def test_a_broken_recipe_is_caught(
+    stage: CollectStage, monkeypatch: pytest.MonkeyPatch, broken: Break
+) -> None:
+    broken(monkeypatch)
+    assert any(_is_wrong(stage, seed) for seed in range(MUTANT_SEEDS)), "the checker saw nothing"
+
+
+def _is_wrong(stage: CollectStage, seed: int) -> bool:
+    profile = tuple(PROFILES)[seed % len(PROFILES)]
+    return bool(check(stage, profile, seed).wrong)
