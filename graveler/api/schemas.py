@@ -16,6 +16,7 @@ FLAG: Final = {"type": "boolean", "default": False}
 PAIRS: Final = {"type": "object", "additionalProperties": STRING}
 REPOSITORY_PATTERN: Final = "^[a-z0-9][a-z0-9-]{2,62}$"
 NAMESPACE_PATTERN: Final = "^(s3|gs|https?|mem|local|transient)://.*$"
+_SECONDS_MAX: Final = (2**63 - 1) // limits.SECOND_NS  # records hold 64 bits of nanoseconds
 _MESSAGE: Final = {"type": "string", "maxLength": limits.message_length_bytes_max}
 
 Schema = Mapping[str, Any]
@@ -95,7 +96,7 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         "message",
         message=_MESSAGE,
         metadata=PAIRS,
-        date={"type": "integer", "format": "int64", "minimum": 0, "maximum": 253_402_300_799},
+        date={"type": "integer", "format": "int64", "minimum": 0, "maximum": _SECONDS_MAX},
         allow_empty=FLAG,
         force=FLAG,
     ),
@@ -104,10 +105,15 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         "commit_id version committer message metarange_id creation_date parents generation",
         version={"type": "integer", "minimum": 0, "maximum": 1},
         message=_MESSAGE,
-        creation_date=INTEGER,
+        creation_date={
+            "type": "integer",
+            "format": "int64",
+            "minimum": -_SECONDS_MAX,
+            "maximum": _SECONDS_MAX,
+        },
         parents=items(STRING, 64),
         metadata=PAIRS,
-        generation={"type": "integer", "format": "int64", "minimum": 1},
+        generation={"type": "integer", "format": "int64", "minimum": 1, "maximum": 1 << 62},
         force=FLAG,
     ),
     "Merge": record(
