@@ -164,7 +164,7 @@ def run_path(stage: Stage, program: str, choices: Enumerated) -> list[str]:
     """One schedule."""
     clients = clients_of(program)
     run = Run(stage, choices)
-    run.play(clients, janitor=False)
+    run.play(clients)
     return judge(run, clients)
 
 

@@ -1,6 +1,6 @@
 """Which programs are simulated: families of verbs by weight, and profiles of what goes wrong.
 
-A program is two to four clients with one to four calls each, drawn from a seed.  For tests only.
+A program is some clients with one to four calls each, drawn from a seed.  For tests only.
 """
 
 from dataclasses import replace
@@ -14,11 +14,12 @@ SCHEDULERS: tuple[Scheduler, ...] = ("uniform", "pct", "sticky")
 
 
 class Family(NamedTuple):
-    """Verbs and their weights, the keys that they are used on, and the branches."""
+    """Verbs and their weights, the keys that they are used on, the branches, how many clients."""
 
     weights: dict[str, float]
     keys: tuple[str, ...] = ("k1", "k2")
     branches: tuple[str, ...] = ("main",)
+    clients: tuple[int, int] = (2, 4)
 
 
 FAMILIES: dict[str, Family] = {
@@ -64,6 +65,7 @@ FAMILIES: dict[str, Family] = {
     "bulk": Family({"write": 4, "delete_many": 4, "read": 2, "list": 1, "commit": 4}),
     "upload": Family({"link": 4, "link_only": 2, "write": 1, "delete": 2, "read": 2, "commit": 4}),
     "note": Family({"note": 4, "write": 3, "delete": 1, "read": 2, "commit": 4}),
+    "crowd": Family({"write": 4, "commit": 6, "merge": 0.3}, clients=(4, 7)),
     "empty": Family({"commit_empty": 5, "commit": 2, "write": 3, "list": 1}),
     "twins": Family(
         {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
@@ -75,9 +77,9 @@ PROFILES = {
     "amb": Profile("amb", write_fault=0.06, jump=0.002),
     "delay": Profile("delay", delayed=0.06, jump=0.002),
     "all": Profile("all", kill=0.015, zombie=0.015, write_fault=0.05, delayed=0.03, jump=0.004),
-    "aging": Profile("aging", write_fault=0.02, delayed=0.02, jump=0.12),
+    "aging": Profile("aging", write_fault=0.02, delayed=0.02, jump=0.08),
+    "storm": Profile("storm", kill=0.004, write_fault=0.2, delayed=0.2, jump=0.002),
 }
-SWEEPS = 4  # of the janitor, in a run that has one
 
 
 def profile_of(name: str, seed: int) -> Profile:
@@ -85,12 +87,18 @@ def profile_of(name: str, seed: int) -> Profile:
     return replace(PROFILES[name], scheduler=SCHEDULERS[seed % 3])
 
 
+def sweeps_of(name: str, seed: int) -> int:
+    """How often the janitor sweeps beside the clients: in every fourth run, and as time jumps."""
+    return 8 if name == "aging" else 4 if seed % 4 == 0 else 0
+
+
 def program(family: Family, choose: Random) -> list[list[Call]]:
-    """Two to four clients with one to four calls each."""
+    """Some clients with one to four calls each."""
     verbs, totals = list(family.weights), list(accumulate(family.weights.values()))
     draw, keys = choose.random, family.keys
     clients, serial = [], 0
-    for client in range(2 + int(draw() * 3)):
+    fewest, most = family.clients
+    for client in range(fewest + int(draw() * (most - fewest + 1))):
         calls = []
         for verb in choose.choices(verbs, cum_weights=totals, k=1 + int(draw() * 4)):
             serial += 1

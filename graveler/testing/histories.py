@@ -12,9 +12,8 @@ from graveler import wire
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
-from graveler.records import TOMBSTONE, Branch, Commit, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.space import branch_key, space
-from graveler.testing.families import SWEEPS
 from graveler.testing.schedule import Actor, Call, Choices, World
 from graveler.testing.sim_verbs import VERBS, Client
 from graveler.testing.simulated import Deployment, client_ports
@@ -22,6 +21,7 @@ from graveler.testing.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
 
 JANITOR, AFTERWARDS = 99, 98
 NO_HEAD = CommitId("")
+SLOW_STEP_NS = 60_000_000  # so that equal commits are seldom of one second
 
 
 class Watched:
@@ -32,11 +32,21 @@ class Watched:
         self.heads: list[tuple[int, CommitId]] = []
         self.tokens: frozenset[str] = frozenset()
         self.live = True
+        self.sealed: tuple[str, ...] = ()
 
     def note(self, step: int, branch: Branch) -> None:
-        self.live = branch.live
+        self.live, self.sealed = branch.live, branch.sealed if branch.live else ()
         self.tokens = frozenset(branch.tokens_newest_first) if branch.live else frozenset()
         self.heads.append((step, branch.commit if branch.live else NO_HEAD))
+
+    def gone(self, step: int) -> None:
+        self.live, self.sealed, self.tokens = False, (), frozenset()
+        self.heads.append((step, NO_HEAD))
+
+    def installed(self, since: int) -> list[str]:
+        """The heads that the branch was put on since a step."""
+        pairs = zip(self.heads, self.heads[1:], strict=False)
+        return [after for (_, before), (step, after) in pairs if after != before and step >= since]
 
 
 class Run:
@@ -50,6 +60,8 @@ class Run:
         self.leaked = 0
         draw = options.random if options is not None else lambda: 0.99
         self.repo = stage.sharded if draw() < 0.2 else stage.repo
+        if draw() < 0.3:
+            self.world.step_ns = SLOW_STEP_NS
         self._skews = options is not None
         self._deployment = Deployment(
             stage.ports.ranges, stage.ports.blocks, stage.commits, draw() < 0.5
@@ -68,10 +80,11 @@ class Run:
 
     # ---- performing ----
 
-    def play(self, clients: Sequence[Sequence[Call]], *, janitor: bool) -> None:
-        """Run the clients, and a janitor beside them; then all that is still on its way arrives."""
-        sweeps = [[Call(JANITOR, "sweep") for _ in range(SWEEPS)]] if janitor else []
-        self.world.play([*clients, *sweeps], self.perform)
+    def play(self, clients: Sequence[Sequence[Call]], *, sweeps: int = 0) -> None:
+        """Run the clients, and a janitor that sweeps so often beside them; then all that is still
+        on its way arrives."""
+        janitor = [Call(JANITOR, "sweep") for _ in range(sweeps)]
+        self.world.play([*clients, janitor], self.perform)
 
     def perform(self, actor: Actor, call: Call) -> object:
         return VERBS[call.verb](self.client(actor.client), call)
@@ -120,10 +133,12 @@ class Run:
 
     def shown(self, branch: str) -> Content | str:
         """What a reader would see, worked out from the rows without any of the verbs."""
-        record = wire.decode_branch(
-            self.world.rows[self._records][branch_key(BranchId(branch))].value
-        )
-        if not record.live:
+        row = self.world.rows[self._records].get(branch_key(BranchId(branch)))
+        record = ABSENT if row is None else wire.decode_branch(row.value)
+        if record is ABSENT or not record.live:
+            return NO_BRANCH
+        if self.commit_record(record.commit) is None:
+            self.wrong.append(f"I1 the head of {branch} is not there: {record.commit}")
             return NO_BRANCH
         content = dict(self.content_of(record.commit))
         for token in (*record.sealed, record.staging):
@@ -143,7 +158,9 @@ class Run:
     def _watch(self, partition: bytes, key: bytes, row: Row | None) -> None:
         if partition == self._records:
             watched = self._watched.get(key)
-            if watched is not None and row is not None:
+            if watched is not None and row is None:
+                watched.gone(self.world.step)
+            elif watched is not None and row is not None:
                 self._changed(watched, wire.decode_branch(row.value))
         elif row is None and partition.startswith(b"s/"):
             token = partition[2:].rpartition(b"/")[0].decode()

@@ -21,7 +21,7 @@ from graveler.errors import (
 )
 from graveler.testing.histories import Run
 from graveler.testing.schedule import NEVER, Call
-from graveler.testing.stage import GONE, KEYS, NO_BRANCH, Content
+from graveler.testing.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 
 # Errors after which a call surely had no effect.
 REFUSALS = (
@@ -34,7 +34,7 @@ REFUSALS = (
     Conflict,
     Contended,
 )
-STAGING = ("write", "delete", "create_only", "link", "link_only", "note")
+STAGING = ("write", "upload", "delete", "create_only", "link", "link_only", "note")
 LANDING = ("merge", "squash", "revert", "pick", "import")
 Value = str | None
 
@@ -82,6 +82,8 @@ class Judge:
         verb, stage = call.verb, self.run.stage
         if verb in ("write", "create_only", "link", "link_only"):
             return {call.arguments[0]: {call.arguments[1]}}
+        if verb == "upload":
+            return {call.arguments[0]: {checksum_of(call.arguments[1])}}
         if verb == "delete":
             return {call.arguments[0]: {GONE}}
         if verb == "delete_many":
@@ -133,13 +135,10 @@ class Judge:
 
     def _dropped(self, call: Call) -> dict[str, set[Value]]:
         contents = self.heads_within(call)
-        stem = call.arguments[0]
-        keys = [
-            key
-            for key in KEYS
-            if call.verb == "reset"
-            or (key == stem if call.verb == "reset_path" else key[:2] == stem)
-        ]
+        everything = call.verb == "reset"
+        stem = "" if everything else call.arguments[0]
+        alone = call.verb == "reset_path"
+        keys = [key for key in KEYS if (key == stem if alone else key.startswith(stem))]
         return {key: {content.get(key) for content in contents} for key in keys}
 
     def heads_within(self, call: Call) -> list[Content]:
@@ -149,7 +148,8 @@ class Judge:
         contents = []
         for index, (since, head) in enumerate(heads):
             until = heads[index + 1][0] if index + 1 < len(heads) else NEVER
-            if head and since <= end and until >= call.start:
+            known = head and self.run.commit_record(head) is not None
+            if known and since <= end and until >= call.start:
                 contents.append(self.run.content_of(head))
         return contents
 

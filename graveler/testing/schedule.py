@@ -21,7 +21,8 @@ from graveler.records import Versioned
 
 NEVER = 1 << 60  # the end of a call that was not acknowledged
 STEP_NS = 1_000_000
-JUMP_NS = 25 * 60 * 1_000_000_000
+STEPS_MAX = 20_000  # of one run
+JUMP_NS = 65 * 60 * 1_000_000_000  # longer than rows of old tokens are kept
 Rows = dict[bytes, dict[bytes, Row]]
 Scheduler = Literal["uniform", "pct", "sticky"]
 Perform = Callable[["Actor", "Call"], Any]
@@ -129,6 +130,7 @@ class World:
         self.rows = {partition: keys.copy() for partition, keys in rows.items()}
         self.choices = choices
         self.step = 0
+        self.step_ns = STEP_NS
         self.jumped_ns = 0
         self.serial = 0
         self.late: list[Callable[[], object]] = []
@@ -165,6 +167,8 @@ class World:
     def pause(self) -> None:
         """One step: the calling client goes on when it is chosen."""
         self.step += 1
+        if self.step > STEPS_MAX:
+            raise AssertionError(f"no end in sight after {STEPS_MAX} steps")
         if self.alone:
             return
         if self._over:

@@ -46,6 +46,13 @@ def import_(client: Any, call: Call) -> str:
     raise OutcomeUnknown(ended.error or "the job never ended")
 
 
+def upload(client: Any, call: Call) -> None:
+    """Bytes through the service; the path then says their checksum."""
+    key, value = call.arguments
+    body = objects.Upload([value.encode()])
+    objects.upload(client.ports, client.repo, call.branch, key, body)
+
+
 def link(client: Any, call: Call) -> str:
     """Ask for an address, link it, and link it again, as one whose answer was lost would."""
     return _link(client, call, False)
@@ -84,6 +91,7 @@ MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "revert": revert,
     "pick": cherry_pick,
     "import": import_,
+    "upload": upload,
     "link": link,
     "link_only": link_only,
     "delete_many": delete_many,

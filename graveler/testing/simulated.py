@@ -28,7 +28,7 @@ from graveler.kv.store import (
     holds,
 )
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
-from graveler.testing.schedule import STEP_NS, Fault, World
+from graveler.testing.schedule import Fault, World
 
 _START_NS = 1_700_000_000 * 1_000_000_000
 _STAGED_PAGE = 2
@@ -45,10 +45,10 @@ class SimulatedClock:
         self._start_ns = _START_NS + skew_ns
 
     def now_ns(self) -> int:
-        return self._start_ns + self._world.step * STEP_NS + self._world.jumped_ns
+        return self._start_ns + self._world.step * self._world.step_ns + self._world.jumped_ns
 
     def steady_seconds(self) -> float:
-        return (self._world.step * STEP_NS + self._world.jumped_ns) / 1e9
+        return (self._world.step * self._world.step_ns + self._world.jumped_ns) / 1e9
 
     def sleep(self, seconds: float) -> None:
         self._world.pause()
@@ -245,7 +245,7 @@ class Deployment(NamedTuple):
 
 def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> Ports:
     """Ports of one more client of the world."""
-    clock = SimulatedClock(world, skew_steps * STEP_NS)
+    clock = SimulatedClock(world, skew_steps * world.step_ns)
     store: Store = SimulatedStore(world)
     if deployment.retrying:
         store = RetryingStore(store, clock, _POLICY)

@@ -8,6 +8,7 @@ For tests only.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import md5
 from typing import Any
 
 from graveler import wire
@@ -145,6 +146,11 @@ def _rows(ports: Ports, repo: Repository) -> Rows:
 def entry(value: str) -> Entry:
     """An entry that is `value`."""
     return Entry(f"data/{value}", len(value), value, 1_700_000_000_000_000_000)
+
+
+def checksum_of(text: str) -> str:
+    """The value of a path to which `text` was uploaded."""
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def value_of(found: Entry) -> str:

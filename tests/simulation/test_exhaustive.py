@@ -1,6 +1,7 @@
 """Every schedule of twenty small programs: two preemptions without a fault, one with one fault.
 
-A failure prints the path of choices; `run_path(stage, program, Enumerated(bound, path))` repeats it.
+A failure prints the path of choices: `run_path(stage, program, Enumerated(bound, path))` repeats
+it.
 """
 
 import pytest

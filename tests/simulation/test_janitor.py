@@ -1,0 +1,33 @@
+"""The janitor's second pass: a writer who was late by more than one grace leaves nothing behind."""
+
+from graveler.engine import janitor
+from graveler.kv.store import Row
+from graveler.testing.exhaustive import Bound, Enumerated
+from graveler.testing.histories import Run
+from graveler.testing.invariants import count_leaks
+from graveler.testing.schedule import JUMP_NS, Call
+from graveler.testing.stage import Stage, build_stage
+from tests.simulation.patching import Edit, patched
+
+ONE_PASS = Edit("engine.janitor", "    if cleanup.passes:\n", "    if True:\n")
+
+
+def _late_row(stage: Stage) -> int:
+    """Rows that are left of a write that arrives between the janitor's passes."""
+    run = Run(stage, Enumerated(Bound(0, 0, 0)))
+    token = min(run.watched("main").tokens)
+    run.alone(Call(0, "write", ("k1", "k1-1")))
+    run.alone(Call(0, "commit"))
+    swept = 0
+    while not swept:
+        run.world.jumped_ns += JUMP_NS
+        swept = janitor.sweep(run.ports(), run.repo).rows
+    run.world.put(f"s/{token}/0".encode(), b"k2", Row(b"late", b"late", 1))
+    return count_leaks(run)
+
+
+def test_a_late_row_goes_with_the_second_pass() -> None:
+    stage = build_stage()
+    assert _late_row(stage) == 0
+    with patched((ONE_PASS,)):
+        assert _late_row(stage) == 1

@@ -1,0 +1,74 @@
+"""Every verb is killed at each of its port calls, and each of them fails in every way.
+
+Afterwards somebody else looks, commits and sweeps: nothing acknowledged is lost, a refused call had
+no effect, nothing is left behind.
+"""
+
+import pytest
+
+from graveler.testing.exhaustive import Bound, Enumerated
+from graveler.testing.histories import Run
+from graveler.testing.invariants import count_leaks, judge
+from graveler.testing.schedule import Call
+from graveler.testing.sim_verbs import VERBS, Client
+from graveler.testing.stage import Stage, build_stage
+from tests.simulation.failing import Killed, Kind, Turn, failing
+
+# What was done before: nothing; rows that change something; rows that say what the commit says;
+# rows in a sealed token under rows in the open one.
+BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
+    "clean": (),
+    "staged": (("write", "k1", "k1-7"), ("delete", "m1", "")),
+    "idle": (("write", "k1", "k1-0"), ("delete", "k2", "")),
+    "sealed": (
+        ("write", "k1", "k1-7"),
+        ("write", "i/c", "i/c-7"),
+        ("prefix", "i", ""),
+        ("write", "m2", "m2-7"),
+    ),
+    "dropped": (("write", "k1", "k1-7"), ("drop", "", "")),
+}
+ARGUMENTS = {"delete_many": ("k1", "k2"), "prefix": ("k", ""), "create_only": ("k2", "k2-9")}
+ARGUMENTS["link_only"] = ARGUMENTS["create_only"]
+WRITING = sorted(set(VERBS) - {"read", "list"})
+CALLS_MAX = 60
+
+
+@pytest.fixture(scope="module")
+def stage() -> Stage:
+    return build_stage()
+
+
+def _broken(stage: Stage, verb: str, before: str, turn: Turn) -> tuple[list[str], int]:
+    """What is wrong after one call of a verb of which one port call went wrong; leaks."""
+    run = Run(stage, Enumerated(Bound(0, 0, 0)))
+    calls = [run.alone(Call(0, name, (key, value))) for name, key, value in BEFORE[before]]
+    call = Call(1, verb, ARGUMENTS.get(verb, ("k1", "k1-9")))
+    call.start = run.world.step + 1
+    client = run.client(1)
+    client = Client(failing(client.ports, turn), client.stage, client.repo)
+    try:
+        call.answer = VERBS[verb](client, call)
+        call.end = run.world.step + 1
+    except Killed:
+        pass
+    except Exception as error:
+        call.error, call.end = error, run.world.step + 1
+    run.world.step += 1
+    judge(run, [calls, [call]])
+    return run.wrong, count_leaks(run)
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("verb", WRITING)
+def test_each_port_call_of_each_verb_goes_wrong(stage: Stage, verb: str, kind: Kind) -> None:
+    for before in BEFORE:
+        for number in range(1, CALLS_MAX):
+            turn = Turn(number, kind)
+            wrong, leaked = _broken(stage, verb, before, turn)
+            assert not wrong, f"{verb} after {before}, call {number}: {wrong}"
+            assert not leaked, f"{verb} after {before}, call {number}: {leaked} rows left"
+            if not turn.reached:
+                break
+        else:
+            pytest.fail(f"{verb} makes more than {CALLS_MAX} calls")

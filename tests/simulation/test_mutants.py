@@ -1,0 +1,29 @@
+"""Every broken variant of the protocol is caught: the checks have teeth."""
+
+import pytest
+
+from graveler.testing.invariants import check_seed
+from graveler.testing.stage import Stage, build_stage
+from tests.simulation.later_mutants import LATER_MUTANTS
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.patching import patched
+
+ALL = (*MUTANTS, *LATER_MUTANTS)
+SEEDS_MAX = 5_000
+
+
+@pytest.fixture(scope="module")
+def stage() -> Stage:
+    return build_stage()
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=[mutant.name for mutant in ALL])
+def test_a_broken_protocol_is_caught(stage: Stage, mutant: Mutant) -> None:
+    with patched(mutant.edits):
+        for seed in range(SEEDS_MAX):
+            wrong = check_seed(stage, *mutant.cell, seed).wrong
+            if wrong:
+                assert "NameError" not in wrong[0], f"{mutant.name} is no variant: {wrong[0]}"
+                print(f"{mutant.name} {mutant.cell} {seed}: {wrong[0]}")
+                return
+    pytest.fail(f"{mutant.name} survived {SEEDS_MAX} seeds: {mutant.breach}")
