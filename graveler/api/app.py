@@ -22,7 +22,8 @@ from graveler.api import imports
 from graveler.api.endpoints import api_route
 from graveler.api.openapi import document
 from graveler.api.pages import Pages
-from graveler.api.service import GrantCheck, Pools, Service, ServiceSettings
+from graveler.api.pools import BoundedPool, Pools
+from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.engine.ports import Ports
@@ -35,8 +36,8 @@ def open_service(
     they are first needed."""
     auth = Authenticator(keeper(ports.kv, ports.clock, ports.ids, secret), secret)
     pools = Pools(
-        ThreadPoolExecutor(settings.writer_threads, "write"),
-        ThreadPoolExecutor(settings.stream_threads, "stream"),
+        BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
+        BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
         ThreadPoolExecutor(settings.import_threads, "import"),
     )
     if not settings.owner:
@@ -52,8 +53,7 @@ def create_app(service: Service) -> FastAPI:
         imports.fail_orphans(service)
         yield
         imports.cancel_running(service)
-        for pool in service.pools:
-            pool.shutdown(wait=True, cancel_futures=True)
+        service.pools.close()
 
     application = _Application(
         title="Graveler",

@@ -8,7 +8,6 @@ rows move there for a while when they were slow twice in a row: what takes long 
 seldom.  For app.py.
 """
 
-import asyncio
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,7 +22,6 @@ from graveler.api.sending import Send, send
 from graveler.api.service import Call, Endpoint, Service
 from graveler.api.table import Route, Runs
 from graveler.engine import repository
-from graveler.errors import Unavailable
 from graveler.records import ABSENT
 
 Scope = MutableMapping[str, Any]
@@ -60,7 +58,6 @@ class ApiRoute(BaseRoute):
         self._prefix = prefix + "/"
         self._service = service
         self._tree = Tree.empty()
-        self._waiting = 0
         self._slow: dict[tuple[str, str], tuple[int, float]] = {}
         for row in rows:
             names = row.path_parameters
@@ -147,17 +144,8 @@ class ApiRoute(BaseRoute):
                 self._slow.pop(key, None)
 
     async def _in_pool(self, plan: Plan, call: Call) -> Answer:
-        if self._waiting >= self._service.settings.requests_waiting_max:
-            raise Unavailable("too many requests are waiting; try again")
-        self._waiting += 1
-        try:
-            loop = asyncio.get_running_loop()
-            answer: Answer = await loop.run_in_executor(
-                self._service.pools.writers, plan.endpoint, call
-            )
-            return answer
-        finally:
-            self._waiting -= 1
+        answer: Answer = await self._service.pools.writers.start(plan.endpoint, call)
+        return answer
 
 
 def _names(call: Call) -> dict[str, str]:

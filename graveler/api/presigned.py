@@ -4,7 +4,6 @@ The signature binds method, address, time and content type (block/signing.py); n
 looked at.  Bodies are streamed both ways.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -43,13 +42,12 @@ async def presigned(
         return await _store(service, grant.address, receive)
     if asked != "GET":
         raise Unsupported("only GET, HEAD and PUT can be presigned")
-    loop = asyncio.get_running_loop()
     asks = headers.get(b"range", b"").decode("latin-1")
     streams = service.pools.streams
     arguments = (service, grant.address, asks, grant.content_type or _DEFAULT_TYPE)
     if method == "HEAD":
-        return await loop.run_in_executor(streams, _head, *arguments)
-    return await loop.run_in_executor(streams, _open, *arguments)
+        return await streams.start(_head, *arguments)
+    return await streams.start(_open, *arguments)
 
 
 def _described(head: ObjectHead, content_type: str) -> Headers:
@@ -87,12 +85,11 @@ async def _store(service: Service, address: str, receive: Receive) -> Answer:
     if message["type"] == "http.disconnect":
         raise Disconnected("client went away before its request was whole")
     first = message.get("body", b"")
-    loop = asyncio.get_running_loop()
     streams = service.pools.streams
     if not message.get("more_body", False):
-        return await loop.run_in_executor(streams, _put, service, address, (first,))
+        return await streams.start(_put, service, address, (first,))
     feed = Feed()
-    stored = loop.run_in_executor(streams, _put, service, address, feed)
+    stored = streams.start(_put, service, address, feed)
     stored.add_done_callback(lambda _done: feed.close())
     try:
         await feed.pump(receive, first)

@@ -1,6 +1,5 @@
 """Endpoints that read objects: bytes, heads, what a path holds, listings."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
@@ -93,9 +92,7 @@ async def _opened(call: Call, found: _Found, window: Window) -> Answer:
     if small:
         body = objects.open_body(*arguments)
     else:
-        loop = asyncio.get_running_loop()
-        streams = call.service.pools.streams
-        body = await loop.run_in_executor(streams, objects.open_body, *arguments)
+        body = await call.service.pools.streams.start(objects.open_body, *arguments)
     headers = (found.content_type, *found.described, *found.guarded, *_ACCEPT_RANGES)
     status = 200
     if window.partial:

@@ -57,12 +57,12 @@ def _log(service: Service, scope: Scope, status: int, request_id: str) -> None:
 
 async def _stream(service: Service, receive: Receive, send_message: Send, body: Streamed) -> None:
     """Read in the pool, send from the loop, one piece at a time."""
-    loop = asyncio.get_running_loop()
+    streams = service.pools.streams
     gone = asyncio.ensure_future(_disconnected(receive))
     chunks = body.chunks
     try:
         while not gone.done():
-            chunk: bytes = await loop.run_in_executor(service.pools.streams, next, chunks, b"")
+            chunk: bytes = await streams.proceed(next, chunks, b"")
             await send_message(
                 {"type": "http.response.body", "body": chunk, "more_body": bool(chunk)}
             )
@@ -72,7 +72,7 @@ async def _stream(service: Service, receive: Receive, send_message: Send, body: 
         gone.cancel()
         close = getattr(chunks, "close", None)
         if close is not None:
-            await loop.run_in_executor(service.pools.streams, close)
+            await streams.proceed(close)
 
 
 async def _disconnected(receive: Receive) -> None:

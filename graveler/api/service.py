@@ -5,13 +5,13 @@ passed validation and authentication.  For api/ and whoever starts the service.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from graveler import limits
 from graveler.api.answers import Answer
 from graveler.api.feed import Receive
+from graveler.api.pools import Pools
 from graveler.api.table import Route
 from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
@@ -39,14 +39,6 @@ class ServiceSettings:
     requests_waiting_max: int = 512
     access_log: bool = False
     owner: bytes = b""  # of jobs: this process; empty means a fresh name
-
-
-class Pools(NamedTuple):
-    """Threads for what must not run on the event loop: short writes, long bodies, imports."""
-
-    writers: Executor
-    streams: Executor
-    imports: Executor
 
 
 @dataclass(frozen=True, slots=True)

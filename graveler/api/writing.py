@@ -1,6 +1,5 @@
 """Endpoints that change objects on a branch: upload, link, delete, copy, pairs."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -27,18 +26,15 @@ async def upload_object(call: Call) -> Answer:
     boundary = multipart.boundary_of(content_type)
     objects.check_branch(call.ports, call.repo, call.arguments["branch"])
     upload = Upload((), content_type or _DEFAULT_TYPE, _user_metadata(call), only_if_absent)
-    loop = asyncio.get_running_loop()
     message = await call.receive()
     if message["type"] == "http.disconnect":
         raise Disconnected("client went away before its request was whole")
     first = message.get("body", b"")
     if not message.get("more_body", False):
         chunks = (first,) if first else ()
-        writers = call.service.pools.writers
-        return await loop.run_in_executor(writers, _store, call, upload, chunks, boundary)
+        return await call.service.pools.writers.start(_store, call, upload, chunks, boundary)
     feed = Feed()
-    streams = call.service.pools.streams
-    stored = loop.run_in_executor(streams, _store_fed, call, upload, feed, boundary)
+    stored = call.service.pools.streams.start(_store_fed, call, upload, feed, boundary)
     try:
         await feed.pump(call.receive, first)
     finally:

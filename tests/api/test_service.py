@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from graveler import __version__
+from graveler.api.answers import Answer
+from graveler.api.branches import create_tag
 from graveler.api.dispatch import ApiRoute
+from graveler.api.endpoints import ENDPOINTS
 from graveler.api.pages import OPEN_PATHS
 from graveler.api.service import Call, ServiceSettings
 from graveler.engine import importing, repository
@@ -151,12 +154,19 @@ def test_failures_of_the_store(
     assert (reply.headers.get("retry-after") == "1") == (status == 503)
 
 
-def test_too_many_waiting_writes_are_told_to_come_back(tmp_path: Path) -> None:
-    settings = ServiceSettings(writer_threads=1, requests_waiting_max=2)
+def test_too_many_waiting_writes_are_told_to_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+
+    def create_tag_later(call: Call) -> Answer:
+        held.wait()
+        return create_tag(call)
+
+    monkeypatch.setitem(ENDPOINTS, "createTag", create_tag_later)  # type: ignore[arg-type]
+    settings = ServiceSettings(writer_threads=1, requests_waiting_max=1)
     with served(tmp_path / "store", settings=settings) as live:
         repo = live.fresh_repository()
-        held = threading.Event()
-        live.service.pools.writers.submit(held.wait)
 
         def tag(number: int) -> int:
             body = {"id": f"t{number}", "ref": "main"}
