@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from graveler import __version__
+from graveler.cli import gc_arguments
 from graveler.cli.options import (
     CredentialsOptions,
     DemoOptions,
@@ -60,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_verify(commands)
     _add_credentials(commands)
+    gc_arguments.add(commands)
     return root
 
 
@@ -83,6 +85,13 @@ def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
         default=[],
         metavar="DIR",
         help="imports may read below this folder (may be given more than once; none: no imports)",
+    )
+    made.add_argument(
+        "--collect-hours",
+        type=int,
+        default=0,
+        metavar="N",
+        help="collect garbage every N hours, as `graveler gc --delete` does (default: never)",
     )
     made.set_defaults(run=_serve)
 
@@ -159,7 +168,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     from graveler.cli.serve import serve
 
     roots = tuple(arguments.import_root)
-    return serve(ServeOptions(arguments.store, arguments.listen, roots))
+    return serve(ServeOptions(arguments.store, arguments.listen, roots, arguments.collect_hours))
 
 
 def _demo(arguments: argparse.Namespace) -> int:

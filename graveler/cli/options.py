@@ -34,6 +34,7 @@ class ServeOptions:
     store: Path
     listen: Listen
     import_roots: tuple[Path, ...] = ()
+    collect_hours: int = 0  # never
 
 
 @dataclass(frozen=True, slots=True)

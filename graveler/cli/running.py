@@ -11,7 +11,7 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -21,7 +21,7 @@ from graveler.api.service import ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.cli.listening import bind, bound
 from graveler.cli.options import Listen, ServeOptions
-from graveler.cli.sweeping import Sweeper
+from graveler.cli.sweeping import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
 from graveler.errors import Internal
 
 
@@ -54,7 +54,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
         try:
             listen = bound(taken, options.listen)
             prepare(store, listen)
-            _serve(store, taken, listen, (signals, on_ready))
+            _serve(store, taken, listen, (signals, on_ready), _rounds(store, options))
         finally:
             store.close()
     finally:
@@ -87,18 +87,31 @@ class Signals:
         self._server.should_exit = True
 
 
+def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
+    """The janitor's, and if asked for garbage collection's."""
+    found = [Sweeper(store.ports)]
+    if options.collect_hours > 0:
+        period = options.collect_hours * 3600.0
+        found.append(Sweeper(store.ports, COLLECT_FIRST_SECONDS, period, collect_garbage))
+    return found
+
+
 def _serve(
-    store: Embedded, taken: socket.socket, listen: Listen, hooks: tuple[Signals, OnReady]
+    store: Embedded,
+    taken: socket.socket,
+    listen: Listen,
+    hooks: tuple[Signals, OnReady],
+    sweepers: Sequence[Sweeper],
 ) -> None:
     signals, on_ready = hooks
     service = open_service(store.ports, store.signer, store.secret, ServiceSettings())
-    sweeper = Sweeper(store.ports)
 
     def stop() -> None:
         server.should_exit = True
 
     def ready(_port: int) -> None:
-        sweeper.start()
+        for sweeper in sweepers:
+            sweeper.start()
         on_ready(Running(listen, stop, lambda: server.should_exit))
 
     server = make_server(create_app(service), listen.host, listen.port, ready)
@@ -108,6 +121,7 @@ def _serve(
     try:
         server.run(sockets=[taken])
     finally:
-        sweeper.stop()
+        for sweeper in sweepers:
+            sweeper.stop()
     if not server.started:
         raise Internal("the service did not start: the log above says why")

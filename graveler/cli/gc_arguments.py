@@ -1,0 +1,109 @@
+"""The arguments of `graveler gc` and `graveler retention`.  Imports nothing heavy.  For main.py."""
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Commands = argparse._SubParsersAction  # the type has no public name
+UNCHANGED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GcOptions:
+    """`graveler gc`; an empty `repository` means all of them, an empty `undo` none."""
+
+    store: Path
+    repository: str = ""
+    delete: bool = False
+    undo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionOptions:
+    """`graveler retention`; `branches` are pairs NAME=DAYS."""
+
+    store: Path
+    repository: str
+    days: int = UNCHANGED
+    unreachable_days: int = UNCHANGED
+    branches: tuple[str, ...] = field(default_factory=tuple)
+
+
+def add(commands: "Commands[argparse.ArgumentParser]") -> None:
+    """Both commands."""
+    _add_gc(commands)
+    _add_retention(commands)
+
+
+def _add_gc(commands: "Commands[argparse.ArgumentParser]") -> None:
+    made = commands.add_parser(
+        "gc",
+        help="find files that nothing needs, and delete them one run later",
+        description="Say which files of a store that nobody serves nothing needs any more.  With "
+        "--delete they are condemned, and those that an earlier run condemned a day ago or more "
+        "are deleted; until then a run can be undone.",
+    )
+    _add_store(made)
+    made.add_argument("--repository", default="", metavar="NAME", help="this one only")
+    actions = made.add_mutually_exclusive_group()
+    actions.add_argument(
+        "--delete", action="store_true", help="condemn and delete (default: only say what would be)"
+    )
+    actions.add_argument("--undo", default="", metavar="RUN", help="take back what a run condemned")
+    made.set_defaults(run=_gc)
+
+
+def _add_retention(commands: "Commands[argparse.ArgumentParser]") -> None:
+    made = commands.add_parser(
+        "retention",
+        help="show or set for how long commits are kept",
+        description="Show the rule by which `graveler gc` keeps commits; set what is given.  0 "
+        "days mean for ever.  Heads of branches and tags are always kept.",
+    )
+    _add_store(made)
+    made.add_argument("--repository", required=True, metavar="NAME")
+    made.add_argument(
+        "--days", type=int, default=UNCHANGED, metavar="N", help="for branches without their own"
+    )
+    made.add_argument(
+        "--branch",
+        action="append",
+        default=[],
+        metavar="NAME=DAYS",
+        help="for this branch (may be given more than once; NAME= takes its own days away)",
+    )
+    made.add_argument(
+        "--unreachable-days",
+        type=int,
+        default=UNCHANGED,
+        metavar="N",
+        help="for commits that no branch and no tag leads to",
+    )
+    made.set_defaults(run=_retention)
+
+
+def _add_store(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
+    )
+
+
+def _gc(arguments: argparse.Namespace) -> int:
+    from graveler.cli.gc import gc
+
+    options = GcOptions(arguments.store, arguments.repository, arguments.delete, arguments.undo)
+    return gc(options)
+
+
+def _retention(arguments: argparse.Namespace) -> int:
+    from graveler.cli.gc import retention
+
+    return retention(
+        RetentionOptions(
+            arguments.store,
+            arguments.repository,
+            arguments.days,
+            arguments.unreachable_days,
+            tuple(arguments.branch),
+        )
+    )

@@ -1,0 +1,150 @@
+"""`graveler gc` and `graveler retention` on a real store: disk comes back, nothing else goes."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from graveler.assembly import open_embedded
+from graveler.cli.main import main
+from graveler.cli.sweeping import collect_garbage
+from graveler.engine import branching, commit, importing, janitor, objects, repository, verify
+from graveler.engine.ports import Ports
+from graveler.records import Repository
+
+DAY_NS = 24 * 3600 * 1_000_000_000
+BIG = bytes(200_000)
+
+
+class Days:
+    """The machine's clock, some days ahead."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._ahead_ns = 0
+        real = time.time_ns
+        patch.setattr(time, "time_ns", lambda: real() + self._ahead_ns)
+
+    def pass_by(self, days: float) -> None:
+        self._ahead_ns += int(days * DAY_NS)
+
+
+@pytest.fixture
+def days(monkeypatch: pytest.MonkeyPatch) -> Days:
+    return Days(monkeypatch)
+
+
+def _stored(folder: Path) -> int:
+    return sum(file.stat().st_size for file in (folder / "objects").rglob("*") if file.is_file())
+
+
+def _upload(ports: Ports, repo: Repository, branch: str, path: str, content: bytes) -> None:
+    objects.upload(ports, repo, branch, path, objects.Upload([content]))
+
+
+def _commit(ports: Ports, repo: Repository, branch: str) -> None:
+    commit.commit(ports, repo, branch, commit.CommitRequest("a commit", "me"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path, days: Days) -> tuple[Path, Path]:
+    """A store with a week behind it, and a folder that it imported."""
+    folder, source = tmp_path / "store", tmp_path / "source"
+    source.mkdir()
+    (source / "x.csv").write_bytes(b"imported")
+    store = open_embedded(folder, import_roots=[source])
+    ports = store.ports
+    repo = repository.create(ports, repository.NewRepository("lake", "local://lake"))
+    for round_ in range(4):
+        for path in ("a", "b"):
+            _upload(ports, repo, "main", path, b"%d" % round_ + BIG)
+        _commit(ports, repo, "main")
+        days.pass_by(1)
+    where = importing.ImportPath("common_prefix", f"local://{source}/", "in/")
+    request = importing.ImportRequest([where], "import", "me")
+    job = importing.submit(ports, repo, "main", request, owner=b"me")
+    importing.run(ports, repo, "main", request, job.id)
+    branching.create_branch(ports, repo, "side", "main")
+    _upload(ports, repo, "side", "c", b"side" + BIG)
+    _commit(ports, repo, "side")
+    branching.delete_branch(ports, repo, "side")
+    objects.delete(ports, repo, "main", "b")
+    _commit(ports, repo, "main")
+    for _ in range(4):
+        days.pass_by(0.2)
+        janitor.sweep(ports, repo)
+    store.close()
+    return folder, source
+
+
+def test_disk_is_reclaimed_and_nothing_is_damaged(
+    lake: tuple[Path, Path], days: Days, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, source = lake
+    gc = ("gc", "--store", str(folder))
+    rule = ("retention", "--store", str(folder), "--repository", "lake", "--days", "1")
+    assert main((*rule, "--unreachable-days", "1", "--branch", "other=30")) == 0
+    assert "default: kept for 1 days" in capsys.readouterr().out
+    days.pass_by(3)
+    before = _stored(folder)
+    assert main(gc) == 0
+    said = capsys.readouterr().out
+    assert "would condemn: repository=lake data/" in said and "expired" in said
+    assert said.splitlines()[-1] == "nothing was changed (--delete does it)"
+    assert main((*gc, "--delete")) == 0
+    assert "deleted: 0 files" in capsys.readouterr().out
+    days.pass_by(1.1)
+    assert main((*gc, "--delete", "--repository", "lake")) == 0
+    assert "deleted: 0 files" not in capsys.readouterr().out
+    # four rounds of two, and the side branch's: one is left
+    assert _stored(folder) < before - 8 * len(BIG)
+    assert (source / "x.csv").read_bytes() == b"imported"
+    store = open_embedded(folder, import_roots=[source])
+    repo = repository.get(store.ports, "lake")
+    assert not list(verify.verify(store.ports, objects=True))
+    entry = objects.stat(store.ports, repo, "main", "a")
+    assert b"".join(objects.open_body(store.ports, repo, entry).chunks) == b"3" + BIG
+    entry = objects.stat(store.ports, repo, "main", "in/x.csv")
+    assert b"".join(objects.open_body(store.ports, repo, entry).chunks) == b"imported"
+    store.close()
+
+
+def test_a_run_can_be_taken_back(
+    lake: tuple[Path, Path], days: Days, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(lake[0])
+    gc = ("gc", "--store", folder)
+    main(("retention", "--store", folder, "--repository", "lake", "--days", "1"))
+    days.pass_by(9)
+    capsys.readouterr()
+    assert main((*gc, "--delete")) == 0
+    run = capsys.readouterr().out.split()[-1]
+    assert main((*gc, "--undo", run)) == 0
+    assert "undone" in capsys.readouterr().out
+    days.pass_by(2)
+    before = _stored(lake[0])
+    main(("retention", "--store", folder, "--repository", "lake", "--days", "0"))
+    assert main((*gc, "--delete")) == 0
+    assert _stored(lake[0]) >= before
+    assert main((*gc, "--undo", run)) == 0  # it is undone
+    assert main((*gc, "--undo", "01UNKNOWN")) == 1
+
+
+@pytest.mark.parametrize("wrong", ["main", "main=x", "=3", "main=-1"])
+def test_wrong_rules_are_refused(
+    lake: tuple[Path, Path], wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = ("retention", "--store", str(lake[0]), "--repository", "lake", "--branch", wrong)
+    assert main(rule) == 1
+    assert capsys.readouterr().err.startswith("graveler retention: ")
+
+
+def test_the_round_of_a_service_collects(lake: tuple[Path, Path], days: Days) -> None:
+    days.pass_by(20)
+    before = _stored(lake[0])
+    store = open_embedded(lake[0])
+    repo = repository.get(store.ports, "lake")
+    collect_garbage(store.ports, repo)
+    days.pass_by(1.1)
+    collect_garbage(store.ports, repo)
+    store.close()
+    assert _stored(lake[0]) < before - len(BIG)

@@ -1,0 +1,96 @@
+"""A repository whose ranges are files in memory, with a clock that leaps: to test collection."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block.memory import MemoryBlocks
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.engine import collect, commit, janitor, objects, repository
+from graveler.engine.collect import Collected
+from graveler.engine.ports import Ports, Sequential
+from graveler.kv.memory import MemoryStore
+from graveler.records import BreakParameters, Repository
+from graveler.testing.clockwork import SeededIds, TickingClock
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+@dataclass
+class Storage:
+    """One repository, what is stored for it, and its time."""
+
+    ports: Ports
+    blocks: MemoryBlocks
+    clock: TickingClock
+    scratch: Path
+
+    @property
+    def repo(self) -> Repository:
+        return repository.get(self.ports, "lake")
+
+    def restarted(self) -> "Storage":
+        """The same store with empty caches."""
+        return _opened(self.ports.kv, self.blocks, self.clock, self.scratch)  # type: ignore[arg-type]
+
+    def put(self, branch: str = "main", **contents: str) -> None:
+        for path, content in contents.items():
+            upload = objects.Upload([content.encode()])
+            objects.upload(self.ports, self.repo, branch, path, upload)
+
+    def commit(self, branch: str = "main", **contents: str) -> str:
+        self.put(branch, **contents)
+        request = commit.CommitRequest(f"{contents}", "tester")
+        return commit.commit(self.ports, self.repo, branch, request).id
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass; the janitor comes by, often enough to finish."""
+        for part in (0.0, 0.25, 0.25, 0.25, 0.25):
+            self.clock.sleep(seconds * part)
+            janitor.sweep(self.ports, self.repo)
+
+    def collect(self, *, delete: bool = True) -> Collected:
+        return collect.collect(self.ports, self.repo, delete=delete)
+
+    def collected(self) -> int:
+        """Two runs with the undo period between; how many files are gone."""
+        before = len(self.stored())
+        self.collect()
+        self.wait(DAY)
+        self.collect()
+        return before - len(self.stored())
+
+    def stored(self) -> set[str]:
+        """Addresses below the namespace, without collection's own."""
+        page = self.blocks.list("mem://bucket/lake/", "", 10_000)
+        names = (line.address.removeprefix("mem://bucket/lake/") for line in page.lines)
+        return {name for name in names if not name.startswith("_graveler/")}
+
+    def read(self, ref: str, path: str) -> bytes:
+        entry = objects.stat(self.ports, self.repo, ref, path)
+        return b"".join(objects.open_body(self.ports, self.repo, entry).chunks)
+
+
+def new_storage(scratch: Path) -> Storage:
+    """A fresh one."""
+    clock = TickingClock()
+    made = _opened(MemoryStore(), MemoryBlocks(clock), clock, scratch)
+    breaks = BreakParameters(raggedness=3, salt=b"lake")
+    repository.create(
+        made.ports, repository.NewRepository("lake", "mem://bucket/lake", breaks=breaks)
+    )
+    return made
+
+
+def _opened(kv: MemoryStore, blocks: MemoryBlocks, clock: TickingClock, scratch: Path) -> Storage:
+    ranges = SstRangeStore(StoredFiles(blocks, scratch))
+    drivers = Drivers(kv, blocks, ranges, clock, SeededIds(clock.now_ns()), Sequential())
+    return Storage(ports_of(drivers, bytes(32)), blocks, clock, scratch)
+
+
+def kinds(found: Collected) -> Counter[tuple[str, str]]:
+    """How many of each kind were condemned, for which reason."""
+    return Counter((each.kind, each.reason) for each in found.condemned)

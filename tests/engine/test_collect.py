@@ -1,0 +1,347 @@
+"""Garbage collection: what goes, what stays, what can be taken back, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from graveler.block import address
+from graveler.engine import (
+    branching,
+    collect,
+    commit,
+    history,
+    importing,
+    merge,
+    objects,
+    replay,
+    repository,
+    resetting,
+    retention,
+    tagging,
+    uploads,
+    verify,
+)
+from graveler.engine.collect import CollectSettings
+from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound
+from graveler.records import AddressType, CommitEntry, Entry
+from graveler.refs.retention import Retention
+from graveler.refs.runs import RunState
+from tests.engine.storage import DAY, HOUR, Storage, kinds, new_storage
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return new_storage(tmp_path)
+
+
+@pytest.fixture
+def aged(storage: Storage) -> tuple[Storage, str]:
+    """A branch whose first commit has expired, and that commit."""
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    old = storage.commit(a="old", b="same")
+    storage.commit(a="new")
+    storage.wait(8 * DAY)
+    return storage, old
+
+
+# ---- what goes, and what stays -------------------------------------------------------------------
+
+
+def test_without_a_rule_nothing_that_a_branch_leads_to_goes(storage: Storage) -> None:
+    old = storage.commit(a="old")
+    storage.commit(a="new")
+    storage.wait(400 * DAY)
+    assert storage.collected() == 0
+    assert storage.read(old, "a") == b"old"
+
+
+def test_an_expired_commit_loses_what_is_its_own(aged: tuple[Storage, str]) -> None:
+    storage, old = aged
+    dry = storage.collect(delete=False)
+    before = storage.stored()
+    assert kinds(dry) == {
+        ("metarange", "expired"): 1,
+        ("range", "expired"): 1,
+        ("object", "expired"): 1,
+    }
+    assert dry.deleted == () and storage.collect(delete=False) == dry
+    assert storage.collected() == len(dry.condemned)
+    assert before - storage.stored() == {each.address for each in dry.condemned}
+    fresh = storage.restarted()
+    assert (fresh.read("main", "a"), fresh.read("main", "b")) == (b"new", b"same")
+    with pytest.raises(Gone):
+        fresh.read(old, "a")
+    assert not list(verify.verify(fresh.ports, objects=True))
+    assert [entry.id for entry in _log(fresh)][1] == old  # the record stays
+
+
+def _log(storage: Storage) -> tuple[CommitEntry, ...]:
+    return history.log(storage.ports, storage.repo, "main", history.LogRequest())[0]
+
+
+def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: Storage) -> None:
+    storage.put(a="first")
+    storage.put(a="second")
+    objects.delete(storage.ports, storage.repo, "main", "a")
+    storage.wait(2 * DAY)
+    assert storage.collected() == 2
+    storage.put(b="kept", c="dropped")
+    resetting.reset_path(storage.ports, storage.repo, "main", "c")
+    storage.wait(2 * DAY)
+    assert storage.collected() == 0  # the row is hidden only: its token is still open
+    storage.commit()
+    storage.wait(2 * DAY)
+    assert storage.collected() == 1
+    assert storage.read("main", "b") == b"kept"
+
+
+def test_a_deleted_branch_is_kept_for_some_days_and_tags_for_ever(storage: Storage) -> None:
+    storage.commit(a="main")
+    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    storage.commit("side", b="tagged")
+    tagging.create_tag(storage.ports, storage.repo, "v1", "side")
+    lost = storage.commit("side", b="lost")
+    branching.delete_branch(storage.ports, storage.repo, "side")
+    storage.wait(5 * DAY)
+    assert storage.collected() == 0
+    branching.create_branch(storage.ports, storage.repo, "again", lost)
+    branching.delete_branch(storage.ports, storage.repo, "again")
+    storage.wait(2 * DAY)
+    assert storage.collected() == 3
+    assert storage.restarted().read("v1", "b") == b"tagged"
+
+
+def test_young_files_stay_whoever_needs_them(storage: Storage) -> None:
+    address_ = address.new_data_address(storage.clock, storage.ports.ids, b"x")
+    storage.blocks.put(f"mem://bucket/lake/{address_}", [b"on its way"])
+    storage.clock.sleep(23 * HOUR)
+    assert storage.collect().condemned == ()
+    storage.clock.sleep(2 * HOUR)
+    assert [each.address for each in storage.collect().condemned] == [address_]
+
+
+def test_only_names_of_our_own_shapes_go(storage: Storage) -> None:
+    foreign = ("data/readme", "_lakefs/dummy", "_lakefs/UPPER", "data/x/y", "tables/part-0")
+    for name in foreign:
+        storage.blocks.put(f"mem://bucket/lake/{name}", [b"not ours"])
+    storage.wait(9 * DAY)
+    assert storage.collected() == 0
+
+
+def test_what_lies_outside_stays_and_what_lies_inside_is_known_by_any_spelling(
+    storage: Storage,
+) -> None:
+    storage.blocks.put("mem://bucket/source/x.csv", [b"imported"])
+    source = importing.ImportPath("common_prefix", "mem://bucket/source/", "in/")
+    request = importing.ImportRequest([source], "import", "tester")
+    job = importing.submit(storage.ports, storage.repo, "main", request, owner=b"me")
+    importing.run(storage.ports, storage.repo, "main", request, job.id)
+    spellings = ("mem://bucket/lake/{}", "MEM://bucket/lake/{}", "mem://bucket//lake//{}")
+    for number, spelling in enumerate(spellings):
+        made = _upload(storage, f"tmp{number}")
+        for kind in (AddressType.FULL, AddressType.BY_PREFIX):
+            there = made._replace(address=spelling.format(made.address), address_type=kind)
+            objects.stage(storage.ports, storage.repo, "main", f"{kind}{number}", there)
+        objects.delete(storage.ports, storage.repo, "main", f"tmp{number}")
+    storage.commit(c="x")
+    storage.wait(9 * DAY)
+    assert storage.collected() == 0
+    objects.delete(storage.ports, storage.repo, "main", "in/x.csv")
+    storage.commit()
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    storage.wait(9 * DAY)
+    storage.collected()
+    assert b"".join(storage.blocks.get("mem://bucket/source/x.csv").chunks) == b"imported"
+
+
+def _upload(storage: Storage, path: str) -> Entry:
+    body = objects.Upload([path.encode()])
+    return objects.upload(storage.ports, storage.repo, "main", path, body)
+
+
+def test_an_upload_address_is_good_until_it_has_expired(storage: Storage) -> None:
+    where = uploads.hand_out(storage.ports, storage.repo, "main", "a")
+    storage.blocks.put(where, [b"bytes"])
+    storage.clock.sleep(DAY - 60)
+    storage.collect()
+    uploads.link(storage.ports, storage.repo, "main", "a", uploads.Link(where, "sum", 5))
+    unused = uploads.hand_out(storage.ports, storage.repo, "main", "b")
+    storage.blocks.put(unused, [b"bytes"])
+    storage.wait(3 * DAY)
+    assert storage.collected() == 1
+    assert storage.read("main", "a") == b"bytes"
+
+
+# ---- between condemning and deleting -------------------------------------------------------------
+
+
+def test_a_condemned_commit_may_not_be_used(aged: tuple[Storage, str]) -> None:
+    storage, old = aged
+    metarange = _log(storage)[1].commit.metarange
+    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    storage.collect()
+    ports, repo = storage.ports, storage.repo
+    given = commit.CommitRequest("given", "tester", source_metarange=metarange)
+    for use in (
+        lambda: branching.create_branch(ports, repo, "new", old),
+        lambda: tagging.create_tag(ports, repo, "v1", old),
+        lambda: merge.merge(ports, repo, old, "side", merge.MergeRequest("tester")),
+        lambda: resetting.hard_reset(ports, repo, "side", "side~1"),
+        lambda: replay.cherry_pick(ports, repo, "side", old, replay.ReplayRequest("tester")),
+        lambda: replay.revert(ports, repo, "side", "main", replay.ReplayRequest("tester")),
+        lambda: commit.commit(ports, repo, "side", given),
+    ):
+        with pytest.raises(Gone):
+            use()
+    assert storage.read(old, "a") == b"old"  # it is not gone yet
+
+
+def test_a_branch_that_came_in_between_saves_its_commit(aged: tuple[Storage, str]) -> None:
+    storage, old = aged
+    before = storage.repo  # somebody looked before anything was condemned
+    storage.collect()
+    branching.create_branch(storage.ports, before, "saved", old)
+    storage.wait(DAY)
+    assert storage.collect().deleted == ()
+    assert storage.restarted().read("saved", "a") == b"old"
+    branching.create_branch(storage.ports, storage.repo, "more", "saved")  # not condemned any more
+
+
+def test_a_file_that_was_written_again_stays(aged: tuple[Storage, str]) -> None:
+    storage, _ = aged
+    doomed = storage.collect().condemned
+    name = next(each.address for each in doomed if each.kind == "range")
+    where = f"mem://bucket/lake/{name}"
+    storage.blocks.copy(where, where)
+    storage.wait(DAY)
+    storage.collect()
+    assert name in storage.stored()
+
+
+def test_a_run_can_be_undone_until_it_deletes(aged: tuple[Storage, str]) -> None:
+    storage, old = aged
+    run = storage.collect().run
+    assert collect.undo(storage.ports, storage.repo, run).count == 3
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
+    storage.wait(2 * DAY)
+    assert storage.collected() == 0
+    branching.create_branch(storage.ports, storage.repo, "new", old)
+    branching.delete_branch(storage.ports, storage.repo, "new")
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    storage.wait(9 * DAY)
+    second = storage.collect().run
+    storage.wait(DAY)
+    assert len(storage.collect().deleted) >= 3
+    with pytest.raises(Conflict):
+        collect.undo(storage.ports, storage.repo, second)
+    with pytest.raises(NotFound):
+        collect.undo(storage.ports, storage.repo, "no such run")
+    states = [each.state for each in collect.list_runs(storage.ports, storage.repo)]
+    assert states[:2] == [RunState.UNDONE, RunState.SWEPT]
+
+
+def test_a_longer_rule_does_not_bring_back_what_is_gone(aged: tuple[Storage, str]) -> None:
+    storage, old = aged
+    storage.collected()
+    retention.set_rule(storage.ports, storage.repo, Retention())
+    fresh = storage.restarted()
+    assert fresh.collected() == 0  # and does not stumble over it
+    with pytest.raises(Gone):
+        branching.create_branch(fresh.ports, fresh.repo, "new", old)
+
+
+# ---- crashes and damage --------------------------------------------------------------------------
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+def test_a_sweep_that_was_cut_short_is_resumed(
+    aged: tuple[Storage, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, _ = aged
+    doomed = {each.address for each in storage.collect().condemned}
+    storage.wait(DAY)
+    deleted: list[str] = []
+
+    def crashing(where: str, version: str = "") -> None:
+        if deleted:
+            raise Crash
+        deleted.append(where)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.blocks, "delete", crashing)
+        with pytest.raises(Crash):
+            storage.collect()
+    fresh = storage.restarted()
+    assert collect.list_runs(fresh.ports, fresh.repo)[0].state is RunState.SWEEPING
+    fresh.collect()
+    assert not doomed & fresh.stored()
+    assert collect.list_runs(fresh.ports, fresh.repo)[0].state is RunState.SWEPT
+
+
+def test_what_was_deleted_stands_in_the_log(aged: tuple[Storage, str]) -> None:
+    storage, _ = aged
+    first = storage.collect()
+    storage.wait(DAY)
+    storage.collect()
+    page = storage.blocks.list(f"mem://bucket/lake/_graveler/gc/{first.run}/deleted-", "", 100)
+    lines = [
+        json.loads(line)
+        for found in page.lines
+        for line in b"".join(storage.blocks.get(found.address).chunks).splitlines()
+    ]
+    assert {line["address"] for line in lines} == {each.address for each in first.condemned}
+    assert all(line["size"] >= 0 and line["reason"] == "expired" for line in lines)
+
+
+def test_nothing_is_deleted_while_something_needed_cannot_be_read(
+    aged: tuple[Storage, str],
+) -> None:
+    storage, _ = aged
+    storage.collect()
+    storage.wait(DAY)
+    head = _log(storage)[0].commit.metarange
+    storage.blocks.delete(f"mem://bucket/lake/_lakefs/{head}")
+    before = storage.stored()
+    with pytest.raises(Gone):
+        storage.restarted().collect()
+    assert storage.stored() == before
+
+
+def test_nothing_is_deleted_if_most_of_what_is_used_is_not_listed(storage: Storage) -> None:
+    for number in range(120):
+        made = _upload(storage, f"k{number}")
+        storage.blocks.delete(f"mem://bucket/lake/{made.address}")
+    with pytest.raises(Corrupt, match="not found in storage"):
+        storage.collect()
+
+
+def test_a_list_that_names_foreign_files_is_refused(aged: tuple[Storage, str]) -> None:
+    storage, _ = aged
+    run = storage.collect().run
+    where = f"mem://bucket/lake/_graveler/gc/{run}/condemned-00000.jsonl"
+    line = {"address": "../x", "version": "1", "size": 1, "kind": "object", "reason": "unused"}
+    storage.blocks.put(where, [json.dumps(line).encode()])
+    storage.wait(DAY)
+    with pytest.raises(Corrupt):
+        storage.collect()
+
+
+def test_waiting_less_than_operations_live_is_refused(storage: Storage) -> None:
+    for settings in (CollectSettings(min_age_seconds=HOUR), CollectSettings(undo_seconds=HOUR)):
+        with pytest.raises(Invalid):
+            collect.collect(storage.ports, storage.repo, settings)
+
+
+def test_a_repository_that_was_never_collected_costs_no_look(storage: Storage) -> None:
+    storage.commit(a="x")
+    assert not storage.repo.collected
+    storage.wait(9 * DAY)
+    storage.put(b="y")
+    objects.delete(storage.ports, storage.repo, "main", "b")
+    storage.wait(2 * DAY)
+    storage.collect()
+    assert not repository.get(storage.restarted().ports, "lake").collected  # no commit condemned

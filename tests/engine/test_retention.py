@@ -1,0 +1,84 @@
+"""The rule of retention, as a pure function and as a record."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from graveler.engine import retention
+from graveler.engine.retention import Heads
+from graveler.errors import Invalid
+from graveler.ids import BranchId, CommitId
+from graveler.records import Commit
+from graveler.refs.retention import FOREVER, Retention
+from tests.engine.lake import Lake
+
+DAY_NS = 24 * 3600 * 1_000_000_000
+NOW_NS = 1_000 * DAY_NS
+
+
+def _history(*lines: tuple[str, float, str]) -> Mapping[CommitId, Commit]:
+    """name, age in days, parents"""
+    return {
+        CommitId(name): Commit(
+            "me", "m", int(NOW_NS - age * DAY_NS), parents=tuple(map(CommitId, parents.split()))
+        )
+        for name, age, parents in lines
+    }
+
+
+HISTORY = _history(
+    ("root", 50, ""),
+    ("m1", 40, "root"),
+    ("m2", 20, "m1"),
+    ("m3", 5, "m2 s1"),
+    ("s1", 30, "m1"),
+    ("s2", 10, "s1"),
+    ("lost", 3, "m1"),
+    ("dead", 9, "lost"),
+)
+HEADS = Heads(((BranchId("main"), CommitId("m3")), (BranchId("side"), CommitId("s2"))), ())
+LED_TO = {"root", "m1", "m2", "m3", "s1", "s2"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (Retention(), LED_TO | {"lost"}),
+        (Retention(unreachable_days=10), LED_TO | {"lost", "dead"}),
+        (Retention(default_days=1), {"m3", "s2", "lost"}),
+        (Retention(default_days=6), {"m3", "m2", "s1", "s2", "lost"}),
+        (Retention(default_days=25), {"m3", "m2", "s1", "m1", "s2", "lost"}),
+        (Retention(6, branches={BranchId("side"): 35}), {"m3", "m2", "s1", "s2", "m1", "lost"}),
+        (Retention(1, branches={BranchId("side"): FOREVER}), LED_TO - {"m2"} | {"lost"}),
+        (Retention(FOREVER, branches={BranchId("main"): 1}), LED_TO - {"m2"} | {"lost"}),
+    ],
+)
+def test_what_is_kept(rule: Retention, expected: set[str]) -> None:
+    assert retention.kept(rule, HISTORY, HEADS, NOW_NS) == expected
+
+
+def test_a_tag_is_kept_and_what_it_leads_to_follows_the_default() -> None:
+    heads = Heads((), (CommitId("s2"),))
+    assert retention.kept(Retention(default_days=11), HISTORY, heads, NOW_NS) >= {"s2", "s1"}
+    assert "s1" not in retention.kept(Retention(default_days=9), HISTORY, heads, NOW_NS)
+
+
+def test_the_record(lake: Lake) -> None:
+    assert retention.get_rule(lake.ports, lake.repo) == Retention()
+    rule = Retention(30, 3, {BranchId("main"): 90, BranchId("dev"): FOREVER})
+    retention.set_rule(lake.ports, lake.repo, rule)
+    assert retention.get_rule(lake.another_process().ports, lake.repo) == rule
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Retention(default_days=-1),
+        Retention(default_days=40_000),
+        Retention(unreachable_days=0),
+        Retention(branches={BranchId("main"): -5}),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(lake: Lake, rule: Retention) -> None:
+    with pytest.raises(Invalid):
+        retention.set_rule(lake.ports, lake.repo, rule)
