@@ -20,7 +20,14 @@ from graveler.block.adapter import CREATE, ObjectHead, Update
 from graveler.engine.heads import new_token
 from graveler.engine.messages import check_metadata
 from graveler.engine.ports import Ports, check_writable, operation_deadline
-from graveler.errors import AlreadyExists, Contended, Invalid, NotFound, PreconditionFailed
+from graveler.errors import (
+    AlreadyExists,
+    Contended,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
 from graveler.identity import commit_id
 from graveler.ids import (
     BranchId,
@@ -176,9 +183,11 @@ def _first_commit(ports: Ports, repo: Repository) -> None:
         commit=first_id,
         changed_ns=repo.created_ns,
     )
-    made = branches.swap(ports.kv, repo, repo.default_branch, ABSENT, branch, ports.ids.stamp())
-    if made is ABSENT:
-        raise Contended(f"repository creation not confirmed; try again: repository={repo.id}")
+    name = repo.default_branch
+    made = branches.swap(ports.kv, repo, name, ABSENT, branch, ports.ids.stamp())
+    # The uid is fresh: what is there is ours, though its answer was lost.
+    if made is ABSENT and branches.find(ports.kv, repo, name) is ABSENT:
+        raise Unavailable(f"repository not created; try again: repository={repo.id}")
 
 
 def get(ports: Ports, repository: str) -> Repository:
