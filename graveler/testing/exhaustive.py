@@ -9,6 +9,7 @@ takes the next one there, and goes on with the first of each.  For tests only.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from graveler.testing.families import arguments
 from graveler.testing.histories import Run
 from graveler.testing.invariants import judge
 from graveler.testing.schedule import NEVER, Actor, Call, Event, Fault
@@ -37,6 +38,21 @@ PROGRAMS = (
     "p|p|c",
     "p|p c|c",
 )
+# Verbs that the twenty leave out: empty commits, reverts, picks, bulk deletion, links, metadata.
+MORE_PROGRAMS = (
+    "e|e|w c",
+    "v|v",
+    "v|w c",
+    "k m|c w0",
+    "b|w c|c",
+    "b|w|c c",
+    "n|w c",
+    "n|d|c",
+    "u|p|c",
+    "u|u c",
+    "s|m|c",
+    "x|wi c",
+)
 _VERBS = {
     "w": ("write", "k1"),
     "wm": ("write", "m1"),
@@ -51,7 +67,17 @@ _VERBS = {
     "del": ("drop", ""),
     "create": ("create", ""),
     "p": ("create_only", "k2"),
+    "e": ("commit_empty", ""),
+    "v": ("revert", ""),
+    "k": ("pick", ""),
+    "s": ("squash", ""),
+    "b": ("delete_many", ""),
+    "n": ("note", "k1"),
+    "u": ("link_only", "k2"),
+    "x": ("import", ""),
+    "wi": ("write", "i/c"),
 }
+_GIVEN = ("delete_many", "note")
 _FAULTS = (Fault.NONE, Fault.LOST, Fault.APPLIED, Fault.DECLINED)
 
 
@@ -145,7 +171,8 @@ def clients_of(text: str) -> list[list[Call]]:
         for at, word in enumerate(words.split()):
             verb, key = _VERBS[word.rstrip("0")]
             value = f"{key}-0" if word.endswith("0") else f"{key}-{number}{at}"
-            calls.append(Call(number, verb, (key, value)))
+            given = arguments(verb, key, 10 * number + at, 1.0)
+            calls.append(Call(number, verb, given if verb in _GIVEN else (key, value)))
         clients.append(calls)
     return clients
 

@@ -6,7 +6,7 @@
 For tests only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import md5
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 from graveler import wire
 from graveler.assembly import open_memory
 from graveler.committed import reader
-from graveler.committed.memory import MemoryRangeStore
+from graveler.committed.memory import MemoryChunk, MemoryRangeStore, MemoryTable
+from graveler.committed.ranges import Columns
 from graveler.engine import branching, commit, objects, repository
 from graveler.engine.ports import Ports, keyspace
 from graveler.ids import BranchId, CommitId, MetarangeId
@@ -31,6 +32,17 @@ SOURCE = "mem://src/in/"
 Content = dict[str, str]
 
 
+class RememberedTable(MemoryTable):
+    """A range that makes its chunks once."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        super().__init__(records)
+        self._chunks = list(super().chunks())
+
+    def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[MemoryChunk]:
+        return iter([chunk for chunk in self._chunks if chunk.bound >= start])
+
+
 class RememberedRanges(MemoryRangeStore):
     """Files in memory; one that was written in an earlier run is not made again."""
 
@@ -39,13 +51,14 @@ class RememberedRanges(MemoryRangeStore):
         self._written: dict[tuple[Record, ...], RangeRef] = {}
         self._described: dict[tuple[RangeRef, ...], MetarangeId] = {}
 
-    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
-        key = tuple(records)
-        known = self._written.get(key)
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        records = tuple(record for columns in run for record in columns.records)
+        known = self._written.get(records)
         if known is None:
             if len(self._written) > _FILES_KEPT:
                 self._written.clear()
-            known = self._written[key] = super().write_range(namespace, records)
+            known = self._written[records] = super().splice_range(namespace, run)
+            self.ranges[namespace, known.id] = RememberedTable(records)
         return known
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:

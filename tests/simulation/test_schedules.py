@@ -13,6 +13,7 @@ from graveler.testing.invariants import check_seed
 from graveler.testing.stage import Stage, build_stage
 
 SEEDS = Path(__file__).parent / "seeds"
+SEEDS_PER_CELL = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def stage() -> Stage:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_nothing_acknowledged_is_lost(stage: Stage, family: str, profile: str) -> None:
-    for seed in range(30):
+    for seed in range(SEEDS_PER_CELL):
         wrong = check_seed(stage, family, profile, seed).wrong
         assert not wrong, f"{family} {profile} {seed}: {wrong}"
 

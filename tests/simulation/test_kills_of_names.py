@@ -1,0 +1,89 @@
+"""Repositories and tags: creation and deletion go wrong at each port call, in each way.
+
+Afterwards the same call, by somebody else, ends as if the first had happened or had not.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from graveler.assembly import open_memory
+from graveler.engine import branching, commit, objects, repository, tagging
+from graveler.engine.ports import Ports
+from graveler.errors import AlreadyExists, NotFound, Unavailable
+from graveler.records import Repository
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.stage import entry
+from tests.simulation.failing import Killed, Kind, Turn, failing
+
+NEW = repository.NewRepository("lake", "mem://sim/lake")
+CALLS_MAX = 40
+
+
+def _turns(kind: Kind) -> Iterator[tuple[Turn, Ports]]:
+    """One turn after the other, each with a new store, until one is not reached."""
+    for number in range(1, CALLS_MAX):
+        turn = Turn(number, kind)
+        yield turn, open_memory(TickingClock(), SeededIds(number))
+        if not turn.reached:
+            return
+    pytest.fail(f"more than {CALLS_MAX} calls")
+
+
+def _tried(call: Callable[[], object]) -> bool:
+    """Whether it was acknowledged; nobody else is there, so only the fault may refuse it."""
+    with contextlib.suppress(Killed, Unavailable):
+        call()
+        return True
+    return False
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
+def test_a_repository_is_created_in_the_end(kind: Kind) -> None:
+    for turn, ports in _turns(kind):
+        done = _tried(lambda ports=ports, turn=turn: repository.create(failing(ports, turn), NEW))
+        ports.clock.sleep(600)  # an abandoned claim of the namespace may be taken over
+        if done:
+            with pytest.raises(AlreadyExists):
+                repository.create(ports, NEW)
+        else:
+            with contextlib.suppress(AlreadyExists):
+                repository.create(ports, NEW)
+        repo = repository.get(ports, "lake")
+        objects.stage(ports, repo, "main", "k", entry("v"))
+        commit.commit(ports, repo, "main", commit.CommitRequest("first", "sim"))
+        assert branching.get_branch(ports, repo, "main").id == "main"
+
+
+def _tagged(ports: Ports, repo: Repository) -> str:
+    try:
+        return tagging.get_tag(ports, repo, "v1")
+    except NotFound:
+        return ""
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
+def test_a_tag_is_there_or_not(kind: Kind) -> None:
+    for turn, ports in _turns(kind):
+        repo = repository.create(ports, NEW)
+        head = branching.get_branch(ports, repo, "main").branch.commit
+        broken = failing(ports, turn)
+        done = _tried(lambda b=broken, r=repo: tagging.create_tag(b, r, "v1", "main"))
+        there = _tagged(ports, repo)
+        assert there == head if done else there in ("", head)
+        if not there:
+            tagging.create_tag(ports, repo, "v1", "main")
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
+def test_a_tag_is_deleted_or_not(kind: Kind) -> None:
+    for turn, ports in _turns(kind):
+        repo = repository.create(ports, NEW)
+        tagging.create_tag(ports, repo, "v1", "main")
+        broken = failing(ports, turn)
+        done = _tried(lambda b=broken, r=repo: tagging.delete_tag(b, r, "v1"))
+        assert not (done and _tagged(ports, repo))
+        with contextlib.suppress(NotFound):
+            tagging.delete_tag(ports, repo, "v1")
+        assert not _tagged(ports, repo)
