@@ -1,10 +1,9 @@
-"""What simulated clients do while garbage is collected: the production verbs on real addresses.
+"""What simulated clients do with commits and refs while garbage is collected; the collector; time.
 
-A call's arguments are a path, a name or a commit by its place in history.  For tests only.
+For tests only.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from graveler import limits
 from graveler.engine import (
@@ -13,71 +12,14 @@ from graveler.engine import (
     commit,
     janitor,
     merge,
-    objects,
     replay,
-    repository,
     resetting,
     tagging,
-    uploads,
 )
-from graveler.engine.collect import CollectSettings
-from graveler.engine.ports import Ports
-from graveler.records import AddressType, Repository
-from graveler.testing.schedule import Call, World
+from graveler.testing.schedule import Call
+from graveler.testing.sim_collect_objects import OBJECT_VERBS, Keeper
 
 LEAP_SECONDS = 9 * 3600
-CAREFUL = CollectSettings()
-
-
-class Keeper(NamedTuple):
-    """What a verb is performed with."""
-
-    ports: Ports
-    repo: Repository
-    world: World
-    settings: CollectSettings = CAREFUL
-
-    def now(self) -> Repository:
-        """The repository's record."""
-        return repository.get(self.ports, self.repo.id)
-
-
-def upload(keeper: Keeper, call: Call) -> None:
-    body = objects.Upload([f"{call.client} {call.start}".encode()])
-    objects.upload(keeper.ports, keeper.now(), call.branch, call.arguments[0], body)
-
-
-def full(keeper: Keeper, call: Call) -> None:
-    """An entry by a full address, in another spelling, inside the namespace."""
-    repo = keeper.now()
-    body = objects.Upload([b"full"])
-    made = objects.upload(keeper.ports, repo, call.branch, "tmp", body)
-    address = f"{repo.namespace}//{made.address}".replace("mem://", "MEM://")
-    spelled = made._replace(address=address, address_type=AddressType.FULL)
-    objects.stage(keeper.ports, repo, call.branch, call.arguments[0], spelled)
-    objects.delete(keeper.ports, repo, call.branch, "tmp")
-
-
-def link(keeper: Keeper, call: Call) -> None:
-    repo, path = keeper.now(), call.arguments[0]
-    address = uploads.hand_out(keeper.ports, repo, call.branch, path)
-    keeper.ports.blocks.put(address, [b"linked"])
-    uploads.link(keeper.ports, repo, call.branch, path, uploads.Link(address, "linked", 6))
-
-
-def describe(keeper: Keeper, call: Call) -> None:
-    objects.set_user_metadata(
-        keeper.ports, keeper.now(), call.branch, call.arguments[0], {"step": str(call.start)}
-    )
-
-
-def copy(keeper: Keeper, call: Call) -> None:
-    source = objects.Source(call.arguments[1], call.arguments[0])
-    objects.copy(keeper.ports, keeper.now(), call.branch, call.arguments[0], source)
-
-
-def delete(keeper: Keeper, call: Call) -> None:
-    objects.delete(keeper.ports, keeper.now(), call.branch, call.arguments[0])
 
 
 def commit_(keeper: Keeper, call: Call) -> None:
@@ -146,12 +88,7 @@ def leap(keeper: Keeper, call: Call) -> None:
 
 
 VERBS: dict[str, Callable[[Keeper, Call], object]] = {
-    "upload": upload,
-    "full": full,
-    "link": link,
-    "describe": describe,
-    "copy": copy,
-    "delete": delete,
+    **OBJECT_VERBS,
     "commit": commit_,
     "commit_metarange": commit_metarange,
     "merge": merge_,

@@ -10,6 +10,7 @@ without effect, as those of a function that was stopped.  For tests only.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -29,11 +30,17 @@ from graveler.block.address import range_file
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import EMPTY_METARANGE, Columns, Metarange
 from graveler.committed.tiers import StoredFiles
+from graveler.engine.ports import EngineSettings, Ports
 from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, Unavailable, Unsupported
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import RangeRef, Record
 from graveler.testing.schedule import Fault, World
-from graveler.testing.simulated import SimulatedClock, SimulatedStore
+from graveler.testing.simulated import (
+    Deployment,
+    SimulatedClock,
+    SimulatedStore,
+    client_ports,
+)
 
 Objects = dict[str, tuple[ObjectHead, bytes]]
 Deleted = Callable[[str], None]
@@ -180,3 +187,15 @@ class MortalStore(SimulatedStore):
     def __init__(self, world: World, step: Step) -> None:
         super().__init__(world)
         self._pause = step
+
+
+def storage_ports(
+    world: World, shared: SharedObjects, files: MemoryRangeStore, step: Step, life_seconds: int
+) -> Ports:
+    """Ports of a client whose every call of a store or of blocks is a `step`; a commit may live for
+    `life_seconds`."""
+    blocks = SimulatedBlocks(shared, step)
+    ranges = SimulatedRanges(files, blocks)
+    ports = client_ports(world, Deployment(ranges, blocks, {}))
+    settings = EngineSettings(bytes(32), 2 * life_seconds, life_seconds)
+    return replace(ports, kv=MortalStore(world, step), settings=settings)

@@ -18,8 +18,9 @@ from graveler.engine.retention import Heads, Refs
 from graveler.errors import AlreadyExists
 from graveler.records import AddressType, Entry, Repository
 from graveler.testing import sim_collect
-from graveler.testing.sim_collect import PROFILES, CollectStage, build_collect_stage
-from graveler.testing.sim_collect import check_collect_seed as check
+from graveler.testing.sim_collect_programs import PROFILES
+from graveler.testing.sim_collect_programs import check_collect_seed as check
+from graveler.testing.sim_collect_stage import CollectStage, build_collect_stage
 
 SEEDS = 60
 MUTANT_SEEDS = 400
