@@ -8,6 +8,7 @@ BIN    := $(VENV)/bin
 PORT   ?= 8000
 STORE  ?= .graveler
 JOBS   ?= 2
+MINUTES ?= 1
 ARGS   ?=
 PYTHON ?=
 export PYTHON
@@ -18,7 +19,7 @@ $(READY): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench proto lock clean FORCE
+.PHONY: help setup run test lint soak bench proto lock clean FORCE
 
 help: ## says what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +41,9 @@ test: $(READY) ## ruff, mypy, then every test
 
 lint: $(READY) ## ruff and mypy only
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
+
+soak: $(READY) ## everything at once for MINUTES=n: schedules, fuzzing, kills, load; one JSON line
+	@$(BIN)/python -m graveler.testing.soak --minutes $(MINUTES) $(ARGS)
 
 bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)

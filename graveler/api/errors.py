@@ -36,6 +36,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.Corrupt: 500,
     errors.Internal: 500,
 }
+_MERGE: Final = "mergeIntoBranch"  # its conflict has an answer of its own
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 
 
@@ -50,7 +51,7 @@ def status_of(error: BaseException) -> int:
 def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer:
     """What the client is told; `names`: what the request called things."""
     status = status_of(error)
-    if isinstance(error, errors.MergeConflict):
+    if isinstance(error, errors.MergeConflict) and operation == _MERGE:
         return answers.json({"reference": ""}, 409)
     if isinstance(error, errors.Unauthenticated):
         return answers.message(401, "error authenticating request")

@@ -59,7 +59,7 @@ class Requests:
         self._serial = random.randrange(1 << 40)
         self._routes = list(ROUTES)
         self._weights = [_RARE.get(route.operation, 1.0) for route in ROUTES]
-        self._pools: dict[str, Sequence[str]] = {
+        self._pools: Mapping[str, Sequence[str]] = {
             "repository": REPOSITORIES,
             "branch": BRANCHES,
             "destinationBranch": BRANCHES,

@@ -79,3 +79,16 @@ def test_times_beyond_what_a_record_holds_are_refused(live: Served) -> None:
         )
         assert reply.status == 400
         assert name in reply.message
+
+
+def test_a_conflict_of_a_cherry_pick_or_a_revert_says_so(live: Served) -> None:
+    repo = live.fresh_repository()
+    where = f"/repositories/{repo}"
+    for content in (b"1", b"2", b"3"):
+        live.client.upload(repo, "a", content)
+        live.client.send("POST", f"{where}/branches/main/commits", body={"message": "m"})
+    for verb in ("cherry-pick", "revert"):
+        body = {"ref": "main~1", "parent_number": 1}
+        reply = live.client.send("POST", f"{where}/branches/main/{verb}", body=body)
+        assert reply.status == 409
+        assert "conflict" in reply.message
