@@ -72,25 +72,38 @@ class Overlay:
 
     def __init__(self, cursors: Sequence[Cursor]) -> None:
         self._cursors = list(cursors)  # those that are at their end drop out
-        self._least: Item | None = None  # None: not looked for since the last move
+        # What each cursor shows, so that none is asked twice; None: not looked at since it moved.
+        self._fronts: list[Item | None] = [None] * len(self._cursors)
+        self._least: Item | None = None
 
     def seek(self, key: bytes) -> None:
         self._least = None
-        for cursor in self._cursors:
-            cursor.seek(key)
+        for place, cursor in enumerate(self._cursors):
+            front = self._fronts[place]
+            if front is None or front[0] < key:
+                self._fronts[place] = None
+                cursor.seek(key)
 
     def peek(self) -> Item | End:
-        if self._least is not None:
-            return self._least
-        least: Item | End = END
-        for cursor in tuple(self._cursors):
-            item = cursor.peek()
-            if item is END:
-                self._cursors.remove(cursor)
-            elif least is END or item[0] < least[0]:
-                least = item
-        if least is not END:
-            self._least = least
+        least = self._least
+        if least is not None:
+            return least
+        ended = False
+        for place, cursor in enumerate(self._cursors):
+            front = self._fronts[place]
+            if front is None:
+                found = cursor.peek()
+                if found is END:
+                    ended = True
+                    continue
+                self._fronts[place] = front = found
+            if least is None or front[0] < least[0]:
+                least = front
+        if ended:
+            self._drop_ended()
+        if least is None:
+            return END
+        self._least = least
         return least
 
     def advance(self) -> None:
@@ -98,13 +111,16 @@ class Overlay:
         if least is END:
             return
         self._least = None
-        if len(self._cursors) == 1:
-            self._cursors[0].advance()
-            return
-        for cursor in self._cursors:
-            item = cursor.peek()
-            if item is not END and item[0] == least[0]:
-                cursor.advance()
+        key = least[0]
+        for place, front in enumerate(self._fronts):
+            if front is not None and (front is least or front[0] == key):
+                self._fronts[place] = None
+                self._cursors[place].advance()
+
+    def _drop_ended(self) -> None:
+        kept = [place for place, front in enumerate(self._fronts) if front is not None]
+        self._cursors = [self._cursors[place] for place in kept]
+        self._fronts = [self._fronts[place] for place in kept]
 
 
 class Listed(NamedTuple):
