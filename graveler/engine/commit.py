@@ -138,6 +138,7 @@ def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
         base = seen.branch.commit
         if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):
             drafts.append(_build(attempt, base, {token: deltas[token] for token in tokens}))
+            attempt.deadline.check("commit")  # files so old may be condemned
         if _advance(attempt, seen, drafts[-1]):
             return _answer(drafts[-1])
         seen = fresh(ports, repo, branch)
