@@ -133,7 +133,8 @@ class Chunks:
 
     def head(self) -> ObjectHead:
         """What is known of the file; `NotFound` if it is none."""
-        status = os.fstat(self._descriptor)
+        with translated(self._address):
+            status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise NotFound(f"object not found: address={self._address}")
         return head_of(status)
