@@ -34,7 +34,7 @@ from graveler.testing.steady_load import Sample, SteadyLoad
 
 COLLECT = "collect"  # the family of garbage collection
 _BATCH = 100
-_REQUESTS = 2_000
+REQUESTS = 2_000
 _KILLS = 10  # of one store
 _FUZZES: dict[str, malformed.Fuzz] = {
     "tables": malformed.fuzz_tables,
@@ -111,7 +111,7 @@ def requests(reports: Reports, ended: Event) -> None:
         while not ended.is_set():
             seed = random.SystemRandom().randrange(1 << 32)
             fuzzer = Fuzzer(service.host, service.port, service.authorization)
-            fuzzer.run(Random(seed), _REQUESTS, ended.is_set)
+            fuzzer.run(Random(seed), REQUESTS, ended.is_set)
             fuzzer.close()
             failures = [Failure("fuzz", f"requests {seed}", each) for each in fuzzer.wrong[:3]]
             if service.process.poll() is not None:

@@ -184,7 +184,7 @@ def judged(samples: list[Sample]) -> list[str]:
         ("memory_mib", 1.15, 32.0),
         ("open_files", 1.2, 16.0),
         ("median_ms", 1.75, 5.0),
-        ("high_ms", 2.5, 100.0),
+        ("high_ms", 2.0, 100.0),
     ):
         before = median(getattr(sample, name) for sample in early)
         after = median(getattr(sample, name) for sample in late)
