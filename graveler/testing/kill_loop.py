@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 from graveler.testing.http_client import GONE, Client
-from graveler.testing.service_process import ServiceProcess, serving, verify
+from graveler.testing.live_service import LiveService, serving, verify
 
 WRITERS, COMMITTERS, PATHS = 4, 2, 32
 _BRANCH = "/repositories/killed/branches/main"
@@ -87,10 +87,10 @@ class KillLoop:
         if damage:
             self.wrong.append(f"verify: {damage}")
 
-    def _serving(self) -> AbstractContextManager[ServiceProcess]:
+    def _serving(self) -> AbstractContextManager[LiveService]:
         return serving(self.folder / "store", self.folder / "log")
 
-    def _load(self, service: ServiceProcess, seconds: float) -> None:
+    def _load(self, service: LiveService, seconds: float) -> None:
         ended = threading.Event()
         threads = [
             threading.Thread(target=self._write, args=(service, self.slots[at::WRITERS], ended))
@@ -108,7 +108,7 @@ class KillLoop:
             thread.join()
         self.writes = sum(slot.acknowledged for slot in self.slots)
 
-    def _write(self, service: ServiceProcess, mine: list[Slot], ended: threading.Event) -> None:
+    def _write(self, service: LiveService, mine: list[Slot], ended: threading.Event) -> None:
         with service.client() as client:
             while not ended.is_set():
                 for slot in mine:
@@ -132,7 +132,7 @@ class KillLoop:
             self.wrong.append(f"write {slot.name}: {answer}")
         return True
 
-    def _commit(self, service: ServiceProcess, ended: threading.Event) -> None:
+    def _commit(self, service: LiveService, ended: threading.Event) -> None:
         with service.client() as client:
             while not ended.is_set():
                 before = {slot.name: slot.acknowledged for slot in self.slots}
@@ -147,7 +147,7 @@ class KillLoop:
 
     # ---- looking ----
 
-    def _check(self, service: ServiceProcess) -> None:
+    def _check(self, service: LiveService) -> None:
         with service.client() as client:
             for slot in self.slots:
                 found = _found(client, "main", slot)

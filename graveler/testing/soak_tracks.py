@@ -27,7 +27,7 @@ from graveler.testing.api_fuzz import Fuzzer
 from graveler.testing.families import FAMILIES, PROFILES
 from graveler.testing.invariants import check_seed
 from graveler.testing.kill_loop import KillLoop
-from graveler.testing.service_process import serving
+from graveler.testing.live_service import serving
 from graveler.testing.sim_collect_stage import build_collect_stage
 from graveler.testing.stage import build_stage
 from graveler.testing.steady_load import Sample, SteadyLoad

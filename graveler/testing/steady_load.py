@@ -16,7 +16,7 @@ from statistics import median
 from typing import NamedTuple
 
 from graveler.testing.http_client import Answered, Client
-from graveler.testing.service_process import ServiceProcess, serving
+from graveler.testing.live_service import LiveService, serving
 
 CLIENTS = 4
 PATHS = 400
@@ -73,7 +73,7 @@ class SteadyLoad:
                 self.wrong.append("the service did not stop gracefully")
         self.wrong += judged(self.samples)
 
-    def _sample(self, service: ServiceProcess, ended: Callable[[], bool]) -> None:
+    def _sample(self, service: LiveService, ended: Callable[[], bool]) -> None:
         begun = time.monotonic()
         while not ended():
             time.sleep(self.interval_seconds)
@@ -96,7 +96,7 @@ class SteadyLoad:
 
     # ---- load ----
 
-    def _work(self, service: ServiceProcess, number: int, stop: threading.Event) -> None:
+    def _work(self, service: LiveService, number: int, stop: threading.Event) -> None:
         random = Random(f"{self.seed}/{number}")
         verbs = (_write, _write, _write, _read, _read, _list, _commit, _diff, _delete, _merge)
         try:

@@ -27,7 +27,7 @@ _OURS = ("GRAVELER_", "LAKECTL_", "LAKEFS_")
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceProcess:
+class LiveService:
     """A process that serves."""
 
     process: subprocess.Popen[str]
@@ -59,7 +59,7 @@ class ServiceProcess:
 
 
 @contextmanager
-def serving(store: Path, log: Path) -> Iterator[ServiceProcess]:
+def serving(store: Path, log: Path) -> Iterator[LiveService]:
     """`graveler serve` on a free port; what it says on stderr goes to the end of `log`; killed at
     the end if it still runs."""
     environment = {
@@ -77,7 +77,7 @@ def serving(store: Path, log: Path) -> Iterator[ServiceProcess]:
         ) as process,
     ):
         try:
-            yield ServiceProcess(process, *_address(process, log))
+            yield LiveService(process, *_address(process, log))
         finally:
             process.kill()
 
