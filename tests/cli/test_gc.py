@@ -11,6 +11,8 @@ from graveler.cli.sweeping import collect_garbage
 from graveler.engine import branching, commit, importing, janitor, objects, repository, verify
 from graveler.engine.ports import Ports
 from graveler.records import Repository
+from tests.cli.service import repository as repository_of
+from tests.cli.service import serving
 
 DAY_NS = 24 * 3600 * 1_000_000_000
 BIG = bytes(200_000)
@@ -148,3 +150,11 @@ def test_the_round_of_a_service_collects(lake: tuple[Path, Path], days: Days) ->
     collect_garbage(store.ports, repo)
     store.close()
     assert _stored(lake[0]) < before - len(BIG)
+
+
+def test_a_service_that_collects_starts_and_stops(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", "--collect-hours", "24") as service:
+        with service.client() as client:
+            repository_of(client)
+        code, _, err = service.end()
+    assert (code, err) == (0, "")
