@@ -13,7 +13,7 @@ from graveler.engine import collect, janitor, repository
 from graveler.engine import retention as rules
 from graveler.engine.candidates import Doomed
 from graveler.engine.ports import Ports
-from graveler.errors import Invalid, NotFound
+from graveler.errors import Invalid, NotFound, Refused
 from graveler.ids import parse_branch_id
 from graveler.records import Repository
 from graveler.refs.retention import FOREVER, Retention
@@ -29,7 +29,13 @@ def gc(options: GcOptions) -> int:
         for repo in _repositories(ports, options.repository):
             if options.delete:
                 janitor.sweep(ports, repo)
-            found = collect.collect(ports, repo, delete=options.delete)
+            try:
+                found = collect.collect(ports, repo, delete=options.delete)
+            except Refused as error:
+                if options.repository:
+                    raise
+                print(f"repository={repo.id}: {error}")
+                continue
             _tell(repo, found, dry=not options.delete)
     if not options.delete:
         print("nothing was changed (--delete does it)")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from graveler import limits
 from graveler.engine import collect, janitor, repository
 from graveler.engine.ports import Ports
-from graveler.errors import GravelerError
+from graveler.errors import GravelerError, Refused
 from graveler.records import Repository
 
 FIRST_SECONDS = 30.0
@@ -26,7 +26,10 @@ Work = Callable[[Ports, Repository], object]
 
 def collect_garbage(ports: Ports, repo: Repository) -> None:
     """One run that deletes; says in the log what it did."""
-    found = collect.collect(ports, repo, delete=True)
+    try:
+        found = collect.collect(ports, repo, delete=True)
+    except Refused:
+        return  # its files are somebody else's
     if found.deleted or found.condemned:
         _LOG.warning(
             "garbage collected: repository=%s deleted=%d condemned=%d run=%s",

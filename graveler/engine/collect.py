@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graveler import limits
+from graveler.block import address
 from graveler.clock import ulid
 from graveler.engine import condemned_lists, marking
 from graveler.engine.candidates import Candidates, Doomed, list_candidates
 from graveler.engine.marking import Verdict
 from graveler.engine.ports import Ports
-from graveler.errors import Conflict, Contended, Invalid, NotFound
+from graveler.errors import Conflict, Contended, Invalid, NotFound, Refused
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import condemned, repositories, runs
 from graveler.refs.condemned import Mark
@@ -68,12 +69,14 @@ def collect(
 ) -> Collected:
     """One run over a repository.  Without `delete` nothing changes; what would is answered.
 
-    Errors: `Invalid` for settings; `Gone` or `Corrupt` if something in use cannot be read (nothing
-    is deleted then); `Contended`.  Cost: a list of the namespace, and what `marking.mark` reads.
+    Errors: `Refused` if the namespace is not this repository's alone; `Invalid` for settings;
+    `Gone` or `Corrupt` if something in use cannot be read (nothing is deleted then); `Contended`.
+    Cost: a list of the namespace, and what `marking.mark` reads.
     """
     careful = settings or CollectSettings()
     check_settings(careful)
     repo = repositories.get(ports.kv, repo.id)
+    _check_own(ports, repo)
     plan = _plan(ports, repo, careful)
     doomed = tuple(plan.candidates.fresh.values())
     counts = plan.verdict.commits, plan.verdict.kept
@@ -97,6 +100,25 @@ def check_settings(settings: CollectSettings) -> None:
     least = max(2 * limits.import_seconds_max, limits.link_address_seconds)
     if min(settings.min_age_seconds, settings.undo_seconds) < least:
         raise Invalid(f"collection must wait for {least} seconds at least: {settings}")
+
+
+def _check_own(ports: Ports, repo: Repository) -> None:
+    """Raises `Refused` unless this repository has claimed its namespace and no other one reads it:
+    a read-only or bare repository may lie on files of somebody else."""
+    claim = f"{repo.id} {repo.uid}\n".encode()
+    try:
+        found = ports.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
+    except NotFound:
+        found = b""
+    if found != claim:
+        raise Refused(f"not collected: its namespace is not its own: repository={repo.id}")
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            after = other.id
+            if other.id != repo.id and address.overlaps(other.namespace, repo.namespace):
+                raise Refused(f"not collected: {other.id} has its files too: repository={repo.id}")
 
 
 def _plan(ports: Ports, repo: Repository, settings: CollectSettings) -> _Plan:

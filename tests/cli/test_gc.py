@@ -10,6 +10,7 @@ from graveler.cli.main import main
 from graveler.cli.sweeping import collect_garbage
 from graveler.engine import branching, commit, importing, janitor, objects, repository, verify
 from graveler.engine.ports import Ports
+from graveler.engine.repository import NewRepository
 from graveler.records import Repository
 from tests.cli.service import repository as repository_of
 from tests.cli.service import serving
@@ -129,6 +130,13 @@ def test_a_run_can_be_taken_back(
     assert _stored(lake[0]) >= before
     assert main((*gc, "--undo", run)) == 0  # it is undone
     assert main((*gc, "--undo", "01UNKNOWN")) == 1
+    store = open_embedded(lake[0])
+    guest = NewRepository("guest", "local://other", read_only=True)
+    repository.create(store.ports, guest)
+    store.close()
+    assert main(gc) == 0
+    assert "not its own: repository=guest" in capsys.readouterr().out
+    assert main((*gc, "--repository", "guest")) == 1
 
 
 @pytest.mark.parametrize("wrong", ["main", "main=x", "=3", "main=-1"])
@@ -145,6 +153,8 @@ def test_the_round_of_a_service_collects(lake: tuple[Path, Path], days: Days) ->
     before = _stored(lake[0])
     store = open_embedded(lake[0])
     repo = repository.get(store.ports, "lake")
+    guest = NewRepository("guest", "local://other", read_only=True)
+    collect_garbage(store.ports, repository.create(store.ports, guest))
     collect_garbage(store.ports, repo)
     days.pass_by(1.1)
     collect_garbage(store.ports, repo)

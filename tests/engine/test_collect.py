@@ -23,7 +23,7 @@ from graveler.engine import (
     verify,
 )
 from graveler.engine.collect import CollectSettings
-from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound
+from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused
 from graveler.records import AddressType, CommitEntry, Entry
 from graveler.refs.retention import Retention
 from graveler.refs.runs import RunState
@@ -122,7 +122,7 @@ def test_young_files_stay_whoever_needs_them(storage: Storage) -> None:
 
 
 def test_only_names_of_our_own_shapes_go(storage: Storage) -> None:
-    foreign = ("data/readme", "_lakefs/dummy", "_lakefs/UPPER", "data/x/y", "tables/part-0")
+    foreign = ("data/readme", "_lakefs/UPPER", "data/x/y", "tables/part-0")
     for name in foreign:
         storage.blocks.put(f"mem://bucket/lake/{name}", [b"not ours"])
     storage.wait(9 * DAY)
@@ -171,6 +171,27 @@ def test_an_upload_address_is_good_until_it_has_expired(storage: Storage) -> Non
     storage.wait(3 * DAY)
     assert storage.collected() == 1
     assert storage.read("main", "a") == b"bytes"
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_namespace_that_another_repository_reads_is_left_alone(
+    storage: Storage, bare: bool
+) -> None:
+    storage.commit(a="x")
+    place = "mem://bucket/lake"
+    new = repository.NewRepository("guest", place, bare=bare, read_only=not bare)
+    guest = repository.create(storage.ports, new)
+    for repo in (guest, storage.repo):
+        with pytest.raises(Refused):
+            collect.collect(storage.ports, repo)
+    repository.delete(storage.ports, guest, force=True)
+    collect.collect(storage.ports, storage.repo)
+
+
+def test_a_namespace_that_was_never_claimed_is_left_alone(storage: Storage) -> None:
+    storage.blocks.delete("mem://bucket/lake/_lakefs/dummy")
+    with pytest.raises(Refused):
+        storage.collect()
 
 
 # ---- between condemning and deleting -------------------------------------------------------------
