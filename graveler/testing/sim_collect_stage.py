@@ -21,7 +21,7 @@ from graveler.testing.simulated_blocks import (
     SharedObjects,
     storage_ports,
 )
-from graveler.testing.stage import RememberedRanges
+from graveler.testing.remembered import RememberedRanges
 
 PATHS = ("a", "b", "c", "d")
 LIFE_SECONDS = limits.import_seconds_max

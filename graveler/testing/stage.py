@@ -6,7 +6,6 @@
 For tests only.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import md5
 from typing import Any
@@ -14,13 +13,12 @@ from typing import Any
 from graveler import wire
 from graveler.assembly import open_memory
 from graveler.committed import reader
-from graveler.committed.memory import MemoryChunk, MemoryRangeStore, MemoryTable
-from graveler.committed.ranges import Columns
 from graveler.engine import branching, commit, objects, repository
 from graveler.engine.ports import Ports, keyspace
 from graveler.ids import BranchId, CommitId, MetarangeId
-from graveler.records import Commit, Entry, RangeRef, Record, Repository
-from graveler.refs.space import space
+from graveler.records import Commit, Entry, Repository
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.remembered import RememberedRanges
 from graveler.testing.schedule import Rows
 
 KEYS = ("k1", "k2", "m1", "m2", "r1", "i/a", "i/b", "i/c")
@@ -30,45 +28,6 @@ NO_BRANCH = "no branch"
 _FILES_KEPT = 50_000
 SOURCE = "mem://src/in/"
 Content = dict[str, str]
-
-
-class RememberedTable(MemoryTable):
-    """A range that makes its chunks once."""
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        super().__init__(records)
-        self._chunks = list(super().chunks())
-
-    def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[MemoryChunk]:
-        return iter([chunk for chunk in self._chunks if chunk.bound >= start])
-
-
-class RememberedRanges(MemoryRangeStore):
-    """Files in memory; one that was written in an earlier run is not made again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._written: dict[tuple[Record, ...], RangeRef] = {}
-        self._described: dict[tuple[RangeRef, ...], MetarangeId] = {}
-
-    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
-        records = tuple(record for columns in run for record in columns.records)
-        known = self._written.get(records)
-        if known is None:
-            if len(self._written) > _FILES_KEPT:
-                self._written.clear()
-            known = self._written[records] = super().splice_range(namespace, run)
-            self.ranges[namespace, known.id] = RememberedTable(records)
-        return known
-
-    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
-        key = tuple(ranges)
-        known = self._described.get(key)
-        if known is None:
-            if len(self._described) > _FILES_KEPT:
-                self._described.clear()
-            known = self._described[key] = super().write_metarange(namespace, ranges)
-        return known
 
 
 @dataclass
@@ -107,7 +66,8 @@ class Stage:
 
 def build_stage() -> Stage:
     """Build it, on the memory drivers."""
-    ports = replace(open_memory(), ranges=RememberedRanges())
+    # Names and times come from nowhere else, so that a seed means the same in every process.
+    ports = replace(open_memory(TickingClock(), SeededIds(0)), ranges=RememberedRanges())
     made = repository.create(ports, repository.NewRepository("sim", "mem://sim/lake"))
     repo = replace(made, default_branch=BranchId("none"))  # so that `main` may be deleted
     _stage_all(ports, repo, "main", {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-a"})
@@ -122,7 +82,7 @@ def build_stage() -> Stage:
     imported = {f"i/{name}": _put(ports, name) for name in ("a", "b")}
     start = dict.fromkeys(KEYS, GONE) | {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-b"}
     return Stage(
-        rows=_rows(ports, repo),
+        rows=_rows(ports),
         ports=ports,
         repo=repo,
         sharded=replace(repo, staging_shards=3),
@@ -145,14 +105,14 @@ def _stage_all(ports: Ports, repo: Repository, branch: str, values: Content) -> 
         objects.stage(ports, repo, branch, key, entry(value))
 
 
-def _rows(ports: Ports, repo: Repository) -> Rows:
+def _rows(ports: Ports) -> Rows:
     """Everything but the rows of tokens that were folded in, and their notes."""
     store: Any = ports.kv
     rows = {partition: dict(held.rows) for partition, held in store._partitions.items()}
     kept = {partition: keys for partition, keys in rows.items() if not partition.startswith(b"s/")}
-    records = kept[space(repo)]
-    for key in [key for key in records if key.startswith((b"x/", b"f/"))]:
-        del records[key]
+    for records in kept.values():
+        for key in [key for key in records if key.startswith((b"x/", b"f/"))]:
+            del records[key]
     return kept
 
 

@@ -264,4 +264,16 @@ LATER_MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "R14",
+        "a retried link is refused by its own staged row",
+        ("upload", "clean"),
+        (
+            Edit(
+                WRITING,
+                "        mine = deciding.wid == wid or _is_at(present, own_address)\n",
+                "        mine = deciding.wid == wid\n",
+            ),
+        ),
+    ),
 )

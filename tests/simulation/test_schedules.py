@@ -4,6 +4,9 @@ A failure prints family, profile and seed.  Put them on a line of `seeds/<what>.
 replayed for ever.
 """
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,9 +44,23 @@ def test_seeds_that_once_failed(stage: Stage) -> None:
         assert not wrong, f"{family} {profile} {seed}: {wrong}"
 
 
-def test_a_run_is_determined_by_its_seed(stage: Stage) -> None:
-    once, again = (check_seed(build_stage(), "merge", "all", 7) for _ in range(2))
-    assert once.run.world.trace == again.run.world.trace
-    assert [call.answer for calls in once.clients for call in calls] == [
-        call.answer for calls in again.clients for call in calls
-    ]
+_PRINTED = """
+from graveler.testing.invariants import check_seed
+from graveler.testing.stage import build_stage
+verdict = check_seed(build_stage(), "merge", "all", 7)
+calls = [(call.start, call.end, call.answer) for calls in verdict.clients for call in calls]
+print(verdict.run.world.trace, calls)
+"""
+
+
+def test_a_run_is_determined_by_its_seed_in_every_process() -> None:
+    once, again = (
+        subprocess.run(
+            [sys.executable, "-c", _PRINTED],
+            env={**os.environ, "PYTHONHASHSEED": number},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for number in ("1", "2")
+    )
+    assert once and once == again
