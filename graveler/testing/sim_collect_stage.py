@@ -14,6 +14,7 @@ from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, Repository
 from graveler.refs.retention import Retention
+from graveler.testing.remembered import RememberedRanges
 from graveler.testing.schedule import Profile, Rows, SeededChoices, World
 from graveler.testing.simulated_blocks import (
     MortalStore,
@@ -21,7 +22,6 @@ from graveler.testing.simulated_blocks import (
     SharedObjects,
     storage_ports,
 )
-from graveler.testing.remembered import RememberedRanges
 
 PATHS = ("a", "b", "c", "d")
 LIFE_SECONDS = limits.import_seconds_max
