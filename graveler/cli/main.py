@@ -78,14 +78,7 @@ def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
     )
     _add_store(made)
     _add_listen(made)
-    made.add_argument(
-        "--import-root",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="imports may read below this folder (may be given more than once; none: no imports)",
-    )
+    _add_import_roots(made, "imports may read below this folder")
     made.add_argument(
         "--collect-hours",
         type=int,
@@ -120,7 +113,19 @@ def _add_verify(commands: "Commands[argparse.ArgumentParser]") -> None:
     made.add_argument(
         "--objects", action="store_true", help="also that every object is there, with its size"
     )
+    _add_import_roots(made, "imported objects lie below this folder")
     made.set_defaults(run=_verify)
+
+
+def _add_import_roots(made: argparse.ArgumentParser, what: str) -> None:
+    made.add_argument(
+        "--import-root",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help=f"{what} (may be given more than once; none: no imports)",
+    )
 
 
 def _add_credentials(commands: "Commands[argparse.ArgumentParser]") -> None:
@@ -180,7 +185,8 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from graveler.cli.verify import verify
 
-    return verify(VerifyOptions(arguments.store, arguments.objects))
+    roots = tuple(arguments.import_root)
+    return verify(VerifyOptions(arguments.store, arguments.objects, roots))
 
 
 def _credentials_reset(arguments: argparse.Namespace) -> int:

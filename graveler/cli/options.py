@@ -52,6 +52,7 @@ class VerifyOptions:
 
     store: Path
     objects: bool = False
+    import_roots: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """An existing store, opened by a command that does not serve it.  For this folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from graveler.errors import NotFound
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Embedded]:
+def opened(folder: Path, import_roots: Sequence[Path] = ()) -> Iterator[Embedded]:
     """The store, closed at the end.  `NotFound` if there is none; else as `open_embedded`."""
     if not (folder / "kv").is_dir():
         raise NotFound(f"no store in this folder; `graveler serve` makes one: store={folder}")
-    store = open_embedded(folder)
+    store = open_embedded(folder, import_roots=import_roots)
     try:
         yield store
     finally:

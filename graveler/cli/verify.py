@@ -25,7 +25,7 @@ def verify(options: VerifyOptions) -> int:
     """Check; 1 if anything is damaged."""
     progress = Progress()
     damaged = 0
-    with opened(options.store) as store, _ticking(progress):
+    with opened(options.store, options.import_roots) as store, _ticking(progress):
         for damage in verification.verify(progress.watch(store.ports), objects=options.objects):
             damaged += 1
             print(f"damaged: repository={damage.repository} {damage.where}: {damage.what}")

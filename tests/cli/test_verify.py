@@ -8,7 +8,7 @@ import pytest
 
 from graveler.assembly import open_embedded
 from graveler.cli.main import main
-from graveler.engine import commit, objects, repository
+from graveler.engine import commit, importing, objects, repository
 from graveler.engine.commit import CommitRequest
 from graveler.engine.objects import Upload
 from graveler.engine.repository import NewRepository
@@ -118,3 +118,24 @@ def test_a_reader_that_goes_away_is_no_crash(lake: tuple[Path, str]) -> None:
         check=False,
     )
     assert found.stderr == ""
+
+
+def test_imported_objects_are_read_below_their_root(
+    lake: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, source = lake[0], tmp_path / "source"
+    source.mkdir()
+    (source / "one.csv").write_bytes(b"1")
+    store = open_embedded(folder, import_roots=[source])
+    repo = repository.get(store.ports, "lake")
+    wanted = importing.ImportPath("common_prefix", f"local://{source}/", "in/")
+    request = importing.ImportRequest([wanted], "import", "me")
+    job = importing.submit(store.ports, repo, "main", request, owner=b"test")
+    importing.run(store.ports, repo, "main", request, job.id)
+    assert importing.status(store.ports, repo, job.id).error == ""
+    store.close()
+    check = ("verify", "--store", str(folder), "--objects")
+    assert main((*check, "--import-root", str(source))) == 0
+    (source / "one.csv").write_bytes(b"12")
+    assert main((*check, "--import-root", str(source))) == 1
+    assert "another size" in capsys.readouterr().out
