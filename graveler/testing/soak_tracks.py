@@ -43,7 +43,7 @@ _FUZZES: dict[str, malformed.Fuzz] = {
     "framing": malformed.fuzz_framing,
     "refs": malformed.fuzz_refs,
 }
-FUZZ_COUNT = 500
+FUZZ_COUNT = 2_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,9 @@ def generator() -> random.Random:
 @pytest.mark.parametrize(
     ("fuzz", "count"),
     [
-        (malformed.fuzz_tables, 8_000),
-        (malformed.fuzz_blocks, 12_000),
-        (malformed.fuzz_records, 40_000),
+        (malformed.fuzz_tables, 50_000),
+        (malformed.fuzz_blocks, 30_000),
+        (malformed.fuzz_records, 100_000),
         (malformed.fuzz_framing, 40_000),
         (malformed.fuzz_refs, 20_000),
     ],

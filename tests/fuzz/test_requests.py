@@ -10,7 +10,7 @@ from graveler.testing.api_fuzz import Fuzzer
 from graveler.testing.api_requests import Request, Requests
 from tests.api.serving import Served, served
 
-COUNT = 6_000
+COUNT = 8_000
 
 
 @pytest.fixture(scope="module")
