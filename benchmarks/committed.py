@@ -162,7 +162,7 @@ def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     found: dict[str, float] = {}
     found["scan_framed_per_s"] = count / _seconds(lambda: _drain(reader.scan(space, base)))
     found["scan_decoded_per_s"] = count / _seconds(
-        lambda: _drain(wire.decode_entry(v) for _, v in reader.scan(space, base))
+        lambda: _drain(wire.stored_entry(v).size for _, v in reader.scan(space, base))
     )
     _SCANNED[:] = [(space, base)]
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
@@ -193,7 +193,7 @@ def _decoded_part(part: int) -> int:
     (space, base), count = _SCANNED[0], 0
     for ref in reader.ranges(space, base)[part::CORES]:
         for records in reader.range_batches(space, ref):
-            count += len([wire.decode_entry(framed) for _, framed in records])
+            count += len([wire.stored_entry(framed).size for _, framed in records])
     return count
 
 

@@ -10,13 +10,13 @@ nothing outside of it can be spelled here.  For collect.py and marking.py.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import BlockStore, ListedObject
 from graveler.errors import Invalid
-from graveler.records import ABSENT, AddressType, Entry, Repository
+from graveler.records import ABSENT, AddressType, Repository
 
 FILES = "_lakefs/"
 OBJECTS = "data/"
@@ -112,14 +112,24 @@ def is_ours(name: str) -> bool:
     return _OBJECT.fullmatch(name) is not None or _FILE.fullmatch(name) is not None
 
 
-def used_name(repo: Repository, entry: Entry) -> str:
+class Addressed(Protocol):
+    """An entry, decoded in full or as it is stored."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def address_type(self) -> int: ...
+
+
+def used_name(repo: Repository, entry: Addressed) -> str:
     """The relative address of an entry's bytes, however it is spelled; empty if they do not lie in
     the namespace, or cannot be read by that address at all."""
     text = entry.address
-    if entry.address_type is AddressType.RELATIVE and _OBJECT.fullmatch(text) is not None:
+    if entry.address_type == AddressType.RELATIVE and _OBJECT.fullmatch(text) is not None:
         return text
-    is_full = entry.address_type is AddressType.FULL
-    if entry.address_type is AddressType.BY_PREFIX:
+    is_full = entry.address_type == AddressType.FULL
+    if entry.address_type == AddressType.BY_PREFIX:
         is_full = "://" in text
     try:
         name = address.relative_to(repo.namespace, text if is_full else f"{repo.namespace}/{text}")

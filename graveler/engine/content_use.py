@@ -12,7 +12,7 @@ from graveler.engine.ports import Ports, keyspace
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import NO_METARANGE, MetarangeId, RangeId
 from graveler.records import RangeRef, Repository
-from graveler.wire import decode_entry
+from graveler.wire import stored_entry
 
 NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # may be read without being stored
 
@@ -73,4 +73,4 @@ class Content:
     def _names(self, ref: RangeRef) -> Iterator[str]:
         for records in range_batches(self._space, ref):
             for _, value in records:
-                yield used_name(self._repo, decode_entry(value))
+                yield used_name(self._repo, stored_entry(value))

@@ -16,14 +16,14 @@ from graveler.engine.collect import CollectSettings
 from graveler.engine.ports import Ports
 from graveler.engine.retention import Heads, Refs
 from graveler.errors import AlreadyExists
-from graveler.records import AddressType, Entry, Repository
+from graveler.records import AddressType, Repository
 from graveler.testing import sim_collect
 from graveler.testing.sim_collect_programs import PROFILES
 from graveler.testing.sim_collect_programs import check_collect_seed as check
 from graveler.testing.sim_collect_stage import CollectStage, build_collect_stage
 
 SEEDS = 60
-MUTANT_SEEDS = 400
+MUTANT_SEEDS = 2_000
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -119,8 +119,8 @@ def staged_rows_do_not_count(patch: pytest.MonkeyPatch) -> None:
 def only_relative_addresses_count(patch: pytest.MonkeyPatch) -> None:
     used = candidates_module.used_name
 
-    def relative(repo: Repository, entry: Entry) -> str:
-        return "" if entry.address_type is AddressType.FULL else used(repo, entry)
+    def relative(repo: Repository, entry: candidates_module.Addressed) -> str:
+        return "" if entry.address_type == AddressType.FULL else used(repo, entry)
 
     patch.setattr(marking, "used_name", relative)
     patch.setattr(content_use, "used_name", relative)
