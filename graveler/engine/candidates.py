@@ -116,10 +116,14 @@ class Addressed(Protocol):
     """An entry, decoded in full or as it is stored."""
 
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """As it was written."""
+        ...
 
     @property
-    def address_type(self) -> int: ...
+    def address_type(self) -> int:
+        """How it is to be read: a number of `AddressType`."""
+        ...
 
 
 def used_name(repo: Repository, entry: Addressed) -> str:
