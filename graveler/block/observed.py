@@ -5,8 +5,7 @@ not counted apart, and presigning makes no request.  Answers and errors pass thr
 Tests, benchmarks and assembly may use it.
 """
 
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
 from graveler.block.adapter import (
@@ -21,34 +20,7 @@ from graveler.block.adapter import (
     Part,
     Presigned,
 )
-
-
-class Counts:
-    """Requests so far, by verb.  Thread-safe; only ever grows."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: dict[str, int] = {}
-
-    def add(self, verb: str) -> None:
-        """Count one more of `verb`."""
-        with self._lock:
-            self._requests[verb] = self._requests.get(verb, 0) + 1
-
-    def snapshot(self) -> Mapping[str, int]:
-        """The counts of this moment; later requests do not change what was returned."""
-        with self._lock:
-            return dict(self._requests)
-
-    def since(self, earlier: Mapping[str, int]) -> Mapping[str, int]:
-        """Requests after the snapshot `earlier`; verbs without any are left out."""
-        grown = {verb: n - earlier.get(verb, 0) for verb, n in self.snapshot().items()}
-        return {verb: n for verb, n in grown.items() if n}
-
-    def total(self) -> int:
-        """Requests of all verbs together."""
-        with self._lock:
-            return sum(self._requests.values())
+from graveler.requests import Counts
 
 
 class ObservedBlocks:

@@ -22,7 +22,6 @@ repeated.  Assembly puts this around drivers whose service can lose answers.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from graveler.block.adapter import (
@@ -40,23 +39,9 @@ from graveler.block.adapter import (
 from graveler.clock import Clock
 from graveler.errors import Conflict, NotFound, OutcomeUnknown, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
+from graveler.requests import RetryPolicy
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """At most `attempts` tries (the first included), none begun `deadline_seconds` after the first.
-
-    The pause before the second is `backoff_seconds`; each further pause is twice as long.
-    """
-
-    attempts: int = 4
-    deadline_seconds: float = 10.0
-    backoff_seconds: float = 0.05
-
-    def __post_init__(self) -> None:
-        assert self.attempts >= 1, "nothing can be done in no attempt"
 
 
 class RetryingBlocks:

@@ -17,6 +17,7 @@ from graveler.cli.stores import opened
 from graveler.engine import verify as verification
 from graveler.engine.ports import Ports
 from graveler.kv import observed as observed_kv
+from graveler.requests import Counts
 
 _TICK_SECONDS = 2.0
 
@@ -38,8 +39,8 @@ class Progress:
     """What was looked at so far, told from the requests: each commit is one read of the store, each
     object one look at its head."""
 
-    kv: observed_kv.Counts = field(default_factory=observed_kv.Counts)
-    blocks: observed_blocks.Counts = field(default_factory=observed_blocks.Counts)
+    kv: Counts = field(default_factory=Counts)
+    blocks: Counts = field(default_factory=Counts)
 
     def watch(self, ports: Ports) -> Ports:
         """The same ports, counting."""

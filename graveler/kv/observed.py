@@ -5,42 +5,13 @@ per `limits.kv_batch_count_max` rows, an empty batch none (store.py).  Answers a
 through untouched.  Tests, benchmarks and assembly may use it.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from graveler import limits
 from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
 from graveler.records import Absent
-
-
-class Counts:
-    """Requests so far, by verb.  Thread-safe; only ever grows."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: dict[str, int] = {}
-
-    def add(self, verb: str, requests: int = 1) -> None:
-        """Count `requests` more of `verb`."""
-        if requests:
-            with self._lock:
-                self._requests[verb] = self._requests.get(verb, 0) + requests
-
-    def snapshot(self) -> Mapping[str, int]:
-        """The counts of this moment; later requests do not change what was returned."""
-        with self._lock:
-            return dict(self._requests)
-
-    def since(self, earlier: Mapping[str, int]) -> Mapping[str, int]:
-        """Requests after the snapshot `earlier`; verbs without any are left out."""
-        grown = {verb: n - earlier.get(verb, 0) for verb, n in self.snapshot().items()}
-        return {verb: n for verb, n in grown.items() if n}
-
-    def total(self) -> int:
-        """Requests of all verbs together."""
-        with self._lock:
-            return sum(self._requests.values())
+from graveler.requests import Counts
 
 
 def batch_requests(rows: int) -> int:

@@ -29,7 +29,6 @@ Assembly puts this around drivers whose service can lose answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from graveler.clock import Clock
@@ -47,23 +46,9 @@ from graveler.kv.store import (
     Write,
 )
 from graveler.records import Absent
+from graveler.requests import RetryPolicy
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """At most `attempts` tries (the first included), none begun `deadline_seconds` after the first.
-
-    The pause before the second is `backoff_seconds`; each further pause is twice as long.
-    """
-
-    attempts: int = 4
-    deadline_seconds: float = 10.0
-    backoff_seconds: float = 0.05
-
-    def __post_init__(self) -> None:
-        assert self.attempts >= 1, "nothing can be done in no attempt"
 
 
 class RetryingStore:

@@ -13,7 +13,7 @@ from graveler.committed.ranges import RangeStore
 from graveler.engine.ports import EngineSettings, Ports, Sequential
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, CommitId
-from graveler.kv.retrying import RetryingStore, RetryPolicy
+from graveler.kv.retrying import RetryingStore
 from graveler.kv.store import (
     WRITTEN,
     Condition,
@@ -28,6 +28,7 @@ from graveler.kv.store import (
     holds,
 )
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
+from graveler.requests import RetryPolicy
 from graveler.testing.schedule import Fault, World
 
 _START_NS = 1_700_000_000 * 1_000_000_000

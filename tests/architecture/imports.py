@@ -14,6 +14,7 @@ LAYERS = {
     **dict.fromkeys(
         (
             "framing",
+            "requests",
             "ids",
             "records",
             "errors",

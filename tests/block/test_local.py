@@ -9,8 +9,8 @@ import pytest
 
 from graveler.block.adapter import CREATE, Blocks
 from graveler.block.local import LocalBlocks
-from graveler.block.observed import Counts, ObservedBlocks
-from graveler.block.retrying import RetryingBlocks, RetryPolicy
+from graveler.block.observed import ObservedBlocks
+from graveler.block.retrying import RetryingBlocks
 from graveler.block.signing import Signer
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
@@ -18,6 +18,7 @@ from graveler.errors import (
     Invalid,
     NotFound,
 )
+from graveler.requests import Counts, RetryPolicy
 from graveler.testing.block_suite import BlockSuite, content
 
 DATA = "data/0123456789abcdefghij/klmnopqrstuv01234567"

@@ -3,9 +3,10 @@
 import pytest
 
 from graveler.block.memory import MemoryBlocks
-from graveler.block.observed import Counts, ObservedBlocks
-from graveler.block.retrying import RetryingBlocks, RetryPolicy
+from graveler.block.observed import ObservedBlocks
+from graveler.block.retrying import RetryingBlocks
 from graveler.clock import SystemClock
+from graveler.requests import Counts, RetryPolicy
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.block_suite import BlockSuite
 from graveler.testing.faults import nth

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from graveler.block.observed import Counts, ObservedBlocks
+from graveler.block.observed import ObservedBlocks
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Invalid
+from graveler.requests import Counts
 from graveler.testing.block_suite import content
 
 

@@ -6,9 +6,10 @@ import pytest
 
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, Update
 from graveler.block.memory import MemoryBlocks
-from graveler.block.retrying import RetryingBlocks, RetryPolicy
+from graveler.block.retrying import RetryingBlocks
 from graveler.clock import SystemClock
 from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, StorageFull, Unavailable
+from graveler.requests import RetryPolicy
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.block_suite import content
 from graveler.testing.faults import Fault, nth

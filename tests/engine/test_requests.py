@@ -22,7 +22,8 @@ from graveler.engine import (
     uploads,
 )
 from graveler.errors import NoChanges, PreconditionFailed
-from graveler.kv.observed import Counts, ObservedStore
+from graveler.kv.observed import ObservedStore
+from graveler.requests import Counts
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from graveler.errors import Unavailable
 from graveler.kv.memory import MemoryStore
-from graveler.kv.observed import Counts, ObservedStore
+from graveler.kv.observed import ObservedStore
 from graveler.kv.store import ABSENT, Write
+from graveler.requests import Counts
 from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.kv_suite import KvSuite, in_threads
 

@@ -11,9 +11,10 @@ from graveler.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.identity import shard
 from graveler.ids import StagingToken
 from graveler.kv.memory import MemoryStore
-from graveler.kv.observed import Counts, ObservedStore
+from graveler.kv.observed import ObservedStore
 from graveler.kv.store import WRITTEN, Outcome, ScanPage
 from graveler.records import ABSENT, TOMBSTONE, Staged, StagedValue
+from graveler.requests import Counts
 from graveler.staging import area
 from graveler.streams import END, Cursor, Item, list_page
 
