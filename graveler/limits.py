@@ -44,6 +44,7 @@ write_attempt_seconds_max = 20
 commit_round_count_max = 12
 conditional_round_count_max = 24
 sealed_token_count_max = 64
+reset_token_count_max = 128  # sealed tokens, two for each reset of a path or prefix
 staging_shard_count_max = 64
 branch_cache_seconds_max = 2
 repository_cache_seconds_max = 10

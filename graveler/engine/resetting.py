@@ -2,12 +2,11 @@
 moves.
 
 Dropping all puts a fresh staging token in place and takes every other one off the record.  Dropping
-some covers them: a new token, filled beforehand with what the commit says at those paths, becomes
-the open one on top of the old ones.  The filled token has a clean-up intent that may not be acted
-on
-before every operation alive now is gone; after a failed swap it is left alone, for the swap may
-have
-landed.  Basis: docs/protocol.md.
+some covers them: a new token, filled beforehand with what the commit says at those paths, is put on
+top of the old ones as the newest sealed, under a fresh open one.  It is never open itself: its rows
+are written blindly, and a late twin of such a write must not undo a writer's.  It has a clean-up
+intent that may not be acted on before every operation alive now is gone; after a failed swap it is
+left alone, for the swap may have landed.  Basis: docs/protocol.md.
 """
 
 from dataclasses import replace
@@ -82,15 +81,15 @@ def _cover(
         keys = _staged_keys(ports, seen, stretch)
         if not keys:
             return
-        if len(seen.branch.sealed) >= limits.sealed_token_count_max:
+        if len(seen.branch.sealed) >= limits.reset_token_count_max:
             raise Conflict(f"too many resets since the last commit; commit first: branch={branch}")
         token = _filled(ports, repo, branch, _reverting(ports, repo, seen, keys))
         record = seen.branch
         wanted = replace(
             record,
             rev=record.rev + 1,
-            staging=token,
-            sealed=(*record.sealed, record.staging),
+            staging=new_token(ports, repo),
+            sealed=(*record.sealed, record.staging, token),
             changed_ns=ports.clock.now_ns(),
         )
         if swap(ports, repo, branch, seen, wanted) is not None:

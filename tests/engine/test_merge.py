@@ -331,7 +331,7 @@ def test_resets_beyond_the_cap_of_sealed_tokens_are_refused_and_a_commit_drains_
         except Conflict:
             break
         done += 1
-    assert len(lake.record().sealed) <= 66
+    assert len(lake.record().sealed) <= 130
     assert done >= 60
     lake.commit("drain")
     assert len(lake.record().sealed) <= 1
