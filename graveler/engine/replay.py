@@ -11,6 +11,7 @@ with (1-based).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from graveler.committed import diff
 from graveler.committed import merge as trees
 from graveler.engine import landing
 from graveler.engine.heads import check_kept, commit_of, head_of
@@ -62,7 +63,7 @@ def revert(
         made = _replayed(
             ports, repo, (target.commit.metarange, parent, head.commit.metarange), name
         )
-        _check_changed(made, head, request, name)
+        _check_changed(ports, repo, (head, made), request, name)
         return Commit(
             committer=request.committer,
             message=request.message or f"Revert {ref}",
@@ -99,7 +100,7 @@ def cherry_pick(
         made = _replayed(
             ports, repo, (parent, target.commit.metarange, head.commit.metarange), name
         )
-        _check_changed(made, head, request, name)
+        _check_changed(ports, repo, (head, made), request, name)
         origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
         return Commit(
             committer=request.committer,
@@ -147,7 +148,16 @@ def _replayed(
 
 
 def _check_changed(
-    made: MetarangeId, head: CommitEntry, request: ReplayRequest, branch: BranchId
+    ports: Ports,
+    repo: Repository,
+    sides: tuple[CommitEntry, MetarangeId],
+    request: ReplayRequest,
+    branch: BranchId,
 ) -> None:
-    if made == head.commit.metarange and not request.allow_empty:
+    """`sides`: the head, and what is to be on top of it; one content may have two metarange ids."""
+    head, made = sides
+    if request.allow_empty:
+        return
+    found = diff.diff(keyspace(ports, repo), head.commit.metarange, made)
+    if next(found, None) is None:
         raise NoChanges(f"update branch {branch}: no changes")

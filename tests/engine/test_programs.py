@@ -1,7 +1,8 @@
 """Random programs: the engine against the dictionary model, in lock step.
 
-`GRAVELER_SEED=n` starts the seeds at n, `GRAVELER_PROGRAMS=n` sets their number; a failure prints
-its seed and the verbs that are left of it after shrinking.
+A change must not fail for what another one left, so each run takes the same seeds.
+`GRAVELER_SEED=n` starts them at n, `GRAVELER_SEED=fresh` somewhere new; `GRAVELER_PROGRAMS=n` sets
+their number.  A failure prints its seed and the verbs that are left of it after shrinking.
 """
 
 import os
@@ -21,11 +22,12 @@ from graveler.testing.model import Blob, stage
 from graveler.testing.program_world import Mismatch
 
 COUNT = int(os.environ.get("GRAVELER_PROGRAMS", "2000"))
-FIRST = int(os.environ.get("GRAVELER_SEED", "0")) or time.time_ns() // 1_000_000 % 10**9 * 10_000
+_SEED = os.environ.get("GRAVELER_SEED", "1")
+FIRST = time.time_ns() // 1_000_000 % 10**9 * 10_000 if _SEED == "fresh" else int(_SEED)
 VERBS = range(40)
 
 # Seeds that told something; each stays until the drawing of verbs changes, and then as a test.
-FOUND: tuple[int, ...] = ()
+FOUND: tuple[int, ...] = (30124, 30294, 2102167871989)
 
 
 def _fresh_memory() -> Ports:
