@@ -5,6 +5,9 @@ SHELL  := /bin/sh
 VENV   := .venv
 READY  := $(VENV)/.ready
 BIN    := $(VENV)/bin
+# Programs that are called and never imported: local AWS engines, SAM, linters.
+TOOLS  := .venv-tools
+TOOLED := $(TOOLS)/.ready
 PORT   ?= 8000
 STORE  ?= .graveler
 JOBS   ?= 2
@@ -17,6 +20,9 @@ export PYTHON
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(READY): FORCE
 endif
+ifneq ($(shell cat $(TOOLED) 2>/dev/null),$(CURDIR))
+$(TOOLED): FORCE
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint soak bench proto lock clean FORCE
@@ -27,22 +33,25 @@ help: ## says what each target does
 	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
 	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
 
-setup: $(READY) ## makes .venv from the locked requirements (a second call does nothing)
-	@echo "ready: $(VENV)"
+setup: $(READY) $(TOOLED) ## makes .venv and .venv-tools from the locks (a second call does nothing)
+	@echo "ready: $(VENV) $(TOOLS)"
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
-	@sh scripts/setup.sh $(VENV)
+	@sh scripts/setup.sh $(VENV) requirements/dev.txt .
+
+$(TOOLED): requirements/tools.txt scripts/setup.sh
+	@sh scripts/setup.sh $(TOOLS) requirements/tools.txt
 
 run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once ends after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
-test: $(READY) ## ruff, mypy, then every test
+test: $(READY) $(TOOLED) ## ruff, mypy, then every test
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types tests
 
 lint: $(READY) ## ruff and mypy only
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
 
-soak: $(READY) ## everything at once for MINUTES=n: schedules, fuzzing, kills, load; one JSON line
+soak: $(READY) $(TOOLED) ## everything at once for MINUTES=n: schedules, fuzzing, kills, load; one JSON line
 	@$(BIN)/python -m graveler.testing.soak --minutes $(MINUTES) $(ARGS)
 
 bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
@@ -55,6 +64,6 @@ proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
 lock: ## resolves the requirements anew (reads the network)
 	@sh scripts/lock.sh
 
-clean: ## removes .venv, caches and build output; keeps the sample lake in .graveler
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+clean: ## removes both environments, caches and build output; keeps the sample lake in .graveler
+	rm -rf $(VENV) $(TOOLS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 	find graveler tests -name __pycache__ -type d -prune -exec rm -rf {} +

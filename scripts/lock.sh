@@ -18,15 +18,23 @@ export CUSTOM_COMPILE_COMMAND="make lock"
     "$tool/bin/python" -m pip install -q pip-tools==7.6.2
 }
 
-# `dev` names the project's own extras. Calling the project unsafe keeps it out of
-# the lock (and setuptools in); the warning about that at the end is cut off.
-for extra in ${EXTRAS:-server aws spark dev}; do
+# Writes requirements/$1.txt from what the other arguments name.
+lock() {
+    name=$1
+    shift
     "$tool/bin/pip-compile" --quiet --generate-hashes --strip-extras --no-annotate \
         --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
         --unsafe-package graveler ${UPGRADE:+--upgrade} \
-        --extra "$extra" --output-file "requirements/$extra.txt" pyproject.toml
+        --output-file "requirements/$name.txt" "$@"
     awk '/^# WARNING: The following packages were not pinned/ { exit } NF { print }' \
-        "requirements/$extra.txt" >"$tool/$extra.txt"
-    mv "$tool/$extra.txt" "requirements/$extra.txt"
-    echo "wrote requirements/$extra.txt"
+        "requirements/$name.txt" >"$tool/$name.txt"
+    mv "$tool/$name.txt" "requirements/$name.txt"
+    echo "wrote requirements/$name.txt"
+}
+
+# `dev` names the project's own extras. Calling the project unsafe keeps it out of
+# the lock (and setuptools in); the warning about that at the end is cut off.
+for extra in ${EXTRAS:-server aws spark dev}; do
+    lock "$extra" --extra "$extra" pyproject.toml
 done
+lock tools requirements/tools.in

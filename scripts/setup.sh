@@ -1,10 +1,13 @@
 #!/bin/sh
-# Makes the environment in $1 from requirements/dev.txt, every file checked by
-# its hash, and installs the package in place. The stamp $1/.ready is written
-# last, so that an interrupted set-up starts over. PYTHON= names the Python.
+# Makes the environment in $1 from the lock in $2, every file checked by its
+# hash. With a third argument it installs that folder's package in place as well.
+# The stamp $1/.ready is written last, so that an interrupted set-up starts over.
+# PYTHON= names the Python.
 set -u
 venv=$1
-space_needed_kib=512000
+lock=$2
+package=${3:-}
+space_needed_kib=716800
 
 fail() {
     printf 'make setup: %s\n  remedy: %s\n' "$1" "$2" >&2
@@ -50,11 +53,13 @@ else
 fi
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-"$venv/bin/python" -m pip install -q --require-hashes --no-deps -r requirements/dev.txt || fail \
+"$venv/bin/python" -m pip install -q --require-hashes --no-deps -r "$lock" || fail \
     "the locked packages could not be installed" \
     "see the message above; a package index must be reachable (behind a proxy, set HTTPS_PROXY)"
-"$venv/bin/python" -m pip install -q --no-deps --no-build-isolation -e . || fail \
-    "the package itself could not be installed" "see the message above; did pyproject.toml change?"
+if [ -n "$package" ]; then
+    "$venv/bin/python" -m pip install -q --no-deps --no-build-isolation -e "$package" || fail \
+        "the package itself could not be installed" "see the message above; did pyproject.toml change?"
+fi
 
 pwd >"$venv/.ready"
-echo "make setup: done in $(($(date +%s) - started)) s"
+echo "make setup: $venv done in $(($(date +%s) - started)) s"
