@@ -1,0 +1,215 @@
+"""The one AWS session of a process, and what a failed call says.
+
+Sessions are not safe to share between threads while clients are made; clients are.  So there is one
+session, made when the first client is asked for, and one lock around the making of clients.  A
+client sends each request once unless its policy says otherwise: whoever repeats a request must know
+that it may have been applied (kv/retrying.py, block/retrying.py).
+
+Nothing here reads the environment; what a setting leaves open, AWS's own chain of configuration
+(variables, files, roles) decides.  For the drivers of kv/ and block/, and for assembly.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProxyConnectionError,
+)
+from botocore.parsers import ResponseParserError
+from botocore.session import Session
+
+from graveler.errors import OutcomeUnknown, Unavailable
+
+Client = Any  # botocore makes the classes of its clients when they are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSettings:
+    """Where AWS is and who we are.  What is empty is left to AWS's own chain of configuration."""
+
+    region: str = ""
+    endpoint_url: str = ""
+    access_key_id: str = ""
+    secret_access_key: str = ""
+    session_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """How long a client waits, how often it sends (1: nothing is ever sent twice)."""
+
+    connect_seconds: float = 1.0
+    read_seconds: float = 3.0
+    attempts: int = 1
+    connections: int = 32
+
+
+class AwsSession:
+    """Makes clients.  Thread-safe; nothing is loaded and nothing is sent before the first one."""
+
+    def __init__(self, settings: AwsSettings | None = None) -> None:
+        self.settings = settings or AwsSettings()
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+
+    def client(
+        self,
+        service: str,
+        policy: CallPolicy | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Client:
+        """A new client of `service`; keep it: making one takes milliseconds.
+
+        `options` go into botocore's `Config`.  `Unavailable` if no region is configured.
+        Credentials are looked for now and renewed by botocore; that there are none is told by the
+        first call.
+        """
+        chosen = policy or CallPolicy()
+        config = Config(
+            connect_timeout=chosen.connect_seconds,
+            read_timeout=chosen.read_seconds,
+            retries={"total_max_attempts": chosen.attempts, "mode": "standard"},
+            max_pool_connections=chosen.connections,
+            tcp_keepalive=True,
+            **(options or {}),
+        )
+        settings = self.settings
+        with self._lock:
+            session = self._opened()
+            try:
+                client = session.create_client(
+                    service,
+                    region_name=settings.region or None,
+                    endpoint_url=settings.endpoint_url or None,
+                    config=config,
+                )
+            except (BotoCoreError, ValueError) as error:
+                raise Unavailable(f"aws client not made: {service=} reason={error}") from error
+        return client
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            session, settings = Session(), self.settings
+            if settings.access_key_id:
+                session.set_credentials(
+                    settings.access_key_id,
+                    settings.secret_access_key,
+                    settings.session_token or None,
+                )
+            self._session = session
+        return self._session
+
+
+# ---- what went wrong -----------------------------------------------------------------------------
+
+FAILURES: Final = (BotoCoreError, ClientError, HTTPClientError, ResponseParserError)
+
+
+class Fate(Enum):
+    """What became of a request that failed."""
+
+    REFUSED = "refused"  # answered: not applied, and would not be if sent again
+    BUSY = "busy"  # answered: not applied, because of the load; later perhaps
+    UNSENT = "unsent"  # it never reached the service
+    UNKNOWN = "unknown"  # no answer, or one that says nothing
+
+
+class Failure(NamedTuple):
+    """A failed call, in the words of the service; `status` 0 and `code` "" where none answered."""
+
+    fate: Fate
+    code: str
+    status: int
+    message: str
+    answer: Mapping[str, Any]
+
+
+_BUSY_CODES: Final = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "LimitExceededException",
+        "ProvisionedThroughputExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingError",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "TransactionConflict",
+        "TransactionConflictException",
+    }
+)
+_UNSENT: Final = (
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProxyConnectionError,
+)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What one of `FAILURES` says; any other error, too, counts as an unknown outcome."""
+    if isinstance(error, ClientError):
+        answer: Mapping[str, Any] = error.response
+        said = answer.get("Error", {})
+        code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+        status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        return Failure(_answered(code, status), code, status, message, answer)
+    fate = Fate.UNSENT if isinstance(error, _UNSENT) else Fate.UNKNOWN
+    return Failure(fate, "", 0, f"{type(error).__name__}: {error}", {})
+
+
+def is_busy(code: str) -> bool:
+    """Whether an error code says: not applied, too much at once."""
+    return code in _BUSY_CODES
+
+
+def unavailable(failure: Failure, what: str, *, write: bool) -> Unavailable:
+    """The error to raise for a failure that has no better name.
+
+    `OutcomeUnknown` if a write may have been applied.  A refusal that only whoever runs the
+    deployment can mend (permissions, a table or bucket that is not there) is `Unavailable` too: the
+    caller of the API did nothing wrong.
+    """
+    said = f"{what}: code={failure.code or 'none'} status={failure.status} {failure.message}"
+    if failure.fate is Fate.UNKNOWN and write:
+        return OutcomeUnknown(said)
+    return Unavailable(said)
+
+
+def _answered(code: str, status: int) -> Fate:
+    if code in _BUSY_CODES:
+        return Fate.BUSY
+    return Fate.REFUSED if 300 <= status < 500 else Fate.UNKNOWN
+
+
+__all__ = [
+    "FAILURES",
+    "AwsSession",
+    "AwsSettings",
+    "CallPolicy",
+    "Client",
+    "Failure",
+    "Fate",
+    "failure_of",
+    "is_busy",
+    "unavailable",
+]
