@@ -193,9 +193,12 @@ class CommitEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A name that never moves."""
+    """A name that never moves.  A deleted one's record stays; `rev` grows with every change, across
+    deletion and re-creation."""
 
     commit: CommitId
+    rev: int = 1
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +232,14 @@ class UploadAddress:
 
 
 class JobState(IntEnum):
-    """A job that has ended never changes its state again."""
+    """A job that has ended never changes its state again.  A landing one runs, and can no longer
+    be cancelled."""
 
     RUNNING = 1
     DONE = 2
     FAILED = 3
     CANCELLED = 4
+    LANDING = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +259,10 @@ class Job:
     commit: CommitId = NO_COMMIT
     metarange: MetarangeId = NO_METARANGE
     branch: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in (JobState.RUNNING, JobState.LANDING)
 
 
 @dataclass(frozen=True, slots=True)

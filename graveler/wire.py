@@ -1,10 +1,9 @@
 """Bytes of every record: encode and decode, nothing else.
 
 A KV value is one format byte (1), then one protobuf message of `wire.proto`.  Entries and range
-descriptions stand in
-files without that byte, in the framing of `frame`.  Encoding is deterministic: the same record,
-the same bytes.  Bytes
-that do not decode raise `Corrupt`.  The one owner of protobuf; pure; layers 1 to 3 may import this.
+descriptions stand in files without that byte, in the framing of `frame`.  Encoding is
+deterministic: the same record, the same bytes.  Bytes that do not decode raise `Corrupt`.  The one
+owner of protobuf; pure; layers 1 to 3 may import this.
 """
 
 from collections.abc import Callable
@@ -283,12 +282,13 @@ def decode_commit(raw: bytes) -> Commit:
 
 def encode_tag(tag: Tag) -> bytes:
     """See `records.Tag`."""
-    return _bytes(pb.Tag(commit=tag.commit))
+    return _bytes(pb.Tag(commit=tag.commit, rev=tag.rev, deleted=tag.deleted))
 
 
 def decode_tag(raw: bytes) -> Tag:
     """Raises `Corrupt`."""
-    return Tag(CommitId(_record(pb.Tag, raw, "tag record").commit))
+    tag = _record(pb.Tag, raw, "tag record")
+    return Tag(CommitId(tag.commit), tag.rev, tag.deleted)
 
 
 def encode_staged(value: StagedValue, wid: bytes) -> bytes:

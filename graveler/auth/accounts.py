@@ -16,6 +16,7 @@ from graveler import limits, wire
 from graveler.auth import secrets
 from graveler.clock import Clock, Ids
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound
+from graveler.kv.replacing import replace_row
 from graveler.kv.store import WRITTEN, Store
 from graveler.records import ABSENT, Absent
 
@@ -95,13 +96,14 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
 
 def reset(keeper: Keeper, credential: NewCredential) -> Account:
     """Replace the administrator's credential; the old one and all sessions end.  Raises `NotFound`
-    before the set-up."""
+    before the set-up.  Three requests; a late duplicate of an earlier reset does nothing."""
     found = find(keeper.kv)
     if found is ABSENT:
         raise NotFound("administrator not found: the set-up has not happened yet")
     _check(found.user, credential)
     account = _account(keeper, found.user, found.email, credential)
-    keeper.kv.set(PARTITION, ADMINISTRATOR, _encode(account), keeper.ids.stamp())
+    raw = _encode(account)
+    replace_row(keeper.kv, (PARTITION, ADMINISTRATOR), keeper.ids, lambda row, lost: raw)
     return account
 
 

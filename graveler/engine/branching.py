@@ -70,10 +70,10 @@ def create_branch(
 
 
 def _check_free(there: Holders, name: BranchId) -> None:
-    if there.branch is not ABSENT and there.branch.branch.live:
+    if there.live_branch:
         raise AlreadyExists("branch already exists: not unique")
-    if there.tag is not ABSENT or there.commit:
-        holder = "commit" if there.tag is ABSENT else "tag"
+    if there.live_tag or there.commit:
+        holder = "tag" if there.live_tag else "commit"
         raise AlreadyExists(f"{holder} ID {name}: conflict found")
 
 

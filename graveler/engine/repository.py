@@ -234,7 +234,7 @@ def metadata(ports: Ports, repo: Repository) -> dict[str, str]:
 def set_metadata(
     ports: Ports, repo: Repository, pairs: Mapping[str, str], *, force: bool = False
 ) -> None:
-    """Set `pairs`, leaving other keys as they are.  `Invalid`, `Refused`."""
+    """Set `pairs`, leaving other keys as they are.  `Invalid`, `Refused`, `OutcomeUnknown`."""
     check_writable(repo, force)
     check_metadata(pairs)
     for key in pairs:
@@ -246,6 +246,6 @@ def set_metadata(
 def delete_metadata(
     ports: Ports, repo: Repository, keys: Sequence[str], *, force: bool = False
 ) -> None:
-    """Remove pairs; absent ones are no error.  `Refused`."""
+    """Remove pairs; absent ones are no error.  `Refused`, `OutcomeUnknown`."""
     check_writable(repo, force)
-    repositories.delete_metadata(ports.kv, repo, keys)
+    repositories.delete_metadata(ports.kv, repo, keys, ports.ids)

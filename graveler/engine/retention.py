@@ -75,13 +75,13 @@ def get_rule(ports: Ports, repo: Repository) -> Retention:
 
 def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:
     """Replace the rule; it counts from the next run of garbage collection on.  `Invalid`.
-    1 KV request."""
+    2 KV requests."""
     for days in (rule.default_days, *rule.branches.values()):
         if not FOREVER <= days <= _DAYS_MAX:
             raise Invalid(f"retention must be 1 to {_DAYS_MAX} days, or 0 for ever: {days=}")
     if not 1 <= rule.unreachable_days <= _DAYS_MAX:
         raise Invalid(f"unreachable_days must be 1 to {_DAYS_MAX}: {rule.unreachable_days=}")
-    retention.put(ports.kv, repo, rule, ports.ids.stamp())
+    retention.put(ports.kv, repo, rule, ports.ids)
 
 
 def kept(

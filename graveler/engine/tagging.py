@@ -1,11 +1,15 @@
-"""Tags: names of commits that never move."""
+"""Tags: names of commits that never move.
+
+A deleted tag keeps its record, so that a late duplicate of its creation or of an earlier deletion
+fails.
+"""
 
 from graveler.engine.branching import PageQuery
 from graveler.engine.heads import check_kept, resolved
 from graveler.engine.ports import Ports, check_writable
 from graveler.errors import AlreadyExists
 from graveler.ids import CommitId, TagId, parse_tag_id
-from graveler.records import ABSENT, Repository
+from graveler.records import Repository
 from graveler.refs import tags
 from graveler.refs.resolve import holders
 
@@ -16,19 +20,19 @@ def create_tag(
     """Name the commit that `ref` means.
 
     Errors: `AlreadyExists` (a tag, branch or commit has the name), `NotFound`, `Invalid`,
-    `Refused`.
+    `Refused`, `OutcomeUnknown`.  Atomic.  Cost: 2 KV requests, and the resolution of `ref`.
     """
     tag = parse_tag_id(name)
     check_writable(repo, force)
     there = holders(ports.kv, repo, tag)
-    live_branch = there.branch is not ABSENT and there.branch.branch.live
-    if there.tag is not ABSENT:
+    if there.live_tag:
         raise AlreadyExists("tag already exists: not unique")
-    if live_branch or there.commit:
-        raise AlreadyExists(f"{'branch' if live_branch else 'commit'} name {tag}: conflict found")
+    if there.live_branch or there.commit:
+        holder = "branch" if there.live_branch else "commit"
+        raise AlreadyExists(f"{holder} name {tag}: conflict found")
     commit_id = resolved(ports, repo, ref).commit
     check_kept(ports, repo, commit_id)
-    tags.create(ports.kv, repo, tag, commit_id, ports.ids.stamp())
+    tags.create(ports.kv, repo, tag, commit_id, ports.ids, there.tag)
     return commit_id
 
 
@@ -38,10 +42,10 @@ def get_tag(ports: Ports, repo: Repository, name: str) -> CommitId:
 
 
 def delete_tag(ports: Ports, repo: Repository, name: str, *, force: bool = False) -> None:
-    """Remove the name; `NotFound`."""
+    """Delete the name; `NotFound`, `Refused`, `OutcomeUnknown`.  Atomic.  Cost: 2 KV requests."""
     tag = parse_tag_id(name)
     check_writable(repo, force)
-    tags.delete(ports.kv, repo, tag)
+    tags.delete(ports.kv, repo, tag, ports.ids)
 
 
 def list_tags(

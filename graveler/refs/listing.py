@@ -1,17 +1,20 @@
 """One page of records out of a stretch of keys, deleted and hidden ones left out.  For this folder.
 
 A page asks the store for one row more than it shows, so that "more" is known without a second
-request; records that are left out cost more requests only when there are many of them.
+request.  Records that are left out cost more requests only when there are many of them: what is
+asked for grows tenfold each time, up to `_ROWS_MAX` rows.
 """
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from graveler import limits
-from graveler.kv.store import Row, Store, scan_all
+from graveler.kv.store import Row, Store
 from graveler.streams import successor
 
 T = TypeVar("T")
+_ROWS_MAX = 1_000
+_GROWTH = 10
 
 
 class Stretch(NamedTuple):
@@ -23,16 +26,23 @@ class Stretch(NamedTuple):
     after: str = ""
 
 
-def rows(kv: Store, stretch: Stretch, page: int = 1_000) -> Iterator[tuple[str, Row]]:
-    """Names and rows in order: one request for each `page` rows."""
+def rows(kv: Store, stretch: Stretch, first: int = _ROWS_MAX) -> Iterator[tuple[str, Row]]:
+    """Names and rows in order: one request for the `first` rows, then for ten times as many."""
     stem = stretch.kind + stretch.prefix.encode()
     behind = stretch.kind + stretch.after.encode() + b"\0"
     start = max(stem, behind) if stretch.after else stem
     end = successor(stem)
     if end and start >= end:
         return
-    for key, row in scan_all(kv, stretch.partition, start, end, page):
-        yield key[len(stretch.kind) :].decode(), row
+    size, more = first, True
+    while more:
+        found, more = kv.scan(stretch.partition, start, end, size)
+        for key, row in found:
+            yield key[len(stretch.kind) :].decode(), row
+        if not found:
+            return
+        start = found[-1][0] + b"\0"
+        size = max(size, min(size * _GROWTH, _ROWS_MAX))
 
 
 def page(

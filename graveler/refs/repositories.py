@@ -12,7 +12,8 @@ from graveler import limits, wire
 from graveler.clock import Ids
 from graveler.errors import NotFound, OutcomeUnknown
 from graveler.ids import RepositoryId
-from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store, Write
+from graveler.kv.replacing import Found, replace_seen
+from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import listing
 from graveler.refs.space import METADATA, REPOSITORIES, metadata_key, space
@@ -91,6 +92,7 @@ def list_page(
 
 
 # ---- metadata: one row a pair, so that two writers of different keys both win --------------------
+# A removed pair leaves an empty row: a late duplicate of an older write must find it and fail.
 
 
 def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
@@ -102,19 +104,34 @@ def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
 
 
 def merge_metadata(kv: Store, repository: Repository, pairs: Mapping[str, str], ids: Ids) -> None:
-    """Set `pairs`, leaving other keys as they are.  One batch; not atomic, may be repeated."""
-    partition = space(repository)
-    writes = [
-        Write(partition, metadata_key(name), wire.encode_pairs({name: value}), ids.stamp())
-        for name, value in pairs.items()
-    ]
-    if writes:
-        kv.set_many(writes)
+    """Set `pairs`, leaving other keys as they are; each at once, all together not.
+
+    Errors: `Contended`, `OutcomeUnknown`.  One batch of reads, and one request a pair.
+    """
+    _replace_pairs(kv, repository, ids, {name: {name: value} for name, value in pairs.items()})
 
 
-def delete_metadata(kv: Store, repository: Repository, keys: Sequence[str]) -> None:
-    """Remove pairs; absent ones are no error.  One request for each 1,000 keys."""
+def delete_metadata(kv: Store, repository: Repository, keys: Sequence[str], ids: Ids) -> None:
+    """Remove pairs; absent ones are no error.  Cost and errors as `merge_metadata`."""
     # A name too long to have been stored cannot be there.
-    doomed = [key for key in map(metadata_key, keys) if len(key) <= limits.kv_key_length_bytes_max]
-    if doomed:
-        kv.delete(space(repository), doomed)
+    longest = limits.kv_key_length_bytes_max
+    stored = [name for name in keys if len(metadata_key(name)) <= longest]
+    _replace_pairs(kv, repository, ids, {name: {} for name in stored})
+
+
+def _replace_pairs(
+    kv: Store, repository: Repository, ids: Ids, wanted: Mapping[str, dict[str, str]]
+) -> None:
+    """Put what is wanted at each name; empty: nothing."""
+    places = {name: (space(repository), metadata_key(name)) for name in wanted}
+    rows = kv.get_many(tuple(places.values())) if places else {}
+    for name, pairs in wanted.items():
+
+        def change(
+            row: Found, _: bool, pairs: dict[str, str] = pairs
+        ) -> bytes | Literal[Absent.ABSENT]:
+            there = {} if row is ABSENT else wire.decode_pairs(row.value)
+            return wire.encode_pairs(pairs) if pairs or there else ABSENT
+
+        place = places[name]
+        replace_seen(kv, place, ids, change, rows.get(place, ABSENT))

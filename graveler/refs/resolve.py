@@ -10,15 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from graveler import wire
 from graveler.errors import Invalid, NotFound
 from graveler.ids import BranchId, CommitId, TagId, is_hex64, parse_branch_id, parse_tag_id
 from graveler.kv.store import Place, Row, Store
-from graveler.records import ABSENT, Absent, Repository, Tag, Versioned
-from graveler.refs import branches, commits, graph
+from graveler.records import ABSENT, Absent, Repository, Versioned
+from graveler.refs import branches, commits, graph, tags
 from graveler.refs.commits import Lookup
 from graveler.refs.expression import Modifier, parse
 from graveler.refs.space import branch_key, commit_key, space, tag_key
+from graveler.refs.tags import StoredTag
 
 Kind = Literal["commit", "branch", "tag"]
 
@@ -41,11 +41,19 @@ class Resolved:
 
 
 class Holders(NamedTuple):
-    """What has a name: a branch record (also a deleted one), a tag, a commit."""
+    """What has a name: a branch record and a tag record (also deleted ones), a commit."""
 
     branch: Versioned | Literal[Absent.ABSENT]
-    tag: Tag | Literal[Absent.ABSENT]
+    tag: StoredTag | Literal[Absent.ABSENT]
     commit: bool
+
+    @property
+    def live_branch(self) -> bool:
+        return self.branch is not ABSENT and self.branch.branch.live
+
+    @property
+    def live_tag(self) -> bool:
+        return self.tag is not ABSENT and not self.tag.tag.deleted
 
 
 def resolve(kv: Store, repository: Repository, text: str, lookup: Lookup) -> Resolved:
@@ -90,7 +98,9 @@ def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Reso
             return Resolved(found.branch.commit, "branch", found, BranchId(base), True)
     row = rows.get(tag_at) if tag_at is not ABSENT else None
     if row is not None:
-        return Resolved(wire.decode_tag(row.value).commit, "tag")
+        tag = tags.decode(row).tag
+        if not tag.deleted:
+            return Resolved(tag.commit, "tag")
     if not is_hex64(base):
         matching = commits.by_prefix(kv, repository, base)
         if len(matching) == 1:
@@ -132,7 +142,7 @@ def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holder
     branch, tag = rows.get(branch_at), rows.get(tag_at)
     return Holders(
         ABSENT if branch is None else branches.decode(branch),
-        ABSENT if tag is None else wire.decode_tag(tag.value),
+        ABSENT if tag is None else tags.decode(tag),
         commit_at in rows,
     )
 

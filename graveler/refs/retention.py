@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from graveler import wire
+from graveler.clock import Ids
 from graveler.ids import BranchId
+from graveler.kv.replacing import replace_row
 from graveler.kv.store import Store
 from graveler.records import ABSENT, Repository
 from graveler.refs.space import setting_key, space
@@ -50,11 +52,12 @@ def get(kv: Store, repository: Repository) -> Retention:
     return Retention(int(pairs["default_days"]), int(pairs["unreachable_days"]), branches)
 
 
-def put(kv: Store, repository: Repository, retention: Retention, stamp: bytes) -> None:
-    """Store the rule.  One request."""
+def put(kv: Store, repository: Repository, retention: Retention, ids: Ids) -> None:
+    """Replace the rule, at once.  Two requests."""
     pairs = {
         "default_days": str(retention.default_days),
         "unreachable_days": str(retention.unreachable_days),
         **{_BRANCH + name: str(days) for name, days in retention.branches.items()},
     }
-    kv.set(space(repository), setting_key(_NAME), wire.encode_pairs(pairs), stamp)
+    raw = wire.encode_pairs(pairs)
+    replace_row(kv, (space(repository), setting_key(_NAME)), ids, lambda row, lost: raw)

@@ -82,7 +82,7 @@ def test_a_refusal_by_the_own_write_is_success() -> None:
     assert repositories.put_new(Echo(), REPO, IDS.stamp(), ABSENT)
     new = branch()
     assert branches.swap(Echo(), REPO, MAIN, ABSENT, new, b"s") == (new, b"s")
-    assert tags.create(Echo(), REPO, TagId("v1"), id_of(1), b"s") == Tag(id_of(1))
+    assert tags.create(Echo(), REPO, TagId("v1"), id_of(1), IDS) == Tag(id_of(1))
     job = Job(JobId("j"), "import", JobState.RUNNING, b"me", 1, 1)
     assert jobs.put(Echo(), REPO, job, ABSENT, b"s") == (job, b"s")
 
@@ -96,8 +96,11 @@ def test_a_swap_without_an_answer_is_absent_and_a_creation_says_so(lands: bool) 
     assert jobs.put(kv, REPO, job, ABSENT, b"s") is ABSENT
     seen = repositories.VersionedRepository(REPO, b"old")
     assert repositories.swap(kv, seen, REPO, b"s") is ABSENT
-    with pytest.raises(OutcomeUnknown):
-        tags.create(kv, REPO, TagId("v1"), id_of(1), b"s")
+    if lands:
+        assert tags.create(kv, REPO, TagId("v1"), id_of(1), IDS) == Tag(id_of(1))
+    else:
+        with pytest.raises(OutcomeUnknown):
+            tags.create(kv, REPO, TagId("v1"), id_of(1), IDS)
     with pytest.raises(OutcomeUnknown):
         repositories.put_new(kv, REPO, b"s", ABSENT)
 
@@ -130,8 +133,8 @@ def test_metadata_is_merged_and_deleted_by_key() -> None:
     repositories.merge_metadata(kv, REPO, {"b": "3"}, IDS)
     repositories.merge_metadata(kv, REPO, {}, IDS)
     assert repositories.get_metadata(kv, REPO) == {"": "empty", "a": "1", "b": "3", "ä/ö": ""}
-    repositories.delete_metadata(kv, REPO, ["a", "none", "k" * 5_000])
-    repositories.delete_metadata(kv, REPO, [])
+    repositories.delete_metadata(kv, REPO, ["a", "none", "k" * 5_000], IDS)
+    repositories.delete_metadata(kv, REPO, [], IDS)
     assert repositories.get_metadata(kv, REPO) == {"": "empty", "b": "3", "ä/ö": ""}
     with pytest.raises(Invalid):
         repositories.merge_metadata(kv, REPO, {"k" * 5_000: "v"}, IDS)
@@ -169,7 +172,7 @@ def test_branches_are_listed_live_in_pages_hidden_ones_on_request() -> None:
     kv = MemoryStore()
     for name in ("a", "b", "b-1", "b-2", "c", "d"):
         put_branch(kv, name, hidden=name == "b-1", live=name != "c")
-    tags.create(kv, REPO, TagId("bb"), id_of(1), IDS.stamp())
+    tags.create(kv, REPO, TagId("bb"), id_of(1), IDS)
 
     def listed(prefix: str, after: str, amount: int, hidden: bool = False) -> tuple[str, bool]:
         found, more = branches.list_page(kv, REPO, prefix, after, amount, hidden)
@@ -188,7 +191,7 @@ def test_a_page_of_a_listing_is_one_request() -> None:
     counted = Counted()
     for number in range(200):
         put_branch(counted.memory, f"b{number:03}")
-        tags.create(counted.memory, REPO, TagId(f"t{number:03}"), id_of(1), IDS.stamp())
+        tags.create(counted.memory, REPO, TagId(f"t{number:03}"), id_of(1), IDS)
     for amount in (1, 100, 199, 200, 1_000):
         found, more = branches.list_page(counted.kv, REPO, "", "", amount, False)
         assert (len(found), more) == (min(amount, 200), amount < 200)
@@ -210,15 +213,16 @@ def test_a_page_behind_the_prefix_asks_nothing() -> None:
 def test_a_tag_never_moves() -> None:
     kv, v1 = MemoryStore(), TagId("v1")
     assert tags.find(kv, REPO, v1) is ABSENT
-    for missing in (tags.get, tags.delete):
-        with pytest.raises(NotFound, match=r"^tag not found$"):
-            missing(kv, REPO, v1)
-    tags.create(kv, REPO, v1, id_of(1), IDS.stamp())
+    with pytest.raises(NotFound, match=r"^tag not found$"):
+        tags.get(kv, REPO, v1)
+    with pytest.raises(NotFound, match=r"^tag not found$"):
+        tags.delete(kv, REPO, v1, IDS)
+    tags.create(kv, REPO, v1, id_of(1), IDS)
     for commit in (1, 2):
         with pytest.raises(AlreadyExists):
-            tags.create(kv, REPO, v1, id_of(commit), IDS.stamp())
+            tags.create(kv, REPO, v1, id_of(commit), IDS)
     assert tags.get(kv, REPO, v1) == Tag(id_of(1))
-    tags.delete(kv, REPO, v1)
+    tags.delete(kv, REPO, v1, IDS)
     assert tags.find(kv, REPO, v1) is ABSENT
     assert tags.list_page(kv, REPO, "", "", 10) == ((), False)
 
@@ -334,9 +338,9 @@ def test_records_of_one_request_cost_one_request() -> None:
     assert counted.spent() == 1
     branches.get(kv, REPO, MAIN)
     assert counted.spent() == 1
-    tags.create(kv, REPO, TagId("v1"), id_of(1), IDS.stamp())
+    tags.create(kv, REPO, TagId("v1"), id_of(1), IDS)
     assert counted.spent() == 1
-    tags.delete(kv, REPO, TagId("v1"))
+    tags.delete(kv, REPO, TagId("v1"), IDS)
     assert counted.spent() == 2
     commits.put(kv, REPO, id_of(1), Commit("c", "m", 0), IDS.stamp())
     assert counted.spent() == 1

@@ -29,7 +29,7 @@ class Lake(Counted):
             commits.put(self.kv, REPO, id, commit, IDS.stamp())
         self.point("main", 4)
         self.point("dev", 3)
-        tags.create(self.kv, REPO, TagId("v1"), id_of(1), IDS.stamp())
+        tags.create(self.kv, REPO, TagId("v1"), id_of(1), IDS)
         self.spent()
 
     def point(self, name: str, commit: int, state: BranchState = BranchState.LIVE) -> None:
@@ -140,10 +140,10 @@ def test_commit_then_branch_then_tag_then_prefix(lake: Lake) -> None:
     name = id_of(2)
     lake.point(name, 0)
     assert lake.resolve(name).commit == id_of(2), "a full commit id comes first"
-    tags.create(lake.kv, REPO, TagId("main"), id_of(0), IDS.stamp())
+    tags.create(lake.kv, REPO, TagId("main"), id_of(0), IDS)
     assert lake.resolve("main").commit == id_of(4), "a branch comes before a tag"
     prefix = id_of(3)[:5]
-    tags.create(lake.kv, REPO, TagId(prefix), id_of(0), IDS.stamp())
+    tags.create(lake.kv, REPO, TagId(prefix), id_of(0), IDS)
     assert lake.resolve(prefix).commit == id_of(0), "a tag comes before a prefix"
     lake.point("e" * 64, 1)
     assert lake.resolve("e" * 64).commit == id_of(1), "an id that no commit has may be a branch"
@@ -153,7 +153,7 @@ def test_a_deleted_branch_is_not_found_and_hides_nothing(lake: Lake) -> None:
     lake.point("gone", 2, BranchState.DELETED)
     with pytest.raises(NotFound):
         lake.resolve("gone")
-    tags.create(lake.kv, REPO, TagId("gone"), id_of(0), IDS.stamp())
+    tags.create(lake.kv, REPO, TagId("gone"), id_of(0), IDS)
     assert lake.resolve("gone").commit == id_of(0)
 
 
@@ -190,6 +190,9 @@ def test_holders_of_a_name_cost_one_request(lake: Lake) -> None:
     assert lake.spent() == 1
     assert found.branch == branches.get(lake.kv, REPO, BranchId("main"))
     assert (found.tag, found.commit) == (ABSENT, False)
-    assert holders(lake.kv, REPO, BranchId("v1")) == (ABSENT, Tag(id_of(1)), False)
+    tagged = holders(lake.kv, REPO, BranchId("v1"))
+    assert tagged.tag is not ABSENT and tagged.tag.tag == Tag(id_of(1))
+    assert (tagged.branch, tagged.commit) == (ABSENT, False)
+    assert tagged.live_tag and not tagged.live_branch
     assert holders(lake.kv, REPO, BranchId(id_of(1))) == (ABSENT, ABSENT, True)
     assert holders(lake.kv, REPO, TagId("free")) == (ABSENT, ABSENT, False)

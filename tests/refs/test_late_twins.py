@@ -1,0 +1,234 @@
+"""Records that change survive the late duplicate of any write that was ever sent for them."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from graveler.clock import Ids
+from graveler.errors import AlreadyExists, Contended, NotFound, OutcomeUnknown, Unavailable
+from graveler.ids import TagId
+from graveler.kv.memory import MemoryStore
+from graveler.kv.replacing import replace_row
+from graveler.kv.store import Condition, Outcome, Row
+from graveler.records import ABSENT, Tag
+from graveler.refs import repositories, retention, tags
+from graveler.refs.resolve import holders
+from graveler.refs.retention import Retention
+from tests.refs.graphs import id_of
+from tests.refs.stores import IDS, Counted, repository
+
+REPO = repository()
+V1 = TagId("v1")
+PLACE = (b"p", b"k")
+
+
+class Twins(MemoryStore):
+    """Remembers every write, and sends all of them again before and after each new one.
+
+    `unanswered`: how many of the next writes get no answer; they land if `lands`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[Callable[[], object]] = []
+        self.unanswered = 0
+        self.lands = True
+
+    def again(self) -> None:
+        for write in self.sent:
+            write()
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        def write() -> Outcome:
+            return MemoryStore.set_if(self, partition, key, value, version, condition, order)
+
+        self.again()
+        self.sent.append(write)
+        if self.unanswered:
+            self.unanswered -= 1
+            if self.lands:
+                write()
+            raise OutcomeUnknown("no answer")
+        outcome = write()
+        self.again()
+        return outcome
+
+
+def made(kv: MemoryStore, commit: int, ids: Ids = IDS) -> Tag:
+    return tags.create(kv, REPO, V1, id_of(commit), ids, holders(kv, REPO, V1).tag)
+
+
+# ---- tags ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("unanswered", "lands"), list(product((0, 1, 3), (True, False))))
+def test_a_tag_is_made_and_deleted_under_late_twins(unanswered: int, lands: bool) -> None:
+    kv = Twins()
+    kv.lands = lands
+    for number in range(1, 5):
+        kv.unanswered = unanswered
+        assert made(kv, number) == Tag(id_of(number), 2 * number - 1)
+        kv.again()
+        assert tags.get(kv, REPO, V1).commit == id_of(number)
+        with pytest.raises(AlreadyExists):
+            made(kv, number)
+        kv.unanswered = unanswered
+        tags.delete(kv, REPO, V1, IDS)
+        kv.again()
+        assert tags.find(kv, REPO, V1) is ABSENT
+        with pytest.raises(NotFound):
+            tags.delete(kv, REPO, V1, IDS)
+
+
+class Meddler(MemoryStore):
+    """The first write lands, or not, without an answer; before the next request somebody else
+    does `then`."""
+
+    def __init__(self, lands: bool, then: Callable[["Meddler"], object]) -> None:
+        super().__init__()
+        self.lands = lands
+        self.then: list[Callable[[Meddler], object]] = [then]
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        if not self.then:
+            return super().set_if(partition, key, value, version, condition, order)
+        then = self.then.pop()
+        if self.lands:
+            super().set_if(partition, key, value, version, condition, order)
+        then(self)
+        raise OutcomeUnknown("no answer")
+
+
+def test_a_creation_that_may_have_been_deleted_since_is_unknown() -> None:
+    kv = Meddler(True, lambda kv: tags.delete(kv, REPO, V1, IDS))
+    with pytest.raises(OutcomeUnknown):
+        made(kv, 1)
+
+
+def test_a_creation_over_which_somebody_else_made_the_tag_is_refused() -> None:
+    kv = Meddler(False, lambda kv: made(kv, 2))
+    with pytest.raises(AlreadyExists):
+        made(kv, 1)
+    assert tags.get(kv, REPO, V1).commit == id_of(2)
+
+
+def test_a_creation_that_was_replaced_by_another_is_unknown() -> None:
+    def replaced(kv: Meddler) -> None:
+        tags.delete(kv, REPO, V1, IDS)
+        made(kv, 2)
+
+    with pytest.raises(OutcomeUnknown):
+        made(Meddler(True, replaced), 1)
+
+
+def test_a_deletion_does_not_take_what_was_made_since() -> None:
+    kv = Meddler(True, lambda kv: made(kv, 2))
+    first = kv.then.pop()
+    made(kv, 1)
+    kv.then.append(first)
+    tags.delete(kv, REPO, V1, IDS)
+    assert tags.get(kv, REPO, V1).commit == id_of(2)
+
+
+def test_deleted_tags_are_not_listed_and_cost_few_requests() -> None:
+    counted = Counted()
+    for number in range(2_000):
+        name = TagId(f"t{number:04}")
+        tags.create(counted.memory, REPO, name, id_of(1), IDS)
+        if number not in (0, 1_999):
+            tags.delete(counted.memory, REPO, name, IDS)
+    found, more = tags.list_page(counted.kv, REPO, "", "", 1)
+    assert ([each.id for each in found], more) == (["t0000"], True)
+    assert counted.spent() <= 6
+    found, more = tags.list_page(counted.kv, REPO, "", "t0000", 1)
+    assert ([each.id for each in found], more) == (["t1999"], False)
+
+
+# ---- the rest ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("unanswered", "lands"), list(product((0, 1, 3), (True, False))))
+def test_metadata_and_rules_stay_as_they_were_set_last(unanswered: int, lands: bool) -> None:
+    kv = Twins()
+    kv.lands = lands
+    for number in range(1, 5):
+        kv.unanswered = unanswered
+        repositories.merge_metadata(kv, REPO, {"a": str(number), "b": "1"}, IDS)
+        kv.again()
+        assert repositories.get_metadata(kv, REPO) == {"a": str(number), "b": "1"}
+        kv.unanswered = unanswered
+        repositories.delete_metadata(kv, REPO, ["a", "never"], IDS)
+        kv.again()
+        assert repositories.get_metadata(kv, REPO) == {"b": "1"}
+        kv.unanswered = unanswered
+        retention.put(kv, REPO, Retention(default_days=number), IDS)
+        kv.again()
+        assert retention.get(kv, REPO) == Retention(default_days=number)
+
+
+# ---- the loop ------------------------------------------------------------------------------------
+
+
+class Refusing(MemoryStore):
+    """The first write gets no answer, the second is said not to be applied."""
+
+    def __init__(self, first: Unavailable, reads: bool = True) -> None:
+        super().__init__()
+        self.errors: list[Unavailable] = [Unavailable("later"), first]
+        self.reads = reads
+
+    def get(self, partition: bytes, key: bytes) -> Row | object:  # type: ignore[override]
+        if not self.reads and len(self.errors) == 1:
+            raise Unavailable("no reads")
+        return super().get(partition, key)
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        raise self.errors.pop()
+
+
+def test_an_unknown_outcome_is_never_reported_as_a_refusal() -> None:
+    with pytest.raises(Unavailable) as refused:
+        replace_row(Refusing(Unavailable("first")), PLACE, IDS, lambda row, lost: b"v")
+    assert not isinstance(refused.value, OutcomeUnknown)
+    for reads in (True, False):
+        kv = Refusing(OutcomeUnknown("first"), reads)
+        with pytest.raises(OutcomeUnknown):
+            replace_row(kv, PLACE, IDS, lambda row, lost: b"v")
+
+
+def test_a_record_that_keeps_changing_is_given_up() -> None:
+    kv = MemoryStore()
+
+    def change(row: Row | object, lost: bool) -> bytes:
+        kv.set(*PLACE, b"theirs", IDS.stamp())
+        return b"ours"
+
+    with pytest.raises(Contended):
+        replace_row(kv, PLACE, IDS, change)
+    row = kv.get(*PLACE)
+    assert row is not ABSENT and row.value == b"theirs"
