@@ -16,16 +16,18 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
-    Guarded,
     Outcome,
+    Paired,
     Place,
     Row,
     ScanPage,
     Write,
+    check_conditional,
     check_place,
     check_scan,
     check_write,
     holds,
+    other_place,
 )
 from graveler.records import Absent
 
@@ -111,13 +113,17 @@ class MemoryStore:
         condition: Condition,
         order: int = 0,
     ) -> Outcome:
-        check_write(partition, key, value)
+        check_conditional(partition, key, value, condition)
+        place = other_place(condition)
         with self._lock:
             current = self._find(partition, key)
-            guard = self._find(*condition.place) if isinstance(condition, Guarded) else ABSENT
-            if not holds(condition, current, guard):
+            other = ABSENT if place is ABSENT else self._find(*place)
+            if not holds(condition, current, other):
                 return Declined(current)
             self._put(partition, key, Row(value, version, order))
+            if isinstance(condition, Paired):
+                also = condition.write
+                self._put(also.partition, also.key, Row(also.value, also.version))
             return WRITTEN
 
     def set_newer(

@@ -18,7 +18,8 @@ a `version` (a stamp that the writer made fresh and that never comes back) and a
     K9  a refusal carries the row as it was, so that a writer may recognise its own stamp (an
         answer that was lost).  It says that this write was not applied: a driver that may have
         sent it twice, and finds another's row, answers `OutcomeUnknown`
-    K10  a guarded write looks at both rows and writes in one step
+    K10  a guarded write looks at both rows and writes in one step; a paired one writes both rows
+        in that step, or neither
 
 Drivers and wrappers implement `Store`; staging, refs and engine call it.  Each method is one
 request, but for the batches,
@@ -68,7 +69,16 @@ class Guarded(NamedTuple):
     version: bytes
 
 
-Condition = Matches | Guarded | Literal[Absent.ABSENT]
+class Paired(NamedTuple):
+    """Condition on two rows that are written together: `row` holds of the row written, `other` of
+    the row at the place of `write`, which is then written as well."""
+
+    row: Matches | Literal[Absent.ABSENT]
+    other: Matches | Literal[Absent.ABSENT]
+    write: Write
+
+
+Condition = Matches | Guarded | Paired | Literal[Absent.ABSENT]
 
 
 class Written(Enum):
@@ -129,7 +139,8 @@ class Store(Protocol):
         condition: Condition,
         order: int = 0,
     ) -> Outcome:
-        """Write row and `order` if `condition` holds of what is there (compare and swap)."""
+        """Write row and `order` (with the other row of a `Paired`) if `condition` holds of what
+        is there (compare and swap)."""
         ...
 
     def set_newer(
@@ -143,18 +154,32 @@ class Store(Protocol):
         ...
 
 
+def other_place(condition: Condition) -> Place | Literal[Absent.ABSENT]:
+    """Where the second row is that `condition` looks at."""
+    if isinstance(condition, Guarded):
+        return condition.place
+    if isinstance(condition, Paired):
+        return condition.write.partition, condition.write.key
+    return ABSENT
+
+
 def holds(
     condition: Condition,
     row: Row | Literal[Absent.ABSENT],
-    guard: Row | Literal[Absent.ABSENT] = ABSENT,
+    other: Row | Literal[Absent.ABSENT] = ABSENT,
 ) -> bool:
-    """Whether `condition` holds of the row to be written and, if it is guarded, of its guard."""
+    """Whether `condition` holds of the row to be written and of the one at `other_place`."""
     if isinstance(condition, Guarded):
-        if guard is ABSENT or guard.version != condition.version:
-            return False
-        condition = condition.row
-    wanted = ABSENT if condition is ABSENT else condition.version
-    return (ABSENT if row is ABSENT else row.version) == wanted
+        return _is(Matches(condition.version), other) and _is(condition.row, row)
+    if isinstance(condition, Paired):
+        return _is(condition.other, other) and _is(condition.row, row)
+    return _is(condition, row)
+
+
+def _is(wanted: Matches | Literal[Absent.ABSENT], row: Row | Literal[Absent.ABSENT]) -> bool:
+    if wanted is ABSENT or row is ABSENT:
+        return wanted is row
+    return wanted.version == row.version
 
 
 def check_place(partition: bytes, key: bytes) -> None:
@@ -175,6 +200,15 @@ def check_write(partition: bytes, key: bytes, value: bytes) -> None:
         raise Invalid(
             f"kv value must have at most {limits.kv_value_length_bytes_max} bytes: {len(value)=}"
         )
+
+
+def check_conditional(partition: bytes, key: bytes, value: bytes, condition: Condition) -> None:
+    """Raises `Invalid` for a conditional write outside the limits.  Every driver calls it first."""
+    check_write(partition, key, value)
+    if isinstance(condition, Paired):
+        check_write(condition.write.partition, condition.write.key, condition.write.value)
+        if (condition.write.partition, condition.write.key) == (partition, key):
+            raise Invalid(f"kv rows of a paired write must be two: {len(key)=}")
 
 
 def check_scan(partition: bytes, limit: int) -> None:
@@ -204,14 +238,17 @@ __all__ = [
     "Guarded",
     "Matches",
     "Outcome",
+    "Paired",
     "Place",
     "Row",
     "ScanPage",
     "Store",
     "Write",
+    "check_conditional",
     "check_place",
     "check_scan",
     "check_write",
     "holds",
+    "other_place",
     "scan_all",
 ]

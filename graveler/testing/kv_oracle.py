@@ -16,6 +16,7 @@ from graveler.kv.store import (
     Guarded,
     Matches,
     Outcome,
+    Paired,
     Place,
     Row,
     Store,
@@ -39,17 +40,26 @@ class Oracle:
         return sorted((k, row) for k, row in found if k >= start and (end == b"" or k < end))
 
     def set_if(self, place: Place, row: Row, condition: Condition) -> Outcome:
-        guarded = True
+        other = True
         if isinstance(condition, Guarded):
             guard = self.rows.get(condition.place)
-            guarded = guard is not None and guard.version == condition.version
+            other = guard is not None and guard.version == condition.version
             condition = condition.row
+        pair: Write | None = None
+        if isinstance(condition, Paired):
+            pair = condition.write
+            other = self._holds((pair.partition, pair.key), condition.other)
+            condition = condition.row
+        outcome = self._write(place, row, other and self._holds(place, condition))
+        if outcome is WRITTEN and pair is not None:
+            self.rows[pair.partition, pair.key] = Row(pair.value, pair.version)
+        return outcome
+
+    def _holds(self, place: Place, condition: Matches | Literal[Absent.ABSENT]) -> bool:
         current = self.rows.get(place)
         if condition is ABSENT:
-            holds = current is None
-        else:
-            holds = current is not None and current.version == condition.version
-        return self._write(place, row, guarded and holds)
+            return current is None
+        return current is not None and current.version == condition.version
 
     def set_newer(self, place: Place, row: Row) -> Outcome:
         current = self.rows.get(place)
@@ -111,20 +121,25 @@ class _Program:
 
     def set_if(self) -> None:
         place, row = self.place(), self.row(self.chance.randint(0, 9))
-        condition: Matches | Literal[Absent.ABSENT] = ABSENT
-        known = self.oracle.rows.get(place)
-        if known is not None and self.chance.random() < 0.7:
-            condition = Matches(self.chance.choice((known.version, b"%016d" % 1)))
-        guarded = None
-        if self.chance.random() < 0.3:
-            other = self.place()
-            guard = self.oracle.rows.get(other)
+        asked: Condition = self.condition(place)
+        second, drawn = self.place(), self.chance.random()
+        if drawn < 0.3:
+            guard = self.oracle.rows.get(second)
             version = b"%016d" % 1 if guard is None else guard.version
-            guarded = Guarded(condition, other, version)
-        asked: Condition = condition if guarded is None else guarded
+            asked = Guarded(self.condition(place), second, version)
+        elif drawn < 0.6 and second != place:
+            also = self.row()
+            write = Write(*second, also.value, also.version)
+            asked = Paired(self.condition(place), self.condition(second), write)
         expected = self.oracle.set_if(place, row, asked)
         found = self.store.set_if(*place, row.value, row.version, asked, row.order)
         assert found == expected, (place, asked)
+
+    def condition(self, place: Place) -> Matches | Literal[Absent.ABSENT]:
+        known = self.oracle.rows.get(place)
+        if known is None or self.chance.random() < 0.3:
+            return ABSENT
+        return Matches(self.chance.choice((known.version, known.version, b"%016d" % 1)))
 
     def set_newer(self) -> None:
         place, row = self.place(), self.row(self.chance.randint(1, 9))

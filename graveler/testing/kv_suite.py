@@ -19,6 +19,7 @@ from graveler.kv.store import (
     Declined,
     Guarded,
     Matches,
+    Paired,
     Place,
     Row,
     Store,
@@ -138,6 +139,30 @@ class ConditionClauses:
         matching = Guarded(Matches(b"1"), guard, b"r")
         assert store.set_if(b"p", b"k", b"w", b"2", matching) is WRITTEN
         assert store.get(*guard) == Row(b"value", b"r")
+
+    def test_k10_a_paired_write_writes_both_rows_or_neither(self, store: Store) -> None:
+        record = Write(b"e", b"record", b"value", b"r")
+        both = Paired(ABSENT, ABSENT, record)
+        assert store.set_if(b"p", b"k", b"v", b"1", both, 4) is WRITTEN
+        row, also = Row(b"v", b"1", 4), Row(b"value", b"r")
+        for refused in (
+            both,
+            Paired(ABSENT, Matches(b"r"), record),
+            Paired(Matches(b"1"), ABSENT, record),
+            Paired(Matches(b"1"), Matches(b"q"), record),
+        ):
+            newer = refused._replace(write=record._replace(value=b"newer", version=b"s"))
+            assert store.set_if(b"p", b"k", b"w", b"2", newer, 5) == Declined(row)
+            assert store.get_many([(b"p", b"k"), (b"e", b"record")]) == {
+                (b"p", b"k"): row,
+                (b"e", b"record"): also,
+            }
+        changed = Paired(Matches(b"1"), Matches(b"r"), record._replace(version=b"s"))
+        assert store.set_if(b"p", b"k", b"w", b"2", changed, 5) is WRITTEN
+        assert store.get(b"p", b"k") == Row(b"w", b"2", 5)
+        assert store.get(b"e", b"record") == Row(b"value", b"s")
+        with pytest.raises(Invalid):
+            store.set_if(b"e", b"record", b"w", b"2", changed)
 
     def test_k9_an_own_stamp_is_shown(self, store: Store) -> None:
         assert store.set_if(b"p", b"k", b"v", b"mine", ABSENT) is WRITTEN

@@ -18,14 +18,15 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
-    Guarded,
     Outcome,
+    Paired,
     Place,
     Row,
     ScanPage,
     Store,
     Write,
     holds,
+    other_place,
 )
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
 from graveler.requests import RetryPolicy
@@ -162,10 +163,14 @@ class SimulatedStore:
     ) -> Outcome:
         def apply() -> Outcome:
             there = self._find(partition, key) or ABSENT
-            guard = self._find(*condition.place) if isinstance(condition, Guarded) else None
-            if not holds(condition, there, guard or ABSENT):
+            place = other_place(condition)
+            other = None if place is ABSENT else self._find(*place)
+            if not holds(condition, there, other or ABSENT):
                 return Declined(there)
             self._world.put(partition, key, Row(value, version, order))
+            if isinstance(condition, Paired):
+                also = condition.write
+                self._world.put(also.partition, also.key, Row(also.value, also.version))
             return WRITTEN
 
         return self._conditional((partition, key), apply)

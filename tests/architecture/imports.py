@@ -59,7 +59,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "pytest": ("graveler/testing",),
-    "rocksdict": ("graveler/kv/rocksdb.py", "graveler/committed/sstable.py"),
+    "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "starlette": ("graveler/api",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),

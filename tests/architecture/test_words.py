@@ -56,7 +56,7 @@ def test_every_pattern_is_live() -> None:
 
 def test_lock_files_pin_every_package_by_hash_and_name_no_address() -> None:
     locks = sorted((ROOT / "requirements").glob("*.txt"))
-    assert {"aws", "dev", "server", "spark"} == {lock.stem for lock in locks}
+    assert {"aws", "dev", "layer", "server", "spark", "tools"} == {lock.stem for lock in locks}
     pinned = re.compile(r"[a-z0-9-]+==[^ ]+ \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+")
     for lock in locks:
         text = lock.read_text(encoding="utf-8")

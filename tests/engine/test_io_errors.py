@@ -17,7 +17,7 @@ from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.engine import objects, repository
 from graveler.engine.objects import Upload
 from graveler.errors import NoChanges, Unavailable
-from graveler.kv import rocksdb
+from graveler.kv import database
 from tests.engine.lake import Lake
 
 SYSTEM_CALLS = ("open", "pread", "write", "fsync", "link", "rename", "stat", "fstat", "mkdir")
@@ -149,9 +149,9 @@ def test_eio_of_each_call_of_rocksdb(
 ) -> None:
     call, after = VERBS[verb]
     breaking = Breaking(0)
-    real = rocksdb.Rdict
-    monkeypatch.setattr(rocksdb, "Rdict", lambda *given: BrokenRows(real(*given), name, breaking))
-    monkeypatch.setattr(rocksdb, "_REOPEN_SECONDS", 0.0)
+    real = database.Rdict
+    monkeypatch.setattr(database, "Rdict", lambda *given: BrokenRows(real(*given), name, breaking))
+    monkeypatch.setattr(database, "_REOPEN_SECONDS", 0.0)
     for number in range(1, CALLS_MAX):
         breaking.at = 0
         with opened(fast_folder / f"{number}") as lake:
@@ -172,11 +172,11 @@ def test_what_was_acknowledged_before_a_sync_failed_is_there_after_a_restart(
     fast_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breaking = Breaking(0)
-    real = rocksdb.Rdict
+    real = database.Rdict
     monkeypatch.setattr(
-        rocksdb, "Rdict", lambda *given: BrokenRows(real(*given), "flush_wal", breaking)
+        database, "Rdict", lambda *given: BrokenRows(real(*given), "flush_wal", breaking)
     )
-    monkeypatch.setattr(rocksdb, "_REOPEN_SECONDS", 0.0)
+    monkeypatch.setattr(database, "_REOPEN_SECONDS", 0.0)
     acknowledged = dict(BEFORE)
     with opened(fast_folder) as lake:
         for number in range(40):

@@ -35,7 +35,8 @@ def test_other_names_are_refused_with_the_reason(uri: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
-    monkeypatch.delitem(sys.modules, "graveler.kv.rocksdb", raising=False)
+    for module in ("rocksdb", "database"):
+        monkeypatch.delitem(sys.modules, f"graveler.kv.{module}", raising=False)
     with pytest.raises(Unsupported, match="rocksdict"):
         open_store(f"rocksdb:{tmp_path}")
 

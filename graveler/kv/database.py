@@ -1,0 +1,287 @@
+"""One RocksDB database: flat keys and values, and no answer before what it says is durable.
+
+An answer, a refusal included, waits for the sync that covers it (group_commit.py).  What was
+acknowledged survives a kill at any moment, and opening replays the log, no repair.
+
+A database whose log refused a write (a full device) answers reads, and refuses writes until it has
+been opened anew.  The next writer does that, at most once a second, and only when a trial file
+shows that there is room: everything acknowledged stays, and no restart is needed.  rocksdb.py is
+the only user; nothing else knows RocksDB's names.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from graveler.clock import Clock
+from graveler.errors import Corrupt, GravelerError, OutcomeUnknown, StorageFull, Unavailable
+from graveler.kv import folder
+from graveler.kv.group_commit import GroupCommit, SyncCounts
+from graveler.kv.layout import decode_row
+from graveler.kv.store import ABSENT, Declined, Row
+from graveler.records import Absent
+
+_REOPEN_SECONDS: Final = 1.0
+_NO_ROOM = ("No space left", "File too large", "Disk quota exceeded")
+_UNSYNCED: Final = WriteOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class RocksSettings:
+    """What the database may use: with these figures at most about 64 MB of memory."""
+
+    write_buffer_bytes: int = 16 * 1024 * 1024
+    write_buffer_count: int = 3
+    block_cache_bytes: int = 16 * 1024 * 1024
+    open_files_max: int = 128
+
+
+class _Opened(NamedTuple):
+    """A database and the syncs of its log; replaced together when it is opened anew."""
+
+    rows: Rdict
+    group: GroupCommit
+
+
+class Database:
+    """The files, and the rule that no answer leaves before what it says is durable.
+
+    `current`, `decline`, `put`, `put_all` and `remove_all` are for holders of `lock`, so that a
+    condition and its write are one step; reads take the lock themselves, and only where they
+    have to.
+    """
+
+    def __init__(
+        self, path: str, settings: RocksSettings, clock: Clock, counts: SyncCounts
+    ) -> None:
+        self.lock = threading.Lock()
+        self._path = path
+        self._settings = settings
+        self._clock = clock
+        self._counts = counts
+        self._closed = False
+        self._reopen_after = 0.0
+        self._owner = folder.own(path)
+        try:
+            self._opened = self._open()
+        except BaseException:
+            os.close(self._owner)
+            raise
+
+    def read(self, flat: bytes) -> bytes | None:
+        opened = self._opened
+        try:
+            stored: bytes | None = opened.rows.get(flat)
+        except Exception as error:
+            raise self._translated(error, "read") from error
+        if flat in opened.group.pending:
+            with self.lock:
+                self._confirm(opened, opened.group.cover(flat))
+        return stored
+
+    def read_many(self, flats: Sequence[bytes]) -> Sequence[bytes | None]:
+        opened = self._opened
+        try:
+            stored: Sequence[bytes | None] = opened.rows.get(list(flats)) or ()
+        except Exception as error:
+            raise self._translated(error, "read") from error
+        if opened.group.pending:
+            with self.lock:
+                self._confirm(opened, max(map(opened.group.cover, flats), default=0))
+        return stored
+
+    def read_range(self, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        """The first `count` rows, all of one moment."""
+        opened = self._opened
+        try:
+            found = _scan(opened.rows, low, high, count)
+        except Exception as error:
+            raise self._translated(error, "scan") from error
+        if opened.group.pending:
+            reach = found[-1][0] + b"\0" if len(found) == count else high
+            with self.lock:
+                self._confirm(opened, opened.group.cover_range(low, reach))
+        return found
+
+    def current(self, flat: bytes) -> Row | Literal[Absent.ABSENT]:
+        """The row that a condition is about; perhaps not durable yet."""
+        opened = self._writable()
+        try:
+            stored = opened.rows.get(flat)
+        except Exception as error:
+            raise self._translated(error, "read") from error
+        return ABSENT if stored is None else decode_row(stored)
+
+    def decline(self, seen: Sequence[bytes], current: Row | Literal[Absent.ABSENT]) -> Declined:
+        group = self._opened.group
+        group.wait(max(map(group.cover, seen)))
+        return Declined(current)
+
+    def put(self, flat: bytes, stored: bytes) -> None:
+        opened = self._writable()
+        flats = (flat,)
+        number = opened.group.record(flats)
+        try:
+            opened.rows.put(flat, stored, _UNSYNCED)
+        except Exception as error:
+            raise self._refused(opened, flats, error) from error
+        self._acknowledge(opened, number)
+
+    def put_all(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """All rows in one step."""
+        batch = WriteBatch(raw_mode=True)
+        for flat, stored in rows:
+            batch.put(flat, stored)
+        self._write(batch, [flat for flat, _ in rows])
+
+    def remove_all(self, flats: Sequence[bytes]) -> None:
+        """All rows in one step; those that are absent are no error."""
+        batch = WriteBatch(raw_mode=True)
+        for flat in flats:
+            batch.delete(flat)
+        self._write(batch, flats)
+
+    def close(self) -> None:
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if self._opened.group.failure is None:
+                    self._opened.group.close()
+                    self._opened.rows.flush()  # the next start has nothing to replay
+            except Exception as error:
+                raise self._translated(error, "close") from error
+            finally:
+                _let_go(self._opened)
+                os.close(self._owner)
+
+    def _write(self, batch: WriteBatch, flats: Sequence[bytes]) -> None:
+        opened = self._writable()
+        number = opened.group.record(flats)
+        try:
+            opened.rows.write(batch, _UNSYNCED)
+        except Exception as error:
+            raise self._refused(opened, flats, error) from error
+        self._acknowledge(opened, number)
+
+    def _writable(self) -> _Opened:
+        if self._closed:
+            raise Unavailable(f"write kv row: store is closed: path={self._path}")
+        if self._opened.group.failure is not None:
+            self._reopen()
+        return self._opened
+
+    def _confirm(self, opened: _Opened, number: int) -> None:
+        """Before an answer to a reader; one that fails mends what the next will find."""
+        try:
+            opened.group.wait(number)
+        except Unavailable:
+            if opened is self._opened and not self._closed:
+                with suppress(GravelerError):
+                    self._reopen()
+            raise
+
+    def _acknowledge(self, opened: _Opened, number: int) -> None:
+        try:
+            opened.group.wait(number)
+        except Unavailable as error:
+            raise OutcomeUnknown(f"write kv row: sync failed: path={self._path}") from error
+
+    def _refused(self, opened: _Opened, flats: Sequence[bytes], error: Exception) -> GravelerError:
+        """The log holds a torn record at most, which a replay drops."""
+        opened.group.refuse(flats, error)
+        self._reopen_after = self._clock.steady_seconds() + _REOPEN_SECONDS
+        return self._translated(error, "write")
+
+    def _reopen(self) -> None:
+        """A log that failed stays failed: replay it into a new one, once there is room."""
+        now = self._clock.steady_seconds()
+        if now < self._reopen_after:
+            failure = self._opened.group.failure
+            raise self._translated(failure, "write") from failure
+        self._reopen_after = now + _REOPEN_SECONDS
+        self._opened.group.drain()
+        settings = self._settings
+        folder.try_room(self._path, settings.write_buffer_count * settings.write_buffer_bytes)
+        _let_go(self._opened)
+        self._opened = self._open()
+
+    def _open(self) -> _Opened:
+        try:
+            rows = Rdict(self._path, _options(self._settings))
+        except Exception as error:
+            raise self._translated(error, "open") from error
+        return _Opened(rows, GroupCommit(self.lock, rows.flush_wal, self._clock, self._counts))
+
+    def _translated(self, error: BaseException | None, tried: str) -> GravelerError:
+        """The kind of a failure of RocksDB, which tells it only in words."""
+        said = str(error)
+        if isinstance(error, GravelerError):
+            return error
+        if any(words in said for words in _NO_ROOM):
+            return StorageFull(f"{tried} kv row: no room is left: path={self._path}")
+        if "Corruption" in said:
+            return Corrupt(f"{tried} kv row: files are damaged: path={self._path} {said=}")
+        return Unavailable(f"{tried} kv row: no answer: path={self._path} {said=}")
+
+
+def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
+    """An iterator is a snapshot.  It ends early at a damaged block, which only its status tells."""
+    bounds = ReadOptions()
+    bounds.set_iterate_upper_bound(high)
+    cursor = rows.iter(bounds)
+    cursor.seek(low)
+    found: list[tuple[Any, Any]] = []
+    while len(found) < count and cursor.valid():
+        found.append((cursor.key(), cursor.value()))
+        cursor.next()
+    cursor.status()
+    return found
+
+
+def _options(settings: RocksSettings) -> Options:
+    tables = BlockBasedOptions()
+    tables.set_block_cache(Cache(settings.block_cache_bytes))
+    tables.set_cache_index_and_filter_blocks(True)
+    tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    tables.set_bloom_filter(10, False)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(tables)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(settings.write_buffer_bytes)
+    options.set_max_write_buffer_number(settings.write_buffer_count)
+    options.set_max_open_files(settings.open_files_max)
+    # a put that has to wait holds the interpreter's lock: let it wait late
+    options.set_level_zero_slowdown_writes_trigger(40)
+    options.set_level_zero_stop_writes_trigger(60)
+    # rows of folded tokens are deleted in bulk: compact where most rows are deletions
+    options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1024 * 1024)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+def _let_go(opened: _Opened) -> None:
+    """Closing flushes; after a log failed that fails again, and the files are closed anyway."""
+    with suppress(Exception):
+        opened.rows.cancel_all_background(True)
+    with suppress(Exception):
+        opened.rows.close()
