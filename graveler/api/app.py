@@ -9,9 +9,7 @@ cancelled and waited for.  For the commands and the functions.
 """
 
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI
@@ -21,28 +19,11 @@ from graveler import __version__
 from graveler.api import imports
 from graveler.api.endpoints import api_route
 from graveler.api.openapi import document
+from graveler.api.opening import open_service
 from graveler.api.pages import Pages
-from graveler.api.pools import BoundedPool, Pools
-from graveler.api.service import GrantCheck, Service, ServiceSettings
-from graveler.auth.accounts import keeper
-from graveler.auth.authenticator import Authenticator
-from graveler.engine.ports import Ports
+from graveler.api.service import Service
 
-
-def open_service(
-    ports: Ports, grants: GrantCheck, secret: bytes, settings: ServiceSettings
-) -> Service:
-    """The service over `ports`; `secret`: the store's own, at least 32 bytes.  Threads start when
-    they are first needed."""
-    auth = Authenticator(keeper(ports.kv, ports.clock, ports.ids, secret), secret)
-    pools = Pools(
-        BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
-        BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
-        ThreadPoolExecutor(settings.import_threads, "import"),
-    )
-    if not settings.owner:
-        settings = replace(settings, owner=ports.ids.stamp())
-    return Service(ports, auth, grants, settings, pools)
+__all__ = ["create_app", "open_service"]
 
 
 def create_app(service: Service) -> FastAPI:

@@ -107,9 +107,9 @@ class ApiRoute(BaseRoute):
         query = plan.reader.query(scope["query_string"])
         plan.reader.check_headers(headers)
         body = await plan.reader.body(receive, headers) if plan.reader.has_body else ABSENT
-        call = Call(
-            self._service, plan.route, arguments, query, headers, body, receive, scope["scheme"]
-        )
+        seconds = scope.get("graveler.seconds_left")
+        service = self._service if seconds is None else self._service.within(seconds)
+        call = Call(service, plan.route, arguments, query, headers, body, receive, scope["scheme"])
         if plan.route.authenticated:
             authorization = headers.get(b"authorization", b"")
             cookie = "" if authorization else _session_cookie(plan.route, headers)

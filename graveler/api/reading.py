@@ -71,18 +71,26 @@ def _found(call: Call) -> _Found:
 
 
 async def get_object(call: Call) -> Answer:
-    """Small bodies are read at once; others in the pool while they are sent."""
+    """Small bodies are read at once; others in the pool while they are sent, or from where the
+    block store itself serves them."""
     found = _found(call)
     if call.query["presign"]:
-        url = call.absolute(_presign(call, found.entry, "GET").url)
-        return Answer(302, (text_header(b"location", url), *_FRESHNESS))
+        return _elsewhere(call, found)
     since = call.header(b"if-modified-since")
     modified_ns = found.entry.modified_ns
     if conditions.unchanged(call.header(b"if-none-match"), since, found.etag, modified_ns):
         return Answer(304, found.described)
     if isinstance(found.window, Unsatisfiable):
         return _unsatisfiable(found, found.window)
-    return await _opened(call, found, found.window)
+    window, bytes_max = found.window, call.service.settings.inline_bytes_max
+    if 0 < bytes_max < window.end - window.start:
+        return _elsewhere(call, found)
+    return await _opened(call, found, window)
+
+
+def _elsewhere(call: Call, found: _Found) -> Answer:
+    url = call.absolute(_presign(call, found.entry, "GET").url)
+    return Answer(302, (text_header(b"location", url), *_FRESHNESS))
 
 
 async def _opened(call: Call, found: _Found, window: Window) -> Answer:

@@ -5,7 +5,7 @@ passed validation and authentication.  For api/ and whoever starts the service.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from graveler import limits
@@ -16,7 +16,7 @@ from graveler.api.table import Route
 from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signing import Grant
-from graveler.engine.ports import Ports
+from graveler.engine.ports import Ports, within
 from graveler.records import ABSENT, Absent, Repository
 
 
@@ -38,6 +38,8 @@ class ServiceSettings:
     import_threads: int = 2
     requests_waiting_max: int = 512
     access_log: bool = False
+    presigns: bool = False  # clients may move bytes by URLs that the block store signs
+    inline_bytes_max: int = 0  # what is larger goes by such a URL alone; 0: no bound
     owner: bytes = b""  # of jobs: this process; empty means a fresh name
 
 
@@ -50,6 +52,10 @@ class Service:
     grants: GrantCheck
     settings: ServiceSettings
     pools: Pools
+
+    def within(self, seconds: float) -> "Service":
+        """The same service for one request of which `seconds` are left."""
+        return replace(self, ports=within(self.ports, seconds))
 
 
 @dataclass(slots=True)

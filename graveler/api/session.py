@@ -97,7 +97,7 @@ def _storage(call: Call) -> dict[str, Any]:
         "default_namespace_prefix": f"{kind}://",
         "import_support": True,
         "import_validity_regex": f"^{kind}://",
-        "pre_sign_support": False,
+        "pre_sign_support": call.service.settings.presigns,
         "pre_sign_support_ui": False,
         "pre_sign_multipart_upload": False,
     }

@@ -15,7 +15,7 @@ from typing import Literal
 from graveler.auth import accounts, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
 from graveler.auth.tokens import Issued
-from graveler.errors import Unauthenticated
+from graveler.errors import AlreadyExists, Unauthenticated
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
@@ -37,8 +37,15 @@ class _Known:
 class Authenticator:
     """Identifies callers; sets up the administrator."""
 
-    def __init__(self, keeper: Keeper, secret: bytes) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        secret: bytes,
+        first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
+    ) -> None:
+        """`first`: what the deployment made for the administrator, who so exists from the start."""
         self._keeper = keeper
+        self._first = first
         self._session_key = secrets.derive(secret, PURPOSE)
         self._known = _Known(ABSENT, float("-inf"))
 
@@ -79,6 +86,8 @@ class Authenticator:
     ) -> tuple[Account, NewCredential]:
         """Create the administrator, with a fresh credential if none is given.  Raises
         `AlreadyExists`, `Invalid`."""
+        if self._first is not ABSENT and self._found() is not ABSENT:
+            raise AlreadyExists("already initialized")
         given = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential
         account = accounts.create(self._keeper, user, email, given)
         self._known = _Known(account, self._keeper.clock.steady_seconds())
@@ -88,12 +97,21 @@ class Authenticator:
         known, now = self._known, self._keeper.clock.steady_seconds()
         if now - known.read_at < _REFRESH_SECONDS:
             return known
-        account = accounts.find(self._keeper.kv)
+        account = self._found()
         if account == known.account:
             known.read_at = now
             return known
         self._known = _Known(account, now)
         return self._known
+
+    def _found(self) -> Account | Literal[Absent.ABSENT]:
+        found = accounts.find(self._keeper.kv)
+        if found is not ABSENT or self._first is ABSENT:
+            return found
+        try:
+            return accounts.create(self._keeper, accounts.USER_DEFAULT, "", self._first)
+        except AlreadyExists:
+            return accounts.find(self._keeper.kv)  # another process was first
 
     def _verify(self, account: Account, authorization: bytes, cookie: str) -> float:
         """Until when, in seconds, the credential is good."""

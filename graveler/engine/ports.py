@@ -6,14 +6,14 @@ runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from graveler import limits
 from graveler.block.adapter import BlockStore
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore
-from graveler.errors import Refused, Unavailable
+from graveler.errors import OutcomeUnknown, Refused, Unavailable
 from graveler.kv.store import Store
 from graveler.records import Repository
 from graveler.refs.cache import RefCache
@@ -43,7 +43,8 @@ class EngineSettings:
 
     signing_key: bytes = b""
     token_grace_seconds: int = limits.token_grace_seconds
-    commit_seconds_max: int = limits.commit_seconds_max
+    operation_seconds_max: float = limits.operation_seconds_max
+    commit_seconds_max: float = limits.commit_seconds_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,18 @@ def check_writable(repo: Repository, force: bool) -> None:
         raise Refused(f"read-only repository: repository={repo.id}")
 
 
+def within(ports: Ports, seconds: float) -> Ports:
+    """The same ports for one request of which `seconds` are left: no verb begins a step after them.
+    No request."""
+    settings = ports.settings
+    shorter = replace(
+        settings,
+        operation_seconds_max=min(settings.operation_seconds_max, seconds),
+        commit_seconds_max=min(settings.commit_seconds_max, seconds),
+    )
+    return replace(ports, settings=shorter)
+
+
 class Deadline:
     """The end of one operation's life: clean-up relies on no operation outliving it."""
 
@@ -84,6 +97,30 @@ class Deadline:
             raise Unavailable(f"{what} took too long and was given up; try again")
 
 
+class Unconfirmed:
+    """Whether a write that decides was sent and not confirmed.
+
+    From `note` on, nobody may say any more that nothing was applied: what fails inside the block
+    because the services do not answer is raised as `OutcomeUnknown`.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._noted = False
+
+    def note(self) -> None:
+        """Such a write was sent."""
+        self._noted = True
+
+    def __enter__(self) -> "Unconfirmed":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        surely_not = isinstance(error, Unavailable) and not isinstance(error, OutcomeUnknown)
+        if self._noted and surely_not:
+            raise OutcomeUnknown(f"{self._what} not confirmed; outcome unknown") from error
+
+
 def operation_deadline(ports: Ports) -> Deadline:
     """For everything that a request waits for."""
-    return Deadline(ports.clock, limits.operation_seconds_max)
+    return Deadline(ports.clock, ports.settings.operation_seconds_max)
