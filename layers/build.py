@@ -1,0 +1,126 @@
+"""Builds the layer of dependencies and the code of a function, with their bytecode.
+
+    build.py --runtime python3.12 --architecture arm64 layer FOLDER
+    build.py --runtime python3.12 --architecture arm64 function api FOLDER
+
+Every wheel is pinned by hash (requirements/layer.txt) and made for the runtime and the
+architecture, whatever this machine is.  Bytecode is compiled by an interpreter of the runtime's
+minor version and never checked against its source: the code's folder is read-only where it runs,
+so whatever is not compiled here is compiled again at every cold start.  For functions/Makefile.
+"""
+
+import argparse
+import compileall
+import py_compile
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements" / "layer.txt"
+PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
+# What botocore needs for the services that are called; all others are 24 MB.
+SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch")
+# Parts of the product that no function imports.
+LEFT_OUT = ("cli", "testing", "spark", "gateway")
+# Files that describe a package to tools, test it or type it; none is read at run time.
+UNREAD = ("*.pyi", "*.pyx", "*.pxd", "*.h", "*.c", "py.typed", "*.md", "*.rst")
+
+
+def main() -> None:
+    """Run one of the two commands; say what is wrong and how to repair it."""
+    parser = argparse.ArgumentParser(description="builds what is deployed")
+    parser.add_argument("--runtime", required=True)
+    parser.add_argument("--architecture", required=True, choices=sorted(PLATFORMS))
+    commands = parser.add_subparsers(dest="command", required=True)
+    layer = commands.add_parser("layer")
+    layer.add_argument("--wheels", default="")
+    layer.add_argument("folder", type=Path)
+    function = commands.add_parser("function")
+    function.add_argument("name")
+    function.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    _check_interpreter(given.runtime)
+    if given.command == "layer":
+        build_layer(given.folder, given.runtime, given.architecture, given.wheels)
+    else:
+        build_function(given.folder, given.name)
+
+
+def build_layer(folder: Path, runtime: str, architecture: str, wheels: str) -> None:
+    """The locked wheels below `folder`/python."""
+    target = folder / "python"
+    _install(target, runtime, architecture, wheels)
+    _trim(target)
+    _compile(target)
+
+
+def build_function(folder: Path, name: str) -> None:
+    """One function's handler and the product's packages, less what no function imports."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted((ROOT / "functions" / name).glob("*.py")):
+        shutil.copy(source, folder)
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.pyi", "*.proto", *LEFT_OUT)
+    shutil.copytree(ROOT / "graveler", folder / "graveler", ignore=ignored, dirs_exist_ok=True)
+    _compile(folder)
+
+
+def _check_interpreter(runtime: str) -> None:
+    ours = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if runtime != ours:
+        sys.exit(
+            f"build: bytecode for {runtime} needs an interpreter of that version, and this is "
+            f"{ours}; name one with LAYER_PYTHON=, or deploy with RUNTIME={ours}"
+        )
+
+
+def _install(target: Path, runtime: str, architecture: str, wheels: str) -> None:
+    machine = PLATFORMS[architecture]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"]
+    command += ["--implementation", "cp", "--python-version", runtime.removeprefix("python")]
+    for platform in (f"manylinux2014_{machine}", f"manylinux_2_28_{machine}"):
+        command += ["--platform", platform]
+    if wheels:
+        command += ["--no-index", "--find-links", wheels]
+    command += ["--requirement", str(LOCK), "--target", str(target)]
+    if subprocess.run(command, check=False).returncode:
+        sys.exit(f"build: the layer's packages could not be installed for {runtime} {architecture}")
+
+
+def _trim(target: Path) -> None:
+    """Remove what is never read.  Names and versions of distributions stay: packages ask."""
+    shutil.rmtree(target / "bin", ignore_errors=True)
+    described = target / "botocore" / "data"
+    for folder in [each for each in described.iterdir() if each.is_dir()]:
+        if folder.name not in SERVICES:
+            shutil.rmtree(folder)
+    for example in described.glob("*/*/*examples-1*"):
+        example.unlink()
+    for found in sorted(target.rglob("*")):
+        if found.is_dir() and found.name in ("tests", "test", "__pycache__"):
+            shutil.rmtree(found)
+        elif found.is_dir() and found.suffix == ".dist-info":
+            _keep_only(found, "METADATA")
+    for pattern in UNREAD:
+        for found in target.rglob(pattern):
+            found.unlink()
+
+
+def _keep_only(folder: Path, name: str) -> None:
+    for found in folder.iterdir():
+        if found.is_dir():
+            shutil.rmtree(found)
+        elif found.name != name:
+            found.unlink()
+
+
+def _compile(folder: Path) -> None:
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    if not compileall.compile_dir(folder, quiet=1, invalidation_mode=mode, stripdir=str(folder)):
+        sys.exit(f"build: not everything compiles: folder={folder}")
+
+
+if __name__ == "__main__":
+    main()
