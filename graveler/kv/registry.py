@@ -2,6 +2,7 @@
 
     memory:          nothing is kept (memory.py)
     rocksdb:FOLDER   the embedded store (rocksdb.py)
+    dynamodb:TABLE   a table on AWS, by AWS's own chain of configuration (dynamodb.py)
 
 A driver and what it depends on are imported when first asked for.  Assembly uses it.
 """
@@ -55,8 +56,18 @@ def _open_rocksdb(place: str) -> OpenStore:
     return RocksStore(place)
 
 
-_FORMS = ("memory:", "rocksdb:FOLDER")
+def _open_dynamodb(place: str) -> OpenStore:
+    from graveler.aws import AwsSession
+    from graveler.kv.dynamodb import DynamoStore
+
+    if not place:
+        raise Invalid("kv uri dynamodb: needs a table behind the colon")
+    return DynamoStore(AwsSession(), place)
+
+
+_FORMS = ("memory:", "rocksdb:FOLDER", "dynamodb:TABLE")
 _DRIVERS: dict[str, Callable[[str], OpenStore]] = {
     "memory": _open_memory,
     "rocksdb": _open_rocksdb,
+    "dynamodb": _open_dynamodb,
 }

@@ -217,7 +217,10 @@ class ConditionClauses:
 
 
 class ScanClauses:
-    """Scans, page by page."""
+    """Scans, page by page.  Where a request takes milliseconds, do less of the same."""
+
+    bounds_step = 1  # every how many-th key is a bound of a scan
+    random_steps = 20_000
 
     @pytest.mark.parametrize("page", [1, 2, 3, 7, 1_000])
     def test_k7_every_page_size_shows_the_same(self, store: Store, page: int) -> None:
@@ -226,8 +229,9 @@ class ScanClauses:
         store.set_many([Write(b"p", key, key, b"1") for key in reversed(keys)])
         store.set(b"o\xff", b"before", b"", b"1")
         store.set(b"p\0", b"behind", b"", b"1")
-        for start in (b"", *keys):
-            for end in (b"", *keys):
+        bounds = (b"", *keys[:: self.bounds_step])
+        for start in bounds:
+            for end in bounds:
                 expected = [k for k in keys if start <= k and (not end or k < end)]
                 found = list(scan_all(store, b"p", start, end, page))
                 assert [key for key, _ in found] == expected
@@ -266,7 +270,7 @@ class ScanClauses:
         assert [key for key, _ in page.rows] == [b"%06d" % (count - 1)]
 
     def test_agrees_with_a_sorted_dictionary(self, store: Store) -> None:
-        compare_at_random(store, seed=random.randrange(1 << 32), steps=20_000)
+        compare_at_random(store, seed=random.randrange(1 << 32), steps=self.random_steps)
 
 
 class LimitClauses:

@@ -1,0 +1,341 @@
+"""Rows in a DynamoDB table, shared by any number of processes.
+
+Always: every read is strongly consistent; a request that writes is sent once, so that a refusal
+means "not applied" (K9), and what was sent without an answer is `OutcomeUnknown`.  Three things are
+repeated here, because they are known not to have been applied: what a batch left unprocessed,
+transactions that met another one, and, under one token so that the service applies it once, a
+transaction whose answer was lost.  All else is repeated by retrying.py.
+
+    get        GetItem                          set_if     PutItem with a condition
+    get_many   BatchGetItem a 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
+    scan       Query, at most 1 MB an answer    set_newer  PutItem with a condition
+    set        PutItem                          set_many, delete   BatchWriteItem a 25 rows
+
+Calls go through pynamodb's `Connection.dispatch` over a client of the session's own: its other
+methods ask for the table's description first.  The registry and assembly open this driver.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Final, Literal, TypeVar
+
+from pynamodb.connection.base import Connection
+
+from graveler.aws import (
+    FAILURES,
+    AwsSession,
+    CallPolicy,
+    Client,
+    Failure,
+    Fate,
+    failure_of,
+    unavailable,
+)
+from graveler.clock import Clock, Ids, SystemClock, SystemIds
+from graveler.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.kv import dynamodb_items as items
+from graveler.kv.store import (
+    ABSENT,
+    WRITTEN,
+    Condition,
+    Declined,
+    Guarded,
+    Outcome,
+    Paired,
+    Place,
+    Row,
+    ScanPage,
+    Write,
+    check_conditional,
+    check_place,
+    check_scan,
+    check_write,
+)
+from graveler.records import Absent
+
+A = TypeVar("A")
+B = TypeVar("B")
+Arguments = dict[str, Any]
+
+_READ_ROWS: Final = 100  # DynamoDB's own bounds of a batch
+_WRITE_ROWS: Final = 25
+_BATCHES_AT_ONCE: Final = 8
+_IDLE_ROUNDS_MAX: Final = 8  # rounds in a row in which a batch gets nothing done
+_TRANSACTION_ATTEMPTS: Final = 4
+_PAUSE_SECONDS: Final = 0.02
+_PAUSE_SECONDS_MAX: Final = 1.0
+_OF_ONE_TABLE: Final = frozenset({"GetItem", "PutItem", "Query"})
+_OPTIONS: Final = {"parameter_validation": False}  # what is sent here is tested, not validated
+_MISSING_TABLE: Final = "ResourceNotFoundException"
+
+
+class DynamoStore:
+    """`Store` in the table `table`, which must exist (dynamodb_table.py).
+
+    Raises `Unavailable` at once if no region is configured; that the table or the credentials are
+    missing is told by the first request, as `Unavailable`.
+    """
+
+    def __init__(
+        self,
+        session: AwsSession,
+        table: str,
+        *,
+        policy: CallPolicy | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        self._table = table
+        self._calls = _Calls(table, session.client("dynamodb", policy, _OPTIONS))
+        self._clock = clock or SystemClock()
+        self._ids = ids or SystemIds()
+        self._pool = ThreadPoolExecutor(_BATCHES_AT_ONCE, thread_name_prefix="dynamodb")
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        check_place(partition, key)
+        wanted = {"Key": items.key_of(partition, key), "ConsistentRead": True}
+        found = self._calls.read("GetItem", wanted).get("Item")
+        return items.row_of(found) if found else ABSENT
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        for partition, key in places:
+            check_place(partition, key)
+        batches = _chunks(list(dict.fromkeys(places)), _READ_ROWS)
+        pages = self._at_once(self._read_batch, batches)
+        return {place: row for page in pages for place, row in page}
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        check_scan(partition, limit)
+        if end and start >= end:
+            return ScanPage((), False)
+        query = {**items.stretch(partition, start, end), "ConsistentRead": True, "Limit": limit}
+        while True:
+            answer = self._calls.read("Query", query)
+            found = [(items.place_of(item)[1], items.row_of(item)) for item in answer["Items"]]
+            rows = tuple([row for row in found if row[0] >= start and (not end or row[0] < end)])
+            last = answer.get("LastEvaluatedKey")
+            beyond = bool(end and found) and found[-1][0] >= end
+            if rows or beyond or not last:
+                return ScanPage(rows, bool(last) and not beyond)
+            query["ExclusiveStartKey"] = last
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        check_write(partition, key, value)
+        self._put((partition, key), Row(value, version), {})
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            check_write(write.partition, write.key, write.value)
+        last = {(write.partition, write.key): Row(write.value, write.version) for write in writes}
+        self._write_all(
+            [{"PutRequest": {"Item": items.item_of(place, row)}} for place, row in last.items()]
+        )
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        check_conditional(partition, key, value, condition)
+        place, row = (partition, key), Row(value, version, order)
+        if isinstance(condition, Guarded) and condition.place == place:
+            if condition.row is ABSENT or condition.row.version != condition.version:
+                return Declined(self.get(partition, key))  # no row is ever both
+            condition = condition.row  # and a transaction takes a row but once
+        if isinstance(condition, Guarded | Paired):
+            return self._transact(place, row, condition)
+        return self._put(place, row, items.if_holds(condition))
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        assert order > 0, "order 0 belongs to rows that set_newer did not write"
+        check_write(partition, key, value)
+        return self._put((partition, key), Row(value, version, order), items.if_newer(order))
+
+    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            check_place(partition, key)
+        self._write_all(
+            [
+                {"DeleteRequest": {"Key": items.key_of(partition, key)}}
+                for key in dict.fromkeys(keys)
+            ]
+        )
+
+    def close(self) -> None:
+        """Let running batches end, and the connections go."""
+        self._pool.shutdown(wait=True)
+        self._calls.close()
+
+    # ---- single rows -----------------------------------------------------------------------------
+
+    def _put(self, place: Place, row: Row, condition: Arguments) -> Outcome:
+        put = {"Item": items.item_of(place, row), **condition}
+        if condition:
+            put["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        answer = self._calls.attempt("PutItem", put)
+        if not isinstance(answer, Failure):
+            return WRITTEN
+        if answer.code != items.CONDITION_FAILED:
+            raise self._calls.error(answer, "PutItem", write=True)
+        found = answer.answer.get("Item")
+        return Declined(items.row_of(found) if found else self.get(*place))
+
+    def _transact(self, place: Place, row: Row, condition: Guarded | Paired) -> Outcome:
+        """Look at two rows and write: one transaction, under one token however often it is sent."""
+        transaction = items.transaction(self._table, place, row, condition)
+        transaction["ClientRequestToken"] = self._ids.stamp().hex()
+        unknown: Failure | None = None
+        for attempt in range(1, _TRANSACTION_ATTEMPTS + 1):
+            answer = self._calls.attempt("TransactWriteItems", transaction)
+            if not isinstance(answer, Failure):
+                return WRITTEN
+            told = items.verdict(answer)
+            if told.declined:
+                return self._declined(place, row, told.row, unknown)
+            if answer.fate is Fate.UNKNOWN or answer.code == items.IN_PROGRESS:
+                unknown = answer
+            again = told.busy or answer is unknown or answer.fate is not Fate.REFUSED
+            if not again or attempt == _TRANSACTION_ATTEMPTS:
+                error = self._calls.error(answer, "TransactWriteItems", write=True)
+                if unknown is None:
+                    raise error
+                raise OutcomeUnknown(f"kv: transaction may have been applied: {place=}") from error
+            self._pause(attempt)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _declined(
+        self,
+        place: Place,
+        row: Row,
+        shown: Row | Literal[Absent.ABSENT],
+        unknown: Failure | None,
+    ) -> Outcome:
+        current = self.get(*place) if shown is ABSENT else shown
+        if unknown and (current is ABSENT or current.version != row.version):
+            raise OutcomeUnknown(f"kv: transaction may have been applied and replaced: {place=}")
+        return Declined(current)
+
+    # ---- batches ---------------------------------------------------------------------------------
+
+    def _read_batch(self, places: Sequence[Place]) -> list[tuple[Place, Row]]:
+        found: list[tuple[Place, Row]] = []
+
+        def read(keys: list[items.Item]) -> list[items.Item]:
+            wanted = {self._table: {"Keys": keys, "ConsistentRead": True}}
+            answer = self._calls.read("BatchGetItem", {"RequestItems": wanted})
+            rows = answer.get("Responses", {}).get(self._table, ())
+            found.extend((items.place_of(item), items.row_of(item)) for item in rows)
+            left: list[items.Item] = (
+                answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys")
+            )
+            return left
+
+        self._until_done("BatchGetItem", [items.key_of(*place) for place in places], read)
+        return found
+
+    def _write_all(self, requests: Sequence[items.Item]) -> None:
+        self._at_once(self._write_batch, _chunks(requests, _WRITE_ROWS))
+
+    def _write_batch(self, requests: Sequence[items.Item]) -> None:
+        def write(some: list[items.Item]) -> list[items.Item]:
+            answer = self._calls.attempt("BatchWriteItem", {"RequestItems": {self._table: some}})
+            if isinstance(answer, Failure):
+                raise self._calls.error(answer, "BatchWriteItem", write=True)
+            left: list[items.Item] = answer.get("UnprocessedItems", {}).get(self._table)
+            return left
+
+        self._until_done("BatchWriteItem", list(requests), write)
+
+    def _until_done(
+        self,
+        operation: str,
+        todo: list[items.Item],
+        send: Callable[[list[items.Item]], list[items.Item]],
+    ) -> None:
+        """Send, and what is left again, with pauses that grow while nothing gets done."""
+        idle = 0
+        while todo:
+            left = send(todo)
+            if not left:
+                return
+            idle = idle + 1 if len(left) >= len(todo) else 0
+            if idle >= _IDLE_ROUNDS_MAX:
+                raise Unavailable(f"dynamodb is throttling: {operation=} unprocessed={len(left)}")
+            self._pause(idle + 1)
+            todo = left
+
+    def _at_once(self, function: Callable[[A], B], batches: Sequence[A]) -> list[B]:
+        """All results; `OutcomeUnknown` goes before any other error."""
+        if len(batches) <= 1:
+            return [function(batch) for batch in batches]
+        futures = [self._pool.submit(function, batch) for batch in batches]
+        wait(futures)
+        errors = [error for future in futures if (error := future.exception())]
+        if errors:
+            raise next((error for error in errors if isinstance(error, OutcomeUnknown)), errors[0])
+        return [future.result() for future in futures]
+
+    def _pause(self, attempt: int) -> None:
+        """Wait, longer each time, and not as long as others do."""
+        longest = min(_PAUSE_SECONDS * 2 ** (attempt - 1), _PAUSE_SECONDS_MAX)
+        self._clock.sleep(longest * (0.5 + self._ids.stamp()[0] / 512))
+
+
+class _Connection(Connection):
+    """pynamodb's connection, over a client that was made elsewhere."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(region=client.meta.region_name)
+        self._given = client
+
+    @property
+    def client(self) -> Client:
+        return self._given
+
+
+class _Calls:
+    """Calls on one table; failures are answers, or errors of ours."""
+
+    def __init__(self, table: str, client: Client) -> None:
+        self._table = table
+        self._connection = _Connection(client)
+
+    def attempt(self, operation: str, arguments: Arguments) -> Arguments | Failure:
+        """The answer, or how the one attempt failed."""
+        if operation in _OF_ONE_TABLE:
+            arguments = {"TableName": self._table, **arguments}
+        try:
+            answer: Arguments = self._connection.dispatch(operation, arguments)
+        except FAILURES as error:
+            return failure_of(error.__cause__ or error)
+        return answer
+
+    def read(self, operation: str, arguments: Arguments) -> Arguments:
+        """The answer.  Raises `Unavailable`."""
+        answer = self.attempt(operation, arguments)
+        if isinstance(answer, Failure):
+            raise self.error(answer, operation, write=False)
+        return answer
+
+    def error(self, failure: Failure, operation: str, *, write: bool) -> GravelerError:
+        """What to raise for a failure that nobody made sense of."""
+        where = f"dynamodb {operation=} table={self._table}"
+        if failure.code == _MISSING_TABLE:
+            return Unavailable(f"dynamodb table does not exist; deploy or create it: {where}")
+        if failure.code == "ValidationException":
+            return Internal(f"{where} was sent a request that is not valid: {failure.message}")
+        return unavailable(failure, where, write=write)
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._connection.client.close()
+
+
+def _chunks(rows: Sequence[A], size: int) -> list[Sequence[A]]:
+    return [rows[at : at + size] for at in range(0, len(rows), size)]

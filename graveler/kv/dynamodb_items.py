@@ -1,0 +1,162 @@
+"""How rows and conditions are said in DynamoDB's words.
+
+    p   partition (key)       v   value                    ttl  seconds since 1970: reserved for
+    s   key (sort key)        w   version, the write's stamp     records that may go by themselves
+                              o   order
+
+Binary but for the order and `ttl`.  The two longest keys, the longest value and a version together
+are below DynamoDB's 400 KB an item.  Changing this changes what is stored.  Pure; the DynamoDB
+driver uses it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.aws import Failure, is_busy
+from graveler.errors import Corrupt
+from graveler.kv.store import ABSENT, Guarded, Matches, Paired, Place, Row
+from graveler.records import Absent
+
+Item = Mapping[str, Any]
+
+PARTITION: Final = "p"
+SORT: Final = "s"
+VERSION: Final = "w"
+TTL: Final = "ttl"
+_VALUE: Final = "v"
+_ORDER: Final = "o"
+_ABSENT: Final = f"attribute_not_exists({PARTITION})"
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def key_of(partition: bytes, key: bytes) -> Item:
+    """The primary key of a row."""
+    return {PARTITION: {"B": partition}, SORT: {"B": key}}
+
+
+def item_of(place: Place, row: Row) -> Item:
+    """The whole item; `row_of` and `place_of` are its inverses."""
+    return {
+        **key_of(*place),
+        _VALUE: {"B": row.value},
+        VERSION: {"B": row.version},
+        _ORDER: {"N": str(row.order)},
+    }
+
+
+def row_of(item: Item) -> Row:
+    """`Corrupt` for an item that `item_of` cannot have made."""
+    try:
+        return Row(item[_VALUE]["B"], item[VERSION]["B"], int(item[_ORDER]["N"]))
+    except (KeyError, ValueError) as error:
+        raise Corrupt(f"dynamodb item is not a row: attributes={sorted(item)}") from error
+
+
+def place_of(item: Item) -> Place:
+    """`Corrupt` for an item without a key of ours."""
+    try:
+        return item[PARTITION]["B"], item[SORT]["B"]
+    except KeyError as error:
+        raise Corrupt(f"dynamodb item has no key of ours: attributes={sorted(item)}") from error
+
+
+# ---- conditions ----------------------------------------------------------------------------------
+
+
+def if_holds(condition: Matches | Literal[Absent.ABSENT]) -> dict[str, Any]:
+    """The condition on one row."""
+    if condition is ABSENT:
+        return {"ConditionExpression": _ABSENT}
+    return {
+        "ConditionExpression": f"{VERSION} = :w",
+        "ExpressionAttributeValues": {":w": {"B": condition.version}},
+    }
+
+
+def if_newer(order: int) -> dict[str, Any]:
+    """The row is absent or of a smaller order."""
+    return {
+        "ConditionExpression": f"{_ABSENT} OR {_ORDER} < :o",
+        "ExpressionAttributeValues": {":o": {"N": str(order)}},
+    }
+
+
+def transaction(table: str, place: Place, row: Row, condition: Guarded | Paired) -> dict[str, Any]:
+    """Write `row` if both conditions hold; first the row, then the other one."""
+    return {
+        "TransactItems": [
+            _in_transaction(table, "Put", {"Item": item_of(place, row)}, condition.row),
+            _other_half(table, condition),
+        ]
+    }
+
+
+def _other_half(table: str, condition: Guarded | Paired) -> Item:
+    if isinstance(condition, Guarded):
+        what = {"Key": key_of(*condition.place)}
+        return _in_transaction(table, "ConditionCheck", what, Matches(condition.version))
+    also = condition.write
+    item = item_of((also.partition, also.key), Row(also.value, also.version))
+    return _in_transaction(table, "Put", {"Item": item}, condition.other)
+
+
+def _in_transaction(
+    table: str, verb: str, what: Item, condition: Matches | Literal[Absent.ABSENT]
+) -> Item:
+    shown = {"TableName": table, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    return {verb: {**what, **if_holds(condition), **shown}}
+
+
+def stretch(partition: bytes, start: bytes, end: bytes) -> dict[str, Any]:
+    """The narrowest key condition that has every row with `start` <= key < `end`.
+
+    It may also have a row at `end`, and one at the first bytes of a `start` that is longer than
+    keys are: one condition on the sort key is all that DynamoDB takes, and it refuses longer
+    values.  The caller drops these two.
+    """
+    longest = limits.kv_key_length_bytes_max
+    low, high = start[:longest], end[:longest]
+    condition, values = f"{PARTITION} = :p", {":p": {"B": partition}}
+    if low:
+        values[":a"] = {"B": low}
+    if high:
+        values[":b"] = {"B": high}
+    if low and high:
+        condition += f" AND {SORT} BETWEEN :a AND :b"
+    elif low:
+        condition += f" AND {SORT} >= :a"
+    elif high:
+        condition += f" AND {SORT} <= :b"
+    return {"KeyConditionExpression": condition, "ExpressionAttributeValues": values}
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+CONDITION_FAILED: Final = "ConditionalCheckFailedException"
+IN_PROGRESS: Final = "TransactionInProgressException"  # the same one, sent before
+
+
+class Verdict(NamedTuple):
+    """Why a transaction on (row, other) was not carried out.
+
+    `declined`: a condition did not hold; `row`, if that was the row's, is what was found there.
+    `busy`: nothing but load or another transaction stood in the way.
+    """
+
+    declined: bool
+    busy: bool
+    row: Row | Literal[Absent.ABSENT]
+
+
+def verdict(failure: Failure) -> Verdict:
+    """What a transaction that was cancelled says of its two rows."""
+    reasons: Sequence[Item] = failure.answer.get("CancellationReasons", ())
+    codes = [str(reason.get("Code", "None")) for reason in reasons]
+    wrong = [code for code in codes if code != "None"]
+    declined = "ConditionalCheckFailed" in wrong
+    busy = bool(wrong) and all(is_busy(code) for code in wrong)
+    item = reasons[0].get("Item") if reasons else None
+    return Verdict(declined, busy, row_of(item) if item else ABSENT)
