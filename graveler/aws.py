@@ -46,6 +46,14 @@ class AwsSettings:
     session_token: str = ""
 
 
+class Credentials(NamedTuple):
+    """Who signs: an access key, and the token that goes with temporary ones (else empty)."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+
+
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
     """How long a client waits, how often it sends (1: nothing is ever sent twice)."""
@@ -98,6 +106,31 @@ class AwsSession:
             except (BotoCoreError, ValueError) as error:
                 raise Unavailable(f"aws client not made: {service=} reason={error}") from error
         return client
+
+    def credentials(self) -> Credentials:
+        """Who we are at this moment; temporary credentials are renewed before they expire.
+
+        For what is signed without a client.  `Unavailable` if there are none.
+        """
+        with self._lock:
+            try:
+                found = self._opened().get_credentials()
+                frozen = found.get_frozen_credentials() if found is not None else None
+            except BotoCoreError as error:
+                raise Unavailable(f"aws credentials not found: reason={error}") from error
+        if frozen is None:
+            raise Unavailable("aws credentials not found: reason=none configured")
+        return Credentials(frozen.access_key, frozen.secret_key, frozen.token or "")
+
+    def region(self) -> str:
+        """The region that clients are made for; `Unavailable` if none is configured."""
+        if self.settings.region:
+            return self.settings.region
+        with self._lock:
+            found = self._opened().get_config_variable("region")
+        if not found:
+            raise Unavailable("aws region not found: reason=none configured")
+        return str(found)
 
     def _opened(self) -> Session:
         if self._session is None:
@@ -207,6 +240,7 @@ __all__ = [
     "AwsSettings",
     "CallPolicy",
     "Client",
+    "Credentials",
     "Failure",
     "Fate",
     "failure_of",

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from graveler import limits
-from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, Update
+from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
 from graveler.errors import (
     AlreadyExists,
     Conflict,
@@ -29,6 +29,13 @@ class Capabilities:
     bucket: ClassVar[str] = "mem://suite"
     presigns: ClassVar[bool] = False
     uploads_parts: ClassVar[bool] = True
+    tells_put_time: ClassVar[bool] = True  # a put answers with the time that `head` shows
+    completes_again: ClassVar[bool] = False  # completing a complete upload is no error
+    unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that lists of the engine lack
+
+    def seen(self, head: ObjectHead) -> ObjectHead:
+        """What a put's head has in common with later ones."""
+        return head if self.tells_put_time else head._replace(modified_ns=0)
 
 
 def content(blocks: Blocks, address: str) -> bytes:
@@ -49,7 +56,8 @@ class PutClauses(Capabilities):
         head = blocks.put(address, iter(body))
         assert head.size == len(b"".join(body))
         assert content(blocks, address) == b"".join(body)
-        assert blocks.head(address) == head == blocks.get(address).head
+        assert blocks.head(address) == blocks.get(address).head
+        assert self.seen(blocks.head(address)) == self.seen(head)
 
     @pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
     def test_b1_a_body_that_raises_stores_nothing(self, blocks: Blocks, mode: Mode) -> None:
@@ -74,7 +82,7 @@ class PutClauses(Capabilities):
         for body in ([b"second"], [b"first"], []):
             with pytest.raises(AlreadyExists):
                 blocks.put(address, body, CREATE)
-        assert blocks.head(address) == head
+        assert self.seen(blocks.head(address)) == self.seen(head)
         blocks.delete(address)
         blocks.put(address, [b"third"], CREATE)
         assert content(blocks, address) == b"third"
@@ -96,7 +104,7 @@ class PutClauses(Capabilities):
         for etag in ("", first.etag, second.etag + "0"):
             with pytest.raises(PreconditionFailed):
                 blocks.put(address, [b"third"], Update(etag))
-        assert blocks.head(address) == second
+        assert self.seen(blocks.head(address)) == self.seen(second)
         assert content(blocks, address) == b"second"
 
     def test_b2_an_etag_does_not_come_back_with_other_bytes(self, blocks: Blocks) -> None:
@@ -147,7 +155,8 @@ class ReadClauses(Capabilities):
 
     def test_b3_ranges_are_half_open(self, blocks: Blocks) -> None:
         address = f"{self.bucket}/digits"
-        head = blocks.put(address, [b"01234", b"56789"])
+        blocks.put(address, [b"01234", b"56789"])
+        head = blocks.head(address)
         for start, end, text in (
             (0, -1, b"0123456789"),
             (0, 1, b"0"),

@@ -61,6 +61,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pytest": ("graveler/testing",),
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "starlette": ("graveler/api",),
+    "urllib3": ("graveler/block/ranged_get.py",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),
     "xxhash": ("graveler/identity.py",),

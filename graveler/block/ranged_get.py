@@ -1,0 +1,144 @@
+"""Reading S3 without a client: signed URLs over one pool of connections.
+
+A request is sent once; whoever reads may read again.  Answers are told apart by status and, where
+the service sends one, by its error code.  A body that ends early is `Unavailable`, never short.
+The one owner of urllib3; for the S3 driver.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+import urllib3
+from urllib3.exceptions import HTTPError
+from urllib3.response import BaseHTTPResponse
+
+from graveler import limits
+from graveler.block.adapter import ObjectHead
+from graveler.block.s3_urls import S3Urls
+from graveler.errors import NotFound, RangeUnsatisfiable, Unavailable
+
+UNVERSIONED = "null"  # the version that S3 names where it keeps none
+_ERROR_LENGTH_MAX = 4_096
+_CODE = re.compile(rb"<Code>([A-Za-z0-9]+)</Code>")
+_REGISTERED = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """How long a read waits, how many connections stay open, whom to trust (empty: the system)."""
+
+    connect_seconds: float = 1.0
+    read_seconds: float = 10.0
+    connections: int = 32
+    ca_bundle: str = ""
+
+
+class Answer:
+    """An answered read: the whole object's head, the half-open bounds of the bytes that follow."""
+
+    def __init__(self, response: BaseHTTPResponse, address: str) -> None:
+        self._response = response
+        self._address = address
+        self.start, self.end, size = _bounds(response, address)
+        self.head = ObjectHead(
+            size=size,
+            etag=response.headers.get("etag", "").strip('"'),
+            modified_ns=parsed_date(response.headers.get("last-modified", "")),
+            version=response.headers.get("x-amz-version-id", UNVERSIONED),
+        )
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes; the connection is free again once they were read or the iterator closed."""
+        left = self.end - self.start
+        try:
+            while left:
+                chunk = self._response.read(min(left, limits.chunk_length_bytes))
+                if not chunk:
+                    raise Unavailable(f"read an object: body ends early: address={self._address}")
+                left -= len(chunk)
+                yield chunk
+            self._response.read(1)  # reads the end, so that the connection can be used again
+        except HTTPError as error:
+            raise Unavailable(f"read an object: {error}: address={self._address}") from error
+        finally:
+            if left:
+                self._response.close()
+            self._response.release_conn()
+
+
+class RangedGets:
+    """Sends reads.  Thread-safe; connects when first used."""
+
+    def __init__(self, urls: S3Urls, options: ReadingOptions) -> None:
+        self._urls = urls
+        self._pool = urllib3.PoolManager(
+            maxsize=options.connections,
+            timeout=urllib3.Timeout(connect=options.connect_seconds, read=options.read_seconds),
+            retries=False,
+            ca_certs=options.ca_bundle or None,
+        )
+
+    def get(self, address: str, span: str) -> Answer:
+        """Open an object; `span` is what stands behind `Range: bytes=`, empty for all of it."""
+        headers = {"Range": f"bytes={span}"} if span else {}
+        return Answer(self._sent("GET", address, headers), address)
+
+    def head(self, address: str) -> ObjectHead:
+        """What is known of an object."""
+        response = self._sent("HEAD", address, {})
+        response.release_conn()
+        return Answer(response, address).head
+
+    def _sent(
+        self, method: Literal["GET", "HEAD"], address: str, headers: dict[str, str]
+    ) -> BaseHTTPResponse:
+        url = self._urls.reading(address, method)
+        headers["Accept-Encoding"] = "identity"
+        try:
+            response = self._pool.request(method, url, headers=headers, preload_content=False)
+            if response.status in (200, 206):
+                return response
+            said = response.read(_ERROR_LENGTH_MAX)
+            response.drain_conn()
+            response.release_conn()
+        except HTTPError as error:
+            raise Unavailable(f"read an object: {error}: {address=}") from error
+        raise self._failure(response, said, address)
+
+    def _failure(self, response: BaseHTTPResponse, said: bytes, address: str) -> Exception:
+        found = _CODE.search(said)
+        code = found[1].decode() if found else ""
+        if response.status == 416:
+            return RangeUnsatisfiable(f"range lies behind the object's end: {address=}", -1)
+        if response.status == 404 and code != "NoSuchBucket":
+            return NotFound(f"object not found: {address=}")
+        if response.status in (400, 401, 403):
+            self._urls.forget(address)
+        return Unavailable(f"read an object: {address=} status={response.status} code={code}")
+
+
+def parsed_date(text: str) -> int:
+    """Nanoseconds since 1970 of an HTTP date; 0 for anything else."""
+    try:
+        return int(parsedate_to_datetime(text).timestamp()) * limits.SECOND_NS
+    except (ValueError, TypeError, IndexError):
+        return 0
+
+
+def _bounds(response: BaseHTTPResponse, address: str) -> tuple[int, int, int]:
+    """Where the bytes that were sent begin and end, and the size of the object."""
+    if response.status == 206:
+        named = response.headers.get("content-range", "")
+        if named.endswith("/0"):  # of an empty object: a service may answer so instead of 416
+            return 0, 0, 0
+        found = _REGISTERED.fullmatch(named)
+        if found is None:
+            raise Unavailable(f"read an object: range of the answer is not named: {address=}")
+        return int(found[1]), int(found[2]) + 1, int(found[3])
+    length = response.headers.get("content-length", "")
+    if not (length.isascii() and length.isdigit()):
+        raise Unavailable(f"read an object: length of the answer is not named: {address=}")
+    return 0, int(length), int(length)

@@ -1,0 +1,155 @@
+"""Objects in S3 buckets: `s3://bucket/key`.
+
+Only buckets that are named may be touched.  They keep versions: a version is what S3 calls so, and
+a bucket without them serves everything but the deletion of a version (`Unsupported`), which garbage
+collection needs.  Etags and conditions are S3's own.  Times are in whole seconds; a put answers
+with the time of its answer, which may be seconds behind the object's own.
+
+Reads (`get`, `read`, `head`) are signed URLs over a pool of connections (ranged_get.py) and load no
+S3 client; the first write or list makes one.  Nothing is ever sent twice from here: assembly puts
+`RetryingBlocks` around it.
+
+Requests: one for each verb, but a copy (2), the deletion of a version (2, a list among them), a
+long put (one for each part and two more), a range without bytes (a head).
+"""
+
+import tempfile
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from graveler.aws import AwsSession, CallPolicy
+from graveler.block import bounds, s3_uploads, s3_versions
+from graveler.block.adapter import (
+    ANY_VERSION,
+    OVERWRITE,
+    TO_END,
+    Body,
+    Mode,
+    ObjectHead,
+    ObjectPage,
+    Part,
+    Presigned,
+)
+from graveler.block.address import Parts
+from graveler.block.ranged_get import RangedGets, ReadingOptions
+from graveler.block.s3_calls import Call, S3Calls
+from graveler.block.s3_places import Places
+from graveler.block.s3_urls import S3Urls
+from graveler.clock import Clock
+from graveler.errors import NotFound, RangeUnsatisfiable
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How long to wait for S3, and how many connections to keep."""
+
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
+    writing: CallPolicy = field(default_factory=lambda: CallPolicy(read_seconds=20.0))
+
+
+class S3Blocks:
+    """`BlockStore` and `Multipart`.  Thread-safe; sends nothing before the first verb.
+
+    `urls` signs what the port does not know: the parts of an upload.
+    """
+
+    def __init__(
+        self,
+        session: AwsSession,
+        clock: Clock,
+        buckets: Collection[str],
+        options: S3Options | None = None,
+    ) -> None:
+        chosen = options or S3Options()
+        self._places = Places(buckets, session.settings.endpoint_url)
+        self._calls = S3Calls(session, chosen.writing)
+        self.urls = S3Urls(session, self._places, clock)
+        self._reads = RangedGets(self.urls, chosen.reading)
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        bounds.check_range(start, end)
+        canonical = self._places.object(address).address
+        if end == start:
+            head = self._reads.head(canonical)
+            bounds.clip_range(head.size, start, end)
+            return Body(head, start, end, iter(()))
+        span = "" if (start, end) == (0, TO_END) else f"{start}-{'' if end < 0 else end - 1}"
+        try:
+            answer = self._reads.get(canonical, span)
+        except RangeUnsatisfiable:
+            head = self._reads.head(canonical)
+            bounds.clip_range(head.size, start, end)  # an empty object can be read from 0
+            return Body(head, 0, 0, iter(()))
+        return Body(answer.head, answer.start, answer.end, answer.chunks())
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        bounds.check_read(length)
+        canonical = self._places.object(address).address
+        if length == 0:
+            bounds.clip_read(self._reads.head(canonical).size, start, length)
+            return b""
+        span = f"{start}-{start + length - 1}" if start >= 0 else str(start)
+        try:
+            answer = self._reads.get(canonical, span)
+        except RangeUnsatisfiable:
+            bounds.clip_read(self._reads.head(canonical).size, start, length)
+            return b""
+        return b"".join(answer.chunks())[:length]
+
+    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+        return s3_uploads.put(self._calls, self._places.object(address), body, mode)
+
+    def head(self, address: str) -> ObjectHead:
+        return self._reads.head(self._places.object(address).address)
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        bounds.check_page(limit)
+        return s3_versions.page(self._calls, self._places.prefix(prefix), after, limit)
+
+    def copy(self, source: str, destination: str) -> ObjectHead:
+        target, origin = self._places.object(destination), self._places.object(source)
+        found = self._reads.head(origin.address)
+        return s3_uploads.copy(self._calls, origin, found, target)
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        parts = self._places.object(address)
+        if version != ANY_VERSION:
+            s3_versions.delete(self._calls, parts, version)
+            return
+        self._calls.send(Call("delete_object", "delete an object", parts.bucket, parts.key))
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        return self.urls.presign(address, method, seconds, content_type)
+
+    def create_upload(self, address: str) -> str:
+        return s3_uploads.create(self._calls, self._places.object(address), "")
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        bounds.check_part_number(number)
+        parts = self._upload(address, upload_id)
+        with tempfile.SpooledTemporaryFile(max_size=s3_uploads.PART_LENGTH) as spool:
+            for chunk in bounds.measured(body):
+                spool.write(chunk)
+            spool.seek(0)
+            return s3_uploads.put_part(self._calls, parts, upload_id, number, spool)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        bounds.check_parts(parts)
+        target = self._upload(address, upload_id)
+        made = s3_uploads.complete(self._calls, target, upload_id, parts, OVERWRITE, 0)
+        return s3_versions.head(self._calls, target, made.version)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        s3_uploads.abort(self._calls, self._upload(address, upload_id), upload_id)
+
+    def _upload(self, address: str, upload_id: str) -> Parts:
+        parts = self._places.object(address)
+        if not upload_id:
+            raise NotFound(f"upload is not known: {upload_id=} {address=}")
+        return parts
+
+
+__all__ = ["S3Blocks", "S3Options"]

@@ -1,0 +1,47 @@
+"""Which addresses the S3 driver serves, and under which origin each bucket answers.
+
+Access is denied unless a bucket is named.  Amazon's own buckets answer under a host of their own
+(but for names with dots, which certificates do not cover); an endpoint of another kind has the
+bucket in the path.  Pure; for the S3 driver.
+"""
+
+from collections.abc import Collection
+
+from graveler import limits
+from graveler.block.address import Parts, split, split_prefix
+from graveler.errors import Invalid
+
+SCHEME = "s3"
+
+
+class Places:
+    """The buckets that may be touched."""
+
+    def __init__(self, buckets: Collection[str], endpoint_url: str) -> None:
+        self._buckets = frozenset(buckets)
+        self._endpoint_url = endpoint_url.rstrip("/")
+
+    def object(self, address: str) -> Parts:
+        """The parts of an object's address; `Invalid` if it is not served here."""
+        parts = split(address)
+        self._check(parts, address)
+        return parts
+
+    def prefix(self, prefix: str) -> Parts:
+        """The parts of a list's prefix; `Invalid` if it is not served here."""
+        parts = split_prefix(prefix)
+        self._check(parts, prefix)
+        return parts
+
+    def origin(self, bucket: str, region: str) -> str:
+        """`scheme://host`, with the bucket in it or behind it."""
+        if self._endpoint_url:
+            return f"{self._endpoint_url}/{bucket}"
+        domain = f"{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+        return f"https://s3.{domain}/{bucket}" if "." in bucket else f"https://{bucket}.s3.{domain}"
+
+    def _check(self, parts: Parts, address: str) -> None:
+        if parts.scheme != SCHEME or parts.bucket not in self._buckets:
+            raise Invalid(f"address is not in a bucket that is allowed: {address=}")
+        if len(parts.key.encode()) > limits.kv_key_length_bytes_max:
+            raise Invalid(f"key is longer than S3 allows: {address=}")

@@ -1,0 +1,193 @@
+"""Writing S3: one request for a short body, parts for a long one, and copies.
+
+A body of up to 8 MiB is one put.  A longer one goes up in parts, which nobody sees before the last
+call makes them one object, under the same condition as a put; whatever goes wrong before, the parts
+are dropped.  Parts double every 2,000 from 8 MiB on, so that memory holds one part (128 MiB behind
+the first 240 GB) and 484 GiB fit.  For the S3 driver.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import IO, Any
+
+from graveler import limits
+from graveler.block import bounds
+from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Part, Update
+from graveler.block.address import Parts
+from graveler.block.ranged_get import UNVERSIONED, parsed_date
+from graveler.block.s3_calls import Call, S3Calls
+from graveler.errors import AlreadyExists, GravelerError, Invalid, NotFound, PreconditionFailed
+
+PART_LENGTH = 8 * 1024 * 1024
+_DOUBLED_COUNT = 2_000
+_COPY_LENGTH_MAX = 5 * 1024**3  # what S3 copies in one request
+_COPIED_PART_LENGTH = 1024**3
+
+Body = bytes | IO[bytes]
+
+
+def put(calls: S3Calls, parts: Parts, body: Iterable[bytes], mode: Mode) -> ObjectHead:
+    """See `BlockStore.put`.  One request, or one for each part and two more."""
+    condition = _condition(mode, parts)
+    pieces = _pieces(bounds.measured(body))
+    first = next(pieces, b"")
+    second = next(pieces, None)
+    if second is None:
+        call = Call("put_object", "put an object", parts.bucket, parts.key)
+        answer = _conditionally(mode, parts, lambda: calls.send(call, Body=first, **condition))
+        return _head(answer, len(first))
+    return _put_long(calls, parts, _resumed(first, second, pieces), mode)
+
+
+def _put_long(calls: S3Calls, parts: Parts, pieces: Iterator[bytes], mode: Mode) -> ObjectHead:
+    upload_id = create(calls, parts, "")
+    try:
+        stored: list[Part] = []
+        size = 0
+        for number, piece in enumerate(pieces, start=1):
+            stored.append(put_part(calls, parts, upload_id, number, piece))
+            size += len(piece)
+        return complete(calls, parts, upload_id, tuple(stored), mode, size)
+    except BaseException:
+        with suppress(GravelerError):  # the bucket's lifecycle drops what stays behind
+            abort(calls, parts, upload_id)
+        raise
+
+
+def create(calls: S3Calls, parts: Parts, content_type: str) -> str:
+    """The id of a new upload."""
+    call = Call("create_multipart_upload", "create an upload", parts.bucket, parts.key)
+    answer = calls.send(call, **({"ContentType": content_type} if content_type else {}))
+    return str(answer["UploadId"])
+
+
+def put_part(calls: S3Calls, parts: Parts, upload_id: str, number: int, body: Body) -> Part:
+    """Store a part."""
+    call = Call("upload_part", "put a part", parts.bucket, parts.key)
+    answer = calls.send(call, UploadId=upload_id, PartNumber=number, Body=body)
+    return Part(number, str(answer["ETag"]).strip('"'))
+
+
+def complete(
+    calls: S3Calls, parts: Parts, upload_id: str, stored: tuple[Part, ...], mode: Mode, size: int
+) -> ObjectHead:
+    """Make one object of the parts, under the condition of `mode`."""
+    call = Call("complete_multipart_upload", "complete an upload", parts.bucket, parts.key)
+    listed = [{"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in stored]
+    condition = _condition(mode, parts)
+    answer = _conditionally(
+        mode,
+        parts,
+        lambda: calls.send(
+            call, UploadId=upload_id, MultipartUpload={"Parts": listed}, **condition
+        ),
+    )
+    return _head(answer, size)
+
+
+def abort(calls: S3Calls, parts: Parts, upload_id: str) -> None:
+    """Drop an upload; `NotFound` if it is not known."""
+    call = Call("abort_multipart_upload", "abort an upload", parts.bucket, parts.key)
+    calls.send(call, UploadId=upload_id)
+
+
+def copy(calls: S3Calls, source: Parts, found: ObjectHead, target: Parts) -> ObjectHead:
+    """A copy of the version that `found` names; an object may be copied onto itself."""
+    origin = {"Bucket": source.bucket, "Key": source.key}
+    if found.version != UNVERSIONED:
+        origin["VersionId"] = found.version
+    if found.size > _COPY_LENGTH_MAX:
+        return _copy_long(calls, origin, found, target)
+    call = Call("copy_object", "copy an object", target.bucket, target.key)
+    answer = calls.send(call, CopySource=origin, MetadataDirective="REPLACE")
+    copied = answer["CopyObjectResult"]
+    return ObjectHead(
+        found.size,
+        str(copied["ETag"]).strip('"'),
+        int(copied["LastModified"].timestamp()) * limits.SECOND_NS,
+        str(answer.get("VersionId", UNVERSIONED)),
+    )
+
+
+def _copy_long(
+    calls: S3Calls, origin: dict[str, str], found: ObjectHead, target: Parts
+) -> ObjectHead:
+    upload_id = create(calls, target, "")
+    call = Call("upload_part_copy", "copy a part", target.bucket, target.key)
+    step = max(_COPIED_PART_LENGTH, -(-found.size // limits.multipart_parts_count_max))
+    try:
+        stored: list[Part] = []
+        for start in range(0, found.size, step):
+            last = min(start + step, found.size) - 1
+            answer = calls.send(
+                call,
+                UploadId=upload_id,
+                PartNumber=len(stored) + 1,
+                CopySource=origin,
+                CopySourceRange=f"bytes={start}-{last}",
+            )
+            etag = str(answer["CopyPartResult"]["ETag"]).strip('"')
+            stored.append(Part(len(stored) + 1, etag))
+        return complete(calls, target, upload_id, tuple(stored), OVERWRITE, found.size)
+    except BaseException:
+        with suppress(GravelerError):
+            abort(calls, target, upload_id)
+        raise
+
+
+def _condition(mode: Mode, parts: Parts) -> dict[str, str]:
+    if mode is CREATE:
+        return {"IfNoneMatch": "*"}
+    if isinstance(mode, Update):
+        if not mode.etag:
+            raise PreconditionFailed(f"object has not the etag named: address={parts.address}")
+        return {"IfMatch": f'"{mode.etag}"'}
+    return {}
+
+
+def _conditionally(mode: Mode, parts: Parts, send: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return send()
+    except PreconditionFailed as error:
+        if mode is CREATE:
+            raise AlreadyExists(f"object is there already: address={parts.address}") from error
+        raise
+    except NotFound as error:
+        if isinstance(mode, Update) and "NoSuchUpload" not in str(error):
+            said = f"object has not the etag named: address={parts.address}"
+            raise PreconditionFailed(said) from error
+        raise
+
+
+def _head(answer: dict[str, Any], size: int) -> ObjectHead:
+    """What a put's answer says; the time is that of the answer, since the object's is not told."""
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    return ObjectHead(
+        size,
+        str(answer["ETag"]).strip('"'),
+        parsed_date(headers.get("date", "")),
+        str(answer.get("VersionId", UNVERSIONED)),
+    )
+
+
+def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of the length of parts; only the last may be shorter."""
+    waiting = bytearray()
+    number, length = 1, PART_LENGTH
+    for chunk in chunks:
+        waiting += chunk
+        while len(waiting) > length:
+            yield bytes(memoryview(waiting)[:length])
+            del waiting[:length]
+            number += 1
+            if number > limits.multipart_parts_count_max:
+                raise Invalid("object is too long to be stored as a stream")
+            length = PART_LENGTH << (number - 1) // _DOUBLED_COUNT
+    if waiting:
+        yield bytes(waiting)
+
+
+def _resumed(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield second
+    yield from rest

@@ -1,0 +1,90 @@
+"""Signed requests to S3: for clients, and for our own reads.
+
+A URL for reading an object is signed once and used until shortly before it expires, because what
+lies under an address of ours does not change and signing costs as much as a small read.  URLs of
+temporary credentials end with these.  For the S3 driver.
+"""
+
+import threading
+from typing import Literal
+
+from graveler import limits
+from graveler.aws import AwsSession
+from graveler.block import bounds
+from graveler.block.adapter import Presigned
+from graveler.block.address import Parts
+from graveler.block.s3_places import Places
+from graveler.block.sigv4 import Signable, Signature, presigned
+from graveler.clock import Clock
+from graveler.errors import Invalid, NotFound
+
+_KEPT_COUNT = 2_048
+_MARGIN_NS = 120 * limits.SECOND_NS
+
+
+class S3Urls:
+    """Makes URLs; sends nothing.  Thread-safe."""
+
+    def __init__(self, session: AwsSession, places: Places, clock: Clock) -> None:
+        self._session = session
+        self._places = places
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, str], Presigned] = {}
+
+    def presign(
+        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+    ) -> Presigned:
+        """See `BlockStore.presign`.  Of a PUT the content type is bound; a GET answers with it."""
+        parts = self._places.object(address)
+        if method not in ("GET", "PUT"):
+            raise Invalid(f"only GET and PUT can be presigned: {method=}")
+        if len(content_type) > limits.content_type_length_bytes_max:
+            raise Invalid("content type is too long to presign")
+        query = {"response-content-type": content_type} if content_type else {}
+        headers = {"content-type": content_type} if content_type else {}
+        if method == "GET":
+            return self._signed(Signable("GET", self._origin(parts), parts.key, query, {}), seconds)
+        return self._signed(Signable("PUT", self._origin(parts), parts.key, {}, headers), seconds)
+
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        """A URL that stores part `number` of an upload."""
+        parts = self._places.object(address)
+        bounds.check_part_number(number)
+        if not upload_id:
+            raise NotFound(f"upload is not known: {upload_id=} {address=}")
+        query = {"partNumber": str(number), "uploadId": upload_id}
+        return self._signed(Signable("PUT", self._origin(parts), parts.key, query, {}), seconds)
+
+    def reading(self, address: str, method: Literal["GET", "HEAD"]) -> str:
+        """A URL for our own use, signed already if it was asked for of late."""
+        kept = self._kept.get((method, address))
+        if kept is not None and kept.expires_ns - _MARGIN_NS > self._clock.now_ns():
+            return kept.url
+        parts = self._places.object(address)
+        request = Signable(method, self._origin(parts), parts.key, {}, {})
+        fresh = self._signed(request, limits.presign_seconds_max)
+        with self._lock:
+            if len(self._kept) >= _KEPT_COUNT:
+                self._kept.clear()
+            self._kept[method, address] = fresh
+        return fresh.url
+
+    def forget(self, address: str) -> None:
+        """Sign anew next time: the service refused the URL."""
+        with self._lock:
+            self._kept.pop(("GET", address), None)
+            self._kept.pop(("HEAD", address), None)
+
+    def _origin(self, parts: Parts) -> str:
+        return self._places.origin(parts.bucket, self._session.region())
+
+    def _signed(self, request: Signable, seconds: int) -> Presigned:
+        if not 1 <= seconds <= limits.presign_seconds_max:
+            raise Invalid(
+                f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
+            )
+        now_ns = self._clock.now_ns()
+        signature = Signature(self._session.credentials(), self._session.region(), now_ns, seconds)
+        expires_ns = (now_ns // limits.SECOND_NS + seconds) * limits.SECOND_NS
+        return Presigned(presigned(request, signature), expires_ns)

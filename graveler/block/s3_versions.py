@@ -1,0 +1,90 @@
+"""Lists of what is there, and the deletion of exactly one version.
+
+S3's plain list names no versions, so versions are listed and those that are not the newest of their
+key left out.  Deleting a version uncovers the one before it; that one goes first, so that nothing
+that was replaced ever comes back.  For the S3 driver.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from graveler import limits
+from graveler.block.adapter import ListedObject, ObjectHead, ObjectPage
+from graveler.block.address import Parts
+from graveler.block.ranged_get import UNVERSIONED
+from graveler.block.s3_calls import Call, S3Calls
+from graveler.errors import Unavailable, Unsupported
+
+_PAGE_MAX = 1_000  # what S3 lists at most in one request
+_PAGES_MAX = 10_000  # replaced versions may stand between two that are there
+
+
+def page(calls: S3Calls, prefix: Parts, after: str, limit: int) -> ObjectPage:
+    """See `BlockStore.list`.  One request for each 1,000 versions, replaced ones included."""
+    stem = Parts(prefix.scheme, prefix.bucket, "").address
+    inside = after.startswith(stem)
+    if after > stem and not inside:
+        return ObjectPage((), False)
+    begin = after[len(stem) :] if inside else ""
+    lines: list[ListedObject] = []
+    for version in _versions(calls, prefix, begin, limit + 1):
+        if not version["IsLatest"]:
+            continue
+        lines.append(ListedObject(stem + version["Key"], _head(version)))
+        if len(lines) > limit:
+            return ObjectPage(tuple(lines[:limit]), True)
+    return ObjectPage(tuple(lines), False)
+
+
+def delete(calls: S3Calls, target: Parts, version: str) -> None:
+    """Remove a version, and before it whatever it replaced.  Two requests, and one more for each
+    replaced version."""
+    if version == UNVERSIONED:
+        raise Unsupported(f"bucket keeps no versions to delete by: address={target.address}")
+    doomed: list[str] = []
+    for found in _versions(calls, target, "", _PAGE_MAX):
+        if found["Key"] != target.key:
+            break  # the key itself comes before those that it begins
+        if doomed or found["VersionId"] == version:
+            doomed.append(str(found["VersionId"]))
+    call = Call("delete_object", "delete a version", target.bucket, target.key)
+    for name in reversed(doomed):
+        calls.send(call, VersionId=name)
+
+
+def head(calls: S3Calls, target: Parts, version: str) -> ObjectHead:
+    """What is known of one version, whether or not it was replaced meanwhile."""
+    call = Call("head_object", "head a version", target.bucket, target.key, is_write=False)
+    answer = calls.send(call, **({} if version == UNVERSIONED else {"VersionId": version}))
+    return _head({"Size": answer["ContentLength"], "VersionId": version, **answer})
+
+
+class _Place(NamedTuple):
+    key: str
+    version: str
+
+    def arguments(self) -> dict[str, str]:
+        """How S3 is told to go on behind here."""
+        marker = {"KeyMarker": self.key} if self.key else {}
+        return marker | ({"VersionIdMarker": self.version} if self.version else {})
+
+
+def _versions(calls: S3Calls, prefix: Parts, after: str, count: int) -> Iterator[dict[str, Any]]:
+    """Versions with a key behind `after`, in byte order of keys, the newest of each key first."""
+    call = Call("list_object_versions", "list versions", prefix.bucket, is_write=False)
+    place = _Place(after, "")
+    for _ in range(_PAGES_MAX):
+        answer = calls.send(
+            call, Prefix=prefix.key, MaxKeys=min(count, _PAGE_MAX), **place.arguments()
+        )
+        yield from answer.get("Versions", ())
+        if not answer.get("IsTruncated"):
+            return
+        place = _Place(answer["NextKeyMarker"], answer.get("NextVersionIdMarker", ""))
+    raise Unavailable(f"list objects: too many replaced versions: prefix={prefix.address}")
+
+
+def _head(version: dict[str, Any]) -> ObjectHead:
+    modified_ns = int(version["LastModified"].timestamp()) * limits.SECOND_NS
+    etag = str(version["ETag"]).strip('"')
+    return ObjectHead(int(version["Size"]), etag, modified_ns, str(version["VersionId"]))
