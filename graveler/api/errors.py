@@ -37,6 +37,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.Internal: 500,
 }
 _MERGE: Final = "mergeIntoBranch"  # its conflict has an answer of its own
+_UNKNOWN: Final = "outcome unknown"
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 
 
@@ -62,4 +63,16 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
     headers: Headers = RETRY_SOON if status == 503 else ()
     if isinstance(error, errors.RangeUnsatisfiable):
         headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
-    return answers.message(status, wording(error, operation, names), headers)
+    return answers.message(status, _said(error, wording(error, operation, names)), headers)
+
+
+def text_of(error: Exception) -> str:
+    """What is said of one path among many."""
+    return _said(error, str(error))
+
+
+def _said(error: Exception, text: str) -> str:
+    """A client must be able to tell "nothing was done" from "perhaps it was": both are 503."""
+    if isinstance(error, errors.OutcomeUnknown) and _UNKNOWN not in text:
+        return f"{text}; {_UNKNOWN}"
+    return text

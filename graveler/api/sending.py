@@ -17,6 +17,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
 _LOG = logging.getLogger("graveler.access")
+_HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-request-id"))
 _WITHOUT_LENGTH = frozenset((204, 304))
 
 
@@ -29,7 +30,7 @@ async def send(
     all_headers = [*headers, (b"x-request-id", request_id.encode("ascii"))]
     head_only = scope["method"] == "HEAD"
     if head_only and status >= 400:
-        all_headers = all_headers[-1:]
+        all_headers = [each for each in all_headers if each[0] in _HEADERS_OF_FAILED_HEAD]
     if status not in _WITHOUT_LENGTH and not head_only:
         length = body.length if isinstance(body, Streamed) else len(body)
         all_headers.append((b"content-length", b"%d" % length))

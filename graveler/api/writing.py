@@ -111,7 +111,7 @@ def delete_objects(call: Call) -> Answer:
         {
             "path": each.path,
             "status_code": errors.status_of(each.error),
-            "message": str(each.error),
+            "message": errors.text_of(each.error),
         }
         for each in failed
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from graveler import limits
 from graveler.engine.heads import check_kept, fresh, new_token, resolved, swap
-from graveler.engine.ports import Ports, check_writable
+from graveler.engine.ports import Ports, Unconfirmed, check_writable
 from graveler.errors import AlreadyExists, Contended, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Branch, BranchState, Repository
@@ -63,7 +63,9 @@ def create_branch(
     )
     made = branches.swap(ports.kv, repo, branch, seen, record, ports.ids.stamp())
     if made is ABSENT:
-        _check_made(ports, repo, branch, token, rev)
+        with Unconfirmed("branch creation") as sent:
+            sent.note()
+            _check_made(ports, repo, branch, token, rev)
         return commit_id
     ports.cache.put_branch(repo, branch, made)
     return commit_id
@@ -117,23 +119,25 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
         raise Refused(f"cannot delete the default branch: branch={branch}")
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
     tried = False
-    for _ in range(limits.commit_round_count_max):
-        found = branches.find(ports.kv, repo, branch)
-        if found is ABSENT or not found.branch.live:
-            if tried:
-                return  # it was there when this call began; perhaps ours, whose answer was lost
-            raise NotFound(f"branch '{branch}' not found")
-        record, now_ns = found.branch, ports.clock.now_ns()
-        dropped = (*record.sealed, record.staging)
-        ports.kv.set_many(
-            cleanups.cleanup_writes(repo, branch, dropped, now_ns + grace_ns, ports.ids)
-        )
-        gone = replace(record, rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
-        tried = True
-        done = swap(ports, repo, branch, found, gone)
-        ports.cache.forget_branch(repo, branch)
-        if done is not None:
-            return
+    with Unconfirmed("branch deletion") as sent:
+        for _ in range(limits.commit_round_count_max):
+            found = branches.find(ports.kv, repo, branch)
+            if found is ABSENT or not found.branch.live:
+                if tried:
+                    return  # it was there when this call began; perhaps ours, whose answer was lost
+                raise NotFound(f"branch '{branch}' not found")
+            record, now_ns = found.branch, ports.clock.now_ns()
+            dropped = (*record.sealed, record.staging)
+            ports.kv.set_many(
+                cleanups.cleanup_writes(repo, branch, dropped, now_ns + grace_ns, ports.ids)
+            )
+            gone = replace(record, rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
+            tried = True
+            done = swap(ports, repo, branch, found, gone)
+            ports.cache.forget_branch(repo, branch)
+            if done is not None:
+                return
+            sent.note()
     raise Contended(f"branch deletion kept losing; try again: branch={branch}")
 
 

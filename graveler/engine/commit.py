@@ -32,7 +32,7 @@ from graveler.committed.apply import apply
 from graveler.engine import adopting
 from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.messages import NO_CHANGES, check_message, check_metadata
-from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
+from graveler.engine.ports import Deadline, Ports, Unconfirmed, check_writable, keyspace
 from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
 from graveler.errors import Conflict, Contended, NoChanges
 from graveler.identity import commit_id
@@ -127,6 +127,11 @@ class Draft(NamedTuple):
 
 def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
     """Steps 3 to 8 for all tokens that the record `sealed` shows as sealed."""
+    with Unconfirmed("commit") as sent:
+        return _rounds(attempt, sealed, sent)
+
+
+def _rounds(attempt: Attempt, sealed: Versioned, sent: Unconfirmed) -> CommitEntry:
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
     seen, tokens = sealed, sealed.branch.sealed
     deltas = {token: stack.delta(ports.kv, token) for token in tokens}
@@ -141,6 +146,7 @@ def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
             attempt.deadline.check("commit")  # files so old may be condemned
         if _advance(attempt, seen, drafts[-1]):
             return _answer(drafts[-1])
+        sent.note()
         seen = fresh(ports, repo, branch)
         settled = _settled(attempt, seen, drafts)
         if settled is not None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine.heads import commit_of, fresh, lookup, swap
-from graveler.engine.ports import Deadline, Ports, keyspace
+from graveler.engine.ports import Deadline, Ports, Unconfirmed, keyspace
 from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
 from graveler.errors import (
     Conflict,
@@ -97,41 +97,43 @@ def _move(
 ) -> CommitEntry:
     deadline = deadline or Deadline(ports.clock, ports.settings.commit_seconds_max)
     tried: list[Tried] = []
-    for _ in range(limits.commit_round_count_max):
-        deadline.check("landing a commit")
-        seen = fresh(ports, repo, branch)
-        landed = _landed(ports, repo, seen, tried)
-        if landed is not None:
-            return landed
-        try:
-            seen, tokens = _cleaned(ports, repo, branch, seen)
+    with Unconfirmed("landing a commit") as sent:
+        for _ in range(limits.commit_round_count_max):
+            deadline.check("landing a commit")
+            seen = fresh(ports, repo, branch)
             landed = _landed(ports, repo, seen, tried)
             if landed is not None:
                 return landed
-            head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
-            landing = draw(head)
-        except (Invalid, Conflict):
-            if not tried:
+            try:
+                seen, tokens = _cleaned(ports, repo, branch, seen)
+                landed = _landed(ports, repo, seen, tried)
+                if landed is not None:
+                    return landed
+                head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
+                landing = draw(head)
+            except (Invalid, Conflict):
+                if not tried:
+                    raise
+                landed = _landed(ports, repo, _past_landing(ports, repo, branch, tried), tried)
+                if landed is not None:
+                    return landed
                 raise
-            landed = _landed(ports, repo, _past_landing(ports, repo, branch, tried), tried)
-            if landed is not None:
-                return landed
-            raise
-        deadline.check("landing a commit")
-        _note(ports, repo, landing, trim_notes(ports, repo, branch, landing.entry.id, tokens))
-        wanted = replace(
-            seen.branch,
-            rev=seen.branch.rev + 1,
-            commit=landing.entry.id,
-            sealed=seen.branch.sealed[len(tokens) :],
-            changed_ns=ports.clock.now_ns(),
-        )
-        if swap(ports, repo, branch, seen, wanted) is not None:
-            return landing.entry
-        tried.append(Tried(landing.entry, landing.is_new, seen))
-    landed = _landed(ports, repo, fresh(ports, repo, branch), tried)
-    if landed is not None:
-        return landed
+            deadline.check("landing a commit")
+            _note(ports, repo, landing, trim_notes(ports, repo, branch, landing.entry.id, tokens))
+            wanted = replace(
+                seen.branch,
+                rev=seen.branch.rev + 1,
+                commit=landing.entry.id,
+                sealed=seen.branch.sealed[len(tokens) :],
+                changed_ns=ports.clock.now_ns(),
+            )
+            if swap(ports, repo, branch, seen, wanted) is not None:
+                return landing.entry
+            tried.append(Tried(landing.entry, landing.is_new, seen))
+            sent.note()
+        landed = _landed(ports, repo, fresh(ports, repo, branch), tried)
+        if landed is not None:
+            return landed
     raise Contended(f"landing a commit kept losing; try again: branch={branch}")
 
 

@@ -18,7 +18,13 @@ from graveler.block.adapter import CREATE, TO_END, Body
 from graveler.committed import reader
 from graveler.engine.heads import cached, commit_of, fresh, resolved
 from graveler.engine.messages import check_metadata
-from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
+from graveler.engine.ports import (
+    Ports,
+    Unconfirmed,
+    check_writable,
+    keyspace,
+    operation_deadline,
+)
 from graveler.engine.writing import Present, absent_only, put_newer, write, write_if
 from graveler.errors import Gone, GravelerError, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import (
@@ -178,7 +184,8 @@ def delete_many(
 
     One record before, the rows at the same time, one record after the last answer; paths are
     written again while the branch's token moves.  Errors of the call: `NotFound`, `Refused`,
-    `Invalid`.  Cost: 2 KV requests and one a path.
+    `Invalid`, `OutcomeUnknown` (any part may have been done).
+    Cost: 2 KV requests and one a path.
     """
     if len(paths) > limits.bulk_delete_count_max:
         raise Invalid(f"paths: at most {limits.bulk_delete_count_max} at once: {len(paths)=}")
@@ -191,7 +198,8 @@ def delete_many(
             todo[path] = parse_path(path)
         except Invalid as error:
             failed.append(PathError(path, error))
-    _delete_all(ports, repo, name, todo, failed)
+    with Unconfirmed("deletion of paths") as rows:
+        _delete_all(ports, repo, name, todo, (failed, rows))
     return failed
 
 
@@ -200,8 +208,9 @@ def _delete_all(
     repo: Repository,
     branch: BranchId,
     todo: dict[str, bytes],
-    failed: list[PathError],
+    outcome: tuple[list[PathError], Unconfirmed],
 ) -> None:
+    failed, rows = outcome
     seen = fresh(ports, repo, branch)
     wid = ports.ids.stamp()
     orders = dict.fromkeys(todo, ports.clock.now_ns() // 1_000)
@@ -213,6 +222,7 @@ def _delete_all(
         def put(item: tuple[str, bytes], token: StagingToken = token) -> tuple[int, bool]:
             return put_newer(ports, token, item[1], TOMBSTONE, (wid, orders[item[0]]))
 
+        rows.note()  # if one fails, the others may be there
         results = ports.fanout.map(put, todo.items())
         written = []
         for path, (order, done) in zip(todo, results, strict=True):

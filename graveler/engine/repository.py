@@ -13,13 +13,14 @@ once its creator cannot be alive any more.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
 from graveler.engine.heads import new_token
 from graveler.engine.messages import check_metadata
-from graveler.engine.ports import Ports, check_writable, operation_deadline
+from graveler.engine.ports import Ports, Unconfirmed, check_writable, operation_deadline
 from graveler.errors import (
     AlreadyExists,
     Contended,
@@ -40,6 +41,7 @@ from graveler.ids import (
 )
 from graveler.records import (
     ABSENT,
+    Absent,
     Branch,
     BranchState,
     BreakParameters,
@@ -48,6 +50,7 @@ from graveler.records import (
     RepositoryState,
 )
 from graveler.refs import branches, commits, repositories
+from graveler.refs.repositories import VersionedRepository
 
 FIRST_MESSAGE = "Repository created"
 _CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
@@ -211,19 +214,31 @@ def list_page(
 def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
     """Forget the repository; objects and metadata stay in its namespace.  `NotFound`, `Refused`."""
     check_writable(repo, force)
-    for _ in range(limits.commit_round_count_max):
-        ports.cache.forget_repository(repo.id)
-        seen = repositories.find(ports.kv, repo.id)
-        if seen is ABSENT or seen.repository.uid != repo.uid:
-            raise NotFound("repository not found")
-        if seen.repository.state is RepositoryState.DELETED:
-            raise NotFound("repository not found")
-        gone = replace(seen.repository, state=RepositoryState.DELETED)
-        done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
-        ports.cache.forget_repository(repo.id)
-        if done is not ABSENT:
-            return
+    tried = False
+    with Unconfirmed("repository deletion") as sent:
+        for _ in range(limits.commit_round_count_max):
+            ports.cache.forget_repository(repo.id)
+            seen = repositories.find(ports.kv, repo.id)
+            if not _is_live(seen, repo):
+                if tried:
+                    return  # it was there when this call began; perhaps ours, its answer was lost
+                raise NotFound("repository not found")
+            assert seen is not ABSENT, "what is live is there"
+            gone = replace(seen.repository, state=RepositoryState.DELETED)
+            tried = True
+            done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
+            ports.cache.forget_repository(repo.id)
+            if done is not ABSENT:
+                return
+            sent.note()
     raise Contended(f"repository deletion kept losing; try again: repository={repo.id}")
+
+
+def _is_live(seen: VersionedRepository | Literal[Absent.ABSENT], repo: Repository) -> bool:
+    """Whether the record still is that very repository's, not deleted."""
+    if seen is ABSENT or seen.repository.uid != repo.uid:
+        return False
+    return seen.repository.state is not RepositoryState.DELETED
 
 
 def metadata(ports: Ports, repo: Repository) -> dict[str, str]:

@@ -15,7 +15,7 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.engine import landing
 from graveler.engine.heads import check_kept, commit_of, fresh, head_of, new_token, swap
-from graveler.engine.ports import Ports, check_writable, keyspace, operation_deadline
+from graveler.engine.ports import Ports, Unconfirmed, check_writable, keyspace, operation_deadline
 from graveler.errors import Conflict, Contended
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
@@ -34,23 +34,25 @@ def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -
     check_writable(repo, force)
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
     seen = fresh(ports, repo, name)
-    for _ in range(limits.commit_round_count_max):
-        record, token = seen.branch, new_token(ports, repo)
-        dropped = (*record.sealed, record.staging)
-        due_ns = ports.clock.now_ns() + grace_ns
-        ports.kv.set_many(cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))
-        wanted = replace(
-            record,
-            rev=record.rev + 1,
-            staging=token,
-            sealed=(),
-            changed_ns=ports.clock.now_ns(),
-        )
-        if swap(ports, repo, name, seen, wanted) is not None:
-            return
-        seen = fresh(ports, repo, name)
-        if token in seen.branch.tokens_newest_first:
-            return
+    with Unconfirmed("reset") as sent:
+        for _ in range(limits.commit_round_count_max):
+            record, token = seen.branch, new_token(ports, repo)
+            dropped = (*record.sealed, record.staging)
+            due_ns = ports.clock.now_ns() + grace_ns
+            ports.kv.set_many(cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))
+            wanted = replace(
+                record,
+                rev=record.rev + 1,
+                staging=token,
+                sealed=(),
+                changed_ns=ports.clock.now_ns(),
+            )
+            if swap(ports, repo, name, seen, wanted) is not None:
+                return
+            sent.note()
+            seen = fresh(ports, repo, name)
+            if token in seen.branch.tokens_newest_first:
+                return
     raise Contended(f"reset kept losing; try again: branch={name}")
 
 
@@ -75,27 +77,31 @@ def _cover(
 ) -> None:
     check_writable(repo, force)
     deadline = operation_deadline(ports)
-    for _ in range(limits.commit_round_count_max):
-        deadline.check("reset")
-        seen = fresh(ports, repo, branch)
-        keys = _staged_keys(ports, seen, stretch)
-        if not keys:
-            return
-        if len(seen.branch.sealed) >= limits.reset_token_count_max:
-            raise Conflict(f"too many resets since the last commit; commit first: branch={branch}")
-        token = _filled(ports, repo, branch, _reverting(ports, repo, seen, keys))
-        record = seen.branch
-        wanted = replace(
-            record,
-            rev=record.rev + 1,
-            staging=new_token(ports, repo),
-            sealed=(*record.sealed, record.staging, token),
-            changed_ns=ports.clock.now_ns(),
-        )
-        if swap(ports, repo, branch, seen, wanted) is not None:
-            return
-        if token in fresh(ports, repo, branch).branch.tokens_newest_first:
-            return
+    with Unconfirmed("reset") as sent:
+        for _ in range(limits.commit_round_count_max):
+            deadline.check("reset")
+            seen = fresh(ports, repo, branch)
+            keys = _staged_keys(ports, seen, stretch)
+            if not keys:
+                return
+            if len(seen.branch.sealed) >= limits.reset_token_count_max:
+                raise Conflict(
+                    f"too many resets since the last commit; commit first: branch={branch}"
+                )
+            token = _filled(ports, repo, branch, _reverting(ports, repo, seen, keys))
+            record = seen.branch
+            wanted = replace(
+                record,
+                rev=record.rev + 1,
+                staging=new_token(ports, repo),
+                sealed=(*record.sealed, record.staging, token),
+                changed_ns=ports.clock.now_ns(),
+            )
+            if swap(ports, repo, branch, seen, wanted) is not None:
+                return
+            sent.note()
+            if token in fresh(ports, repo, branch).branch.tokens_newest_first:
+                return
     raise Contended(f"reset kept losing; try again: branch={branch}")
 
 

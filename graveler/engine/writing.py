@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine.heads import cached, commit_of, fresh
-from graveler.engine.ports import Ports, keyspace, operation_deadline
+from graveler.engine.ports import Ports, Unconfirmed, keyspace, operation_deadline
 from graveler.engine.sealing import history_until
 from graveler.errors import (
     Contended,
@@ -46,6 +46,18 @@ def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: S
     branch; nothing happened), `OutcomeUnknown` (it may or may not show).
     Cost: 2 KV requests with a cached record, else 3.
     """
+    with Unconfirmed("write") as rows:
+        _write(ports, repo, branch, (key, value), rows)
+
+
+def _write(
+    ports: Ports,
+    repo: Repository,
+    branch: BranchId,
+    row: tuple[bytes, StagedValue],
+    rows: Unconfirmed,
+) -> None:
+    key, value = row
     seen = cached(ports, repo, branch)
     wid, order = ports.ids.stamp(), ports.clock.now_ns() // 1_000
     begun = ports.clock.steady_seconds()
@@ -55,6 +67,7 @@ def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: S
         seen = _second_read(ports, repo, branch, ABSENT if attempt else before)
         if written and seen.branch.staging == before:
             return
+        rows.note()
         if ports.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
             break
     raise OutcomeUnknown(f"write kept losing against commits; outcome unknown: branch={branch}")
@@ -142,23 +155,26 @@ def write_if(
     wid, sent = ports.ids.stamp(), list[Sent]()
     deadline = operation_deadline(ports)
     seen = fresh(ports, repo, branch)
-    for _ in range(limits.conditional_round_count_max):
-        deadline.check("conditional write")
-        look = _look(ports, repo, seen, key, (wid, sent, own_address))
-        try:
-            value = decide(look.present, look.mine)
-        except (PreconditionFailed, NotFound):
-            again = fresh(ports, repo, branch)
-            if again.branch != seen.branch:
-                seen = again
-                continue
-            if sent and _counted(ports, repo, key, seen, (wid, sent)):
+    with Unconfirmed("conditional write") as rows:
+        for _ in range(limits.conditional_round_count_max):
+            deadline.check("conditional write")
+            look = _look(ports, repo, seen, key, (wid, sent, own_address))
+            try:
+                value = decide(look.present, look.mine)
+            except (PreconditionFailed, NotFound):
+                again = fresh(ports, repo, branch)
+                if again.branch != seen.branch:
+                    seen = again
+                    continue
+                if sent and _counted(ports, repo, key, seen, (wid, sent)):
+                    return
+                raise
+            over = seen, branches.place(repo, branch), look
+            if _put_over(ports, key, value, over, (wid, sent)):
                 return
-            raise
-        over = seen, branches.place(repo, branch), look
-        if _put_over(ports, key, value, over, (wid, sent)):
-            return
-        seen = fresh(ports, repo, branch)
+            if sent:
+                rows.note()
+            seen = fresh(ports, repo, branch)
     if sent:
         raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")
     raise Contended(f"conditional write kept losing against others: branch={branch}")
