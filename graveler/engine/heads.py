@@ -9,10 +9,12 @@ of this package.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from graveler.engine.ports import Ports
-from graveler.errors import Gone, NotFound
+from graveler.errors import Gone, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
+from graveler.kv.store import Declined
 from graveler.records import ABSENT, Branch, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import branches, commits, condemned, resolve
 from graveler.staging import area
@@ -41,11 +43,21 @@ def swap(
 ) -> Versioned | None:
     """Compare-and-swap `seen` into `new`; None: not known to have happened, read again.  One
     request."""
-    swapped = branches.swap(ports.kv, repo, branch, seen, new, ports.ids.stamp())
-    if swapped is ABSENT:
-        ports.cache.forget_branch(repo, branch)
-        return None
-    ports.cache.put_branch(repo, branch, swapped)
+    with suppress(OutcomeUnknown):
+        swapped = attempt(ports, repo, branch, seen, new)
+        if not isinstance(swapped, Declined):
+            return swapped
+    return None
+
+
+def attempt(
+    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, new: Branch
+) -> Versioned | Declined:
+    """As `swap`, but `Declined` has not happened and never will; raises `OutcomeUnknown`."""
+    ports.cache.forget_branch(repo, branch)
+    swapped = branches.attempt(ports.kv, repo, branch, seen, new, ports.ids.stamp())
+    if not isinstance(swapped, Declined):
+        ports.cache.put_branch(repo, branch, swapped)
     return swapped
 
 

@@ -6,12 +6,17 @@
 
 Each destination prefix is replaced by what was found at its source.  Nothing passes through
 staging.
-A job ends once, as done, failed or cancelled; whoever ends it second changes nothing.  A cancelled
-or
-failed import leaves at most ranges that nothing names.
+
+    running ──► landing ──► done, failed            cancelled: an answer of success is a promise,
+       └──────────────────► failed, cancelled       that nothing of it lands, now or later
+
+A job ends once; whoever ends it second changes nothing.  It is landing from before the first swap
+of the branch that may put its commit there, and cannot be cancelled from then on.  An import that
+was cancelled, or failed before it was landing, leaves at most ranges that nothing names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -24,7 +29,7 @@ from graveler.engine import landing
 from graveler.engine.heads import fresh
 from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
-from graveler.errors import Conflict, GravelerError, Invalid, NotFound, Unavailable
+from graveler.errors import Conflict, Contended, GravelerError, Invalid, NotFound, Unavailable
 from graveler.ids import BranchId, JobId, parse_branch_id, parse_path, parse_prefix
 from graveler.records import (
     ABSENT,
@@ -147,11 +152,16 @@ def status(ports: Ports, repo: Repository, job_id: str) -> Job:
 
 
 def cancel(ports: Ports, repo: Repository, job_id: str) -> None:
-    """Ask a running job to stop, once or often.  `NotFound`; `Conflict` once it has completed."""
+    """Stop a running job, once or often: it lands nothing, now or later.
+
+    Errors: `NotFound`; `Conflict` once it is landing or has completed; `Unavailable`.
+    """
     for _ in range(_JOB_ROUNDS):
         seen = jobs.get(ports.kv, repo, JobId(job_id))
         if seen.job.state in (JobState.DONE, JobState.FAILED):
             raise Conflict(f"import already completed: id={seen.job.id}")
+        if seen.job.state is JobState.LANDING:
+            raise Conflict(f"import cannot be cancelled any more: it is landing: id={seen.job.id}")
         if seen.job.cancel:
             return
         asked = replace(
@@ -173,7 +183,7 @@ def fail_orphans(ports: Ports, repo: Repository, owner: bytes) -> int:
     """
     count = 0
     for seen in jobs.list_all(ports.kv, repo):
-        if seen.job.state is JobState.RUNNING and seen.job.owner != owner:
+        if not seen.job.ended and seen.job.owner != owner:
             message = "the process that ran it has ended"
             if _finish(ports, repo, seen.job.id, state=JobState.FAILED, error=message):
                 count += 1
@@ -192,7 +202,7 @@ def _finish(
     """End a running job; False if it had ended already."""
     for _ in range(_JOB_ROUNDS):
         seen = jobs.get(ports.kv, repo, job_id)
-        if seen.job.state is not JobState.RUNNING:
+        if seen.job.ended:
             return False
         done = replace(seen.job, state=state, error=error, updated_ns=ports.clock.now_ns())
         if landed is not None:
@@ -218,9 +228,10 @@ def run(ports: Ports, repo: Repository, branch: str, request: ImportRequest, job
     except BaseException:
         _finish(ports, repo, job_id, state=JobState.FAILED, error="internal error")
         raise
-    when = str(ports.clock.now_ns() // limits.SECOND_NS)
-    repositories.merge_metadata(ports.kv, repo, {TIMESTAMP_KEY: when}, ports.ids)
     _finish(ports, repo, job_id, state=JobState.DONE, landed=landed)
+    when = str(ports.clock.now_ns() // limits.SECOND_NS)
+    with suppress(Unavailable, Contended):  # the import is done, whether its time is noted or not
+        repositories.merge_metadata(ports.kv, repo, {TIMESTAMP_KEY: when}, ports.ids)
 
 
 def _imported(
@@ -250,7 +261,7 @@ def _imported(
             for key, _ in reader.scan(space, head.commit.metarange, b"", prefix)
         )
         applied = apply(space, head.commit.metarange, _changes(there, records), replace=True)
-        pulse.beat(len(records), always=True)
+        pulse.land(len(records))
         return Commit(
             committer=request.committer,
             message=request.message or DEFAULT_MESSAGE,
@@ -333,8 +344,27 @@ class _Pulse:
         if not always and now_ns - self._last_ns < _HEARTBEAT_NS:
             return
         self._last_ns = now_ns
+        seen = self._seen()
+        self._put(replace(seen.job, progress=progress, updated_ns=now_ns), seen)
+
+    def land(self, progress: int) -> None:
+        """From here on nobody can cancel.  Raises `_Cancelled` if somebody did."""
+        for _ in range(_JOB_ROUNDS):
+            seen = self._seen()
+            now_ns = self._ports.clock.now_ns()
+            landing_ = replace(
+                seen.job, state=JobState.LANDING, progress=progress, updated_ns=now_ns
+            )
+            if seen.job.state is JobState.LANDING or self._put(landing_, seen):
+                return
+        raise Unavailable(f"import not landed: its record could not be stored: id={self._job_id}")
+
+    def _seen(self) -> jobs.VersionedJob:
         seen = jobs.get(self._ports.kv, self._repo, self._job_id)
-        if seen.job.state is not JobState.RUNNING:
+        if seen.job.ended:
             raise _Cancelled
-        moved = replace(seen.job, progress=progress, updated_ns=now_ns)
-        jobs.put(self._ports.kv, self._repo, moved, seen, self._ports.ids.stamp())
+        return seen
+
+    def _put(self, job: Job, seen: jobs.VersionedJob) -> bool:
+        stamp = self._ports.ids.stamp()
+        return jobs.put(self._ports.kv, self._repo, job, seen, stamp) is not ABSENT

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from graveler import limits
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, Cleanup, JobState, Repository
+from graveler.records import ABSENT, Cleanup, Repository
 from graveler.refs import branches, cleanups, commits, jobs, uploads
 from graveler.staging import area
 
@@ -28,19 +28,22 @@ class Swept:
     folds: int = 0
     addresses: int = 0
     jobs: int = 0
+    waiting: int = 0  # tokens whose rows are not gone yet
 
 
 def sweep(ports: Ports, repo: Repository) -> Swept:
     """One round over a repository.  Cost: its clean-up, fold, address and job records, and the
     rows."""
     swept = Swept()
-    for pending in list(cleanups.list_cleanups(ports.kv, repo)):
+    found = list(cleanups.list_cleanups(ports.kv, repo))
+    for pending in found:
         swept = _tend(ports, repo, (pending.token, pending.cleanup), swept)
     return replace(
         swept,
         folds=_forget_folds(ports, repo),
         addresses=_forget_addresses(ports, repo),
         jobs=_forget_jobs(ports, repo),
+        waiting=len(found) - swept.tokens,
     )
 
 
@@ -97,7 +100,7 @@ def _forget_jobs(ports: Ports, repo: Repository) -> int:
     old = [
         seen.job.id
         for seen in jobs.list_all(ports.kv, repo)
-        if seen.job.state is not JobState.RUNNING and seen.job.updated_ns < horizon_ns
+        if seen.job.ended and seen.job.updated_ns < horizon_ns
     ]
     jobs.forget(ports.kv, repo, old)
     return len(old)

@@ -12,13 +12,14 @@ on the new head.  Used by merge.py, replay.py, importing.py, commit.py and reset
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.heads import commit_of, fresh, lookup, swap
+from graveler.engine.heads import attempt, commit_of, fresh, lookup
 from graveler.engine.ports import Deadline, Ports, Unconfirmed, keyspace
 from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
 from graveler.errors import (
@@ -26,6 +27,7 @@ from graveler.errors import (
     Contended,
     DirtyBranch,
     Invalid,
+    NotFound,
     OutcomeUnknown,
 )
 from graveler.framing import identity_of
@@ -34,30 +36,37 @@ from graveler.ids import (
     BranchId,
     StagingToken,
 )
-from graveler.kv.store import Write
+from graveler.kv.store import Declined, Write
 from graveler.records import TOMBSTONE, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import commits, graph
 from graveler.staging import stack
 from graveler.streams import END, Item
 
 Build = Callable[[CommitEntry], Commit]  # from the head that it lands on; may raise to refuse
+# The commit, and the version of the branch's record that it was found by; empty: by none.
+Target = Callable[[], tuple[CommitEntry, bytes]]
 _BATCH = 1_000
 
 
 class Landing(NamedTuple):
-    """What one round puts in place: the branch's new commit, and whether to note its record."""
+    """What one round puts in place: the branch's new commit, and whether to note its record.
+
+    `at`: the version of the branch's record that it was chosen by; empty for any.
+    """
 
     entry: CommitEntry
     is_new: bool
+    at: bytes = b""
 
 
 class Tried(NamedTuple):
-    """The commit of an earlier round, whether that round made it, and the record that its swap
-    wanted to replace."""
+    """The commit of an earlier round, whether that round made it, the record that its swap wanted
+    to replace, and whether that swap was refused, so that it never landed and never will."""
 
     entry: CommitEntry
     is_new: bool
     over: Versioned
+    is_refused: bool
 
 
 def land(
@@ -77,13 +86,16 @@ def land(
     return _move(ports, repo, branch, draw, deadline)
 
 
-def put_on(
-    ports: Ports, repo: Repository, branch: BranchId, target: Callable[[], CommitEntry]
-) -> CommitEntry:
-    """Put the branch on an existing commit (hard reset); `target` is asked again in every round."""
+def put_on(ports: Ports, repo: Repository, branch: BranchId, target: Target) -> CommitEntry:
+    """Put the branch on an existing commit (hard reset); `target` is asked again in every round.
+
+    A commit that was chosen by another record than the one to be replaced is not tried: were its
+    answer lost, the commit could be found behind a head that others made, as if it had landed.
+    """
 
     def draw(head: CommitEntry) -> Landing:
-        return Landing(target(), False)
+        entry, at = target()
+        return Landing(entry, False, at)
 
     return _move(ports, repo, branch, draw, None)
 
@@ -111,13 +123,15 @@ def _move(
                     return landed
                 head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
                 landing = draw(head)
-            except (Invalid, Conflict):
+            except (Invalid, Conflict, NotFound):
                 if not tried:
                     raise
                 landed = _landed(ports, repo, _past_landing(ports, repo, branch, tried), tried)
                 if landed is not None:
                     return landed
                 raise
+            if landing.at not in (b"", seen.version):
+                continue
             deadline.check("landing a commit")
             _note(ports, repo, landing, trim_notes(ports, repo, branch, landing.entry.id, tokens))
             wanted = replace(
@@ -127,9 +141,12 @@ def _move(
                 sealed=seen.branch.sealed[len(tokens) :],
                 changed_ns=ports.clock.now_ns(),
             )
-            if swap(ports, repo, branch, seen, wanted) is not None:
-                return landing.entry
-            tried.append(Tried(landing.entry, landing.is_new, seen))
+            is_refused = False
+            with suppress(OutcomeUnknown):
+                is_refused = isinstance(attempt(ports, repo, branch, seen, wanted), Declined)
+                if not is_refused:
+                    return landing.entry
+            tried.append(Tried(landing.entry, landing.is_new, seen, is_refused))
             sent.note()
         landed = _landed(ports, repo, fresh(ports, repo, branch), tried)
         if landed is not None:
@@ -204,16 +221,14 @@ def _landed(
     made = next((entry for entry in walked if entry.id in ours), None)
     if made is not None:
         return made
-    return next(
-        (
-            each.entry
-            for each in tried
-            if not each.is_new
-            and each.over.version != seen.version
-            and _was_put_on(history_until(ports, repo, now, each.entry.id), each)
-        ),
-        None,
-    )
+    for each in tried:
+        if each.is_new or each.is_refused or each.over.version == seen.version:
+            continue
+        if _was_put_on(history_until(ports, repo, now, each.entry.id), each):
+            return each.entry
+        # Perhaps it landed, and others moved on from there: again would be once too often.
+        raise OutcomeUnknown(f"reset not confirmed; outcome unknown: commit={each.entry.id}")
+    return None
 
 
 def _was_put_on(walked: Sequence[CommitEntry], each: Tried) -> bool:
@@ -221,7 +236,7 @@ def _was_put_on(walked: Sequence[CommitEntry], each: Tried) -> bool:
 
     Asked because a relative ref (`main~`) would mean something else after the reset landed.
     """
-    reached = walked[-1].id == each.entry.id
+    reached = bool(walked) and walked[-1].id == each.entry.id
     return reached and each.over.branch.commit not in [entry.id for entry in walked[:-1]]
 
 

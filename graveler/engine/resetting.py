@@ -14,12 +14,12 @@ from dataclasses import replace
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine import landing
-from graveler.engine.heads import check_kept, commit_of, fresh, head_of, new_token, swap
+from graveler.engine.heads import check_kept, commit_of, fresh, new_token, resolved, swap
 from graveler.engine.ports import Ports, Unconfirmed, check_writable, keyspace, operation_deadline
 from graveler.errors import Conflict, Contended
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
-from graveler.records import TOMBSTONE, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Repository, Versioned
 from graveler.refs import cleanups
 from graveler.staging import area, stack
 from graveler.streams import END, Item
@@ -150,9 +150,11 @@ def hard_reset(
     name = parse_branch_id(branch)
     check_writable(repo, force)
 
-    def target() -> CommitEntry:
-        found = head_of(ports, repo, ref)
-        check_kept(ports, repo, found.id)
-        return found
+    def target() -> tuple[CommitEntry, bytes]:
+        found = resolved(ports, repo, ref)
+        check_kept(ports, repo, found.commit)
+        is_own = found.branch is not ABSENT and found.branch_id == name
+        at = found.branch.version if found.branch is not ABSENT and is_own else b""
+        return CommitEntry(found.commit, commit_of(ports, repo, found.commit)), at
 
     return landing.put_on(ports, repo, name, target)

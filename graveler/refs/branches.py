@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from graveler import wire
 from graveler.errors import NotFound, OutcomeUnknown
 from graveler.ids import BranchId
-from graveler.kv.store import WRITTEN, Condition, Matches, Place, Row, Store
+from graveler.kv.store import WRITTEN, Condition, Declined, Matches, Place, Row, Store
 from graveler.records import ABSENT, Absent, Branch, Repository, Versioned
 from graveler.refs import listing
 from graveler.refs.space import BRANCHES, branch_key, space
@@ -62,16 +62,30 @@ def swap(
     swapped away since.  The caller reads again and looks for its own token or commit; it never
     undoes anything.  One request; `stamp` must be fresh.
     """
-    condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
-    raw = wire.encode_branch(new)
     try:
-        outcome = kv.set_if(space(repository), branch_key(branch), raw, stamp, condition)
+        swapped = attempt(kv, repository, branch, seen, new, stamp)
     except OutcomeUnknown:
         return ABSENT
+    return ABSENT if isinstance(swapped, Declined) else swapped
+
+
+def attempt(
+    kv: Store,
+    repository: Repository,
+    branch: BranchId,
+    seen: Versioned | Literal[Absent.ABSENT],
+    new: Branch,
+    stamp: bytes,
+) -> Versioned | Declined:
+    """As `swap`, for who must tell them apart: `Declined` has not landed and never will;
+    `OutcomeUnknown` is raised."""
+    condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    raw = wire.encode_branch(new)
+    outcome = kv.set_if(space(repository), branch_key(branch), raw, stamp, condition)
     if outcome is WRITTEN:
         return Versioned(new, stamp)
     ours = outcome.current is not ABSENT and outcome.current.version == stamp
-    return Versioned(new, stamp) if ours else ABSENT
+    return Versioned(new, stamp) if ours else outcome
 
 
 def list_page(
