@@ -76,13 +76,14 @@ def ancestor(lookup: Lookup, id: CommitId, steps: int) -> CommitId:
 def _at_depth(lookup: Lookup, entry: CommitEntry, depth: int) -> CommitId:
     """The first-parent ancestor at `depth`, which is at most the entry's own."""
     id, commit = entry
-    while commit.depth > depth:
-        id = commit.jump if commit.jump_depth >= depth else commit.parents[0]
-        # The goal itself need not be read to be named.
-        at = commit.jump_depth if commit.jump_depth >= depth else commit.depth - 1
-        if at == depth:
-            return id
-        commit = lookup(id)
+    at = commit.depth
+    while at > depth:
+        if commit.jump_depth >= depth:
+            id, at = commit.jump, commit.jump_depth
+        else:
+            id, at = commit.parents[0], at - 1
+        if at > depth:  # the goal itself need not be read to be named
+            commit = lookup(id)
     return id
 
 

@@ -1,0 +1,205 @@
+"""One repository to a namespace: who claims it, and when a claim may be taken over."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from graveler import limits
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block import address
+from graveler.block.adapter import OVERWRITE, ObjectHead
+from graveler.block.memory import MemoryBlocks
+from graveler.committed.memory import MemoryRangeStore
+from graveler.engine import repository
+from graveler.engine.ports import Ports, Sequential
+from graveler.engine.repository import NewRepository, create
+from graveler.errors import (
+    AlreadyExists,
+    Contended,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
+from graveler.kv.memory import MemoryStore
+from graveler.records import ABSENT, BreakParameters, Repository
+from graveler.refs import repositories
+from graveler.refs.cache import RefCache
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.faults import Fault, FaultyStore
+from graveler.testing.interposed import InterposedStore, Script
+
+PLACE = "mem://bucket/one"
+LONG = 4 * limits.operation_seconds_max + 1
+
+
+class Observed(MemoryBlocks):
+    """Objects in memory; `after_head` acts once, after the next look at an object."""
+
+    after_head: Callable[[], object] | None = None
+
+    def head(self, address: str) -> ObjectHead:
+        found = super().head(address)
+        act, self.after_head = self.after_head, None
+        if act is not None:
+            act()
+        return found
+
+
+@dataclass
+class World:
+    """Ports whose time passes when it is asked to."""
+
+    ports: Ports
+    blocks: Observed
+    clock: TickingClock
+
+    def make(self, name: str, namespace: str = PLACE) -> Repository:
+        return create(self.ports, NewRepository(name, namespace))
+
+    def dies_after_its_claim(self, name: str) -> None:
+        """A creation whose first row does not get through."""
+        broken = FaultyStore(
+            self.ports.kv, lambda _, verb: Fault.REFUSED if verb == "set" else Fault.NONE
+        )
+        with pytest.raises(Unavailable):
+            create(replace(self.ports, kv=broken), NewRepository(name, PLACE))
+
+    def interposed(self) -> tuple[Ports, Script]:
+        script = Script()
+        kv = InterposedStore(self.ports.kv, script)
+        return replace(self.ports, kv=kv, cache=RefCache(self.clock)), script
+
+
+@pytest.fixture
+def world() -> World:
+    clock = TickingClock()
+    blocks = Observed(clock)
+    drivers = Drivers(MemoryStore(), blocks, MemoryRangeStore(), clock, SeededIds(1), Sequential())
+    return World(ports_of(drivers, bytes(32)), blocks, clock)
+
+
+# ---- claims --------------------------------------------------------------------------------------
+
+
+def test_a_claim_of_a_creation_that_died_is_taken_over_when_nobody_can_be_alive(
+    world: World,
+) -> None:
+    world.dies_after_its_claim("first")
+    with pytest.raises(Invalid, match="in use"):
+        world.make("second")
+    world.clock.sleep(LONG)
+    assert repository.get(world.ports, world.make("second").id).namespace == PLACE
+
+
+def test_the_namespace_of_a_deleted_repository_stays_taken(world: World) -> None:
+    repository.delete(world.ports, world.make("first"))
+    world.clock.sleep(LONG)
+    with pytest.raises(Invalid, match="in use"):
+        world.make("second")
+
+
+def test_the_namespace_of_an_earlier_repository_of_a_name_stays_taken(world: World) -> None:
+    repository.delete(world.ports, world.make("first"))
+    world.make("first", "mem://bucket/two")
+    world.clock.sleep(LONG)
+    with pytest.raises(Invalid, match="in use"):
+        world.make("second")
+
+
+def test_a_dead_claim_of_a_name_that_lives_elsewhere_is_taken_over(world: World) -> None:
+    world.dies_after_its_claim("first")
+    world.make("first", "mem://bucket/two")
+    world.clock.sleep(LONG)
+    assert world.make("second").namespace == PLACE
+
+
+@pytest.mark.parametrize("content", [b"", b"dummy", b"No.Name uid", b"\xff\xfe uid"])
+def test_a_mark_of_another_system_is_never_taken_over(world: World, content: bytes) -> None:
+    world.blocks.put(address.marker(PLACE), [content], OVERWRITE)
+    world.clock.sleep(LONG)
+    with pytest.raises(Invalid, match="in use"):
+        world.make("first")
+
+
+def test_of_two_who_take_over_a_claim_one_gets_it(world: World) -> None:
+    world.dies_after_its_claim("first")
+    world.clock.sleep(LONG)
+    world.blocks.after_head = lambda: world.make("faster")
+    with pytest.raises(Invalid, match="in use"):
+        world.make("slower")
+    assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["faster"]
+
+
+# ---- creation and deletion -----------------------------------------------------------------------
+
+
+def test_of_two_who_create_a_name_one_gets_it(world: World) -> None:
+    ports, script = world.interposed()
+    script.before("set_if", lambda: world.make("name", "mem://bucket/two"))
+    with pytest.raises(AlreadyExists):
+        create(ports, NewRepository("name", PLACE))
+    assert repository.get(world.ports, "name").namespace == "mem://bucket/two"
+
+
+def test_a_creation_whose_branch_is_not_stored_has_not_happened(world: World) -> None:
+    broken = FaultyStore(
+        world.ports.kv, lambda _, verb: Fault.DROPPED if verb == "set_if" else Fault.NONE
+    )
+    with pytest.raises(Unavailable):
+        create(replace(world.ports, kv=broken), NewRepository("name", PLACE))
+    with pytest.raises(NotFound):
+        repository.get(world.ports, "name")
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewRepository("name", PLACE, breaks=BreakParameters(min_size=-1)),
+        NewRepository("name", PLACE, breaks=BreakParameters(min_size=2, max_size=1)),
+        NewRepository("name", PLACE, breaks=BreakParameters(raggedness=0)),
+        NewRepository("name", PLACE, staging_shards=0),
+        NewRepository("name", PLACE, staging_shards=limits.staging_shard_count_max + 1),
+    ],
+)
+def test_parameters_out_of_bounds_are_refused_before_anything_is_claimed(
+    world: World, new: NewRepository
+) -> None:
+    with pytest.raises(Invalid):
+        create(world.ports, new)
+    assert world.make("other").namespace == PLACE
+
+
+def test_what_was_deleted_cannot_be_deleted_again(world: World) -> None:
+    old = world.make("name")
+    repository.delete(world.ports, old)
+    with pytest.raises(NotFound):
+        repository.delete(world.ports, old)
+    world.make("name", "mem://bucket/two")
+    with pytest.raises(NotFound):
+        repository.delete(world.ports, old)
+
+
+def test_a_deletion_whose_record_keeps_changing_gives_up(world: World) -> None:
+    made = world.make("name")
+    ports, script = world.interposed()
+
+    def change() -> None:
+        seen = repositories.find(world.ports.kv, made.id)
+        assert seen is not ABSENT
+        changed = replace(seen.repository, collected=not seen.repository.collected)
+        repositories.swap(world.ports.kv, seen, changed, world.ports.ids.stamp())
+        script.before("set_if", change)
+
+    script.before("set_if", change)
+    with pytest.raises((Contended, OutcomeUnknown)):
+        repository.delete(ports, made)
+    assert repositories.get(world.ports.kv, made.id).uid == made.uid
+
+
+def test_a_key_of_metadata_that_no_row_can_hold_is_refused(world: World) -> None:
+    made = world.make("name")
+    with pytest.raises(Invalid, match="too long"):
+        repository.set_metadata(world.ports, made, {"k" * limits.path_length_bytes_max: "v"})
+    assert repository.metadata(world.ports, made) == {}
