@@ -85,7 +85,7 @@ class DynamoStore:
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
-        self._table = table
+        self.table: Final = table
         self._calls = _Calls(table, session.client("dynamodb", policy, _OPTIONS))
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
@@ -188,7 +188,7 @@ class DynamoStore:
 
     def _transact(self, place: Place, row: Row, condition: Guarded | Paired) -> Outcome:
         """Look at two rows and write: one transaction, under one token however often it is sent."""
-        transaction = items.transaction(self._table, place, row, condition)
+        transaction = items.transaction(self.table, place, row, condition)
         transaction["ClientRequestToken"] = self._ids.stamp().hex()
         unknown: Failure | None = None
         for attempt in range(1, _TRANSACTION_ATTEMPTS + 1):
@@ -227,12 +227,12 @@ class DynamoStore:
         found: list[tuple[Place, Row]] = []
 
         def read(keys: list[items.Item]) -> list[items.Item]:
-            wanted = {self._table: {"Keys": keys, "ConsistentRead": True}}
+            wanted = {self.table: {"Keys": keys, "ConsistentRead": True}}
             answer = self._calls.read("BatchGetItem", {"RequestItems": wanted})
-            rows = answer.get("Responses", {}).get(self._table, ())
+            rows = answer.get("Responses", {}).get(self.table, ())
             found.extend((items.place_of(item), items.row_of(item)) for item in rows)
             left: list[items.Item] = (
-                answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys")
+                answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys")
             )
             return left
 
@@ -244,10 +244,10 @@ class DynamoStore:
 
     def _write_batch(self, requests: Sequence[items.Item]) -> None:
         def write(some: list[items.Item]) -> list[items.Item]:
-            answer = self._calls.attempt("BatchWriteItem", {"RequestItems": {self._table: some}})
+            answer = self._calls.attempt("BatchWriteItem", {"RequestItems": {self.table: some}})
             if isinstance(answer, Failure):
                 raise self._calls.error(answer, "BatchWriteItem", write=True)
-            left: list[items.Item] = answer.get("UnprocessedItems", {}).get(self._table)
+            left: list[items.Item] = answer.get("UnprocessedItems", {}).get(self.table)
             return left
 
         self._until_done("BatchWriteItem", list(requests), write)

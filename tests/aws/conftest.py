@@ -1,0 +1,71 @@
+"""One ministack for each test process, and the session, table and store that tests use on it.
+
+Processes of a parallel run have one engine each (it starts in half a second), so tests need no
+group; names are never used twice, so nothing is reset between tests but the table of contract
+suites, which is wiped.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from graveler.aws import AwsSession, AwsSettings
+from graveler.clock import SystemIds
+from graveler.kv.dynamodb import DynamoStore
+from graveler.kv.dynamodb_table import create_table
+from tests.aws import engines
+from tests.aws.tables import wipe
+
+
+def local(url: str) -> AwsSettings:
+    """Settings for an engine on this machine."""
+    return AwsSettings("us-east-1", url, "test", "test")
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[str]:
+    """The URL of this process's ministack."""
+    with engines.ministack() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def settings(engine: str) -> AwsSettings:
+    return local(engine)
+
+
+@pytest.fixture(scope="session")
+def session(settings: AwsSettings) -> AwsSession:
+    return AwsSession(settings)
+
+
+@pytest.fixture(scope="session")
+def fresh_name() -> Callable[[], str]:
+    """Names for tables and buckets that nobody else has."""
+    ids = SystemIds()
+    return lambda: f"t{ids.unique(20)}"
+
+
+@pytest.fixture
+def table(session: AwsSession, fresh_name: Callable[[], str]) -> str:
+    """A new, empty table."""
+    name = fresh_name()
+    create_table(session, name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def suite_store(session: AwsSession, fresh_name: Callable[[], str]) -> Iterator[DynamoStore]:
+    """The store of the contract suite; wiped before each use by `dynamo`."""
+    name = fresh_name()
+    create_table(session, name)
+    store = DynamoStore(session, name)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def dynamo(suite_store: DynamoStore, session: AwsSession) -> DynamoStore:
+    """An empty store on ministack."""
+    wipe(session, suite_store)
+    return suite_store

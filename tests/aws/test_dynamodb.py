@@ -1,0 +1,124 @@
+"""The DynamoDB driver keeps the contract: on ministack, and on moto where moto can."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from graveler.aws import AwsSession
+from graveler.clock import SystemClock
+from graveler.kv.dynamodb import DynamoStore
+from graveler.kv.dynamodb_table import create_table
+from graveler.kv.retrying import RetryingStore
+from graveler.kv.store import Store
+from graveler.requests import RetryPolicy
+from graveler.testing.kv_suite import (
+    ConditionClauses,
+    KvSuite,
+    LimitClauses,
+    RowClauses,
+    ScanClauses,
+)
+from tests.aws import engines
+from tests.aws.conftest import local
+from tests.aws.tables import wipe
+
+THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
+
+
+class TestDynamoStore(KvSuite):
+    bounds_step = 1 if THOROUGH else 6
+    random_steps = 20_000 if THOROUGH else 1_500
+
+    @pytest.fixture
+    def store(self, dynamo: DynamoStore) -> Store:
+        return dynamo
+
+
+class TestDynamoStoreRetrying(ConditionClauses):
+    """As assembly puts it together: an own stamp is recognised."""
+
+    recognises_stamps = True
+
+    @pytest.fixture
+    def store(self, dynamo: DynamoStore) -> Store:
+        return RetryingStore(dynamo, SystemClock(), RetryPolicy())
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[AwsSession]:
+    with engines.locked_moto() as url:
+        yield AwsSession(local(url))
+
+
+@pytest.fixture(scope="module")
+def moto_store(moto: AwsSession) -> Iterator[DynamoStore]:
+    create_table(moto, "suite")
+    store = DynamoStore(moto, "suite")
+    yield store
+    store.close()
+
+
+@pytest.mark.xdist_group("moto")
+class TestDynamoStoreOnMoto(ConditionClauses, ScanClauses):
+    """A second engine.  Its rows and limits are not asked: it counts the base64 of a value, so
+    that it refuses the longest, and its pages of 1 MB are not those of the service."""
+
+    bounds_step = 12
+    random_steps = 300
+
+    @pytest.fixture
+    def store(self, moto: AwsSession, moto_store: DynamoStore) -> Store:
+        wipe(moto, moto_store)
+        return moto_store
+
+
+if os.environ.get("GRAVELER_DYNALITE"):
+
+    @pytest.fixture(scope="module")
+    def dynalite() -> Iterator[tuple[AwsSession, DynamoStore]]:
+        with engines.dynalite() as url:
+            session = AwsSession(local(url))
+            create_table(session, "suite")
+            store = DynamoStore(session, "suite")
+            yield session, store
+            store.close()
+
+    @pytest.mark.xdist_group("dynalite")
+    class TestDynamoStoreOnDynalite(RowClauses, LimitClauses, ConditionClauses, ScanClauses):
+        """By other hands.  It has no transactions, so nothing that asks for two rows at once; and
+        it does not show the row that refused, so the driver reads it."""
+
+        bounds_step = 6
+        test_k10_a_guarded_write_needs_both_rows = None
+        test_k10_a_paired_write_writes_both_rows_or_neither = None
+        test_agrees_with_a_sorted_dictionary = None
+
+        @pytest.fixture
+        def store(self, dynalite: tuple[AwsSession, DynamoStore]) -> Store:
+            wipe(*dynalite)
+            return dynalite[1]
+
+
+if os.environ.get("GRAVELER_REAL_AWS"):
+
+    @pytest.fixture(scope="module")
+    def real(fresh_name: Callable[[], str]) -> Iterator[tuple[AwsSession, DynamoStore]]:
+        session, name = AwsSession(), f"graveler-contract-{fresh_name()}"
+        create_table(session, name)
+        store = DynamoStore(session, name)
+        yield session, store
+        store.close()
+        session.client("dynamodb").delete_table(TableName=name)
+
+    @pytest.mark.xdist_group("real")
+    class TestDynamoStoreOnAws(KvSuite):
+        """The service itself, in a table of its own that is removed afterwards."""
+
+        bounds_step = 6
+        random_steps = 1_000
+
+        @pytest.fixture
+        def store(self, real: tuple[AwsSession, DynamoStore]) -> Store:
+            wipe(*real)
+            return real[1]
