@@ -6,12 +6,14 @@ imports `time`, `random`, `secrets` or `uuid`.
 """
 
 import os
+import random
 import threading
 import time
 from typing import Protocol
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"  # order of characters = order of values
 _ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID_PAIRS = [high + low for high in _ULID_ALPHABET for low in _ULID_ALPHABET]  # ten bits each
 _PARTITION_SPAN_NS = 3_600 * 1_000_000_000
 
 
@@ -73,9 +75,20 @@ class SystemIds:
             self._used = start + 16
             return self._pool[start : start + 16]
 
+    def forget(self) -> None:
+        """Drop what was fetched: in a copy of a process, before anything is drawn there."""
+        with self._lock:
+            self._pool = b""
+
     def unique(self, length: int) -> str:
         raw = b"".join(self.stamp() for _ in range(-(-length // 16)))
         return "".join(_ALPHABET[byte & 31] for byte in raw[:length])
+
+
+def reseed() -> None:
+    """Seed the generator of pseudo-random numbers anew.  Libraries draw their pauses from it, and
+    copies of one process would all pause alike."""
+    random.seed()
 
 
 def ulid(now_ns: int, randomness: bytes) -> str:
@@ -85,7 +98,7 @@ def ulid(now_ns: int, randomness: bytes) -> str:
     number = ((now_ns // 1_000_000) & ((1 << 48) - 1)) << 80 | int.from_bytes(
         randomness[:10], "big"
     )
-    return "".join(_ULID_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join([_ULID_PAIRS[(number >> shift) & 1023] for shift in range(120, -1, -10)])
 
 
 def ulid_born_ns(text: str) -> int:

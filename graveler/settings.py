@@ -2,6 +2,14 @@
 
     GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY    the administrator exists with them
 
+On AWS the template sets, for each function:
+
+    GRAVELER_TABLE, GRAVELER_SECRET     names of the table and of the secret
+    GRAVELER_BUCKETS                    names, with commas; the first is the deployment's own
+    GRAVELER_CACHE_FOLDER               for tables that were read or written, ..._CACHE_MIB of it
+    GRAVELER_JOBS_QUEUE                 the queue of the worker, by its URL
+    AWS_ENDPOINT_URL                    where AWS is, if it is not AWS (also read by botocore)
+
 For the commands and handlers; nothing below them reads the environment.
 """
 
@@ -13,6 +21,7 @@ from graveler.errors import Invalid
 
 ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"
+_DEPLOYMENT = ("GRAVELER_TABLE", "GRAVELER_SECRET", "GRAVELER_BUCKETS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +47,42 @@ def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:
     if bool(key) != bool(secret):
         raise Invalid(f"set both {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or neither")
     return AdministratorKeys(key, secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What a template made, and how much of the machine may be used for caches."""
+
+    table: str
+    secret: str
+    buckets: tuple[str, ...]
+    jobs_queue: str = ""
+    cache_folder: str = "/tmp/graveler"
+    cache_bytes: int = 400 << 20
+    memory_bytes: int = 1 << 30
+    endpoint_url: str = ""
+
+
+def deployment(variables: Mapping[str, str]) -> Deployment:
+    """What `variables` say of the deployment.  Raises `Invalid` for one that is missing."""
+    missing = [name for name in _DEPLOYMENT if not variables.get(name)]
+    if missing:
+        raise Invalid(f"not a function of the template: missing={','.join(missing)}")
+    table, secret, buckets = (variables[name] for name in _DEPLOYMENT)
+    return Deployment(
+        table,
+        secret,
+        tuple(name for name in buckets.split(",") if name),
+        jobs_queue=variables.get("GRAVELER_JOBS_QUEUE", ""),
+        cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "/tmp/graveler"),
+        cache_bytes=_whole(variables, "GRAVELER_CACHE_MIB", 400) << 20,
+        memory_bytes=_whole(variables, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1024) << 20,
+        endpoint_url=variables.get("AWS_ENDPOINT_URL", ""),
+    )
+
+
+def _whole(variables: Mapping[str, str], name: str, default: int) -> int:
+    text = variables.get(name, "") or str(default)
+    if not text.isdecimal():
+        raise Invalid(f"setting must be a whole number: {name}={text}")
+    return int(text)

@@ -11,6 +11,7 @@ so whatever is not compiled here is compiled again at every cold start.  For fun
 
 import argparse
 import compileall
+import os
 import py_compile
 import shutil
 import subprocess
@@ -59,8 +60,9 @@ def build_layer(folder: Path, runtime: str, architecture: str, wheels: str) -> N
 def build_function(folder: Path, name: str) -> None:
     """One function's handler and the product's packages, less what no function imports."""
     folder.mkdir(parents=True, exist_ok=True)
-    for source in sorted((ROOT / "functions" / name).glob("*.py")):
-        shutil.copy(source, folder)
+    for part in ("shared", name):
+        for source in sorted((ROOT / "functions" / part).glob("*.py")):
+            shutil.copy(source, folder)
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.pyi", "*.proto", *LEFT_OUT)
     shutil.copytree(ROOT / "graveler", folder / "graveler", ignore=ignored, dirs_exist_ok=True)
     _compile(folder)
@@ -77,15 +79,16 @@ def _check_interpreter(runtime: str) -> None:
 
 def _install(target: Path, runtime: str, architecture: str, wheels: str) -> None:
     machine = PLATFORMS[architecture]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", "--quiet"]
     command += ["--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"]
     command += ["--implementation", "cp", "--python-version", runtime.removeprefix("python")]
     for platform in (f"manylinux2014_{machine}", f"manylinux_2_28_{machine}"):
         command += ["--platform", platform]
-    if wheels:
-        command += ["--no-index", "--find-links", wheels]
     command += ["--requirement", str(LOCK), "--target", str(target)]
-    if subprocess.run(command, check=False).returncode:
+    settings = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1")
+    if wheels:
+        settings |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels}
+    if subprocess.run(command, env=settings, check=False).returncode:
         sys.exit(f"build: the layer's packages could not be installed for {runtime} {architecture}")
 
 

@@ -1,5 +1,41 @@
-"""A placeholder."""
+"""The HTTP API: an event of API Gateway is a request, its answer the function's."""
+
+from typing import Any
+
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from gateway import Gateway, is_commit
+from mangum import Mangum
+from starting import Afresh, open_log, open_store
+
+from graveler.api.opening import bare_app, open_service
+from graveler.api.service import ServiceSettings
+from graveler.assembly.aws import StorageSigns
+
+INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and binary bodies grow by a third
+SETTINGS = ServiceSettings(
+    blockstore_type="s3", access_log=True, presigns=True, inline_bytes_max=INLINE_BYTES_MAX
+)
 
 
-def handle(event: dict, context: object) -> dict:
-    return {"statusCode": 200, "body": "ok"}
+def _adapter() -> Mangum:
+    secret = aws.secret
+    service = open_service(aws.ports, StorageSigns(), secret.key, SETTINGS, secret.first)
+    return Mangum(bare_app(service), lifespan="off", custom_handlers=[Gateway])
+
+
+log, metrics = open_log(), Metrics()
+aws = open_store()
+adapter = Afresh(_adapter)
+
+
+@log.inject_lambda_context
+def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer one request; a commit is measured."""
+    started = aws.ports.clock.steady_seconds()
+    answer = adapter.value(event, context)
+    if is_commit(event):
+        milliseconds = (aws.ports.clock.steady_seconds() - started) * 1000
+        metrics.add_metric("CommitMilliseconds", MetricUnit.Milliseconds, milliseconds)
+        metrics.flush_metrics()
+    return answer

@@ -1,5 +1,26 @@
-"""A placeholder."""
+"""A round of the janitor over all repositories, as many as its time allows."""
+
+from typing import Any
+
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from starting import open_log, open_store
+
+from graveler.engine.rounds import tend_all
+
+SECONDS_KEPT_BACK = 30.0
+
+log, metrics = open_log(), Metrics()
+aws = open_store()
 
 
-def handle(event: dict, context: object) -> dict:
-    return {"statusCode": 200, "body": "ok"}
+@log.inject_lambda_context
+@metrics.log_metrics
+def handle(_event: dict[str, Any], context: Any) -> None:
+    """One round; what it left over comes first in the next one."""
+    seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
+    tended = tend_all(aws.ports, seconds)
+    metrics.add_metric("RowsDeleted", MetricUnit.Count, tended.rows)
+    metrics.add_metric("SealedTokens", MetricUnit.Count, tended.tokens_waiting)
+    metrics.add_metric("RoundsEnded", MetricUnit.Count, int(tended.whole))
+    log.info("round ended", **tended._asdict())

@@ -7,6 +7,7 @@ from graveler import limits
 from graveler.api import answers, errors, multipart, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.feed import Disconnected, Feed
+from graveler.api.requests import TooLarge
 from graveler.api.service import Call, Endpoint
 from graveler.engine import objects, uploads
 from graveler.engine.objects import Source, Upload
@@ -15,6 +16,10 @@ from graveler.errors import Invalid, Unsupported
 
 _DEFAULT_TYPE: Final = "application/octet-stream"
 _META: Final = b"x-lakefs-meta-"
+_TOO_LARGE: Final = (
+    "request body has an error: it must have at most {} bytes here; ask for a presigned URL "
+    "(GET .../staging/backing with presign=true), put the object there and link it"
+)
 _INTERNAL: Final = b"x-lakefs-internal-"
 
 
@@ -30,6 +35,9 @@ async def upload_object(call: Call) -> Answer:
     if message["type"] == "http.disconnect":
         raise Disconnected("client went away before its request was whole")
     first = message.get("body", b"")
+    bytes_max = call.service.settings.inline_bytes_max
+    if 0 < bytes_max < len(first):
+        raise TooLarge(_TOO_LARGE.format(bytes_max))
     if not message.get("more_body", False):
         chunks = (first,) if first else ()
         return await call.service.pools.writers.start(_store, call, upload, chunks, boundary)

@@ -35,7 +35,7 @@ LAYERS = {
     "auth": 42,
     "assembly": 43,
     **dict.fromkeys(("api", "spark", "gateway"), 44),
-    "cli": 45,
+    **dict.fromkeys(("cli", "functions"), 45),
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 ASIDE = "testing"
@@ -43,16 +43,19 @@ ASIDE = "testing"
 # Third-party packages and the only places that may import them.
 OWNERS: dict[str, tuple[str, ...]] = {
     "airportsdata": ("graveler/cli",),
+    "aws_lambda_powertools": ("functions",),
     "boto3": ("graveler/block/s3.py", "graveler/aws.py"),
     "botocore": ("graveler/block/s3.py", "graveler/aws.py"),
     "cramjam": ("graveler/committed",),
     "fastapi": ("graveler/api",),
+    "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/wire.py",),
     "google_crc32c": ("graveler/committed",),
     "greenlet": ("graveler/testing",),
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
+    "mangum": ("functions",),
     "numpy": ("graveler/spark",),
     "orjson": ("graveler/api",),
     "pyarrow": ("graveler/spark",),
@@ -60,7 +63,9 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pyspark": ("graveler/spark",),
     "pytest": ("graveler/testing",),
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
+    "snapshot_restore_py": ("functions",),
     "starlette": ("graveler/api",),
+    "starting": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = "graveler"
+FUNCTIONS = "functions"
 GENERATED = ("_pb2.py",)
 
 
@@ -29,7 +30,10 @@ class Module(NamedTuple):
 
     @property
     def component(self) -> str:
-        """The folder or file directly below the package; "" for the package itself."""
+        """The folder or file directly below the package; "" for the package itself; "functions" for
+        all that lies beside the package."""
+        if self.dotted[0] == FUNCTIONS:
+            return FUNCTIONS
         return self.dotted[1] if len(self.dotted) > 1 else ""
 
 

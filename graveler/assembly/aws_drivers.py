@@ -1,0 +1,38 @@
+"""The drivers of the store on AWS: a table, buckets, a folder.
+
+    table          repositories, branches, staging, commits (kv/dynamodb.py)
+    buckets        objects, ranges, metaranges (block/s3.py); no other bucket is ever touched
+    cache folder   tables that were read or written here; may vanish at any time
+
+One session, one client of each kind; nothing is sent before the first verb.  For this folder.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from graveler.assembly.drivers import Drivers
+from graveler.assembly.fanout import ThreadFanout
+from graveler.aws import AwsSession
+from graveler.block.retrying import RetryingBlocks
+from graveler.block.s3 import S3Blocks
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import TieredFiles
+from graveler.kv.dynamodb import DynamoStore
+from graveler.kv.retrying import RetryingStore
+from graveler.requests import RetryPolicy
+from graveler.settings import Deployment
+
+_BLOCK_SHARE: Final = 4  # of the memory, for blocks of tables
+_TABLE_SHARE: Final = 16  # of the memory, for indexes, and again for metaranges
+
+
+def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> Drivers:
+    """The drivers over what a deployment made."""
+    clock, policy = SystemClock(), RetryPolicy()
+    kv = RetryingStore(DynamoStore(session, deployment.table, clock=clock, ids=ids), clock, policy)
+    blocks = RetryingBlocks(S3Blocks(session, clock, deployment.buckets), clock, policy)
+    files = TieredFiles(blocks, Path(deployment.cache_folder), deployment.cache_bytes)
+    memory = deployment.memory_bytes
+    ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE)
+    return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout())

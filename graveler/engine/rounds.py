@@ -1,0 +1,68 @@
+"""A round of clean-up over all repositories, within a time.
+
+A round that has no time left ends; the next one begins elsewhere.  Where a round begins is drawn by
+chance, so that with any number of repositories each has its turn, and nothing need be kept between
+rounds.  Repositories whose store does not answer are passed over.  For the commands and functions.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.engine import janitor, repository
+from graveler.engine.ports import Ports
+from graveler.errors import GravelerError
+from graveler.records import Repository
+
+_START_LENGTH = 2
+
+
+class Tended(NamedTuple):
+    """What a round did: repositories tended and failed, rows deleted, tokens that still wait, and
+    whether it came to its end."""
+
+    repositories: int
+    failed: int
+    rows: int
+    tokens_waiting: int
+    whole: bool
+
+
+def tend_all(ports: Ports, seconds: float) -> Tended:
+    """Let the janitor sweep every repository; none is begun after `seconds`.
+
+    Errors of one repository are counted, not raised; those of the list are raised.  Cost: the list
+    of repositories, and each one's sweep."""
+    end = ports.clock.steady_seconds() + seconds
+    tended = failed = rows = waiting = 0
+    for repo in _in_turn(ports):
+        if ports.clock.steady_seconds() >= end:
+            return Tended(tended, failed, rows, waiting, whole=False)
+        try:
+            swept = janitor.sweep(ports, repo)
+        except GravelerError:
+            failed += 1
+            continue
+        tended += 1
+        rows += swept.rows
+        waiting += swept.waiting
+    return Tended(tended, failed, rows, waiting, whole=True)
+
+
+def _in_turn(ports: Ports) -> Iterator[Repository]:
+    """All repositories, from one that is drawn by chance, round to the one before it."""
+    start = ports.ids.unique(_START_LENGTH)
+    yield from _after(ports, start)
+    for repo in _after(ports, ""):
+        if repo.id > start:
+            return
+        yield repo
+
+
+def _after(ports: Ports, after: str) -> Iterator[Repository]:
+    more = True
+    while more:
+        found, more = repository.list_page(ports, "", "", after, limits.page_count_max)
+        for repo in found:
+            yield repo
+            after = repo.id
