@@ -1,0 +1,136 @@
+"""How import jobs end where the store does not answer, or somebody else ends them first."""
+
+from dataclasses import replace
+
+import pytest
+
+from graveler import assembly
+from graveler.block.adapter import CREATE
+from graveler.engine import importing, repository
+from graveler.engine.importing import ImportPath, ImportRequest
+from graveler.errors import Invalid, NotFound, Unavailable
+from graveler.ids import JobId
+from graveler.records import JobState
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.faults import Fault, FaultPlan, FaultyStore
+from graveler.testing.interposed import InterposedStore, Script
+from tests.engine.lake import COMMITTER, Lake
+
+SOURCE = "mem://bucket/source/"
+REQUEST = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)
+OWNER = b"me"
+
+
+@pytest.fixture
+def lake() -> Lake:
+    """With two objects to import, and the empty one that some tools note a folder by."""
+    ports = assembly.open_memory(TickingClock(), SeededIds(1))
+    repo = repository.create(ports, repository.NewRepository("lake", "mem://bucket/lake"))
+    for name in ("", "a", "b/c"):
+        ports.blocks.put(SOURCE + name, [b"bytes"], CREATE)
+    return Lake(ports, repo)
+
+
+def submitted(lake: Lake, owner: bytes = OWNER) -> JobId:
+    return importing.submit(lake.ports, lake.repo, "main", REQUEST, owner=owner).id
+
+
+def run(lake: Lake, job: JobId) -> None:
+    importing.run(lake.ports, lake.repo, "main", REQUEST, job)
+
+
+def state(lake: Lake, job: JobId) -> JobState:
+    return importing.status(lake.ports, lake.repo, job).state
+
+
+def faulty(lake: Lake, plan: FaultPlan) -> Lake:
+    return lake.with_kv(lambda kv: FaultyStore(kv, plan))
+
+
+def never_swaps(_: int, verb: str) -> Fault:
+    return Fault.DROPPED if verb == "set_if" else Fault.NONE
+
+
+def test_a_job_that_cannot_be_noted_is_not_started(lake: Lake) -> None:
+    with pytest.raises(Unavailable):
+        submitted(faulty(lake, never_swaps))
+
+
+def test_a_job_that_cannot_be_cancelled_goes_on(lake: Lake) -> None:
+    job = submitted(lake)
+    with pytest.raises(Unavailable):
+        importing.cancel(faulty(lake, never_swaps).ports, lake.repo, job)
+    run(lake, job)
+    assert state(lake, job) is JobState.DONE and set(lake.tree()) == {"in/a", "in/b/c"}
+
+
+def test_a_cancellation_is_sent_again_until_it_is_answered(lake: Lake) -> None:
+    job = submitted(lake)
+    first = iter([Fault.DROPPED])
+
+    def plan(_: int, verb: str) -> Fault:
+        return next(first, Fault.NONE) if verb == "set_if" else Fault.NONE
+
+    importing.cancel(faulty(lake, plan).ports, lake.repo, job)
+    run(lake, job)
+    assert state(lake, job) is JobState.CANCELLED and lake.tree() == {}
+
+
+def test_orphans_end_once_and_those_that_cannot_be_ended_are_not_counted(lake: Lake) -> None:
+    mine, theirs = submitted(lake), submitted(lake, b"dead")
+    broken = faulty(lake, never_swaps)
+    assert importing.fail_orphans(broken.ports, lake.repo, OWNER) == 0
+    assert importing.fail_orphans(lake.ports, lake.repo, OWNER) == 1
+    assert (state(lake, mine), state(lake, theirs)) == (JobState.RUNNING, JobState.FAILED)
+
+
+def test_an_orphan_that_somebody_else_ends_meanwhile_is_not_counted(lake: Lake) -> None:
+    job = submitted(lake, b"dead")
+    script = Script()
+    seen = lake.with_kv(lambda kv: InterposedStore(kv, script))
+    script.after("scan", lambda: importing.cancel(lake.ports, lake.repo, job))
+    assert importing.fail_orphans(seen.ports, lake.repo, OWNER) == 0
+    assert script.finished and state(lake, job) is JobState.CANCELLED
+
+
+def test_a_landing_that_cannot_be_noted_is_not_begun(lake: Lake) -> None:
+    job = submitted(lake)
+    run(faulty(lake, never_swaps), job)
+    assert lake.tree() == {}
+    assert state(lake, job) is JobState.RUNNING  # nobody could note its end either
+    run(lake, job)
+    assert state(lake, job) is JobState.DONE
+
+
+def test_an_end_that_cannot_be_noted_leaves_the_job_to_the_next_start(lake: Lake) -> None:
+    job = submitted(lake)
+    down = iter([Fault.NONE])  # the first look; nothing answers from then on
+    run(faulty(lake, lambda *_: next(down, Fault.REFUSED)), job)
+    assert state(lake, job) is JobState.RUNNING and lake.tree() == {}
+    assert importing.fail_orphans(lake.ports, lake.repo, b"next") == 1
+
+
+def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submitted(lake)
+
+    def broken(prefix: str, after: str, limit: int) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(lake.ports.blocks, "list", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(lake, job)
+    found = importing.status(lake.ports, lake.repo, job)
+    assert (found.state, found.error) == (JobState.FAILED, "internal error")
+
+
+def test_a_source_beside_repositories_is_accepted_and_one_inside_is_not(lake: Lake) -> None:
+    inside = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
+    with pytest.raises(Invalid, match="lies in a repository"):
+        importing.submit(
+            lake.ports, lake.repo, "main", replace(REQUEST, paths=[inside]), owner=OWNER
+        )
+    with pytest.raises(NotFound):
+        importing.status(lake.ports, lake.repo, "none")
+    assert state(lake, submitted(lake)) is JobState.RUNNING

@@ -1,0 +1,107 @@
+"""What verbs refuse for what they are told, and that nothing has changed then."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from graveler import assembly, identity, limits
+from graveler.engine import adopting, branching, history, objects, repository, uploads
+from graveler.engine.objects import Source, Upload
+from graveler.engine.uploads import Link
+from graveler.errors import Gone, Invalid
+from graveler.records import Commit
+from graveler.testing.clockwork import SeededIds, TickingClock
+from tests.engine.lake import COMMITTER, Lake
+
+
+def test_a_message_that_is_no_unicode(lake: Lake) -> None:
+    lake.put("a", "1")
+    with pytest.raises(Invalid, match="not valid Unicode"):
+        lake.commit("\ud800")
+    assert lake.uncommitted() == [("added", "a")]
+
+
+def test_more_deletions_than_one_call_takes(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    paths = ["a"] * (limits.bulk_delete_count_max + 1)
+    with pytest.raises(Invalid, match="at most"):
+        objects.delete_many(lake.ports, lake.repo, "main", paths)
+    assert lake.tree() == {"a": "1"}
+
+
+def test_a_log_of_more_paths_than_one_call_takes(lake: Lake) -> None:
+    paths = tuple(f"p{number}" for number in range(limits.log_paths_count_max))
+    request = history.LogRequest(objects=paths, prefixes=("one more",))
+    with pytest.raises(Invalid, match="at most"):
+        history.log(lake.ports, lake.repo, "main", request)
+    assert history.log(lake.ports, lake.repo, "main", replace(request, prefixes=()))[0] == ()
+
+
+def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:
+    upload = Upload([b"bytes"])
+    entry = objects.upload(lake.ports, lake.repo, "main", "a", upload)
+    lake.ports.blocks.delete(objects.physical_address(lake.repo, entry))
+    with pytest.raises(Gone):
+        objects.copy(lake.ports, lake.repo, "main", "b", Source("main", "a"))
+    assert set(lake.tree()) == {"a"}
+
+
+# ---- commits from elsewhere ----------------------------------------------------------------------
+
+
+def _added(lake: Lake, commit: Commit) -> str:
+    record = adopting.NewCommitRecord(identity.commit_id(commit), commit)
+    adopting.add_record(lake.ports, lake.repo, record)
+    return record.id
+
+
+def test_a_commit_from_elsewhere_may_hold_nothing(lake: Lake) -> None:
+    made = _added(lake, Commit(COMMITTER, "empty root", 10**18))
+    branching.create_branch(lake.ports, lake.repo, "other", made)
+    assert lake.tree("other") == {}
+
+
+def test_a_commit_from_elsewhere_of_a_generation_that_its_parents_do_not_give(lake: Lake) -> None:
+    parent = lake.commit_of(a="1")
+    entry = history.get_commit(lake.ports, lake.repo, parent)
+    child = Commit(COMMITTER, "m", 10**18, parents=(entry.id,))
+    with pytest.raises(Invalid, match="generation"):
+        _added(lake, replace(child, generation=7))
+    _added(lake, replace(child, generation=entry.commit.generation + 1))
+
+
+# ---- upload addresses ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda link: replace(link, checksum=""),
+        lambda link: replace(link, checksum="c" * (limits.checksum_length_bytes_max + 1)),
+        lambda link: replace(link, size=-1),
+        lambda link: replace(link, size=limits.object_size_bytes_max + 1),
+        lambda link: replace(link, address="mem://bucket/elsewhere/data/x,y"),
+        lambda link: replace(link, address=link.address + "x"),
+        lambda link: replace(link, address=link.address + "x" * limits.address_length_bytes_max),
+    ],
+    ids=["no checksum", "long checksum", "negative", "large", "elsewhere", "forged", "long"],
+)
+def test_a_link_that_is_wrong(lake: Lake, wrong: Callable[[Link], Link]) -> None:
+    link = Link(uploads.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
+    with pytest.raises(Invalid):
+        uploads.link(lake.ports, lake.repo, "main", "p", wrong(link))
+    assert lake.tree() == {}
+    uploads.link(lake.ports, lake.repo, "main", "p", link)
+    assert lake.tree() == {"p": "checksum"}
+
+
+def test_an_address_that_has_expired() -> None:
+    clock = TickingClock()
+    ports = assembly.open_memory(clock, SeededIds(1))
+    repo = repository.create(ports, repository.NewRepository("lake", "mem://bucket/lake"))
+    link = Link(uploads.hand_out(ports, repo, "main", "p"), "checksum", 5)
+    clock.sleep(limits.link_address_seconds + 1)
+    with pytest.raises(Invalid, match="expired"):
+        uploads.link(ports, repo, "main", "p", link)
+    assert Lake(ports, repo).tree() == {}

@@ -1,0 +1,76 @@
+"""Verification tells all damage of records, files and objects, each where it is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graveler.block.adapter import OVERWRITE
+from graveler.engine import branching, history, objects, tagging
+from graveler.engine.verify import verify
+from graveler.ids import CommitId
+from graveler.refs import commits
+from tests.engine.storage import Storage, new_storage
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """A branch with history, a tag that keeps what no branch has, uncommitted objects."""
+    made = new_storage(tmp_path)
+    made.commit(**{f"p{number}": f"{number}" for number in range(20)})
+    branching.create_branch(made.ports, made.repo, "dev", "main")
+    made.commit("dev", tagged="tagged")
+    tagging.create_tag(made.ports, made.repo, "v1", "dev")
+    branching.delete_branch(made.ports, made.repo, "dev")
+    made.commit(p0="changed")
+    made.put(staged="staged", p1="staged too")
+    objects.delete(made.ports, made.repo, "main", "p2")
+    return made
+
+
+def told(storage: Storage, *, files: bool = True) -> list[tuple[str, str]]:
+    """Where, and what."""
+    found = list(verify(storage.restarted().ports, objects=files))
+    assert {damage.repository for damage in found} <= {"lake"}
+    return [(damage.where, damage.what) for damage in found]
+
+
+def test_nothing_is_said_of_a_sound_store(storage: Storage) -> None:
+    assert told(storage) == [] and told(storage, files=False) == []
+
+
+@pytest.mark.parametrize(
+    ("ref", "path"), [("main", "staged"), ("main@", "p0"), ("main@~", "p0"), ("v1", "tagged")]
+)
+def test_an_object_that_is_missing_is_told_wherever_it_is_named(
+    storage: Storage, ref: str, path: str
+) -> None:
+    entry = objects.stat(storage.ports, storage.repo, ref, path)
+    storage.blocks.delete(objects.physical_address(storage.repo, entry))
+    ((where, what),) = told(storage)
+    assert where == f"path {path}" and what.startswith("object cannot be read")
+    assert told(storage, files=False) == []
+
+
+def test_an_object_of_another_size_is_told(storage: Storage) -> None:
+    entry = objects.stat(storage.ports, storage.repo, "main", "staged")
+    storage.blocks.put(objects.physical_address(storage.repo, entry), [b"longer now"], OVERWRITE)
+    assert told(storage) == [("path staged", "object has another size: recorded=6 found=10")]
+
+
+def test_a_commit_that_is_not_what_its_name_says_is_told(storage: Storage) -> None:
+    entry = history.get_commit(storage.ports, storage.repo, "v1")
+    forged = replace(entry.commit, message="forged")
+    commits.put(storage.ports.kv, storage.repo, entry.id, forged, b"stamp")
+    assert told(storage) == [(f"commit {entry.id}", "commit does not hash to its id")]
+
+
+def test_a_commit_that_is_missing_is_told_with_what_names_it(storage: Storage) -> None:
+    entry = history.get_commit(storage.ports, storage.repo, "v1")
+    lost = CommitId("0" * 64)
+    child = replace(entry.commit, parents=(lost,))
+    commits.put(storage.ports.kv, storage.repo, entry.id, child, b"stamp")
+    assert [where for where, _ in told(storage)] == [
+        f"commit {entry.id}",
+        f"commit {lost}, named by commit {entry.id}",
+    ]

@@ -1,0 +1,25 @@
+"""A store that breaks its contract is noticed, not believed."""
+
+import pytest
+
+from graveler.clock import SystemClock, SystemIds
+from graveler.errors import Internal
+from graveler.kv.memory import MemoryStore
+from graveler.kv.store import Declined, Outcome
+from graveler.records import ABSENT
+from graveler.staging import area
+
+
+class Refusing(MemoryStore):
+    """Refuses newer rows, and says that nothing is there."""
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        return Declined(ABSENT)
+
+
+def test_a_row_that_is_refused_though_nothing_is_there() -> None:
+    token = area.new_token(SystemClock(), SystemIds(), 1)
+    with pytest.raises(Internal):
+        area.stage(Refusing(), token, b"a", b"1", wid=b"w", order=1, version=b"v")
