@@ -66,6 +66,12 @@ ref_distance_max = 10_000_000
 ref_length_max = 1_024
 conflict_paths_reported_max = 100
 
+# events
+event_batch_objects_max = 1_000_000
+event_batch_seconds_max = 24 * 60 * 60
+event_batches_closing_max = 100
+event_seconds = 15 * 24 * 60 * 60  # longer than a notification can be on its way
+
 # tables
 table_block_length_bytes_max = 4 * 1024 * 1024
 table_block_records_count_max = 128 * 1024

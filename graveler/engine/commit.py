@@ -25,7 +25,7 @@ next commit folds in; readers see them all along.  Basis: the published design o
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed.apply import apply
@@ -38,16 +38,26 @@ from graveler.errors import Conflict, Contended, NoChanges
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Write
-from graveler.records import ABSENT, Commit, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import commits, graph
 from graveler.staging import stack
 from graveler.streams import Item
 
 
+class Once(NamedTuple):
+    """The mark, a pair of the metadata, of a commit that is to be made once, however often it is
+    asked for.  `since`: a head from before the first time it was asked for."""
+
+    key: str
+    value: str
+    since: CommitId
+
+
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
     """What the author says.  `created_ns` 0: now.  `request_id` finds the commit again (events,
-    jobs).  With `source_metarange` the commit says what that metarange says; nothing may be staged.
+    jobs).  With `once`, a commit of that mark that the branch has is the answer.  With
+    `source_metarange` the commit says what that metarange says; nothing may be staged.
     """
 
     message: str
@@ -57,6 +67,7 @@ class CommitRequest:
     source_metarange: str = ""
     created_ns: int = 0
     request_id: bytes = b""
+    once: Once | Literal[Absent.ABSENT] = ABSENT
 
 
 class Attempt(NamedTuple):
@@ -93,6 +104,9 @@ def commit(
         return _commit_metarange(ports, repo, name, request)
     deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
     first = fresh(ports, repo, name)
+    made = _made_once(ports, repo, request, first.branch.commit)
+    if made is not ABSENT:
+        return made
     if not request.allow_empty and nothing_staged(ports, first):
         again = fresh(ports, repo, name)
         if again.branch == first.branch:
@@ -142,6 +156,9 @@ def _rounds(attempt: Attempt, sealed: Versioned, sent: Unconfirmed) -> CommitEnt
             return _taken(attempt, seen, drafts)
         base = seen.branch.commit
         if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):
+            made = _made_once(ports, repo, attempt.request, base)
+            if made is not ABSENT:
+                return made
             drafts.append(_build(attempt, base, {token: deltas[token] for token in tokens}))
             attempt.deadline.check("commit")  # files so old may be condemned
         if _advance(attempt, seen, drafts[-1]):
@@ -175,6 +192,20 @@ def _build(attempt: Attempt, base_id: CommitId, deltas: Mapping[StagingToken, li
     if made is not None:
         ports.cache.put_commit(repo, made.id, made.commit)
     return draft
+
+
+def _made_once(
+    ports: Ports, repo: Repository, request: CommitRequest, head: CommitId
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit of the request's mark behind `head`.  Asked of every head that is built on, so
+    that two who make the same commit cannot both install it."""
+    once = request.once
+    if once is ABSENT or once.since == head:
+        return ABSENT
+    for entry in history_until(ports, repo, head, once.since):
+        if entry.commit.metadata.get(once.key) == once.value:
+            return entry
+    return ABSENT
 
 
 def _drawn(attempt: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commit:

@@ -1,6 +1,8 @@
 """Where the records of repositories stand: partitions and keys, as docs/format.md draws them.
 
     repos             <repository>            the repository record, by name
+    watch             <repository>/<uid>/<rule>   what to do with objects that arrive in a bucket
+    e/<uid>/<rule>    <object key>            the newest event of one object that a rule took in
     r/<name>/<uid>    everything else of one repository; a re-created one has another uid
 
 The one place that spells these bytes.  Pure; for this folder.
@@ -10,6 +12,7 @@ from graveler.ids import BranchId, CommitId, JobId, StagingToken, TagId
 from graveler.records import Repository
 
 REPOSITORIES = b"repos"
+WATCH = b"watch"
 
 BRANCHES = b"b/"
 TAGS = b"t/"
@@ -22,6 +25,8 @@ CLEANUPS = b"x/"
 METADATA = b"m/"
 CONDEMNED = b"g/"
 RUNS = b"h/"
+BATCHES = b"w/"
+BATCH_COUNTS = b"n/"
 
 
 def space(repository: Repository) -> bytes:
@@ -75,3 +80,20 @@ def condemned_key(id: str) -> bytes:
 
 def run_key(run: str) -> bytes:
     return RUNS + run.encode()
+
+
+def watch_prefix(repository: Repository) -> bytes:
+    return f"{repository.id}/{repository.uid}/".encode()
+
+
+def arrivals(repository: Repository, rule: str) -> bytes:
+    """The partition of the events of one rule."""
+    return f"e/{repository.uid}/{rule}".encode()
+
+
+def batch_key(rule: str) -> bytes:
+    return BATCHES + rule.encode()
+
+
+def batch_counts_prefix(rule: str, batch: str) -> bytes:
+    return BATCH_COUNTS + f"{rule}/{batch}/".encode()

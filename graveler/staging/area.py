@@ -24,6 +24,7 @@ from graveler.kv.store import (
     Condition,
     Guarded,
     Matches,
+    Paired,
     Place,
     Row,
     Store,
@@ -49,12 +50,14 @@ class Columns(TypedDict):
 
 class ConditionalColumns(TypedDict, total=False):
     """As `Columns`; without `order` the row's grows by one.  `guard`: only while the row at that
-    place (the branch record) has that version."""
+    place (the branch record) has that version.  `beside`: another row, written in the same step if
+    that condition holds of it."""
 
     wid: Required[bytes]
     version: Required[bytes]
     order: NotRequired[int]
     guard: NotRequired[tuple[Place, bytes]]
+    beside: NotRequired[tuple[Matches | Literal[Absent.ABSENT], Write]]
 
 
 # ---- tokens --------------------------------------------------------------------------------------
@@ -95,11 +98,13 @@ def _partitions(token: StagingToken) -> list[bytes]:
     return [_partition(token, number) for number in range(shard_count(token))]
 
 
-def _place(token: StagingToken, key: bytes) -> Place:
+def place_of(token: StagingToken, key: bytes) -> Place:
+    """Where the row of `key` stands."""
     return _partition(token, shard(key, shard_count(token))), key
 
 
-def _decode(row: Row) -> Staged:
+def decode(row: Row) -> Staged:
+    """What a row says.  Raises `Corrupt`."""
     return wire.decode_staged(row.value, row.order, row.version)
 
 
@@ -114,14 +119,14 @@ def stage(
     One request (`set_newer`).  A row with the caller's own `wid` in the answer means that an
     earlier attempt landed.  Raises `OutcomeUnknown` when no answer came.
     """
-    partition, _ = _place(token, key)
+    partition, _ = place_of(token, key)
     row = wire.encode_staged(value, columns["wid"])
     outcome = kv.set_newer(partition, key, row, columns["version"], columns["order"])
     if outcome is WRITTEN:
         return WRITTEN
     if outcome.current is ABSENT:
         raise Internal(f"staged write refused though nothing is there: {key=}")
-    return _decode(outcome.current)
+    return decode(outcome.current)
 
 
 def stage_if(
@@ -138,7 +143,7 @@ def stage_if(
     One request (`set_if`).  The row's order grows: to `order` if given and greater, else by one.
     Raises `OutcomeUnknown`.
     """
-    partition, _ = _place(token, key)
+    partition, _ = place_of(token, key)
     row = wire.encode_staged(value, columns["wid"])
     version = columns["version"]
     before = 0 if seen is ABSENT else seen.order
@@ -147,6 +152,8 @@ def stage_if(
     condition: Condition = row_condition
     if "guard" in columns:
         condition = Guarded(row_condition, *columns["guard"])
+    elif "beside" in columns:
+        condition = Paired(row_condition, *columns["beside"])
     outcome = kv.set_if(partition, key, row, version, condition, order)
     if outcome is WRITTEN:
         return True
@@ -158,8 +165,8 @@ def lookup(
 ) -> Staged | Literal[Absent.ABSENT]:
     """What the newest of `tokens` (newest first) that knows `key` says of it.  One request."""
     if len(tokens) == 1:
-        row = kv.get(*_place(tokens[0], key))
-        return ABSENT if row is ABSENT else _decode(row)
+        row = kv.get(*place_of(tokens[0], key))
+        return ABSENT if row is ABSENT else decode(row)
     return lookup_many(kv, tokens, (key,)).get(key, ABSENT)
 
 
@@ -167,14 +174,14 @@ def lookup_many(
     kv: Store, tokens: Sequence[StagingToken], keys: Sequence[bytes]
 ) -> dict[bytes, Staged]:
     """As `lookup`, for those of `keys` that any token knows.  One batch (`get_many`)."""
-    places = {key: [_place(token, key) for token in tokens] for key in keys}
+    places = {key: [place_of(token, key) for token in tokens] for key in keys}
     asked = [place for row_places in places.values() for place in row_places]
     rows = kv.get_many(asked) if asked else {}
     found = {}
     for key, row_places in places.items():
         newest = next((rows[place] for place in row_places if place in rows), None)
         if newest is not None:
-            found[key] = _decode(newest)
+            found[key] = decode(newest)
     return found
 
 
@@ -192,7 +199,7 @@ def scan(kv: Store, token: StagingToken, start: bytes = b"") -> Iterator[tuple[b
     shards = [scan_all(kv, partition, start, b"", page) for partition in _partitions(token)]
     # Shards never share a key, so the merge never compares rows.
     rows = shards[0] if len(shards) == 1 else heapq.merge(*shards)
-    return ((key, _decode(row)) for key, row in rows)
+    return ((key, decode(row)) for key, row in rows)
 
 
 def drop(kv: Store, token: StagingToken) -> int:
@@ -255,7 +262,7 @@ class _ShardCursor:
                     return END
                 self._fetch()
             key, row = self._rows[self._next]
-            self._item = key, _decode(row).value
+            self._item = key, decode(row).value
         return self._item
 
     def advance(self) -> None:
@@ -276,5 +283,5 @@ def row_write(
     token: StagingToken, key: bytes, value: StagedValue, *, wid: bytes, version: bytes
 ) -> Write:
     """The write of one row of a token that no record names yet, for a batch; its order is 0."""
-    partition, _ = _place(token, key)
+    partition, _ = place_of(token, key)
     return Write(partition, key, wire.encode_staged(value, wid), version)

@@ -1,0 +1,154 @@
+"""Commits of arrived objects: one for each batch, however often its closing is told.
+
+    deliver ──► note: open a batch, or close the full one ──► commit ──► forget
+                tick: close what is overdue ────────────────────┘
+
+A delivery stages first and notes afterwards.  The batch that it then sees open will be closed
+later, so the commit of that batch contains what was staged.  Closing is a compare-and-swap; the
+commit carries the batch's name in its metadata and is made only on a head behind which no such
+commit stands (commit.py), so a commit that is told twice, or by two at once, is made once.
+"""
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from graveler import limits
+from graveler.engine.commit import CommitRequest, Once, commit
+from graveler.engine.heads import fresh
+from graveler.engine.ports import Ports
+from graveler.errors import Conflict, Contended, NoChanges
+from graveler.ids import CommitId
+from graveler.records import Repository
+from graveler.refs import batches
+from graveler.refs.batches import Batches, Closing, StoredBatches
+from graveler.refs.event_rules import EventRule
+
+BATCH_KEY: Final = "graveler.batch"
+RULE_KEY: Final = "graveler.rule"
+_NAME_LENGTH = 20
+
+
+class Delivery(NamedTuple):
+    """What one delivery staged: how many objects, and whether a marker was among them."""
+
+    objects: int
+    marked: bool = False
+
+
+def note(
+    ports: Ports, repo: Repository, rule: EventRule, delivery: Delivery
+) -> tuple[Closing, ...]:
+    """Put what was staged into the rule's open batch; the batches that wait for their commit.
+
+    Cost: 1 KV request, with a number of objects in the rule 3 and 1 for each 1,000 deliveries; to
+    open or to close 1 more, to close also 1 for the branch.
+    """
+    for _ in range(limits.conditional_round_count_max):
+        seen = batches.get(ports.kv, repo, rule.id)
+        if not seen.batches.open:
+            opened = replace(seen.batches, open=_name(ports), opened_ns=ports.clock.now_ns())
+            if not _swap(ports, repo, rule, seen, opened):
+                continue
+            seen = batches.get(ports.kv, repo, rule.id)
+            if not seen.batches.open:
+                continue  # closed by another at once, with what we staged in it
+        if rule.objects_max and delivery.objects:
+            name, stamp = seen.batches.open, ports.ids.stamp()
+            batches.add_count(ports.kv, repo, rule.id, name, delivery.objects, stamp)
+        if not delivery.marked and not _is_full(ports, repo, rule, seen.batches):
+            return seen.batches.closing
+        return _close(ports, repo, rule, seen)
+    raise Contended(f"batch record kept changing; try again: rule={rule.id}")
+
+
+def tick(ports: Ports, repo: Repository, rule: EventRule) -> tuple[Closing, ...]:
+    """Close the open batch if its time is over; the batches that wait for their commit.
+
+    Cost: 1 KV request, to close 2 more and 1 for the branch.
+    """
+    seen = batches.get(ports.kv, repo, rule.id)
+    if not seen.batches.open or not _is_overdue(ports, rule, seen.batches):
+        return seen.batches.closing
+    return _close(ports, repo, rule, seen)
+
+
+def commit_batch(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> CommitId | None:
+    """Commit everything that is staged on the rule's branch, once for `batch`.
+
+    None: there was nothing to commit (a commit of somebody else took it), or it was done and
+    forgotten before.  Errors: those of `commit.commit`; the batch stays, to be told again.
+    """
+    seen = batches.get(ports.kv, repo, rule.id)
+    closing = next((each for each in seen.batches.closing if each.batch == batch), None)
+    if closing is None:
+        return None
+    made: CommitId | None = None
+    try:
+        made = commit(ports, repo, rule.branch, _request(rule, closing)).id
+    except NoChanges:
+        pass
+    except Contended:
+        raise
+    except Conflict:  # the branch was reset meanwhile, by somebody who meant it
+        pass
+    _forget(ports, repo, rule, batch)
+    return made
+
+
+def _request(rule: EventRule, closing: Closing) -> CommitRequest:
+    return CommitRequest(
+        message=f"Objects that arrived in {rule.bucket}",
+        committer=rule.committer or "events",
+        metadata={BATCH_KEY: closing.batch, RULE_KEY: rule.id},
+        once=Once(BATCH_KEY, closing.batch, closing.since),
+    )
+
+
+def _is_full(ports: Ports, repo: Repository, rule: EventRule, found: Batches) -> bool:
+    if _is_overdue(ports, rule, found):
+        return True
+    if not rule.objects_max:
+        return False
+    return batches.count_of(ports.kv, repo, rule.id, found.open) >= rule.objects_max
+
+
+def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
+    return ports.clock.now_ns() >= found.opened_ns + rule.seconds_max * limits.SECOND_NS
+
+
+def _close(
+    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches
+) -> tuple[Closing, ...]:
+    """Close the batch that `seen` shows open, unless another does."""
+    name = seen.batches.open
+    for _ in range(limits.conditional_round_count_max):
+        found = seen.batches
+        if found.open != name or len(found.closing) >= limits.event_batches_closing_max:
+            return found.closing
+        since = fresh(ports, repo, rule.branch).branch.commit
+        closed = Batches(closing=(*found.closing, Closing(name, since)))
+        if _swap(ports, repo, rule, seen, closed):
+            return closed.closing
+        seen = batches.get(ports.kv, repo, rule.id)
+    raise Contended(f"batch record kept changing; try again: rule={rule.id}")
+
+
+def _forget(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
+    batches.forget_counts(ports.kv, repo, rule.id, batch)
+    for _ in range(limits.conditional_round_count_max):
+        seen = batches.get(ports.kv, repo, rule.id)
+        kept = tuple(each for each in seen.batches.closing if each.batch != batch)
+        if kept == seen.batches.closing:
+            return
+        if _swap(ports, repo, rule, seen, replace(seen.batches, closing=kept)):
+            return
+
+
+def _swap(
+    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches, new: Batches
+) -> bool:
+    return batches.swap(ports.kv, repo, rule.id, seen, new, ports.ids.stamp())
+
+
+def _name(ports: Ports) -> str:
+    return ports.ids.unique(_NAME_LENGTH)

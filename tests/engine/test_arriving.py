@@ -1,0 +1,315 @@
+"""Events of a bucket: late, twice, in any order, while others write, commit and reset."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from graveler.engine import arriving, batching, branching, heads, history, janitor, resetting
+from graveler.engine.arriving import Told
+from graveler.engine.batching import Delivery
+from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused
+from graveler.ids import BranchId
+from graveler.records import TOMBSTONE, Entry
+from graveler.refs import event_rules
+from graveler.refs.event_rules import EventRule
+from graveler.testing.interposed import Script
+from graveler.wire import encode_entry
+from tests.engine.lake import Lake
+
+
+def rule_of(lake: Lake, **said: object) -> EventRule:
+    rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing", **said)  # type: ignore[arg-type]
+    event_rules.check(rule)
+    return rule
+
+
+def told(key: str, sequencer: str, identity: str) -> Told:
+    """An event of `key`; an empty identity is a removal."""
+    entry = Entry(f"mem://landing/{key}", len(identity), identity, 1)
+    value = encode_entry(entry) if identity else TOMBSTONE
+    return Told(key.encode(), sequencer, key.encode(), value)
+
+
+def deliver(lake: Lake, *events: Told) -> list[str]:
+    taken = arriving.take_in(lake.ports, lake.repo, rule_of(lake), events)
+    return [each.value for each in taken]
+
+
+def test_events_are_staged_and_committed(lake: Lake) -> None:
+    lake.commit_of(gone="1", kept="1")
+    assert deliver(lake, told("a", "01", "1"), told("gone", "01", "")) == ["staged", "staged"]
+    assert lake.tree() == {"a": "1", "kept": "1"}
+    lake.commit()
+    assert lake.tree("main@") == {"a": "1", "kept": "1"}
+
+
+def test_an_older_event_changes_nothing_before_and_after_a_commit(lake: Lake) -> None:
+    deliver(lake, told("a", "0A01", "new"))
+    assert deliver(lake, told("a", "0A", "old")) == ["old"]
+    lake.commit()
+    assert deliver(lake, told("a", "09FF", "")) == ["old"]
+    assert lake.tree() == {"a": "new"}
+    assert deliver(lake, told("a", "0A02", "newer")) == ["staged"]
+    assert lake.tree() == {"a": "newer"}
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_an_event_that_is_delivered_again_undoes_no_later_change(
+    lake: Lake, committed: bool
+) -> None:
+    event = told("a", "1", "arrived")
+    deliver(lake, event)
+    if committed:
+        lake.commit()
+    assert deliver(lake, event) == ["known"]
+    lake.put("a", "written")
+    assert deliver(lake, event) == ["known"]
+    if committed:
+        lake.commit()
+        assert deliver(lake, event) == ["known"]
+    lake.delete("a")
+    assert deliver(lake, event) == ["known"]
+    assert lake.tree() == {}
+
+
+def test_a_removal_that_is_delivered_again_undoes_no_later_write(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    event = told("a", "1", "")
+    deliver(lake, event)
+    lake.commit()
+    assert deliver(lake, event) == ["known"]
+    lake.commit_of(a="2")
+    assert deliver(lake, event) == ["known"]
+    assert lake.tree() == {"a": "2"}
+
+
+def late_row(lake: Lake, scripted: tuple[Lake, Script], action: Callable[[], object]) -> Lake:
+    """A process whose token is closed and folded in just before its row lands in it."""
+    mine, script = scripted
+    heads.fresh(mine.ports, mine.repo, BranchId("main"))  # its cache knows the branch
+    script.before("set_if", action)
+    return mine
+
+
+def test_a_row_that_came_after_the_scan_of_its_token_is_staged_again(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("b", "1")
+    mine = late_row(lake, scripted, rival.commit)
+    assert deliver(mine, told("a", "1", "arrived")) == ["staged"]
+    lake.commit()
+    assert lake.tree("main@") == {"a": "arrived", "b": "1"}
+
+
+@pytest.mark.parametrize("between", ["nothing", "commit", "write", "delete"])
+def test_a_late_row_whose_worker_died_counts_when_it_is_delivered_again(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, between: str
+) -> None:
+    """The row landed behind the scan, the worker died before it looked again."""
+    lake.put("b", "1")
+    mine = late_row(lake, scripted, rival.commit)
+    script = scripted[1]
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    script.before("get", die)
+    event = told("a", "1", "arrived")
+    with pytest.raises(KeyboardInterrupt):
+        deliver(mine, event)
+    assert lake.tree() == {"b": "1"}, "the row is behind the scan: nobody sees it"
+    expected = {"a": "arrived", "b": "1"}
+    if between == "commit":
+        lake.commit_of(c="1")
+        expected["c"] = "1"
+    elif between == "write":
+        lake.put("a", "written")
+        expected["a"] = "written"  # what others wrote since counts as later
+    elif between == "delete":
+        lake.delete("a")
+        del expected["a"]
+    deliver(lake, event)
+    assert lake.tree() == expected
+    with suppress(NoChanges):  # a deletion of what the head never had
+        lake.commit()
+    assert lake.tree("main@") == expected
+
+
+def test_a_row_in_a_sealed_token_is_staged_again_and_later_changes_stay(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    deliver(lake, told("a", "1", "arrived"))
+
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    script.after("set_if", dies)
+    with pytest.raises(KeyboardInterrupt):
+        mine.commit()
+    assert len(lake.record().sealed) == 1
+    assert deliver(rival, told("a", "1", "arrived")) == ["staged"]
+    lake.put("a", "written")
+    assert deliver(rival.another_process(), told("a", "1", "arrived")) == ["known"]
+    lake.commit()
+    assert lake.tree("main@") == {"a": "written"}
+
+
+def test_rows_that_the_janitor_took_are_told_by_the_content(lake: Lake) -> None:
+    event, other = told("a", "1", "arrived"), told("b", "1", "arrived")
+    deliver(lake, event, other)
+    lake.commit()
+    lake.delete("b")
+    lake.commit()
+    clock = lake.ports.clock
+    before = clock.now_ns
+    hours = [0]
+
+    def later() -> int:
+        return before() + hours[0] * 3_600 * 1_000_000_000
+
+    lake.ports.clock.now_ns = later  # type: ignore[method-assign]
+    for hours[0] in (2, 4, 6, 8, 40):
+        janitor.sweep(lake.ports, lake.repo)
+    assert deliver(lake, event, other) == ["known", "known"]
+    assert lake.tree() == {"a": "arrived"}
+
+
+def test_an_answer_that_is_lost_stages_once(lake: Lake, scripted: tuple[Lake, Script]) -> None:
+    mine, script = scripted
+
+    def lost() -> None:
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", lost)
+    assert deliver(mine, told("a", "1", "arrived")) == ["staged"]
+    assert lake.tree() == {"a": "arrived"}
+
+
+def test_after_a_reset_the_same_event_is_staged_again(lake: Lake) -> None:
+    event = told("a", "1", "arrived")
+    deliver(lake, event)
+    resetting.reset(lake.ports, lake.repo, "main")
+    assert lake.tree() == {}
+    assert deliver(lake, event) == ["staged"]
+    assert lake.tree() == {"a": "arrived"}
+
+
+def test_events_for_a_branch_that_is_not_there_change_nothing(lake: Lake) -> None:
+    lake.branch("dev")
+    rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("dev"), "landing")
+    branching.delete_branch(lake.ports, lake.repo, "dev")
+    with pytest.raises(NotFound):
+        arriving.take_in(lake.ports, lake.repo, rule, [told("a", "1", "1")])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_order_any_number_of_deliveries_end_with_the_newest(lake: Lake, seed: int) -> None:
+    """Each object's history is delivered shuffled and with repetitions, commits in between."""
+    chance = random.Random(seed)
+    print(f"{seed=}")
+    newest: dict[str, str] = {}
+    events: list[Told] = []
+    for key in "abcd":
+        for number in range(chance.randint(1, 5)):
+            identity = "" if chance.random() < 0.3 else f"{key}{number}"
+            event = told(key, f"{number + 1:X}" + "0" * chance.randint(0, 2), identity)
+            events += [event] * chance.randint(1, 3)
+            newest[key] = identity
+    chance.shuffle(events)
+    for event in events:
+        deliver(lake, event)
+        if chance.random() < 0.3 and lake.uncommitted():
+            lake.commit()
+    expected = {key: identity for key, identity in newest.items() if identity}
+    assert lake.tree() == expected
+    if lake.uncommitted():
+        lake.commit()
+    assert lake.tree("main@") == expected
+
+
+# ---- batches -------------------------------------------------------------------------------------
+
+
+def batch_commits(lake: Lake) -> list[str]:
+    log, _ = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=100))
+    marks = [line.commit.metadata.get(batching.BATCH_KEY, "") for line in log]
+    return [mark for mark in marks if mark]
+
+
+def test_a_batch_closes_when_it_is_full_overdue_or_marked(lake: Lake) -> None:
+    rule = rule_of(lake, objects_max=3, seconds_max=60, marker="_SUCCESS")
+    assert batching.note(lake.ports, lake.repo, rule, Delivery(2)) == ()
+    (full,) = batching.note(lake.ports, lake.repo, rule, Delivery(1))
+    marked = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    assert full in marked and len(marked) == 2
+    assert batching.tick(lake.ports, lake.repo, rule) == tuple(sorted(marked))
+    batching.note(lake.ports, lake.repo, rule, Delivery(1))
+    before = lake.ports.clock.now_ns
+    lake.ports.clock.now_ns = lambda: before() + 61_000_000_000  # type: ignore[method-assign]
+    assert len(batching.tick(lake.ports, lake.repo, rule)) == 3
+
+
+def test_a_batch_is_committed_once_however_often_it_is_told(lake: Lake, rival: Lake) -> None:
+    rule = rule_of(lake)
+    deliver(lake, told("a", "1", "1"))
+    (closing,) = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    first = batching.commit_batch(lake.ports, lake.repo, rule, closing.batch)
+    assert first is not None and lake.head() == first
+    deliver(lake, told("b", "1", "1"))
+    assert batching.commit_batch(rival.ports, rival.repo, rule, closing.batch) is None
+    assert batch_commits(lake) == [closing.batch]
+    assert lake.tree("main@") == {"a": "1"}
+
+
+@pytest.mark.parametrize("verb", ["set_if", "set_many", "get"])
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_two_who_commit_a_batch_at_once_make_one_commit(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, verb: str, nth: int
+) -> None:
+    mine, script = scripted
+    rule = rule_of(lake)
+    deliver(lake, told("a", "1", "1"))
+    (closing,) = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+
+    def other() -> None:
+        batching.commit_batch(rival.ports, rival.repo, rule, closing.batch)
+        deliver(rival, told("b", "1", "1"))  # what comes later is no reason for a second commit
+
+    script.before(verb, other, nth)
+    batching.commit_batch(mine.ports, mine.repo, rule, closing.batch)
+    assert batch_commits(lake) == [closing.batch]
+
+
+@pytest.mark.parametrize("nth", range(1, 12))
+@pytest.mark.parametrize("verb", ["set_if", "set_many", "get", "delete"])
+def test_a_worker_that_dies_in_a_batch_leaves_it_to_the_next(
+    lake: Lake, scripted: tuple[Lake, Script], verb: str, nth: int
+) -> None:
+    mine, script = scripted
+    rule = rule_of(lake)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    script.before(verb, die, nth)
+    closing: tuple[batching.Closing, ...] = ()
+    for process in (mine, lake):
+        try:
+            deliver(process, told("a", "1", "1"))
+            closing = batching.note(process.ports, process.repo, rule, Delivery(1, marked=True))
+            for each in closing:
+                batching.commit_batch(process.ports, process.repo, rule, each.batch)
+        except KeyboardInterrupt:
+            continue
+    assert lake.tree("main@") == {"a": "1"}
+    assert len(batch_commits(lake)) == len(set(batch_commits(lake))) == 1
+
+
+def test_a_read_only_repository_takes_nothing_in(lake: Lake) -> None:
+    frozen = Lake(lake.ports, replace(lake.repo, read_only=True))
+    with pytest.raises(Refused):
+        deliver(frozen, told("a", "1", "1"))
