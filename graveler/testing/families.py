@@ -67,6 +67,13 @@ FAMILIES: dict[str, Family] = {
     "note": Family({"note": 4, "write": 3, "delete": 1, "read": 2, "commit": 4}),
     "crowd": Family({"write": 4, "commit": 6, "merge": 0.3}, clients=(4, 7)),
     "empty": Family({"commit_empty": 5, "commit": 2, "write": 3, "list": 1}),
+    "tags": Family({"tag": 5, "untag": 4, "tag_of": 3, "tags": 1}, ("v1", "v1", "v2")),
+    "pairs": Family({"pair": 5, "unpair": 3, "pairs": 3}, ("p1", "p1", "p2")),
+    "cancel": Family(
+        {"import_job": 4, "cancel": 4, "write": 1, "commit": 2, "list": 1}, ("k1", "i/a")
+    ),
+    "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3, "hard": 0.5}),
+    "back": Family({"hard_back": 4, "commit": 4, "write": 4, "list": 2, "read": 1}),
     "twins": Family(
         {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
     ),

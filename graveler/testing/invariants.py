@@ -28,11 +28,15 @@ from graveler.errors import (
 from graveler.testing.families import FAMILIES, profile_of, program, sweeps_of
 from graveler.testing.histories import Run
 from graveler.testing.legality import LANDING, REFUSALS, Judge
+from graveler.testing.registers import judge_registers
 from graveler.testing.schedule import JUMP_NS, NEVER, Call, SeededChoices
 from graveler.testing.sim_more_verbs import LATE
 from graveler.testing.stage import KEYS, NO_BRANCH, Stage
 
 COMMITS = ("commit", "commit_empty")
+RESETS = ("hard", "hard_back", "adopt", "drop")
+QUIET = ("read", "list", *COMMITS)  # verbs that change no path
+MOVING = (*COMMITS, *LANDING)
 _LEAK_SHARE = 8  # every so manieth run counts its leaks
 
 
@@ -74,6 +78,7 @@ def judge(
         _conditional(verdict)
         _final(verdict, fully=fully)
     _empties(run, calls)
+    judge_registers(run, calls)
     if calm and not run.world.jumped_ns:
         _calm(run, calls)
     return run.wrong
@@ -146,7 +151,7 @@ def _conditional(verdict: Judge) -> None:
 
 
 def _touches(call: Call, key: str) -> bool:
-    if call.verb in ("read", "list", *COMMITS):
+    if call.verb in QUIET:
         return False
     return call.verb in ("drop", "create", "reset", "hard") or key in call.arguments
 
@@ -177,7 +182,7 @@ def _final(verdict: Judge, *, fully: bool) -> None:
 
 def _ancestry(verdict: Judge) -> None:
     run = verdict.run
-    if any(call.verb in ("hard", "drop") for call in verdict.calls):
+    if any(call.verb in RESETS for call in verdict.calls):
         return
     seen: set[str] = set()
     todo = [str(run.watched(verdict.branch).heads[-1][1])]
@@ -191,7 +196,7 @@ def _ancestry(verdict: Judge) -> None:
             else:
                 todo.extend(record.parents)
     for call in verdict.calls:
-        if call.acknowledged and call.verb in (*COMMITS, *LANDING) and call.answer not in seen:
+        if call.acknowledged and call.verb in MOVING and call.answer not in seen:
             run.wrong.append(f"I5 an acknowledged {call.verb} is not in the history")
 
 
@@ -203,7 +208,7 @@ def _empties(run: Run, calls: Sequence[Call]) -> None:
 
 def _calm(run: Run, calls: Sequence[Call]) -> None:
     """Nobody fails for reasons that are not the caller's own."""
-    dropping = any(call.verb in ("reset", "drop", "hard") for call in calls)
+    dropping = any(call.verb == "reset" or call.verb in RESETS for call in calls)
     for call in calls:
         error = call.error
         if isinstance(error, Unavailable | Contended) and not dropping:

@@ -19,6 +19,7 @@ from graveler.errors import (
     PreconditionFailed,
     Refused,
 )
+from graveler.ids import CommitId
 from graveler.testing.histories import Run
 from graveler.testing.schedule import NEVER, Call
 from graveler.testing.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
@@ -35,7 +36,7 @@ REFUSALS = (
     Contended,
 )
 STAGING = ("write", "upload", "delete", "create_only", "link", "link_only", "note")
-LANDING = ("merge", "squash", "revert", "pick", "import")
+LANDING = ("merge", "squash", "revert", "pick", "import", "import_job")
 Value = str | None
 
 
@@ -79,7 +80,7 @@ class Judge:
             before.append(found)
 
     def _effects(self, call: Call) -> dict[str, set[Value]]:
-        verb, stage = call.verb, self.run.stage
+        verb = call.verb
         if verb in ("write", "create_only", "link", "link_only"):
             return {call.arguments[0]: {call.arguments[1]}}
         if verb == "upload":
@@ -92,8 +93,19 @@ class Judge:
             return {call.arguments[0]: self._noted(*call.arguments)}
         if verb in LANDING:
             return self._landed(call)
+        return self._moved(call)
+
+    def _moved(self, call: Call) -> dict[str, set[Value]]:
+        """What all paths say once a branch was reset or dropped."""
+        verb, start = call.verb, self.run.stage.start
         if verb in ("hard", "create"):
-            return {key: {value} for key, value in stage.start.items()}
+            return {key: {value} for key, value in start.items()}
+        if verb == "adopt":
+            merged = self.run.stage.merged
+            return {key: {merged.get(key, value)} for key, value in start.items()}
+        if verb == "hard_back":
+            behind = self._behind_heads(call)
+            return {key: {content.get(key) for content in behind} for key in KEYS}
         if verb in ("reset", "prefix", "reset_path"):
             return self._dropped(call)
         return {key: {NO_BRANCH} for key in KEYS} if verb == "drop" else {}
@@ -116,7 +128,7 @@ class Judge:
             return {}  # the source says what the base says
         if call.verb == "revert":
             return {"r1": {"r1-a"}}
-        if call.verb == "import":
+        if call.verb in ("import", "import_job"):
             return {key: {stage.imported.get(key)} for key in ("i/a", "i/b", "i/c")}
         return {key: {value} for key, value in stage.merged.items()}
 
@@ -141,17 +153,25 @@ class Judge:
         keys = [key for key in KEYS if (key == stem if alone else key.startswith(stem))]
         return {key: {content.get(key) for content in contents} for key in keys}
 
+    def _behind_heads(self, call: Call) -> list[Content]:
+        """What the first parents of the heads of a call's time say."""
+        parents = {parent for head in self._within(call) for parent in self._parents(head)[:1]}
+        return [self.run.content_of(parent) for parent in sorted(parents)]
+
     def heads_within(self, call: Call) -> list[Content]:
         """What the heads of a call's time said."""
+        return [self.run.content_of(head) for head in self._within(call)]
+
+    def _within(self, call: Call) -> list[CommitId]:
         end = call.end if call.acknowledged or call.error is not None else NEVER
         heads = self.run.watched(self.branch).heads
-        contents = []
+        found = []
         for index, (since, head) in enumerate(heads):
             until = heads[index + 1][0] if index + 1 < len(heads) else NEVER
             known = head and self.run.commit_record(head) is not None
             if known and since <= end and until >= call.start:
-                contents.append(self.run.content_of(head))
-        return contents
+                found.append(head)
+        return found
 
     # ---- legality ----
 
@@ -163,7 +183,7 @@ class Judge:
         for write in writes:
             if value not in write.values or write.start > end or (write.refused and not seen):
                 continue
-            if not _hidden(writes, write.end, start, value) and self._based(key, value, write):
+            if not hidden(writes, write.end, start, value) and self._based(key, value, write):
                 return True
         return False
 
@@ -177,7 +197,7 @@ class Judge:
                 continue
             for base in other.values:
                 same = base is not None and base.partition("#")[0] == plain
-                if same and not _hidden(self.writes[key], other.end, write.start, base):
+                if same and not hidden(self.writes[key], other.end, write.start, base):
                     return True
         return False
 
@@ -192,7 +212,7 @@ class Judge:
                 )
 
 
-def _hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> bool:
+def hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> bool:
     return any(
         after < other.start and other.end < before and value not in other.values for other in writes
     )

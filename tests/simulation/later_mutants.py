@@ -17,7 +17,7 @@ from tests.simulation.patching import Edit
 _NOTED = (
     "    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens, request.request_id)\n"
 )
-_LAST_ROUND = "        tried.append(Tried(landing.entry, landing.is_new, seen))\n"
+_LAST_ROUND = "            tried.append(Tried(landing.entry, landing.is_new, seen, is_refused))\n"
 
 LATER_MUTANTS = (
     Mutant(
@@ -100,7 +100,7 @@ LATER_MUTANTS = (
             Edit(
                 LANDING,
                 _LAST_ROUND,
-                "        tried[:] = [Tried(landing.entry, landing.is_new, seen)]\n",
+                "            tried[:] = [Tried(landing.entry, landing.is_new, seen, is_refused)]\n",
             ),
         ),
     ),
@@ -231,8 +231,8 @@ LATER_MUTANTS = (
         (
             Edit(
                 RESETTING,
-                "        ports.kv.set_many(cleanups.cleanup_writes(repo, name, dropped, due_ns, "
-                "ports.ids))\n",
+                "            ports.kv.set_many("
+                "cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))\n",
                 "",
             ),
         ),

@@ -48,7 +48,7 @@ _REPARENT = (
         "    base, tokens = commit_of(ports, repo, attempt.since), tuple(deltas)\n",
     ),
 )
-_DROP_NOW = Edit(
+DROP_NOW = Edit(
     COMMIT,
     "            return _answer(drafts[-1])\n",
     "            for token in drafts[-1].tokens:\n"
@@ -83,7 +83,7 @@ MUTANTS = (
         "S2",
         "re-parented only, and tokens dropped at once",
         ("commits", "clean"),
-        (*_REPARENT, _DROP_NOW),
+        (*_REPARENT, DROP_NOW),
     ),
     Mutant("S3", "re-parented only: a merge is overwritten", ("merge", "clean"), _REPARENT),
     Mutant(
@@ -240,7 +240,7 @@ MUTANTS = (
             ),
         ),
     ),
-    Mutant("S15", "tokens dropped at once, under readers", ("core", "clean"), (_DROP_NOW,)),
+    Mutant("S15", "tokens dropped at once, under readers", ("core", "clean"), (DROP_NOW,)),
     Mutant(
         "S16",
         "a deletion only where something is",
@@ -356,9 +356,9 @@ MUTANTS = (
         (
             Edit(
                 BRANCHING,
-                "        done = swap(ports, repo, branch, found, gone)\n",
-                "        ports.kv.delete(branches.space(repo), [branches.branch_key(branch)])\n"
-                "        done = found\n",
+                "            done = swap(ports, repo, branch, found, gone)\n",
+                "            ports.kv.delete(branches.space(repo), [branches.branch_key(branch)])\n"
+                "            done = found\n",
             ),
         ),
     ),
@@ -382,9 +382,9 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "        over = seen, branches.place(repo, branch), look\n",
-                "        return write(ports, repo, branch, key, value)\n"
-                "        over = seen, branches.place(repo, branch), look\n",
+                "            over = seen, branches.place(repo, branch), look\n",
+                "            return write(ports, repo, branch, key, value)\n"
+                "            over = seen, branches.place(repo, branch), look\n",
             ),
         ),
     ),
