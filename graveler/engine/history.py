@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import diff, reader
-from graveler.engine.heads import commit_of, head_of, lookup, resolved
+from graveler.engine.heads import commit_of, head_of, lookup
 from graveler.engine.ports import Ports, keyspace, operation_deadline
 from graveler.errors import Invalid
 from graveler.framing import identity_of
@@ -19,7 +19,6 @@ from graveler.ids import (
 from graveler.records import ABSENT, Absent, CommitEntry, Repository
 from graveler.refs import graph
 from graveler.refs import history as walks
-from graveler.refs.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,6 @@ class Bases(NamedTuple):
     source: CommitId
     destination: CommitId
     base: CommitId
-
-
-def resolve(ports: Ports, repo: Repository, ref: str) -> Resolved:
-    """What `ref` means now.  `NotFound`, `Invalid`."""
-    return resolved(ports, repo, ref)
 
 
 def get_commit(ports: Ports, repo: Repository, ref: str) -> CommitEntry:

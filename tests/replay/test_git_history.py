@@ -82,10 +82,10 @@ def test_first_parents_and_other_parents_are_found_by_modifiers(done: Replayed) 
         for distance in {1, 2, 3, 10, 100, len(line) - 1}:
             if distance < len(line):
                 ref = f"{line[0]}~{distance}"
-                assert history.resolve(done.ports, done.repo, ref).commit == line[distance], ref
+                assert history.get_commit(done.ports, done.repo, ref).id == line[distance], ref
         for number, parent in enumerate(done.parents[line[0]], start=1):
             ref = f"{line[0]}^{number}"
-            assert history.resolve(done.ports, done.repo, ref).commit == parent, ref
+            assert history.get_commit(done.ports, done.repo, ref).id == parent, ref
 
 
 def test_plain_lines_have_the_recorded_ancestors(done: Replayed) -> None:
@@ -96,7 +96,7 @@ def test_plain_lines_have_the_recorded_ancestors(done: Replayed) -> None:
             distance, n = distance + 1, ROWS[n].parents[0]
         if distance:
             asked += 1
-            found = history.resolve(done.ports, done.repo, f"{done.ids[row.n]}~{distance}").commit
+            found = history.get_commit(done.ports, done.repo, f"{done.ids[row.n]}~{distance}").id
             assert found == done.ids[n], f"~{distance}: {row.n=}"
     assert asked > 300
 
