@@ -47,8 +47,13 @@ def strings(texts: Sequence[str]) -> bytes:
 
 def pairs(mapping: Mapping[str, str]) -> bytes:
     """`04`, the number as int64, keys and values as `string`, sorted by key."""
+    if not mapping:
+        return _NO_PAIRS
     body = b"".join(string(key) + string(mapping[key]) for key in sorted(mapping, key=str.encode))
     return b"\x04" + int64(len(mapping)) + body
+
+
+_NO_PAIRS = b"\x04" + int64(0)
 
 
 def nested(encoding: bytes) -> bytes:

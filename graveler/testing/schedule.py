@@ -129,6 +129,7 @@ class World:
     def __init__(self, rows: Rows, choices: Choices) -> None:
         self.rows = {partition: keys.copy() for partition, keys in rows.items()}
         self.choices = choices
+        self._actor = choices.actor
         self.step = 0
         self.step_ns = STEP_NS
         self.jumped_ns = 0
@@ -174,7 +175,13 @@ class World:
         if self._over:
             raise GreenletExit
         current = self._current
-        chosen = self._choose(current)
+        chosen: Actor | None
+        if self._quiet > 0 and not self.late:
+            # Nothing but the turn is to be chosen.  A turn that stays costs no switch.
+            self._quiet -= 1
+            chosen = self._take(self._actor(self._alive, current))
+        else:
+            chosen = self._choose(current)
         if chosen is current:
             return
         if chosen is None:
@@ -236,6 +243,10 @@ class World:
                 chosen = choices.actor(alive, current if current is not chosen else None)
             elif event is Event.ZOMBIE and chosen.run and not chosen.zombie:
                 self._abandon(chosen)
+        return self._take(chosen)
+
+    def _take(self, chosen: Actor) -> Actor:
+        """It is the actor's turn."""
         self._current = chosen
         self.trace = (self.trace * 1_000_003 + chosen.client + 1) & 0xFFFFFFFFFFFFFFFF
         return chosen
@@ -276,7 +287,8 @@ class SeededChoices:
         self._profile = profile
         self._events = profile.kill + profile.zombie + profile.jump
         self._faults = profile.write_fault + profile.delayed
-        self._scheduler = profile.scheduler
+        schedulers = {"uniform": self._uniform, "pct": self._pct, "sticky": self._sticky}
+        self.actor = schedulers[profile.scheduler]  # asked at every step
 
     def quiet(self) -> int:
         if not self._events:
@@ -289,16 +301,19 @@ class SeededChoices:
             return Event.KILL
         return Event.ZOMBIE if drawn < self._profile.kill + self._profile.zombie else Event.JUMP
 
-    def actor(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
-        if self._scheduler == "sticky":
-            if current is not None and self._draw() < 0.8:
-                return current
-        elif self._scheduler == "pct":
-            if current is not None and self._draw() > 0.1:
-                return current
-            alive[int(self._draw() * len(alive))].priority = self._draw()
-            return max(alive, key=_priority)
+    def _uniform(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
         return alive[int(self._draw() * len(alive))]
+
+    def _sticky(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
+        if current is not None and self._draw() < 0.8:
+            return current
+        return alive[int(self._draw() * len(alive))]
+
+    def _pct(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
+        if current is not None and self._draw() > 0.1:
+            return current
+        alive[int(self._draw() * len(alive))].priority = self._draw()
+        return max(alive, key=_priority)
 
     def fault(self) -> Fault:
         if not self._faults:

@@ -1,0 +1,78 @@
+"""How fast schedules are run, by family and profile: `python -m graveler.testing.simulator`.
+
+Processor time of one process is what counts, and of some rounds over the same seeds the best one,
+so that a busy machine does not look like slow code.  The last line is one JSON object.  Reports,
+never fails.  For tests and measurements only.
+"""
+
+import argparse
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from graveler.testing.families import FAMILIES, PROFILES
+from graveler.testing.invariants import check_seed
+from graveler.testing.stage import Stage, build_stage
+
+_YOUNG_MAX = 50_000  # objects between two collections: a run makes a few thousand, in cycles
+Cell = tuple[str, str]
+
+
+@contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Collect garbage once every few dozen runs, and never look at what is there already.
+
+    For processes that do nothing but run schedules: memory stays within some tens of megabytes.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_MAX, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def measure(stage: Stage, seeds: int, rounds: int) -> dict[Cell, float]:
+    """Seconds that a schedule takes, checks and all, for each family and profile."""
+    best: dict[Cell, float] = {}
+    for _ in range(rounds):
+        for family in FAMILIES:
+            for profile in PROFILES:
+                begun = time.process_time()
+                for seed in range(seeds):
+                    check_seed(stage, family, profile, seed)
+                spent = (time.process_time() - begun) / seeds
+                best[family, profile] = min(spent, best.get((family, profile), spent))
+    return best
+
+
+def report(seconds: dict[Cell, float]) -> str:
+    """Schedules a second: a table, then all cells with equal weight as JSON."""
+    lines = [f"{'':10}" + "".join(f"{profile:>8}" for profile in PROFILES)]
+    for family in FAMILIES:
+        cells = [f"{1 / seconds[family, profile]:8.0f}" for profile in PROFILES]
+        lines.append(f"{family:10}" + "".join(cells))
+    overall = len(seconds) / sum(seconds.values())
+    lines.append(json.dumps({"schedules_per_second_per_core": round(overall)}))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=24, help="of each cell")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    stage = build_stage()
+    with rarely_collected():
+        sys.stdout.write(report(measure(stage, options.seeds, options.rounds)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
