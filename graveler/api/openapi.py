@@ -45,8 +45,7 @@ def _operation(route: Route) -> dict[str, Any]:
             for name in route.path_parameters
         ]
         + [_parameter(each) for each in route.parameters],
-        "responses": {str(status): _answer(name) for status, name in route.answers.items()}
-        | {"default": {"description": "failure", "content": _json("Error")}},
+        "responses": _answers(route),
     }
     if route.body:
         required = bool(CATALOGUE[route.body].get("required"))
@@ -71,6 +70,15 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
     if parameter.description:
         found["description"] = parameter.description
+    return found
+
+
+def _answers(route: Route) -> dict[str, Any]:
+    """By status; an answer to HEAD has no body, whatever it says."""
+    found = {str(status): _answer(name) for status, name in route.answers.items()}
+    found["default"] = {"description": "failure", "content": _json("Error")}
+    if route.method == "HEAD":
+        return {status: {"description": each["description"]} for status, each in found.items()}
     return found
 
 

@@ -141,7 +141,12 @@ REQUESTS: Final[Mapping[str, Schema]] = {
     "PathList": record("paths", paths=items(STRING)),
     "ObjectCopyCreation": record("src_path", "src_ref", force=FLAG, shallow=FLAG),
     "UpdateObjectUserMetadata": record("set", set=PAIRS),
-    "StagingLocation": record("", "physical_address presigned_url", presigned_url_expiry=INTEGER),
+    "StagingLocation": record(
+        "",
+        "physical_address",
+        presigned_url={"type": "string", "nullable": True},
+        presigned_url_expiry=INTEGER,
+    ),
     "StagingMetadata": record(
         "staging checksum size_bytes",
         "content_type",

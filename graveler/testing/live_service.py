@@ -1,6 +1,7 @@
 """The real service as a process of its own: started, watched from outside, killed.  For tests only.
 
-It listens on a free port and says which when it is ready; that line is what is waited for.
+It listens on a free port and says which when it is ready; that line is what is waited for.  It
+hears nothing of the terminal, and ends with the process that started it, however that one ends.
 """
 
 import os
@@ -19,7 +20,8 @@ KEY, SECRET = "SOAKKEY", "soak-secret"
 _COMMAND = [
     sys.executable,
     "-c",
-    "import sys; from graveler.cli.main import main; sys.exit(main())",
+    "import sys; from graveler.testing.leash import end_with_stdin; end_with_stdin(); "
+    "from graveler.cli.main import main; sys.exit(main())",
 ]
 _READY = re.compile(r"http://([\d.]+):(\d+)")
 _END_SECONDS = 60
@@ -59,9 +61,9 @@ class LiveService:
 
 
 @contextmanager
-def serving(store: Path, log: Path) -> Iterator[LiveService]:
+def serving(store: Path, log: Path, prelude: str = "") -> Iterator[LiveService]:
     """`graveler serve` on a free port; what it says on stderr goes to the end of `log`; killed at
-    the end if it still runs."""
+    the end if it still runs.  The process first runs the statements of `prelude`."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(_OURS)
     } | {"GRAVELER_ACCESS_KEY_ID": KEY, "GRAVELER_SECRET_ACCESS_KEY": SECRET}
@@ -69,8 +71,10 @@ def serving(store: Path, log: Path) -> Iterator[LiveService]:
     with (
         log.open("a") as errors,
         subprocess.Popen(
-            [*_COMMAND, *arguments],
+            [*_COMMAND[:2], prelude + _COMMAND[2], *arguments],
             env=environment,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -93,10 +97,20 @@ def _address(process: subprocess.Popen[str], log: Path) -> tuple[str, int]:
 
 def verify(store: Path) -> str:
     """What `graveler verify` finds wrong with a store that nobody serves; "" if nothing."""
-    finished = subprocess.run(
-        [*_COMMAND, "verify", "--store", str(store), "--objects"],
-        capture_output=True,
+    return command("verify", "--store", str(store), "--objects")
+
+
+def command(*arguments: str, prelude: str = "") -> str:
+    """Run one of the product's commands after the statements of `prelude`; what it said if it
+    failed, "" if not.  It ends with this process."""
+    with subprocess.Popen(
+        [*_COMMAND[:2], prelude + _COMMAND[2], *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
         text=True,
-        check=False,
-    )
-    return "" if finished.returncode == 0 else (finished.stdout + finished.stderr)[-2_000:]
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+        return "" if process.wait() == 0 else said[-2_000:] or f"exit code {process.returncode}"

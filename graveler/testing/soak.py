@@ -2,36 +2,47 @@
 
     python -m graveler.testing.soak --minutes 40 [--write-docs]
 
-Random schedules of the verbs run on every core but one; beside them drawn requests, kills and a
-mixed load, each on a served store of its own (soak_tracks.py).  Totals are printed, one JSON object
-on the last line; the exit code is 1 if anything was wrong.  The seed of a failure is kept in a file
-that the tests replay for ever.
+Random schedules of the verbs run on every core; beside them, politely, all that soak_tracks.py
+names, each on a served store of its own.  Totals are printed, one JSON object on the last line; the
+exit code is 1 if anything was wrong.  The seed of a failure is kept in a file that the tests replay
+for ever.  SIGINT, SIGTERM and SIGHUP end it early: within seconds nothing of it runs any more, its
+temporary folder is gone, the totals so far are printed, the exit code is 128 and the signal's.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
 import queue
+import signal
 import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from graveler.testing import soak_report
 from graveler.testing.cardinality import DistinctCount
-from graveler.testing.soak_tracks import TRACKS, Failure, Report, Reports, perform
-from graveler.testing.steady_load import Sample
+from graveler.testing.growth import Sample
+from graveler.testing.leash import SIGNALS
+from graveler.testing.soak_records import Failure, Report, Reports
+from graveler.testing.soak_tracks import TRACKS, perform
 
 SEEDS = {
     "simulation": Path("tests/simulation/seeds/soak.txt"),
     "fuzz": Path("tests/fuzz/seeds/soak.txt"),
+    "engine": Path("tests/engine/seeds/soak.txt"),
 }
 _SAY_SECONDS = 30.0
 _GRACE_SECONDS = 300.0
+_HURRIED_SECONDS = 8.0  # of grace after a signal
 _SHOWN = 20
 
 
@@ -77,60 +88,97 @@ def keep(failure: Failure, folder: Path = Path()) -> None:
         file.write_text("\n".join([*known, failure.seed]) + "\n")
 
 
-def run(minutes: float, cores: int) -> tuple[Totals, dict[str, object]]:
-    """All tracks for so long."""
+class Signals:
+    """From `with` on, a signal is an early end, and `number` says which; 0 before one came."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Signals":
+        for number in SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.number = self.number or number
+
+
+def run(minutes: float, cores: int, signals: Signals) -> tuple[Totals, dict[str, object]]:
+    """All tracks for so long, or until a signal."""
     context = multiprocessing.get_context("spawn")
     reports: Reports = context.Queue()
     ended = context.Event()
-    names = [*TRACKS, *["schedules"] * max(1, cores - 1)]
-    processes = [
-        context.Process(target=perform, args=(name, reports, ended), name=name) for name in names
-    ]
+    names = [*TRACKS, *["schedules"] * max(1, cores)]
     totals = Totals()
     begun = time.monotonic()
-    for process in processes:
-        process.start()
-    try:
-        _collect(totals, reports, processes, ended, begun + 60 * minutes)
-    finally:
-        ended.set()
-        for process in processes:
-            process.kill()
-            process.join()
+    with tempfile.TemporaryDirectory(prefix="graveler-soak-", ignore_cleanup_errors=True) as folder:
+        processes = [
+            context.Process(target=perform, args=(name, reports, ended, Path(folder)), name=name)
+            for name in names
+        ]
+        try:
+            for process in processes:
+                process.start()
+            _collect(totals, reports, Running(processes, ended, signals, begun + 60 * minutes))
+        finally:
+            ended.set()
+            for process in processes:
+                if process.pid is not None:
+                    process.kill()
+                    process.join()
     return totals, totals.figures((time.monotonic() - begun) / 60, len(names))
 
 
-def _collect(
-    totals: Totals,
-    reports: Reports,
-    processes: list[SpawnProcess],
-    ended: Event,
-    deadline: float,
-) -> None:
+@dataclass(slots=True)
+class Running:
+    """The processes of a soak, and what ends them."""
+
+    processes: list[SpawnProcess]
+    ended: Event
+    signals: Signals
+    deadline: float
+
+    def over(self) -> bool:
+        """Whether waiting is over; asks the processes to end when their time has come."""
+        now = time.monotonic()
+        if self.signals.number and not self.ended.is_set():
+            self.deadline = min(self.deadline, now)
+        if now > self.deadline:
+            self.ended.set()
+        grace = _HURRIED_SECONDS if self.signals.number else _GRACE_SECONDS
+        return now > self.deadline + grace or not any(each.is_alive() for each in self.processes)
+
+    def failures(self) -> Iterator[Failure]:
+        """What the processes failed in; after a signal they may be late."""
+        for process in self.processes:
+            if process.is_alive() and not self.signals.number:
+                yield Failure("", "", f"{process.name} did not come to an end")
+            elif process.exitcode:
+                yield Failure("", "", f"{process.name} died: exit code {process.exitcode}")
+
+
+def _collect(totals: Totals, reports: Reports, running: Running) -> None:
     """Add what arrives, until all processes have come to their end after the deadline."""
     said = time.monotonic()
-    while any(process.is_alive() for process in processes):
-        now = time.monotonic()
-        if now > deadline:
-            ended.set()
-        if now > deadline + _GRACE_SECONDS:
-            late = [process.name for process in processes if process.is_alive()]
-            totals.add(Report(failures=[Failure("", "", f"did not come to an end: {late}")]))
-            return
-        if now > said + _SAY_SECONDS:
-            said = now
+    while not running.over():
+        if time.monotonic() > said + _SAY_SECONDS:
+            said = time.monotonic()
             _say(" ".join(f"{name}={count}" for name, count in sorted(totals.counts.items())))
-        _drain(totals, reports, seconds=1.0)
+        _drain(totals, reports, seconds=0.5)
     _drain(totals, reports, seconds=0.1)
-    for process in processes:
-        if process.exitcode:
-            said_ = f"{process.name} died: exit code {process.exitcode}"
-            totals.add(Report(failures=[Failure("", "", said_)]))
+    totals.add(Report(failures=list(running.failures())))
 
 
 def _drain(totals: Totals, reports: Reports, *, seconds: float) -> None:
+    until = time.monotonic() + 2 * seconds
     try:
-        while True:
+        while time.monotonic() < until:
             totals.add(reports.get(timeout=seconds))
     except queue.Empty:
         return
@@ -145,15 +193,17 @@ def main(arguments: list[str] | None = None) -> int:
         "--write-docs", action="store_true", help="put the figures into docs/reliability.md"
     )
     options = parser.parse_args(arguments)
-    totals, figures = run(options.minutes, options.cores)
-    for failure in totals.failures[:_SHOWN]:
-        _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}")
-    text = soak_report.report(figures, totals.samples)
-    _say(text)
-    if options.write_docs:
-        soak_report.write(Path("docs/reliability.md"), text)
-    _say(json.dumps(figures | {"last_sample": _last(totals.samples)}))
-    return 1 if totals.failures else 0
+    with Signals() as signals:
+        totals, figures = run(options.minutes, options.cores, signals)
+        for failure in totals.failures[:_SHOWN]:
+            _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}")
+        _say(soak_report.report(figures, totals.samples))
+        if options.write_docs and not signals.number:
+            command = f"make soak MINUTES={options.minutes:g} ARGS=--write-docs"
+            soak_report.write(Path("docs/reliability.md"), command, figures, totals.samples)
+        early = {"signal": signals.number} if signals.number else {}
+        _say(json.dumps(figures | early | {"last_sample": _last(totals.samples)}))
+        return 128 + signals.number if signals.number else int(bool(totals.failures))
 
 
 def _last(samples: list[Sample]) -> dict[str, float]:
@@ -163,8 +213,10 @@ def _last(samples: list[Sample]) -> dict[str, float]:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    # After a hang-up nobody may be there to read.
+    with contextlib.suppress(OSError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

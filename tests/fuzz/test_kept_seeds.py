@@ -1,16 +1,22 @@
 """What once failed is run again, for ever.
 
-A line of `seeds/*.txt` is `requests SEED`, `collect PROFILE SEED`, or the name of a fuzzer of bytes
-and a seed.  A soak adds lines by itself.
+A line of `seeds/*.txt` is `requests SEED`, `schemathesis SEED`, `collect PROFILE SEED`,
+`path BOUND CHOICES PROGRAM`, or the name of a fuzzer of bytes and a seed.  A soak adds lines by
+itself.
 """
 
 from pathlib import Path
 from random import Random
 
 from graveler.testing.api_fuzz import Fuzzer
+from graveler.testing.exhaustive import PROGRAMS, Bound
+from graveler.testing.live_service import serving
+from graveler.testing.schema_fuzz import SchemaFuzz
 from graveler.testing.sim_collect_programs import check_collect_seed
 from graveler.testing.sim_collect_stage import build_collect_stage
-from graveler.testing.soak_tracks import COLLECT, REQUESTS, fuzzed
+from graveler.testing.soak_programs import follow, path_line
+from graveler.testing.soak_schedules import COLLECT, fuzzed
+from graveler.testing.soak_served import EXAMPLES, REQUESTS
 from tests.api.serving import served
 
 SEEDS = Path(__file__).parent / "seeds"
@@ -32,10 +38,26 @@ def test_requests(tmp_path: Path) -> None:
             assert fuzzer.wrong == [], f"requests {seed}"
 
 
+def test_schemathesis(tmp_path: Path) -> None:
+    for seed in [int(line[1]) for line in kept() if line[0] == "schemathesis"]:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        with serving(folder / "store", folder / "log") as service:
+            assert SchemaFuzz(service, folder).run(seed, EXAMPLES).wrong == "", seed
+
+
+def test_a_path_is_written_and_followed() -> None:
+    what, bound, path, *program = path_line(PROGRAMS[0], Bound(2, 0), [0, 1]).split()
+    assert what == "path"
+    assert follow(bound, path, " ".join(program)) == []
+
+
 def test_bytes_and_collections() -> None:
     for what, *more in kept():
         if what == COLLECT:
             run = check_collect_seed(build_collect_stage(), more[0], int(more[1]))
             assert run.wrong == [], f"{what} {more}"
-        elif what != "requests":
+        elif what == "path":
+            assert follow(more[0], more[1], " ".join(more[2:])) == [], f"{what} {more}"
+        elif what not in ("requests", "schemathesis"):
             assert fuzzed(what, int(more[0])).failures == [], f"{what} {more}"

@@ -2,50 +2,19 @@
 
 import json
 import random
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from graveler.testing import soak, soak_report
 from graveler.testing.cardinality import DistinctCount
 from graveler.testing.kill_loop import KillLoop, Slot
-from graveler.testing.soak_tracks import Failure, Report
-from graveler.testing.steady_load import Sample, judged
+from graveler.testing.soak_records import Failure, Report
+from tests.fuzz.test_growth import sample
 
 ROOT = Path(__file__).parents[2]
-
-
-def sample(number: int, **changed: float) -> Sample:
-    even = Sample(10.0 * number, 100.0, 40, 5.0 + number, 300 * number, 900, 3.0, 20.0)
-    return even._replace(**changed)  # type: ignore[arg-type]
-
-
-def test_an_even_load_is_right() -> None:
-    assert judged([sample(number) for number in range(60)]) == []
-
-
-def test_caches_may_fill() -> None:
-    assert judged([sample(at, memory_mib=100.0 + 7 * at) for at in range(60)]) == []
-
-
-def test_a_run_too_short_to_tell_is_not_judged() -> None:
-    assert judged([sample(number, memory_mib=10.0**number) for number in range(10)]) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "grown"),
-    [
-        ("memory_mib", lambda at: 300.0 + 10 * at),
-        ("open_files", lambda at: 40 + 2 * at),
-        ("median_ms", lambda at: 3.0 + at),
-        ("high_ms", lambda at: 20.0 + 40 * at),
-        ("disk_mib", lambda at: 5.0 + at * at),
-    ],
-)
-def test_growth_is_noticed(name: str, grown) -> None:  # type: ignore[no-untyped-def]
-    samples = [sample(at, **{name: grown(at)}) for at in range(60)]
-    (said,) = judged(samples)
-    assert name.split("_")[0] in said
 
 
 def test_distinct_numbers_are_counted_within_three_per_cent() -> None:
@@ -61,9 +30,10 @@ def test_a_failing_seed_is_kept_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     for _ in range(2):
         soak.keep(Failure("simulation", "core all 7", "lost"), tmp_path)
     soak.keep(Failure("fuzz", "tables 9", "KeyError"), tmp_path)
+    soak.keep(Failure("engine", "12", "differs"), tmp_path)
     soak.keep(Failure("", "", "a service ended"), tmp_path)
     kept = {path.as_posix(): path.read_text() for path in (tmp_path / "tests").rglob("*.txt")}
-    assert sorted(kept.values()) == ["core all 7\n", "tables 9\n"]
+    assert sorted(kept.values()) == ["12\n", "core all 7\n", "tables 9\n"]
     for file in soak.SEEDS.values():  # where the tests look
         assert (ROOT / file).parent.is_dir()
 
@@ -87,12 +57,17 @@ def test_the_document_has_one_generated_part(tmp_path: Path) -> None:
     copy = tmp_path / "reliability.md"
     original = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
     copy.write_text(original, encoding="utf-8")
-    soak_report.write(copy, "of run 1")
-    soak_report.write(copy, "of run \\2")
+    for run in ("run 1", "run \\2"):
+        samples = [sample(at) for at in range(60)]
+        soak_report.write(copy, run, {"schedules": 1_234}, samples)
     written = copy.read_text(encoding="utf-8")
-    assert f"{soak_report.BEGIN}\nof run \\2\n{soak_report.END}" in written
-    assert "of run 1" not in written
+    assert f"{soak_report.BEGIN}\n`run \\2` on " in written
+    assert "run 1" not in written
+    assert "| Random schedules of the verbs | 1,234 |" in written
+    assert "| memory, MiB | 100 | +0 |" in written
     assert written.partition(soak_report.BEGIN)[0] == original.partition(soak_report.BEGIN)[0]
+    for name in re.findall(r"\((graphs/[a-z-]+\.svg)\)", written):
+        assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
 
 
 def test_what_may_be_found_after_a_kill() -> None:

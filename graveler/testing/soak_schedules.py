@@ -1,0 +1,64 @@
+"""A track of the soak: the production verbs under random schedules, and readers of bytes.
+
+For soak_tracks.py, and for tests that run a kept seed again.
+"""
+
+import random
+from multiprocessing.synchronize import Event
+from random import Random
+from zlib import crc32
+
+from graveler.testing import malformed
+from graveler.testing import sim_collect_programs as collecting
+from graveler.testing.families import FAMILIES, PROFILES
+from graveler.testing.invariants import check_seed
+from graveler.testing.sim_collect_stage import build_collect_stage
+from graveler.testing.soak_records import Failure, Report, Reports
+from graveler.testing.stage import build_stage
+
+COLLECT = "collect"  # the family of garbage collection
+_BATCH = 100
+_FUZZES: dict[str, malformed.Fuzz] = {
+    "tables": malformed.fuzz_tables,
+    "blocks": malformed.fuzz_blocks,
+    "records": malformed.fuzz_records,
+    "framing": malformed.fuzz_framing,
+    "refs": malformed.fuzz_refs,
+}
+FUZZ_COUNT = 2_000
+
+
+def schedules(reports: Reports, ended: Event) -> None:
+    """Cells in random order, each with fresh seeds; every so often a round of fuzzing."""
+    chance = random.SystemRandom()
+    stage, collected = build_stage(), build_collect_stage()
+    cells = [(family, profile) for family in FAMILIES for profile in PROFILES]
+    cells += [(COLLECT, profile) for profile in collecting.PROFILES]
+    while not ended.is_set():
+        report = Report({"schedules": 0, "faults": 0})
+        family, profile = chance.choice(cells)
+        first = chance.randrange(1 << 40)
+        for seed in range(first, first + _BATCH):
+            if family == COLLECT:
+                run = collecting.check_collect_seed(collected, profile, seed)
+                wrong, world = run.wrong, run.world
+            else:
+                verdict = check_seed(stage, family, profile, seed)
+                wrong, world = verdict.wrong, verdict.run.world
+            report.counts["schedules"] += 1
+            report.counts["faults"] += world.faults
+            report.traces.append(world.trace ^ crc32(family.encode()) << 32)
+            if wrong:
+                line = f"{family} {profile} {seed}"
+                kind = "fuzz" if family == COLLECT else "simulation"
+                report.failures.append(Failure(kind, line, str(wrong[:3])))
+        reports.put(report)
+        if chance.random() < 0.1:
+            reports.put(fuzzed(chance.choice(list(_FUZZES)), chance.randrange(1 << 32)))
+
+
+def fuzzed(name: str, seed: int) -> Report:
+    """One round of a fuzzer of bytes."""
+    wrong = _FUZZES[name](Random(seed), FUZZ_COUNT)
+    failures = [Failure("fuzz", f"{name} {seed}", each) for each in wrong[:3]]
+    return Report({"malformed_inputs": FUZZ_COUNT}, failures)

@@ -1,0 +1,22 @@
+"""A slice of what schemathesis draws from our own document; its own judgement, our own store."""
+
+from pathlib import Path
+
+import pytest
+
+from graveler.testing import schema_fuzz
+from graveler.testing.live_service import serving
+from graveler.testing.schema_fuzz import SchemaFuzz
+
+
+def test_answers_are_those_of_the_document(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", tmp_path / "log") as service:
+        found = SchemaFuzz(service, tmp_path).run(seed=1, examples=6)
+    assert found.wrong == ""
+    assert found.requests > 1_000
+
+
+def test_a_missing_program_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GRAVELER_TOOLS", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="make setup"):
+        schema_fuzz.program()

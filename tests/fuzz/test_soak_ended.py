@@ -1,0 +1,67 @@
+"""A soak that is ended early takes all that it started along, and says what it has."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Whoever runs the tests may ignore a signal, and children would inherit that.
+_SOAK = """
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from graveler.testing.soak import main
+sys.exit(main(["--minutes", "5", "--cores", "1"]))
+"""
+
+
+def _of(folder: Path) -> list[str]:
+    """The processes whose environment names the folder."""
+    mark, found = f"TMPDIR={folder}".encode(), []
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (each / "environ").read_bytes():
+                found.append((each / "cmdline").read_text())
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def _served(folder: Path) -> int:
+    return sum("serve" in each for each in _of(folder))
+
+
+def _wait(condition, seconds: float, what: str) -> None:  # type: ignore[no-untyped-def]
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _SOAK],
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as soak:
+        _wait(lambda: _served(tmp_path) >= 3, 60, "no store is served")
+        soak.send_signal(number)
+        out, _ = soak.communicate(timeout=60)
+    _wait(lambda: not _of(tmp_path), 20, "processes are left")
+    if number == signal.SIGKILL:
+        assert soak.returncode == -number
+        return  # nobody is left to tidy up
+    assert soak.returncode == 128 + number
+    figures = json.loads(out.splitlines()[-1])
+    assert figures["signal"] == number
+    assert figures["violations"] == 0, out
+    assert list(tmp_path.iterdir()) == []
