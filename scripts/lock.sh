@@ -34,7 +34,7 @@ lock() {
 
 # `dev` names the project's own extras. Calling the project unsafe keeps it out of
 # the lock (and setuptools in); the warning about that at the end is cut off.
-for extra in ${EXTRAS:-server aws spark dev}; do
+for extra in ${EXTRAS:-server aws layer spark dev}; do
     lock "$extra" --extra "$extra" pyproject.toml
 done
 lock tools requirements/tools.in
