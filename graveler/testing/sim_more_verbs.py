@@ -10,6 +10,8 @@ from graveler.engine import importing, objects, replay, uploads
 from graveler.errors import DirtyBranch, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.records import JobState
 from graveler.testing.schedule import Call
+from graveler.testing.sim_head_verbs import HEAD_VERBS
+from graveler.testing.sim_name_verbs import NAME_VERBS
 from graveler.testing.stage import SOURCE
 
 LATE = "the second link was refused"
@@ -96,4 +98,6 @@ MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "link_only": link_only,
     "delete_many": delete_many,
     "note": note,
+    **NAME_VERBS,
+    **HEAD_VERBS,
 }

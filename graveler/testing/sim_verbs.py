@@ -11,9 +11,7 @@ from graveler.engine.ports import Ports
 from graveler.errors import NotFound
 from graveler.records import Entry, Repository
 from graveler.testing.schedule import Call
-from graveler.testing.sim_head_verbs import HEAD_VERBS
 from graveler.testing.sim_more_verbs import MORE_VERBS
-from graveler.testing.sim_name_verbs import NAME_VERBS
 from graveler.testing.stage import GONE, NO_BRANCH, Stage, entry, value_of
 
 
@@ -121,6 +119,4 @@ VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "create": create,
     "sweep": sweep,
     **MORE_VERBS,
-    **NAME_VERBS,
-    **HEAD_VERBS,
 }

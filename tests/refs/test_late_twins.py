@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import product
+from typing import Literal
 
 import pytest
 
@@ -11,7 +12,7 @@ from graveler.ids import TagId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.replacing import replace_row
 from graveler.kv.store import Condition, Outcome, Row
-from graveler.records import ABSENT, Tag
+from graveler.records import ABSENT, Absent, Tag
 from graveler.refs import repositories, retention, tags
 from graveler.refs.resolve import holders
 from graveler.refs.retention import Retention
@@ -194,7 +195,7 @@ class Refusing(MemoryStore):
         self.errors: list[Unavailable] = [Unavailable("later"), first]
         self.reads = reads
 
-    def get(self, partition: bytes, key: bytes) -> Row | object:  # type: ignore[override]
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
         if not self.reads and len(self.errors) == 1:
             raise Unavailable("no reads")
         return super().get(partition, key)
