@@ -51,6 +51,7 @@ DEFAULT_MESSAGE = "Import objects"
 TIMESTAMP_KEY = ".lakefs.last.import.timestamp"
 _HEARTBEAT_NS = limits.SECOND_NS
 _JOB_ROUNDS = 20
+_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,24 @@ def _finish(
     return False
 
 
+def _end(
+    ports: Ports,
+    repo: Repository,
+    job_id: JobId,
+    *,
+    state: JobState,
+    error: str = "",
+    landed: CommitEntry | None = None,
+) -> None:
+    """As `_finish`, for whoever ran the job: a store that does not answer is asked again for a
+    while.  What cannot be noted even so stays running until the next start."""
+    for _ in range(_JOB_ROUNDS):
+        with suppress(Unavailable):
+            _finish(ports, repo, job_id, state=state, error=error, landed=landed)
+            return
+        ports.clock.sleep(_PAUSE_SECONDS)
+
+
 # ---- running -------------------------------------------------------------------------------------
 
 
@@ -223,12 +242,12 @@ def run(ports: Ports, repo: Repository, branch: str, request: ImportRequest, job
     except _Cancelled:
         return
     except GravelerError as error:
-        _finish(ports, repo, job_id, state=JobState.FAILED, error=str(error))
+        _end(ports, repo, job_id, state=JobState.FAILED, error=str(error))
         return
     except BaseException:
-        _finish(ports, repo, job_id, state=JobState.FAILED, error="internal error")
+        _end(ports, repo, job_id, state=JobState.FAILED, error="internal error")
         raise
-    _finish(ports, repo, job_id, state=JobState.DONE, landed=landed)
+    _end(ports, repo, job_id, state=JobState.DONE, landed=landed)
     when = str(ports.clock.now_ns() // limits.SECOND_NS)
     with suppress(Unavailable, Contended):  # the import is done, whether its time is noted or not
         repositories.merge_metadata(ports.kv, repo, {TIMESTAMP_KEY: when}, ports.ids)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits, wire
 from graveler.clock import Ids
-from graveler.errors import NotFound, OutcomeUnknown
+from graveler.errors import Contended, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import RepositoryId
 from graveler.kv.replacing import Found, replace_seen
 from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store
@@ -125,6 +125,7 @@ def _replace_pairs(
     """Put what is wanted at each name; empty: nothing."""
     places = {name: (space(repository), metadata_key(name)) for name in wanted}
     rows = kv.get_many(tuple(places.values())) if places else {}
+    begun = False
     for name, pairs in wanted.items():
 
         def change(
@@ -134,4 +135,11 @@ def _replace_pairs(
             return wire.encode_pairs(pairs) if pairs or there else ABSENT
 
         place = places[name]
-        replace_seen(kv, place, ids, change, rows.get(place, ABSENT))
+        try:
+            replace_seen(kv, place, ids, change, rows.get(place, ABSENT))
+        except (Contended, Unavailable) as error:
+            if not begun:
+                raise
+            # Neither error may stand: both say that nothing was written.
+            raise OutcomeUnknown(f"pairs replaced in part; outcome unknown: key={name}") from error
+        begun = True

@@ -1,0 +1,215 @@
+"""Requests to every row of the table of routes that succeed in the world of fault_lake.py.
+
+A case says the status of success and, where it differs, what a repetition may be answered once the
+first attempt took effect.  Operations without a case are found by a test.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from graveler import limits
+from graveler.testing.asgi import Ask
+from tests.api.fault_lake import CLEAN, IMPORT, LAKE, MAIN, SETUP, record
+from tests.api.fault_world import World
+
+DEV = LAKE + "/branches/dev"
+REF = LAKE + "/refs/main"
+_BOUNDARY = "pieces"
+_FORM = (
+    f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="content"; filename="n"\r\n'
+    f"Content-Type: text/plain\r\n\r\nin a form\r\n--{_BOUNDARY}--\r\n"
+).encode()
+_IN_PARTS = ("setRepositoryMetadata", "deleteRepositoryMetadata", "deleteObjects")
+_ONCE_MORE = ("mergeIntoBranch-squashed", "importStart")
+_CLAIM_SECONDS = 4 * limits.operation_seconds_max + 1  # a namespace claimed for nothing is free
+NONE_THERE = {"If-None-Match": "*"}
+
+
+class Case(NamedTuple):
+    """One request.  `again`: statuses of a repetition besides `status`, once there is an effect.
+    `also`: targets whose status belongs to the picture.  `empty`: in a world before its set-up."""
+
+    operation: str
+    ask: Callable[[World], Ask]
+    status: int = 200
+    again: tuple[int, ...] = ()
+    also: Callable[[World], tuple[str, ...]] = lambda _world: ()
+    note: str = ""
+    empty: bool = False
+
+    @property
+    def parts(self) -> bool:
+        """Whether it changes several rows one by one, as its contract says."""
+        return self.operation in _IN_PARTS
+
+    @property
+    def adds(self) -> bool:
+        """Whether a repetition after a success does it once more."""
+        return str(self) in _ONCE_MORE
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether work goes on behind the answer, and fails on its own."""
+        return self.operation == "importStart"
+
+    @property
+    def patience(self) -> float:
+        """Seconds until the trace of a failed attempt no longer stands in the way."""
+        return _CLAIM_SECONDS if self.operation == "createRepository" else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.operation}-{self.note}" if self.note else self.operation
+
+
+def _get(operation: str, target: str, note: str = "", status: int = 200) -> Case:
+    return Case(operation, lambda world: Ask("GET", target.format_map(world.names)), status, (),
+                note=note)  # fmt: skip
+
+
+def _json(
+    operation: str,
+    verb: str,
+    target: str,
+    body: Any,
+    expected: tuple[int, ...] = (200,),
+    note: str = "",
+) -> Case:
+    """`expected`: the status, then those of a repetition; strings of `body` may name commits."""
+
+    def ask(world: World) -> Ask:
+        return Ask.json(verb, target.format_map(world.names), _named(body, world))
+
+    return Case(operation, ask, expected[0], expected[1:], note=note)
+
+
+def _named(value: Any, world: World) -> Any:
+    if isinstance(value, dict):
+        return {name: _named(each, world) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_named(each, world) for each in value]
+    return value.format_map(world.names) if isinstance(value, str) else value
+
+
+def _bare(operation: str, verb: str, target: str, expected: tuple[int, ...] = (204,)) -> Case:
+    return Case(operation, lambda world: Ask(verb, target.format_map(world.names)),
+                expected[0], expected[1:])  # fmt: skip
+
+
+def _upload(note: str, ask: Ask, again: tuple[int, ...] = ()) -> Case:
+    return Case("uploadObject", lambda _world: ask, 201, again, note=note)
+
+
+# fmt: off
+_SERVICE = (
+    _get("healthCheck", "/healthcheck", status=204),
+    _get("getSetupState", "/setup_lakefs"),
+    Case("setup", lambda _world: Ask.json("POST", "/setup_lakefs", SETUP), 200, (409,), empty=True),
+    _json("login", "POST", "/auth/login", SETUP["key"]),
+    _get("getAuthCapabilities", "/auth/capabilities"),
+    _get("getCurrentUser", "/user"),
+    _get("getConfig", "/config"),
+    _get("getLakeFSVersion", "/config/version"),
+    _get("getStorageConfig", "/config/storage"),
+    _json("postStatsEvents", "POST", "/statistics", {"events": []}, (204,)),
+)
+
+_NEW = {"name": "fresh", "storage_namespace": "mem://fresh/x"}
+_REPOSITORIES = (
+    _get("listRepositories", "/repositories"),
+    _json("createRepository", "POST", "/repositories", _NEW, (201, 409)),
+    _json("createRepository", "POST", "/repositories?bare=true", _NEW, (201, 409), "bare"),
+    _get("getRepository", LAKE),
+    _bare("deleteRepository", "DELETE", "/repositories/spare", (204, 404)),
+    _get("getRepositoryMetadata", LAKE + "/metadata"),
+    _json("setRepositoryMetadata", "POST", LAKE + "/metadata",
+          {"metadata": {"team": "z", "new": "n"}}, (204,)),
+    _json("deleteRepositoryMetadata", "DELETE", LAKE + "/metadata",
+          {"keys": ["team", "old", "none"]}, (204,)),
+    _get("getMetaRange", LAKE + "/metadata/meta_range/{dev metarange}"),
+    _get("getRange", LAKE + "/metadata/range/{range}"),
+)
+
+_BRANCHES = (
+    _get("listBranches", LAKE + "/branches"),
+    _json("createBranch", "POST", LAKE + "/branches", {"name": "new", "source": "dev"}, (201, 409)),
+    _get("getBranch", DEV),
+    _bare("deleteBranch", "DELETE", DEV, (204, 404)),
+    _json("resetBranch", "PUT", MAIN, {"type": "reset"}, (204,)),
+    _json("resetBranch", "PUT", MAIN, {"type": "object", "path": "s/1"}, (204,), "path"),
+    _json("resetBranch", "PUT", MAIN, {"type": "common_prefix", "path": "s/"}, (204,), "prefix"),
+    _bare("hardResetBranch", "PUT", CLEAN + "/hard_reset?ref={first}"),
+    _get("diffBranch", MAIN + "/diff"),
+    _json("revertBranch", "POST", CLEAN + "/revert", {"ref": "{clean}", "parent_number": 1},
+          (204, 400)),
+    _json("cherryPick", "POST", CLEAN + "/cherry-pick", {"ref": "{dev}"}, (201, 400)),
+)
+
+_TAGS = (
+    _get("listTags", LAKE + "/tags"),
+    _json("createTag", "POST", LAKE + "/tags", {"id": "v2", "ref": "dev"}, (201, 409)),
+    _get("getTag", LAKE + "/tags/v1"),
+    _bare("deleteTag", "DELETE", LAKE + "/tags/v1", (204, 404)),
+)
+
+_COMMITS = (
+    _json("commit", "POST", MAIN + "/commits", {"message": "m"}, (201, 400)),
+    _json("commit", "POST", CLEAN + "/commits?source_metarange={dev metarange}", {"message": "m"},
+          (201, 400), "of a metarange"),
+    _get("getCommit", LAKE + "/commits/{dev}"),
+    Case("CreateCommitRecord",
+         lambda world: Ask.json("POST", LAKE + "/commits", record(world)), 204,
+         also=lambda world: (f"{LAKE}/commits/{record(world)['commit_id']}",)),
+    _get("logCommits", REF + "/commits"),
+    _get("logCommits", REF + "/commits?objects=a&prefixes=s", "of paths"),
+    _get("diffRefs", LAKE + "/refs/clean/diff/dev"),
+    _get("diffRefs", LAKE + "/refs/clean/diff/main?type=two_dot", "two dots"),
+    _get("findMergeBase", LAKE + "/refs/dev/merge/clean"),
+    _json("mergeIntoBranch", "POST", LAKE + "/refs/dev/merge/clean", {}, (200, 400)),
+    _json("mergeIntoBranch", "POST", LAKE + "/refs/dev/merge/clean", {"squash_merge": True},
+          (200,), "squashed"),
+)
+
+_PATH = MAIN + "/objects?path="
+HANDED = MAIN + "/staging/backing?path=n"
+LINK: dict[str, Any] = {"checksum": "c", "size_bytes": 6}
+_LINKED = LINK | {"staging": {"physical_address": "{address}"}}
+_OBJECTS = (
+    _get("getObject", REF + "/objects?path=a"),
+    _get("getObject", REF + "/objects?path=s/3", "staged"),
+    _bare("headObject", "HEAD", REF + "/objects?path=a", (200,)),
+    _get("statObject", REF + "/objects/stat?path=a"),
+    _get("getUnderlyingProperties", REF + "/objects/underlyingProperties?path=a"),
+    _get("listObjects", REF + "/objects/ls?delimiter=/"),
+    _upload("", Ask("POST", _PATH + "n", (b"content",))),
+    _upload("in pieces", Ask("POST", _PATH + "n", (b"content", b" in", b" pieces"))),
+    _upload("in a form", Ask("POST", _PATH + "n", (_FORM,),
+                             {"Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"})),
+    _upload("over another", Ask("POST", _PATH + "a", (b"content",))),
+    _upload("if absent", Ask("POST", _PATH + "n", (b"content",), NONE_THERE), (412,)),
+    _bare("deleteObject", "DELETE", _PATH + "a"),
+    _json("deleteObjects", "POST", MAIN + "/objects/delete", {"paths": ["a", "s/1", "none"]}),
+    _json("copyObject", "POST", MAIN + "/objects/copy?dest_path=n", {"src_path": "a"}, (201,)),
+    _get("uploadObjectPreflight", MAIN + "/objects/stage_allowed?path=n", status=204),
+    _json("updateObjectUserMetadata", "PUT", MAIN + "/objects/stat/user_metadata?path=a",
+          {"set": {"k": "v"}}, (204,)),
+    _get("getPhysicalAddress", HANDED),
+    _json("linkPhysicalAddress", "PUT", MAIN + "/staging/backing?path=linked", _LINKED),
+    Case("linkPhysicalAddress",
+         lambda world: Ask.json("PUT", MAIN + "/staging/backing?path=linked",
+                                _named(_LINKED, world))._replace(headers=NONE_THERE),
+         note="if absent"),
+    _bare("createPresignMultipartUpload", "POST", MAIN + "/staging/pmpu?path=n", (501,)),
+    _json("importStart", "POST", CLEAN + "/import", IMPORT, (202,)),
+    _get("importStatus", MAIN + "/import?id={job}"),
+    Case("importCancel", lambda world: Ask("DELETE", f"{MAIN}/import?id={world.names['job']}"),
+         204),
+)
+# fmt: on
+
+CASES = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS)
+
+
+def operations() -> Iterator[str]:
+    """Those that have a case."""
+    for case in CASES:
+        yield case.operation

@@ -1,0 +1,173 @@
+"""What stands in the world before each case, made by requests, and all that GETs show of a world.
+
+    main    a b c committed; uncommitted: s/1 s/2 (in a sealed token), s/3, c deleted
+    dev     d on top of the first commit
+    clean   e on top of the first commit; nothing uncommitted
+    tag     v1, the first commit
+    import  one that was started and not run
+
+Names that requests need (ids of commits, an upload address) are kept with the world.
+"""
+
+from typing import Any
+from urllib.parse import quote
+
+from graveler.identity import commit_id
+from graveler.ids import CommitId, MetarangeId
+from graveler.records import Commit
+from graveler.testing.asgi import Ask, Door
+from tests.api.fault_world import KEY, SECRET_KEY, Surroundings, World, sound
+
+LAKE = "/repositories/lake"
+MAIN, CLEAN = LAKE + "/branches/main", LAKE + "/branches/clean"
+SETUP = {
+    "username": "admin",
+    "key": {"access_key_id": KEY, "secret_access_key": SECRET_KEY},
+}
+IMPORTED = "mem://outside/in/"
+IMPORT = {
+    "paths": [{"type": "common_prefix", "path": IMPORTED, "destination": "in/"}],
+    "commit": {"message": "imported"},
+}
+_CREATED_SECONDS = 1_600_000_000
+
+
+def lake(around: Surroundings) -> World:
+    """The world of most cases."""
+    world = World(around)
+    running = world.serve(sound())
+    door = running.door
+    _done(door, Ask.json("POST", "/setup_lakefs", SETUP))
+    for name in ("lake", "spare"):
+        body = {"name": name, "storage_namespace": f"mem://{name}/x"}
+        _done(door, Ask.json("POST", "/repositories", body))
+    for path in ("a", "b", "c"):
+        _upload(door, "main", path)
+    world.names["first"] = _commit(door, "main", "first")["id"]
+    for branch, path in (("dev", "d"), ("clean", "e")):
+        _done(door, Ask.json("POST", LAKE + "/branches", {"name": branch, "source": "main"}))
+        _upload(door, branch, path)
+        made = _commit(door, branch, f"{branch} work")
+        world.names[branch] = made["id"]
+        world.names[f"{branch} metarange"] = made["meta_range_id"]
+    _upload(door, "main", "s/1")
+    _upload(door, "main", "s/2")
+    _done(door, Ask("DELETE", MAIN + "/objects?path=c"))
+    _upload(door, "main", "s/0")
+    _done(door, Ask.json("PUT", MAIN, {"type": "object", "path": "s/0"}))
+    _upload(door, "main", "s/3")
+    _done(door, Ask.json("POST", LAKE + "/tags", {"id": "v1", "ref": world.names["first"]}))
+    pairs = {"metadata": {"team": "x", "old": "y"}}
+    _done(door, Ask.json("POST", LAKE + "/metadata", pairs))
+    for name in ("one", "two"):
+        world.blocks.put(IMPORTED + name, [name.encode()])
+    handed = door.get(MAIN + "/staging/backing?path=linked")["physical_address"]
+    world.blocks.put(handed, [b"linked"])
+    world.names["address"] = handed
+    world.names["job"] = _done(door, Ask.json("POST", MAIN + "/import", IMPORT))["id"]
+    running.later.waiting.clear()
+    world.names["range"] = _range_of(world)
+    return world
+
+
+def _range_of(world: World) -> str:
+    """The id of some range file of the lake."""
+    files = [line.address for line in world.blocks.list("mem://lake/x/_lakefs/", "", 1_000).lines]
+    known = {world.names["dev metarange"], world.names["clean metarange"], "dummy"}
+    return next(name for name in (at.rpartition("/")[2] for at in files) if name not in known)
+
+
+def record(world: World) -> dict[str, Any]:
+    """A commit made elsewhere, on top of the first."""
+    made = Commit(
+        committer="elsewhere",
+        message="from elsewhere",
+        created_ns=_CREATED_SECONDS * 10**9,
+        metarange=MetarangeId(world.names["dev metarange"]),
+        metadata={},
+        parents=(CommitId(world.names["first"]),),
+    )
+    return {
+        "commit_id": commit_id(made),
+        "version": 1,
+        "committer": made.committer,
+        "message": made.message,
+        "metarange_id": made.metarange,
+        "creation_date": _CREATED_SECONDS,
+        "parents": list(made.parents),
+        "metadata": {},
+        "generation": 3,
+    }
+
+
+def _done(door: Door, ask: Ask) -> Any:
+    heard = door.send(ask)
+    assert heard.status < 300, f"{ask}: {heard}"
+    return heard.json if heard.body[:1] == b"{" else {}
+
+
+def _upload(door: Door, branch: str, path: str) -> None:
+    target = f"{LAKE}/branches/{branch}/objects?path={quote(path, safe='')}"
+    _done(door, Ask("POST", target, (f"{path} on {branch}".encode(),)))
+
+
+def _commit(door: Door, branch: str, message: str) -> Any:
+    target = f"{LAKE}/branches/{branch}/commits"
+    return _done(door, Ask.json("POST", target, {"message": message}))
+
+
+# ---- the picture ---------------------------------------------------------------------------------
+
+
+def picture(door: Door, also: tuple[str, ...] = ()) -> dict[str, Any]:
+    """All that GETs show, without ids and times; `also`: the status of these targets."""
+    shown: dict[str, Any] = {target: door.send(Ask("GET", target)).status for target in also}
+    shown["set up"] = door.get("/setup_lakefs")["state"]
+    if shown["set up"] != "initialized":
+        return shown
+    shown["user"] = door.get("/user")["user"]["id"]
+    for repo in _results(door, "/repositories"):
+        shown[repo["id"]] = repo["storage_namespace"], repo["read_only"], _repository(door, repo)
+    return shown
+
+
+def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:
+    at = f"/repositories/{repo['id']}"
+    pairs = door.get(at + "/metadata")
+    branches = _results(door, at + "/branches?show_hidden=true&")
+    shown: dict[str, Any] = {branch["id"]: _branch(door, at, branch["id"]) for branch in branches}
+    return shown | {
+        "default": repo["default_branch"],
+        "pairs": {name: value for name, value in pairs.items() if "import" not in name},
+        "tags": {tag["id"]: tag["commit_id"] for tag in _results(door, at + "/tags")},
+    }
+
+
+def _branch(door: Door, at: str, branch: str) -> dict[str, Any]:
+    lines = _results(door, f"{at}/refs/{branch}/objects/ls")
+    history = _results(door, f"{at}/refs/{branch}/commits")
+    staged = _results(door, f"{at}/branches/{branch}/diff")
+    committed = _results(door, f"{at}/refs/{branch}@/objects/ls")
+    return {
+        "history": [(made["message"], made["metadata"], len(made["parents"])) for made in history],
+        "staged": [(line["type"], line["path"]) for line in staged],
+        "committed": [(line["path"], line["checksum"]) for line in committed],
+        "objects": [
+            (line["path"], line["size_bytes"], line["content_type"], line.get("metadata", {}))
+            for line in lines
+        ],
+        "bytes": [_content(door, at, branch, line) for line in lines if branch != "dev"],
+    }
+
+
+def _content(door: Door, at: str, branch: str, line: dict[str, Any]) -> bytes:
+    target = f"{at}/refs/{branch}/objects?path={quote(line['path'], safe='')}"
+    heard = door.send(Ask("GET", target))
+    assert heard.status == 200, f"{target}: {heard}"
+    return heard.body
+
+
+def _results(door: Door, target: str) -> Any:
+    found = door.get(target)
+    assert not found["pagination"]["has_more"], target
+    return found["results"]

@@ -1,0 +1,193 @@
+"""A small world behind the whole API, on the memory drivers, that is copied for each case.
+
+    template = lake()                       made once, through the API itself
+    world = template.copy()
+    running = world.serve(strikes)          a process over it, whose requests may go wrong
+    picture(running.door)                   all that GETs show
+
+Range files are the real ones, in the memory block store, so that reads and commits make block
+requests too.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graveler.api.endpoints import api_route
+from graveler.api.pools import BoundedPool, Pools
+from graveler.api.service import Service, ServiceSettings
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.auth.accounts import keeper
+from graveler.auth.authenticator import Authenticator
+from graveler.block.adapter import Blocks
+from graveler.block.memory import MemoryBlocks
+from graveler.block.retrying import RetryingBlocks
+from graveler.block.signing import Signer
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.engine.ports import Sequential
+from graveler.errors import GravelerError, Unavailable
+from graveler.kv.memory import MemoryStore, _Partition
+from graveler.kv.retrying import RetryingStore
+from graveler.kv.store import Place, Row, Store
+from graveler.requests import RetryPolicy
+from graveler.testing.asgi import Ask, Door, Heard
+from graveler.testing.block_faults import FaultyBlocks
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.faults import Fault, FaultPlan, FaultyStore
+from graveler.testing.http_client import basic
+
+SECRET = bytes(range(32))
+KEY, SECRET_KEY = "AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+State = tuple[Mapping[Place, Row], Mapping[str, bytes]]
+POLICY = RetryPolicy(attempts=3, deadline_seconds=5.0, backoff_seconds=0.01)
+
+
+@dataclass
+class Strikes:
+    """Numbers the requests to both ports together, and says which goes wrong: number `at` by
+    `fault`, and all after it as well if it is `lasting`.  Nothing while not `armed`."""
+
+    at: int = 0
+    fault: Fault = Fault.NONE
+    lasting: bool = False
+    armed: bool = True
+    seen: list[str] = field(default_factory=list)
+
+    def of(self, port: str) -> FaultPlan:
+        """The plan of one port."""
+        return lambda _number, verb: self._next(f"{port}.{verb}")
+
+    def _next(self, verb: str) -> Fault:
+        if not self.armed:
+            return Fault.NONE
+        self.seen.append(verb)
+        number = len(self.seen)
+        if number == self.at:
+            return self.fault
+        return Fault.REFUSED if self.lasting and number > self.at > 0 else Fault.NONE
+
+
+class Later(Executor):
+    """Runs what was submitted when it is told to, in the caller's thread."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], object]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        self.waiting.append(lambda: fn(*args, **kwargs))
+        return Future()
+
+    def run(self) -> None:
+        """All of it; an error of the ports ends a piece, as it would end a thread's work."""
+        while self.waiting:
+            with suppress(Unavailable):
+                self.waiting.pop(0)()
+
+
+class Surroundings(NamedTuple):
+    """What all worlds share: a loop, threads, a folder for tables that are being built."""
+
+    loop: asyncio.AbstractEventLoop
+    pools: Pools
+    later: Later
+    scratch: Path
+
+
+@contextmanager
+def surroundings(scratch: Path) -> Iterator[Surroundings]:
+    """For one module of tests."""
+    loop, later = asyncio.new_event_loop(), Later()
+    pools = Pools(BoundedPool(2, 64, "write"), BoundedPool(2, 64, "stream"), later)
+    try:
+        yield Surroundings(loop, pools, later, scratch)
+    finally:
+        pools.close()
+        loop.close()
+
+
+class Running(NamedTuple):
+    """A process over a world."""
+
+    door: Door
+    later: Later
+    kv: FaultyStore
+    blocks: FaultyBlocks
+
+    def send(self, ask: Ask) -> Heard:
+        """The answer; what the request left to do in the background is done too."""
+        heard = self.door.send(ask)
+        self.later.run()
+        return heard
+
+    def land(self) -> None:
+        """Apply what is still on its way."""
+        self.kv.land()
+        while self.blocks.late:
+            with suppress(GravelerError):  # of its condition: nobody hears it
+                self.blocks.late.pop(0)()
+
+
+class World:
+    """What outlives a process: rows and objects, and the time."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.clock = TickingClock()
+        self.kv = MemoryStore()
+        self.blocks = MemoryBlocks(self.clock)
+        self.names: dict[str, str] = {}  # of commits, addresses, jobs, for requests
+
+    def copy(self) -> "World":
+        """The same world once more."""
+        twin = World(self.around)
+        twin.clock.sleep(self.clock.steady_seconds())
+        for partition, stored in self.kv._partitions.items():
+            fresh = twin.kv._partitions[partition] = _Partition()
+            fresh.rows, fresh.keys = dict(stored.rows), list(stored.keys)
+        twin.blocks._objects = dict(self.blocks._objects)
+        twin.blocks._addresses = list(self.blocks._addresses)
+        twin.blocks._serial = self.blocks._serial
+        twin.names = self.names
+        return twin
+
+    @property
+    def state(self) -> State:
+        """Every row and every object, to compare."""
+        rows = {
+            (partition, key): row
+            for partition, stored in self.kv._partitions.items()
+            for key, row in stored.rows.items()
+        }
+        return rows, {at: stored.content for at, stored in self.blocks._objects.items()}
+
+    def serve(self, strikes: Strikes, *, retrying: bool = False) -> Running:
+        """A process that knows nothing yet."""
+        ids = SeededIds(self.blocks._serial)
+        faulty_kv = FaultyStore(self.kv, strikes.of("kv"))
+        faulty_blocks = FaultyBlocks(self.blocks, strikes.of("block"))
+        kv: Store = RetryingStore(faulty_kv, self.clock, POLICY) if retrying else faulty_kv
+        blocks: Blocks = (
+            RetryingBlocks(faulty_blocks, self.clock, POLICY) if retrying else faulty_blocks
+        )
+        ranges = SstRangeStore(StoredFiles(blocks, self.around.scratch))
+        ports = ports_of(Drivers(kv, blocks, ranges, self.clock, ids, Sequential()), SECRET)
+        service = Service(
+            ports,
+            Authenticator(keeper(kv, self.clock, ids, SECRET), SECRET),
+            Signer(SECRET, "", self.clock),
+            ServiceSettings(blockstore_type="mem", owner=b"this process"),
+            self.around.pools,
+        )
+        headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
+        door = Door(api_route(service).handle, self.around.loop, headers)
+        return Running(door, self.around.later, faulty_kv, faulty_blocks)
+
+
+def sound() -> Strikes:
+    """Nothing goes wrong."""
+    return Strikes(armed=False)

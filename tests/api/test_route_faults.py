@@ -1,0 +1,217 @@
+"""Every port call of every route fails in turn, in every way.
+
+Each request meets one world, one call of which (numbered over both ports) goes wrong: alone, alone
+below the wrappers that retry, and as the first of all that follow.  Then:
+
+    acknowledged              the effect is there, also when the late twin of a call lands
+    503 "outcome unknown"     the world is as before, or as after a success
+    503 otherwise, 507        the world is exactly as before
+    repeated                  the same request ends well, and the world is as after a success
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from graveler.api.routes import ROUTES
+from graveler.engine.ports import Unconfirmed
+from graveler.testing.asgi import Ask, Heard
+from graveler.testing.faults import Fault
+from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
+from tests.api.fault_lake import CLEAN, lake, picture
+from tests.api.fault_world import Running, Strikes, Surroundings, World, sound, surroundings
+
+READS = frozenset(
+    ("kv.get", "kv.get_many", "kv.scan", "block.get", "block.read", "block.head", "block.list")
+)
+SAME_WHEN_LASTING = frozenset((verb, Fault.DROPPED) for verb in READS)
+OF_READS = (Fault.REFUSED, Fault.DROPPED)
+OF_WRITES = (Fault.REFUSED, Fault.FULL, Fault.DROPPED, Fault.LOST, Fault.REPEATED, Fault.LATE)
+PUT = "block.put"  # never repeated below its caller (B5); not retried if its body is a stream
+UNAVAILABLE, FULL = 503, 507
+UNKNOWN = "outcome unknown"
+
+
+class Blow(NamedTuple):
+    """How one call goes wrong.  `lasting`: so does all that follows.  `retrying`: below wrappers
+    that retry.  `late_last`: what is late lands after the repetition, not before."""
+
+    number: int
+    verb: str
+    fault: Fault
+    lasting: bool = False
+    retrying: bool = False
+    late_last: bool = False
+
+
+class Known(NamedTuple):
+    """What a case does when nothing goes wrong."""
+
+    verbs: list[str]
+    heard: Heard
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+    with surroundings(tmp_path_factory.mktemp("scratch")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def template(around: Surroundings) -> Callable[[Case], World]:
+    """The world that a case begins with; to be copied."""
+    full, empty = lake(around), World(around)
+    return lambda case: empty if case.empty else full
+
+
+def test_every_route_has_a_case() -> None:
+    assert {route.operation for route in ROUTES} == set(operations())
+    assert len({str(case) for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_each_call_fails_in_each_way(case: Case, template: Callable[[Case], World]) -> None:
+    problems = _problems(case, template(case))
+    assert not problems, "\n".join(problems)
+
+
+def test_a_verb_that_forgets_what_it_sent_is_found_out(
+    template: Callable[[Case], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Unconfirmed, "note", lambda _sent: None)
+    case = next(case for case in CASES if case.operation == "deleteBranch")
+    assert any("the world after" in found for found in _problems(case, template(case)))
+
+
+def _problems(case: Case, begun: World) -> list[str]:
+    """What is wrong, one line for each way in which a call failed."""
+    known = _clean(case, begun)
+    problems = []
+    for blow in _blows(known.verbs):
+        try:
+            _judge(case, begun.copy(), known, blow)
+        except AssertionError as error:
+            problems.append(f"{case}: {blow}: {str(error).splitlines()[0]}")
+    return problems
+
+
+def _clean(case: Case, begun: World) -> Known:
+    also = case.also(begun)
+    before = picture(begun.copy().serve(sound()).door, also)
+    world, strikes = begun.copy(), Strikes()
+    running = world.serve(strikes)
+    heard = running.send(case.ask(world))
+    assert heard.status == case.status, heard
+    strikes.armed = False
+    return Known(strikes.seen, heard, before, picture(running.door, also))
+
+
+def _blows(verbs: list[str]) -> Iterator[Blow]:
+    for number, verb in enumerate(verbs, start=1):
+        for fault in OF_READS if verb in READS else OF_WRITES:
+            if (verb, fault) == (PUT, Fault.REPEATED):
+                continue
+            yield Blow(number, verb, fault)
+            if fault is Fault.LATE:
+                yield Blow(number, verb, fault, late_last=True)
+            if fault is not Fault.REPEATED and (verb, fault) not in SAME_WHEN_LASTING:
+                yield Blow(number, verb, fault, lasting=True, retrying=True)
+            if fault not in (Fault.REPEATED, Fault.FULL):
+                yield Blow(number, verb, fault, retrying=True)
+
+
+def _judge(case: Case, world: World, known: Known, blow: Blow) -> None:
+    strikes = Strikes(blow.number, blow.fault, lasting=blow.lasting)
+    running = world.serve(strikes, retrying=blow.retrying)
+    begun = world.state
+    heard = running.send(case.ask(world))
+    strikes.armed = False
+    assert len(strikes.seen) >= blow.number, "the call was not made"
+    _check_status(case, heard)
+    hidden = blow.fault is Fault.REFUSED or blow.fault is Fault.LOST
+    if blow.retrying and not blow.lasting and hidden and blow.verb != PUT:
+        assert heard.status == case.status, f"a retry should have hidden it: {heard}"
+    if blow.lasting and not case.goes_on:
+        assert heard.status != case.status, f"acknowledged by services that are gone: {heard}"
+    also = case.also(world)
+    if heard.status == case.status:
+        _check_answer(case, world.copy(), heard, known)
+    allowed = _allowed(case, running, heard, known, blow)
+    shown = _shown(running, world, begun, known, also)
+    assert shown in allowed or not allowed, f"{heard} {_differing(shown, known)}"
+    if blow.fault is Fault.LATE and not blow.late_last:
+        running.land()
+        shown = _shown(running, world, begun, known, also)
+        assert shown in allowed or not allowed, f"late: {heard} {_differing(shown, known)}"
+    acknowledged = allowed == [known.after]
+    if acknowledged or (case.adds and shown == known.after):
+        return
+    world.clock.sleep(case.patience)
+    again = running.send(case.ask(world))
+    expected = (case.status, *case.again) if shown == known.after else (case.status,)
+    assert again.status in expected, f"repeated: {heard} {again}"
+    running.land()
+    last = picture(world.serve(sound()).door, also)
+    assert last == known.after, f"repeated: {heard} {again} {_differing(last, known)}"
+
+
+def _shown(
+    running: Running, world: World, begun: object, known: Known, also: tuple[str, ...]
+) -> dict[str, Any]:
+    """The picture that the process itself shows."""
+    return known.before if world.state == begun else picture(running.door, also)
+
+
+def _check_status(case: Case, heard: Heard) -> None:
+    if heard.status == case.status:
+        return
+    assert heard.status in (UNAVAILABLE, FULL), f"undocumented: {heard}"
+    assert heard.status != UNAVAILABLE or heard.headers.get("retry-after"), f"no hint: {heard}"
+    if case.operation != "headObject":
+        assert heard.json["message"], f"nothing said: {heard}"
+
+
+def _check_answer(case: Case, world: World, heard: Heard, known: Known) -> None:
+    """An acknowledgement is worth what it says, to another process too."""
+    door = world.serve(sound()).door
+    if case.operation == "getPhysicalAddress":
+        link = Ask.json("PUT", HANDED, LINK | {"staging": heard.json})
+        assert door.send(link).status == 200, "the address cannot be linked"
+    elif case.operation == "login":
+        token = {"Authorization": f"Bearer {heard.json['token']}"}
+        assert door.send(Ask("GET", "/user", (), token)).status == 200
+    elif known.before == known.after:
+        assert heard.body == known.heard.body, heard
+
+
+def _allowed(
+    case: Case, running: Running, heard: Heard, known: Known, blow: Blow
+) -> list[dict[str, Any]]:
+    """What may be shown until the request is repeated; nothing: any part of the effect."""
+    either = [] if case.parts else [known.before, known.after]
+    if heard.status != case.status:
+        return either if _is_unknown(heard) else [known.before]
+    if case.operation == "deleteObjects" and heard.json["errors"]:
+        return either
+    if case.operation != "importStart":
+        return [known.after]
+    job = running.door.get(f"{CLEAN}/import?id={heard.json['id']}")
+    if job["completed"]:
+        return [known.after]
+    if "error" in job:
+        return either if UNKNOWN in job["error"]["message"] else [known.before]
+    assert blow.lasting, f"the import never ends: {job}"
+    return either
+
+
+def _is_unknown(heard: Heard) -> bool:
+    return heard.status == UNAVAILABLE and UNKNOWN.encode() in heard.body
+
+
+def _differing(shown: dict[str, Any], known: Known) -> str:
+    if shown in (known.before, known.after):
+        return "shown: the world " + ("before" if shown == known.before else "after")
+    return f"shown: {shown}"
