@@ -4,10 +4,10 @@
 # a test fails or a folder is under its bound (coverage_totals.py).  $3...: further options
 # of pytest.
 #
-# Tracing makes the simulation many times slower, so the long runs are left out: the broken
-# protocols (they run patched copies of the modules, which nothing can count), all but two
-# profiles of the random schedules, and all but two programs of the exhaustive search.  What
-# reads the syntax trees only is left out as well: it runs none of the package.
+# Tracing makes everything many times slower, so what runs long is left out: most of the
+# random schedules and programs and of the exhaustive search, the broken protocols (they run
+# patched copies of the modules, which nothing can count), the replayed history (it repeats
+# what the tests of the verbs do), and what reads the syntax trees only.
 set -u
 bin=$1
 jobs=$2
@@ -17,21 +17,16 @@ folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 COVERAGE_FILE=$folder/data
 export COVERAGE_FILE
-: "${GRAVELER_PROGRAMS:=300}"
-export GRAVELER_PROGRAMS
+: "${GRAVELER_PROGRAMS:=200}" "${GRAVELER_SCHEDULES:=50}"
+export GRAVELER_PROGRAMS GRAVELER_SCHEDULES
 
-schedules=tests/simulation/test_schedules.py::test_nothing_acknowledged_is_lost
-exhaustive=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
-set -- --ignore tests/architecture --ignore tests/simulation/test_mutants.py \
-    --ignore tests/simulation/test_exhaustive.py "$@"
-for profile in clean crash amb delay aging; do
-    set -- --deselect "$schedules[$profile" "$@"
-done
-
-"$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup "$@"
+"$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup \
+    --ignore tests/architecture --ignore tests/replay \
+    --ignore tests/simulation/test_mutants.py --ignore tests/simulation/test_exhaustive.py "$@"
 tests=$?
+search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
 "$bin/coverage" run -m pytest -q \
-    "$exhaustive[w c|w c-2 preemptions]" "$exhaustive[e|e|w c-1 preemption, 1 fault]" || tests=1
+    "$search[w c|w c-2 preemptions]" "$search[e|e|w c-1 preemption, 1 fault]" || tests=1
 "$bin/coverage" combine -q "$folder" || exit 1
 "$bin/coverage" json -q -o "$folder/coverage.json" || exit 1
 "$bin/coverage" report --skip-covered --show-missing --sort=cover | head -60

@@ -16,7 +16,7 @@ from graveler.testing.invariants import check_seed
 from graveler.testing.stage import Stage, build_stage
 
 SEEDS = Path(__file__).parent / "seeds"
-SEEDS_PER_CELL = 1_000
+SEEDS_PER_CELL = int(os.environ.get("GRAVELER_SCHEDULES", "1000"))
 
 
 @pytest.fixture(scope="module")
