@@ -2,20 +2,27 @@
 
     build.py --runtime python3.12 --architecture arm64 layer FOLDER
     build.py --runtime python3.12 --architecture arm64 function api FOLDER
+    build.py --runtime python3.12 --architecture arm64 warm
 
 Every wheel is pinned by hash (requirements/layer.txt) and made for the runtime and the
 architecture, whatever this machine is.  Bytecode is compiled by an interpreter of the runtime's
 minor version and never checked against its source: the code's folder is read-only where it runs,
-so whatever is not compiled here is compiled again at every cold start.  For functions/Makefile.
+so whatever is not compiled here is compiled again at every cold start.
+
+A layer that was built once is kept in build/layers, under the hash of what it was built from, and
+copied from there; `warm` does no more than to put it there.  For functions/Makefile.
 """
 
 import argparse
 import compileall
+import contextlib
+import hashlib
 import os
 import py_compile
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,23 +45,35 @@ def main() -> None:
     layer = commands.add_parser("layer")
     layer.add_argument("--wheels", default="")
     layer.add_argument("folder", type=Path)
+    commands.add_parser("warm").add_argument("--wheels", default="")
     function = commands.add_parser("function")
     function.add_argument("name")
     function.add_argument("folder", type=Path)
     given = parser.parse_args()
     _check_interpreter(given.runtime)
-    if given.command == "layer":
-        build_layer(given.folder, given.runtime, given.architecture, given.wheels)
-    else:
+    if given.command == "function":
         build_function(given.folder, given.name)
+        return
+    kept = kept_layer(given.runtime, given.architecture, given.wheels)
+    if given.command == "layer":
+        shutil.copytree(kept, given.folder / "python", dirs_exist_ok=True)
 
 
-def build_layer(folder: Path, runtime: str, architecture: str, wheels: str) -> None:
-    """The locked wheels below `folder`/python."""
-    target = folder / "python"
-    _install(target, runtime, architecture, wheels)
-    _trim(target)
-    _compile(target)
+def kept_layer(runtime: str, architecture: str, wheels: str) -> Path:
+    """The folder of the layer's packages; built unless it is there, whole or not at all."""
+    digest = hashlib.sha256(LOCK.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
+    kept = ROOT / "build" / "layers" / f"{runtime}-{architecture}-{digest}"
+    if kept.is_dir():
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+        target = Path(name) / "python"
+        _install(target, runtime, architecture, wheels)
+        _trim(target)
+        _compile(target)
+        with contextlib.suppress(OSError):  # somebody else built it meanwhile
+            target.rename(kept)
+    return kept
 
 
 def build_function(folder: Path, name: str) -> None:

@@ -1,0 +1,293 @@
+"""Deploys the template with stock SAM: into an AWS account, or into a local engine that it starts.
+
+    deploy.py            sam build, sam deploy; old versions of the functions are deleted
+    deploy.py --local    the same into an engine on this machine, which serves until interrupted
+
+The layer's bytecode is compiled by an interpreter of the deployed version.  A local engine runs
+functions with the interpreter at hand, so locally that version is deployed, whatever it is.
+scripts/deploy.sh calls it; the tests use its parts.
+"""
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = f"python{sys.version_info.major}.{sys.version_info.minor}"
+START_SECONDS = 60
+VERSIONS_KEPT = 2
+LOCAL_CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "LAMBDA_ACCOUNT_CONCURRENCY": "4",
+}
+
+
+class Failed(Exception):
+    """What is wrong, and how to mend it."""
+
+
+class Target(NamedTuple):
+    """What is deployed, for which machines, and with which parameters of the template."""
+
+    stack: str = "graveler"
+    runtime: str = OURS
+    architecture: str = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
+    layer_python: str = sys.executable
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def overrides(self) -> list[str]:
+        return [f"Runtime={self.runtime}", f"Architecture={self.architecture}", *self.parameters]
+
+
+def tool(name: str) -> str:
+    """The path of a program: of $GRAVELER_TOOLS, of .venv-tools/bin, or of the PATH."""
+    folder = Path(os.environ.get("GRAVELER_TOOLS") or ROOT / ".venv-tools" / "bin")
+    found = str(folder / name) if (folder / name).exists() else shutil.which(name)
+    if not found:
+        raise Failed(f"{name} was not found; make setup installs it into .venv-tools")
+    return found
+
+
+def build(target: Target, folder: Path) -> Path:
+    """The built template below `folder`."""
+    settings = {
+        "RUNTIME": target.runtime,
+        "ARCHITECTURE": target.architecture,
+        "LAYER_PYTHON": target.layer_python,
+    }
+    command = [tool("sam"), "build", "--build-dir", str(folder), "--parameter-overrides"]
+    _sam([*command, *target.overrides], settings, "build")
+    return folder / "template.yaml"
+
+
+def deploy(target: Target, template: Path, variables: Mapping[str, str]) -> None:
+    """Create or update the stack; `variables` say where, and as whom."""
+    command = [tool("sam"), "deploy", "--template-file", str(template)]
+    command += ["--stack-name", target.stack, "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
+    command += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
+    _sam([*command, "--parameter-overrides", *target.overrides], variables, "deploy")
+
+
+def _sam(command: list[str], variables: Mapping[str, str], verb: str) -> None:
+    environment = {**os.environ, "SAM_CLI_TELEMETRY": "0", **variables}
+    ran = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        lines = (ran.stdout + ran.stderr).strip().splitlines()[-40:]
+        raise Failed("\n".join([*lines, f"sam {verb} failed; see above"]))
+
+
+def client(service: str, url: str) -> Any:
+    """A client of AWS, or of an engine at `url`."""
+    import boto3
+
+    if not url:
+        return boto3.client(service)
+    return boto3.client(
+        service,
+        endpoint_url=url,
+        region_name=LOCAL_CREDENTIALS["AWS_REGION"],
+        aws_access_key_id=LOCAL_CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=LOCAL_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def outputs(stack: str, url: str = "") -> dict[str, str]:
+    """What the stack tells of itself."""
+    [found] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
+
+
+def prune(stack: str, url: str = "") -> int:
+    """Delete old versions of the API function: each costs, if snapshots are on.  The newest stay,
+    for a step back, and whatever an alias names."""
+    functions, name = client("lambda", url), f"{stack}-api"
+    pages = functions.get_paginator("list_versions_by_function").paginate(FunctionName=name)
+    versions = [each["Version"] for page in pages for each in page["Versions"]]
+    numbers = sorted((int(each) for each in versions if each.isdigit()), reverse=True)
+    aliases = functions.list_aliases(FunctionName=name)["Aliases"]
+    named = {each["FunctionVersion"] for each in aliases}
+    old = [str(each) for each in numbers[VERSIONS_KEPT:] if str(each) not in named]
+    for version in old:
+        functions.delete_function(FunctionName=name, Qualifier=version)
+    return len(old)
+
+
+def local_url(url: str, api_id: str) -> str:
+    """Where a local engine serves an HTTP API."""
+    return f"{url}/_aws/execute-api/{api_id}/$default/api/v1"
+
+
+def first_credentials(stack: str, url: str = "") -> tuple[str, str]:
+    """The administrator's first credentials: as CredentialsCommand prints them."""
+    text: str = client("secretsmanager", url).get_secret_value(SecretId=stack)["SecretString"]
+    return f"GRVL{text[:16]}", text[16:56]
+
+
+@contextmanager
+def engine(log: Path) -> Iterator[str]:
+    """The URL of a local engine of AWS, which is ended, with the functions that it runs."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "IOT_MTLS_ENABLED": "0"}
+    environment = {**os.environ, **LOCAL_CREDENTIALS, **settings}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [tool("ministack")],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait(process, url)
+        yield url
+    finally:
+        _end(process)
+
+
+def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
+    for _ in range(START_SECONDS * 20):
+        if process.poll() is not None:
+            raise Failed("the local engine ended at once")
+        try:
+            urllib.request.urlopen(f"{url}/_ministack/health", timeout=5).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise Failed("the local engine does not answer")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(10)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def main() -> int:
+    """Run the command; 1 and a sentence if something is wrong."""
+    parser = argparse.ArgumentParser(description="deploys the template with stock SAM")
+    parser.add_argument("--local", action="store_true", help="into an engine on this machine")
+    parser.add_argument("--once", action="store_true", help="with --local: end after deploying")
+    parser.add_argument("--stack", default="graveler", help="a name in lower case")
+    parser.add_argument("--runtime", default="python3.12")
+    parser.add_argument("--architecture", default="arm64", choices=["arm64", "x86_64"])
+    parser.add_argument("--layer-python", default="", help="an interpreter of the runtime")
+    parser.add_argument("parameters", nargs="*", help="of the template: Name=value")
+    given = parser.parse_args()
+    try:
+        return _local(given) if given.local else _account(given)
+    except Failed as error:
+        sys.stderr.write(f"deploy: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+def _account(given: argparse.Namespace) -> int:
+    _check_name(given.stack)
+    _check_account()
+    python = given.layer_python or _interpreter(given.runtime)
+    parameters = tuple(given.parameters)
+    target = Target(given.stack, given.runtime, given.architecture, python, parameters)
+    _say(f"building for {target.runtime} on {target.architecture}")
+    template = build(target, ROOT / "build" / "sam")
+    _say(f"deploying the stack {target.stack}")
+    deploy(target, template, {})
+    old = prune(target.stack)
+    told = outputs(target.stack)
+    _say(f"deployed; {old} old versions deleted\n\n  {told['Url']}\n")
+    _say(f"the first credentials:\n\n  {told['CredentialsCommand']}")
+    return 0
+
+
+def _local(given: argparse.Namespace) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    target = Target(stack=given.stack, parameters=tuple(given.parameters))
+    with tempfile.TemporaryDirectory(prefix="graveler-") as name:
+        folder = Path(name)
+        _say(f"building for {target.runtime} on {target.architecture}")
+        template = build(target, folder / "sam")
+        with engine(folder / "engine.log") as url:
+            _say("deploying into the local engine")
+            deploy(target, template, {**LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": url})
+            told = outputs(target.stack, url)
+            command = told["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)
+            key, secret = first_credentials(target.stack, url)
+            _say(f"\n  {local_url(url, told['ApiId'])}\n\nthe first credentials: {key} {secret}")
+            _say(f"they are printed again by\n\n  {command}\n")
+            _say(f"storage namespaces begin with s3://{told['Bucket']}/")
+            while not given.once:
+                signal.pause()
+    return 0
+
+
+def _check_name(stack: str) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", stack):
+        raise Failed(f"a stack's name has up to 31 of a-z, 0-9 and -: stack={stack}")
+
+
+def _check_account() -> None:
+    import botocore.session
+
+    session = botocore.session.get_session()
+    if session.get_credentials() is None:
+        raise Failed("no AWS credentials were found; set AWS_PROFILE, or run aws configure")
+    if not session.get_config_variable("region"):
+        raise Failed("no AWS region was found; set AWS_DEFAULT_REGION, or run aws configure")
+
+
+def _interpreter(runtime: str) -> str:
+    for name in (runtime, sys.executable):
+        found = shutil.which(name)
+        if found and _version(found) == runtime:
+            return found
+    raise Failed(
+        f"bytecode for {runtime} needs that interpreter, and none is here; install it, name it "
+        f"with LAYER_PYTHON=, or deploy this machine's version with RUNTIME={OURS}"
+    )
+
+
+def _version(python: str) -> str:
+    code = "import sys; print('python%d.%d' % sys.version_info[:2])"
+    ran = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return ran.stdout.strip()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Deploys the template with stock SAM. LOCAL=1: into an engine on this machine, which
+# then serves until it is interrupted. STACK= names the stack, RUNTIME= and ARCHITECTURE=
+# what the functions run on, LAYER_PYTHON= an interpreter of that version; ARGS= holds
+# parameters of the template (Name=value), which docs/deploy.md lists.
+set -eu
+python=${1:-.venv/bin/python}
+[ -x "$python" ] || {
+    echo "deploy: $python is not there; run make setup" >&2
+    exit 1
+}
+set -- --stack "${STACK:-graveler}"
+[ -n "${LOCAL:-}" ] && set -- "$@" --local
+[ -n "${RUNTIME:-}" ] && set -- "$@" --runtime "$RUNTIME"
+[ -n "${ARCHITECTURE:-}" ] && set -- "$@" --architecture "$ARCHITECTURE"
+[ -n "${LAYER_PYTHON:-}" ] && set -- "$@" --layer-python "$LAYER_PYTHON"
+# shellcheck disable=SC2086 # ARGS is a list of words
+exec "$python" scripts/deploy.py "$@" ${ARGS:-}
