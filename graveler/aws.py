@@ -105,6 +105,7 @@ class AwsSession:
                 )
             except (BotoCoreError, ValueError) as error:
                 raise Unavailable(f"aws client not made: {service=} reason={error}") from error
+        client.meta.events.register("before-parse", _whole)
         return client
 
     def credentials(self) -> Credentials:
@@ -143,6 +144,16 @@ class AwsSession:
                 )
             self._session = session
         return self._session
+
+
+def _whole(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
+    """Refuses an answer that broke off: botocore would read one without rows in it."""
+    body, length = response_dict.get("body"), response_dict["headers"].get("content-length")
+    if not isinstance(body, bytes) or length is None or operation_model.http["method"] == "HEAD":
+        return
+    if len(body) != int(length):
+        cause = EOFError(f"answer broke off: {len(body)} of {length} bytes came")
+        raise HTTPClientError(error=cause)
 
 
 # ---- what went wrong -----------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The drivers of AWS against engines on this machine."""
