@@ -12,9 +12,10 @@ from graveler.testing import malformed
 from graveler.testing import sim_collect_programs as collecting
 from graveler.testing.families import FAMILIES, PROFILES
 from graveler.testing.invariants import check_seed
-from graveler.testing.sim_collect_stage import build_collect_stage
+from graveler.testing.schedule import World
+from graveler.testing.sim_collect_stage import CollectStage, build_collect_stage
 from graveler.testing.soak_records import Failure, Report, Reports
-from graveler.testing.stage import build_stage
+from graveler.testing.stage import Stage, build_stage
 
 COLLECT = "collect"  # the family of garbage collection
 _BATCH = 100
@@ -28,10 +29,21 @@ _FUZZES: dict[str, malformed.Fuzz] = {
 FUZZ_COUNT = 2_000
 
 
+def play(
+    family: str, profile: str, seed: int, stages: tuple[Stage, CollectStage]
+) -> tuple[list[str], World]:
+    """One schedule: what is wrong with it, and its world."""
+    if family == COLLECT:
+        run = collecting.check_collect_seed(stages[1], profile, seed)
+        return run.wrong, run.world
+    verdict = check_seed(stages[0], family, profile, seed)
+    return verdict.wrong, verdict.run.world
+
+
 def schedules(reports: Reports, ended: Event) -> None:
     """Cells in random order, each with fresh seeds; every so often a round of fuzzing."""
     chance = random.SystemRandom()
-    stage, collected = build_stage(), build_collect_stage()
+    stages = build_stage(), build_collect_stage()
     cells = [(family, profile) for family in FAMILIES for profile in PROFILES]
     cells += [(COLLECT, profile) for profile in collecting.PROFILES]
     while not ended.is_set():
@@ -39,15 +51,13 @@ def schedules(reports: Reports, ended: Event) -> None:
         family, profile = chance.choice(cells)
         first = chance.randrange(1 << 40)
         for seed in range(first, first + _BATCH):
-            if family == COLLECT:
-                run = collecting.check_collect_seed(collected, profile, seed)
-                wrong, world = run.wrong, run.world
-            else:
-                verdict = check_seed(stage, family, profile, seed)
-                wrong, world = verdict.wrong, verdict.run.world
-            report.counts["schedules"] += 1
-            report.counts["faults"] += world.faults
-            report.traces.append(world.trace ^ crc32(family.encode()) << 32)
+            try:
+                wrong, world = play(family, profile, seed, stages)
+                report.counts["schedules"] += 1
+                report.counts["faults"] += world.faults
+                report.traces.append(world.trace ^ crc32(family.encode()) << 32)
+            except Exception as error:
+                wrong = [f"{type(error).__name__}: {error}"]
             if wrong:
                 line = f"{family} {profile} {seed}"
                 kind = "fuzz" if family == COLLECT else "simulation"

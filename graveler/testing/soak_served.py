@@ -62,7 +62,11 @@ def kills(reports: Reports, ended: Event) -> None:
         seed = random.SystemRandom().randrange(1 << 32)
         with _folder() as folder:
             loop = KillLoop(folder, Random(seed))
-            loop.run(_KILLS, ended.is_set)
+            try:
+                loop.run(_KILLS, ended.is_set)
+            except Exception as error:
+                said = (folder / "log").read_text()[-3_000:]
+                loop.wrong.append(f"{type(error).__name__}: {error}; the service said: {said}")
             counts = {"kills": loop.kills, "acknowledged_commits": len(loop.promises)}
             reports.put(Report(counts))
             reports.put(Report(failures=[Failure("", "", each) for each in loop.wrong[:5]]))
