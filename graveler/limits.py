@@ -69,6 +69,7 @@ conflict_paths_reported_max = 100
 # events
 event_batch_objects_max = 1_000_000
 event_batch_seconds_max = 24 * 60 * 60
+event_rules_max = 10_000
 event_batches_closing_max = 100
 event_seconds = 15 * 24 * 60 * 60  # longer than a notification can be on its way
 

@@ -10,7 +10,7 @@ commit stands (commit.py), so a commit that is told twice, or by two at once, is
 """
 
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commit import CommitRequest, Once, commit
@@ -18,7 +18,7 @@ from graveler.engine.heads import fresh
 from graveler.engine.ports import Ports
 from graveler.errors import Conflict, Contended, NoChanges
 from graveler.ids import CommitId
-from graveler.records import Repository
+from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import batches
 from graveler.refs.batches import Batches, Closing, StoredBatches
 from graveler.refs.event_rules import EventRule
@@ -37,8 +37,8 @@ class Delivery(NamedTuple):
 
 def note(
     ports: Ports, repo: Repository, rule: EventRule, delivery: Delivery
-) -> tuple[Closing, ...]:
-    """Put what was staged into the rule's open batch; the batches that wait for their commit.
+) -> Closing | Literal[Absent.ABSENT]:
+    """Put what was staged into the rule's open batch; the batch that this closed, to be committed.
 
     Cost: 1 KV request, with a number of objects in the rule 3 and 1 for each 1,000 deliveries; to
     open or to close 1 more, to close also 1 for the branch.
@@ -51,38 +51,41 @@ def note(
                 continue
             seen = batches.get(ports.kv, repo, rule.id)
             if not seen.batches.open:
-                continue  # closed by another at once, with what we staged in it
+                return ABSENT  # closed by another at once, with what we staged in it
         if rule.objects_max and delivery.objects:
             name, stamp = seen.batches.open, ports.ids.stamp()
             batches.add_count(ports.kv, repo, rule.id, name, delivery.objects, stamp)
         if not delivery.marked and not _is_full(ports, repo, rule, seen.batches):
-            return seen.batches.closing
+            return ABSENT
         return _close(ports, repo, rule, seen)
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
 def tick(ports: Ports, repo: Repository, rule: EventRule) -> tuple[Closing, ...]:
-    """Close the open batch if its time is over; the batches that wait for their commit.
+    """Close the open batch if its time is over; all batches that wait for their commit.
 
     Cost: 1 KV request, to close 2 more and 1 for the branch.
     """
     seen = batches.get(ports.kv, repo, rule.id)
     if not seen.batches.open or not _is_overdue(ports, rule, seen.batches):
         return seen.batches.closing
-    return _close(ports, repo, rule, seen)
+    closed = _close(ports, repo, rule, seen)
+    return seen.batches.closing if closed is ABSENT else (*seen.batches.closing, closed)
 
 
-def commit_batch(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> CommitId | None:
+def commit_batch(
+    ports: Ports, repo: Repository, rule: EventRule, batch: str
+) -> CommitId | Literal[Absent.ABSENT]:
     """Commit everything that is staged on the rule's branch, once for `batch`.
 
-    None: there was nothing to commit (a commit of somebody else took it), or it was done and
+    ABSENT: there was nothing to commit (a commit of somebody else took it), or it was done and
     forgotten before.  Errors: those of `commit.commit`; the batch stays, to be told again.
     """
     seen = batches.get(ports.kv, repo, rule.id)
     closing = next((each for each in seen.batches.closing if each.batch == batch), None)
     if closing is None:
-        return None
-    made: CommitId | None = None
+        return ABSENT
+    made: CommitId | Literal[Absent.ABSENT] = ABSENT
     try:
         made = commit(ports, repo, rule.branch, _request(rule, closing)).id
     except NoChanges:
@@ -118,17 +121,16 @@ def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
 
 def _close(
     ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches
-) -> tuple[Closing, ...]:
-    """Close the batch that `seen` shows open, unless another does."""
+) -> Closing | Literal[Absent.ABSENT]:
+    """Close the batch that `seen` shows open; ABSENT: another did, or too many wait already."""
     name = seen.batches.open
     for _ in range(limits.conditional_round_count_max):
         found = seen.batches
         if found.open != name or len(found.closing) >= limits.event_batches_closing_max:
-            return found.closing
-        since = fresh(ports, repo, rule.branch).branch.commit
-        closed = Batches(closing=(*found.closing, Closing(name, since)))
-        if _swap(ports, repo, rule, seen, closed):
-            return closed.closing
+            return ABSENT
+        closing = Closing(name, fresh(ports, repo, rule.branch).branch.commit)
+        if _swap(ports, repo, rule, seen, Batches(closing=(*found.closing, closing))):
+            return closing
         seen = batches.get(ports.kv, repo, rule.id)
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 

@@ -34,7 +34,7 @@ LAYERS = {
     "settings": 40,
     "auth": 42,
     "assembly": 43,
-    **dict.fromkeys(("api", "spark", "gateway"), 44),
+    **dict.fromkeys(("api", "events", "spark", "gateway"), 44),
     **dict.fromkeys(("cli", "functions"), 45),
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40

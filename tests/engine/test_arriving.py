@@ -12,7 +12,7 @@ from graveler.engine.arriving import Told
 from graveler.engine.batching import Delivery
 from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId
-from graveler.records import TOMBSTONE, Entry
+from graveler.records import ABSENT, TOMBSTONE, Entry
 from graveler.refs import event_rules
 from graveler.refs.event_rules import EventRule
 from graveler.testing.interposed import Script
@@ -242,11 +242,11 @@ def batch_commits(lake: Lake) -> list[str]:
 
 def test_a_batch_closes_when_it_is_full_overdue_or_marked(lake: Lake) -> None:
     rule = rule_of(lake, objects_max=3, seconds_max=60, marker="_SUCCESS")
-    assert batching.note(lake.ports, lake.repo, rule, Delivery(2)) == ()
-    (full,) = batching.note(lake.ports, lake.repo, rule, Delivery(1))
+    assert batching.note(lake.ports, lake.repo, rule, Delivery(2)) is ABSENT
+    full = batching.note(lake.ports, lake.repo, rule, Delivery(1))
     marked = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
-    assert full in marked and len(marked) == 2
-    assert batching.tick(lake.ports, lake.repo, rule) == tuple(sorted(marked))
+    assert full is not ABSENT and marked is not ABSENT and full.batch != marked.batch
+    assert set(batching.tick(lake.ports, lake.repo, rule)) == {full, marked}
     batching.note(lake.ports, lake.repo, rule, Delivery(1))
     before = lake.ports.clock.now_ns
     lake.ports.clock.now_ns = lambda: before() + 61_000_000_000  # type: ignore[method-assign]
@@ -256,11 +256,12 @@ def test_a_batch_closes_when_it_is_full_overdue_or_marked(lake: Lake) -> None:
 def test_a_batch_is_committed_once_however_often_it_is_told(lake: Lake, rival: Lake) -> None:
     rule = rule_of(lake)
     deliver(lake, told("a", "1", "1"))
-    (closing,) = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    closing = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    assert closing is not ABSENT
     first = batching.commit_batch(lake.ports, lake.repo, rule, closing.batch)
-    assert first is not None and lake.head() == first
+    assert first is not ABSENT and lake.head() == first
     deliver(lake, told("b", "1", "1"))
-    assert batching.commit_batch(rival.ports, rival.repo, rule, closing.batch) is None
+    assert batching.commit_batch(rival.ports, rival.repo, rule, closing.batch) is ABSENT
     assert batch_commits(lake) == [closing.batch]
     assert lake.tree("main@") == {"a": "1"}
 
@@ -273,7 +274,8 @@ def test_two_who_commit_a_batch_at_once_make_one_commit(
     mine, script = scripted
     rule = rule_of(lake)
     deliver(lake, told("a", "1", "1"))
-    (closing,) = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    closing = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    assert closing is not ABSENT
 
     def other() -> None:
         batching.commit_batch(rival.ports, rival.repo, rule, closing.batch)
@@ -296,12 +298,11 @@ def test_a_worker_that_dies_in_a_batch_leaves_it_to_the_next(
         raise KeyboardInterrupt
 
     script.before(verb, die, nth)
-    closing: tuple[batching.Closing, ...] = ()
     for process in (mine, lake):
         try:
             deliver(process, told("a", "1", "1"))
-            closing = batching.note(process.ports, process.repo, rule, Delivery(1, marked=True))
-            for each in closing:
+            batching.note(process.ports, process.repo, rule, Delivery(1, marked=True))
+            for each in batching.tick(process.ports, process.repo, rule):
                 batching.commit_batch(process.ports, process.repo, rule, each.batch)
         except KeyboardInterrupt:
             continue

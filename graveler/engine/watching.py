@@ -1,0 +1,91 @@
+"""Making, showing and ending the rules by which a repository takes in what arrives in a bucket.
+
+A rule that watched the repository's own namespace would stage what the repository itself writes;
+it is refused.  Ending a rule leaves what it staged and committed.
+"""
+
+from dataclasses import dataclass
+
+from graveler import limits
+from graveler.block import address
+from graveler.engine.heads import fresh
+from graveler.engine.ports import Ports, check_writable
+from graveler.errors import Invalid
+from graveler.ids import parse_branch_id
+from graveler.records import Repository
+from graveler.refs import event_rules
+from graveler.refs.event_rules import EventRule
+
+_ID_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NewRule:
+    """What the author says; see `event_rules.EventRule`."""
+
+    branch: str
+    bucket: str
+    prefix: str = ""
+    suffix: str = ""
+    path: str = "{key}"
+    objects_max: int = 0
+    seconds_max: int = 300
+    marker: str = ""
+    committer: str = ""
+
+
+def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
+    """Watch a bucket from now on.  Errors: `Invalid`, `NotFound` (no such branch), `Refused`.
+
+    Cost: 3 KV requests, and the rules that there are.
+    """
+    check_writable(repo, force=False)
+    branch = parse_branch_id(new.branch)
+    rule = EventRule(
+        ports.ids.unique(_ID_LENGTH),
+        repo.id,
+        repo.uid,
+        branch,
+        new.bucket,
+        new.prefix,
+        new.suffix,
+        new.path,
+        new.objects_max,
+        new.seconds_max,
+        new.marker,
+        new.committer,
+        ports.clock.now_ns(),
+    )
+    event_rules.check(rule)
+    _check_apart(repo, rule)
+    fresh(ports, repo, branch)
+    if sum(1 for _ in event_rules.every(ports.kv)) >= limits.event_rules_max:
+        raise Invalid(f"too many rules: at most {limits.event_rules_max} in a deployment")
+    event_rules.put(ports.kv, repo, rule, ports.ids.stamp())
+    return rule
+
+
+def list_all(ports: Ports, repo: Repository) -> tuple[EventRule, ...]:
+    """By id.  1 KV request."""
+    return event_rules.of_repository(ports.kv, repo)
+
+
+def get(ports: Ports, repo: Repository, rule: str) -> EventRule:
+    """Raises `NotFound`.  1 KV request."""
+    return event_rules.get(ports.kv, repo, rule)
+
+
+def delete(ports: Ports, repo: Repository, rule: str) -> None:
+    """End a rule; raises `NotFound`.  2 KV requests."""
+    event_rules.delete(ports.kv, repo, rule)
+
+
+def _check_apart(repo: Repository, rule: EventRule) -> None:
+    own = address.split_prefix(repo.namespace.rstrip("/") + "/")
+    if rule.bucket == own.bucket and (
+        own.key.startswith(rule.prefix) or rule.prefix.startswith(own.key)
+    ):
+        raise Invalid(
+            f"rule watches the repository's own namespace: namespace={repo.namespace} "
+            f"prefix={rule.prefix}"
+        )

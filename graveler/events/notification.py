@@ -1,0 +1,76 @@
+"""What a storage service says of its objects: the message of a queue taken apart.
+
+Keys come encoded as in a form, and may be anything; a message that is none of the known kind is
+poison, and is refused whole.  Pure; for intake.py.
+"""
+
+import json
+import re
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote_plus
+
+from graveler import limits
+from graveler.errors import Invalid
+
+_CREATED: Final = "ObjectCreated:"
+_REMOVED: Final = ("ObjectRemoved:", "LifecycleExpiration:")
+_SEQUENCER: Final = re.compile(r"[0-9A-Fa-f]{1,64}", re.ASCII)
+_TEST: Final = "s3:TestEvent"
+
+
+class Notification(NamedTuple):
+    """One event of one object.  Of a removal only the name and the sequencer mean anything."""
+
+    bucket: str
+    key: str
+    sequencer: str
+    removed: bool
+    size: int = 0
+    checksum: str = ""
+    modified_ns: int = 0
+
+
+def parse(message: str) -> tuple[Notification, ...]:
+    """The events that a message tells of; none for a trial message.  Raises `Invalid`."""
+    try:
+        said = json.loads(message)
+    except ValueError as error:
+        raise Invalid(f"notification is not JSON: length={len(message)}") from error
+    if not isinstance(said, dict):
+        raise Invalid("notification is not an object of JSON")
+    if said.get("Event") == _TEST:
+        return ()
+    records = said.get("Records")
+    if not isinstance(records, list):
+        raise Invalid("notification has no Records")
+    events = (_event(record) for record in records)
+    return tuple(event for event in events if event is not None)
+
+
+def _event(record: Any) -> Notification | None:
+    """None for kinds of event that change no object (a restore, a tag)."""
+    try:
+        name = str(record["eventName"]).removeprefix("s3:")
+        removed = name.startswith(_REMOVED)
+        if not removed and not name.startswith(_CREATED):
+            return None
+        bucket, told = record["s3"]["bucket"]["name"], record["s3"]["object"]
+        key, sequencer = unquote_plus(told["key"], errors="strict"), str(told["sequencer"])
+        if removed:
+            size, checksum, modified_ns = 0, "", 0
+        else:
+            size, checksum = int(told.get("size", 0)), str(told["eTag"]).strip('"')
+            modified_ns = _ns(record["eventTime"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Invalid(f"notification lacks a part or has a wrong one: {error!r}") from error
+    if not isinstance(bucket, str) or not _SEQUENCER.fullmatch(sequencer):
+        raise Invalid("notification has no bucket or no sequencer")
+    if not 0 <= size <= limits.object_size_bytes_max:
+        raise Invalid(f"notification has a size out of bounds: {size=}")
+    return Notification(bucket, key, sequencer, removed, size, checksum, modified_ns)
+
+
+def _ns(text: str) -> int:
+    moment = datetime.fromisoformat(text)
+    return int(moment.timestamp() * 1_000) * 1_000_000

@@ -1,0 +1,1 @@
+"""Taking in what notifications tell of a bucket."""

@@ -1,0 +1,191 @@
+"""Rules, messages and batches together: what arrives in a bucket stands in commits."""
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from graveler.engine import branching, repository, watching
+from graveler.engine.watching import NewRule
+from graveler.errors import Invalid, NotFound, Refused, Unavailable
+from graveler.events import intake
+from graveler.events.intake import BatchJob, Message
+from graveler.refs.event_rules import EventRule
+from tests.engine.lake import Lake, new_lake
+from tests.events.test_notification import record
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return new_lake()
+
+
+def watch(lake: Lake, **said: Any) -> EventRule:
+    new = NewRule(**{"branch": "main", "bucket": "landing", **said})
+    return watching.create(lake.ports, lake.repo, new)
+
+
+def message(name: str, *records: dict[str, Any]) -> Message:
+    return Message(name, json.dumps({"Records": records}))
+
+
+def event(key: str, sequencer: str, etag: str) -> dict[str, Any]:
+    if etag:
+        return record(key, sequencer=sequencer, eTag=etag)
+    return record(key, "ObjectRemoved:Delete", sequencer=sequencer)
+
+
+def take_in(lake: Lake, *messages: Message) -> tuple[dict[str, int], list[str], list[BatchJob]]:
+    jobs: list[BatchJob] = []
+    counts, failed = intake.take_in(lake.ports, messages, jobs.append)
+    return {taken.value: n for taken, n in counts.items()}, [each.id for each in failed], jobs
+
+
+def test_objects_stand_where_their_rules_say(lake: Lake) -> None:
+    watch(lake, prefix="in/", suffix=".csv", path="raw/{rest}")
+    watch(lake, path="{bucket}/{key}")
+    counts, failed, jobs = take_in(
+        lake, message("1", event("in/a.csv", "1", "x"), event("in/b.txt", "1", "y"))
+    )
+    assert (counts, failed, jobs) == ({"staged": 3}, [], [])
+    assert lake.tree() == {"raw/a.csv": "x", "landing/in/a.csv": "x", "landing/in/b.txt": "y"}
+    assert take_in(lake, message("2", event("in/a.csv", "1", "x")))[0] == {"known": 2}
+
+
+def test_a_marker_closes_a_batch_which_becomes_one_commit(lake: Lake) -> None:
+    rule = watch(lake, prefix="in/", suffix=".csv", marker="_SUCCESS")
+    take_in(lake, message("1", event("in/a.csv", "1", "x")))
+    _, _, jobs = take_in(lake, message("2", event("in/_SUCCESS", "1", "m")))
+    (job,) = jobs
+    assert job == BatchJob("lake", rule.id, job.batch)
+    for _ in range(3):
+        intake.run(lake.ports, job)
+    assert lake.tree("main@") == {"in/a.csv": "x", "in/_SUCCESS": "m"}
+    assert lake.uncommitted() == []
+
+
+def test_time_closes_a_batch_and_a_lost_job_is_found_by_the_next_tick(lake: Lake) -> None:
+    watch(lake, seconds_max=60)
+    take_in(lake, message("1", event("a", "1", "x")))
+    jobs: list[BatchJob] = []
+    assert intake.tick(lake.ports, jobs.append) == 0
+    before = lake.ports.clock.now_ns
+    lake.ports.clock.now_ns = lambda: before() + 61_000_000_000  # type: ignore[method-assign]
+
+    def lose(_: BatchJob) -> None:
+        raise Unavailable("no queue")
+
+    with pytest.raises(Unavailable):
+        intake.tick(lake.ports, lose)
+    assert intake.tick(lake.ports, intake.commit_now(lake.ports)) == 1
+    assert intake.tick(lake.ports, jobs.append) == 0 and jobs == []
+    assert lake.tree("main@") == {"a": "x"}
+
+
+def test_a_removal_stages_what_is_there_now(lake: Lake) -> None:
+    watch(lake)
+    lake.commit_of(gone="1", back="1")
+    lake.ports.blocks.put("mem://landing/back", [b"again"])
+    take_in(lake, message("1", event("gone", "2", ""), event("back", "2", "")))
+    tree = lake.tree()
+    assert "gone" not in tree and tree["back"] not in ("1", "")
+
+
+def test_poison_fails_alone(lake: Lake) -> None:
+    watch(lake, prefix="in/")
+    long = "in/" + "x" * 2_000
+    counts, failed, _ = take_in(
+        lake,
+        Message("broken", "{"),
+        message("good", event("in/a", "1", "x")),
+        message("long", event(long, "1", "x")),
+        message("dots", event("in/../b", "1", "x")),
+    )
+    assert failed == ["broken", "long", "dots"] and counts == {"staged": 1}
+    assert lake.tree() == {"in/a": "x"}
+
+
+def test_a_rule_of_a_branch_that_is_gone_fails_and_one_of_a_repository_that_is_gone_ends(
+    lake: Lake,
+) -> None:
+    lake.branch("dev")
+    watch(lake, branch="dev")
+    branching.delete_branch(lake.ports, lake.repo, "dev")
+    assert take_in(lake, message("1", event("a", "1", "x")))[1] == ["1"]
+    repository.delete(lake.ports, lake.repo)
+    assert take_in(lake, message("1", event("a", "1", "x"))) == ({}, [], [])
+    assert intake.tick(lake.ports, intake.commit_now(lake.ports)) == 0
+    intake.run(lake.ports, BatchJob("lake", "rule", "batch"))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"bucket": "B"}, "bucket"),
+        ({"path": "one"}, "path must have"),
+        ({"path": "{name}"}, "path knows no"),
+        ({"marker": "a/_SUCCESS"}, "marker"),
+        ({"objects_max": -1}, "objects"),
+        ({"seconds_max": 0}, "seconds"),
+        ({"prefix": "x" * 2_000}, "prefix"),
+        ({"bucket": "bucket", "prefix": ""}, "own namespace"),
+        ({"bucket": "bucket", "prefix": "lake/data/"}, "own namespace"),
+        ({"bucket": "bucket", "prefix": "la"}, "own namespace"),
+    ],
+)
+def test_rules_that_cannot_work_are_refused(lake: Lake, said: dict[str, Any], why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        watch(lake, **said)
+    assert watching.list_all(lake.ports, lake.repo) == ()
+
+
+def test_rules_are_made_shown_and_ended(lake: Lake) -> None:
+    with pytest.raises(NotFound):
+        watch(lake, branch="nowhere")
+    rules = {watch(lake), watch(lake, prefix="a/"), watch(lake, bucket="bucket", prefix="other/")}
+    assert set(watching.list_all(lake.ports, lake.repo)) == rules
+    gone = rules.pop()
+    assert watching.get(lake.ports, lake.repo, gone.id) == gone
+    watching.delete(lake.ports, lake.repo, gone.id)
+    for missing in (gone.id, "..", "a/b", ""):
+        with pytest.raises(NotFound):
+            watching.delete(lake.ports, lake.repo, missing)
+    assert set(watching.list_all(lake.ports, lake.repo)) == rules
+
+
+def test_a_read_only_repository_watches_nothing(lake: Lake) -> None:
+    with pytest.raises(Refused):
+        watch(Lake(lake.ports, replace(lake.repo, read_only=True)))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_any_delivery_ends_in_commits_with_the_newest_of_every_object(
+    lake: Lake, seed: int
+) -> None:
+    """Every event at least once, shuffled, in messages of any size, handed on or lost."""
+    print(f"{seed=}")
+    chance = random.Random(seed)
+    watch(lake, objects_max=chance.choice((0, 5, 20)), seconds_max=60, marker="_SUCCESS")
+    expected: dict[str, str] = {}
+    events = []
+    for number in range(30):
+        key = chance.choice(("a/_SUCCESS", *"bcdefghijk"))
+        etag = "" if chance.random() < 0.2 else f"e{number}"
+        events += [event(key, f"{number + 1:04X}", etag)] * chance.randint(1, 2)
+        expected[key] = etag
+    chance.shuffle(events)
+    while events:
+        size = chance.randint(1, 5)
+        batch, events = events[:size], events[size:]
+        jobs: list[BatchJob] = []
+        intake.take_in(lake.ports, [message("m", *batch)], jobs.append)
+        for job in jobs:
+            if chance.random() < 0.7:
+                intake.run(lake.ports, job)
+    before = lake.ports.clock.now_ns
+    lake.ports.clock.now_ns = lambda: before() + 61_000_000_000  # type: ignore[method-assign]
+    intake.tick(lake.ports, intake.commit_now(lake.ports))
+    assert lake.uncommitted() == []
+    assert lake.tree("main@") == {key: etag for key, etag in expected.items() if etag}
