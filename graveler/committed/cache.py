@@ -65,6 +65,13 @@ class BudgetedCache(Generic[K, V]):
             entry.used = False
             self._entries[key] = entry
 
+    def forget(self, key: K) -> None:
+        """Drop one entry, if it is kept."""
+        with self._lock:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                self._spent -= entry.cost
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

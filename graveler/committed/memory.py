@@ -84,6 +84,11 @@ class MemoryRangeStore:
         except KeyError:
             raise NotFound(f"metarange not found: metarange={metarange_id}") from None
 
+    def find_range(
+        self, namespace: str, metarange_id: MetarangeId, key: bytes
+    ) -> RangeRef | Absent:
+        return self.read_metarange(namespace, metarange_id).first_from(key)
+
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
         return self.splice_range(namespace, [Columns.of(records)])
 

@@ -14,6 +14,7 @@ hold equal records, whatever tables they are in.  Drivers: `memory.py` (referenc
 Everybody in this package may import this.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +126,13 @@ class RangeStore(Protocol):
         """All ranges of a metarange that is not `""`.  Cost when nothing is cached: one file."""
         ...
 
+    def find_range(
+        self, namespace: str, metarange_id: MetarangeId, key: bytes
+    ) -> "RangeRef | Absent":
+        """The first range of a metarange that does not end before `key`.  Cost when nothing is
+        cached: the end of the file, and one block if the file is long."""
+        ...
+
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
         """Store a table; raises `Invalid` if `records` are none or out of order."""
         ...
@@ -152,6 +160,11 @@ class Metarange:
         """Over `ranges`, which are in order already."""
         return cls(tuple(ranges), tuple(ref.max_key for ref in ranges))
 
+    def first_from(self, key: bytes) -> RangeRef | Absent:
+        """The first range that does not end before `key`."""
+        at = bisect_left(self.max_keys, key)
+        return self.ranges[at] if at < len(self.ranges) else ABSENT
+
 
 NO_RANGES = Metarange((), ())
 
@@ -170,6 +183,15 @@ class Keyspace:
             return NO_RANGES
         try:
             return self.store.read_metarange(self.namespace, metarange_id)
+        except NotFound as error:
+            raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
+
+    def first_from(self, metarange_id: MetarangeId, key: bytes) -> RangeRef | Absent:
+        """The first range of a metarange that does not end before `key`.  Raises `Gone`."""
+        if metarange_id in ("", EMPTY_METARANGE):
+            return ABSENT
+        try:
+            return self.store.find_range(self.namespace, metarange_id, key)
         except NotFound as error:
             raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
 

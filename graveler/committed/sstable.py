@@ -8,6 +8,7 @@ Writing holds one range in memory.  The file is built in a scratch folder, then 
 which makes it durable; a crash before leaves nothing that anyone reads.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,11 +28,11 @@ from graveler.committed.ranges import (
     check_run,
     ref_of,
 )
-from graveler.committed.table import BlockCache, SortedTable, StoredChunk
+from graveler.committed.table import TAIL_LENGTH, BlockCache, SortedTable, StoredChunk
 from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId
-from graveler.records import RangeRef, Record
+from graveler.records import ABSENT, Absent, RangeRef, Record
 
 _SPLICED_SHARE = 2  # if half of a range stands in blocks already, they are used again
 _RANGE_COST = 400  # a decoded range reference, about
@@ -55,12 +56,25 @@ class SstRangeStore:
         )
 
     def open_range(self, namespace: str, range_id: RangeId) -> SortedTable:
-        key = (namespace, range_id)
-        table = self._tables.get(key)
-        if table is None:
-            table = SortedTable(self._files.open(namespace, range_id), self._blocks)
-            self._tables.put(key, table, table.cost)
+        table = self._tables.get((namespace, range_id))
+        return self._kept(namespace, range_id) if table is None else table
+
+    def _kept(self, namespace: str, name: str) -> SortedTable:
+        table = SortedTable(self._files.open(namespace, name), self._blocks)
+        self._tables.put((namespace, name), table, table.cost)
         return table
+
+    def find_range(
+        self, namespace: str, metarange_id: MetarangeId, key: bytes
+    ) -> RangeRef | Absent:
+        place = (namespace, metarange_id)
+        is_new = self._metaranges.get(place) is None and self._tables.get(place) is None
+        if is_new and metarange_id != EMPTY_METARANGE:
+            table = self._kept(namespace, metarange_id)
+            if table.length > TAIL_LENGTH:
+                return _first_from(table, key)
+        # It is short, or wanted again: all of it is worth reading.
+        return self.read_metarange(namespace, metarange_id).first_from(key)
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
         if metarange_id == EMPTY_METARANGE:
@@ -70,21 +84,20 @@ class SstRangeStore:
         if metarange is None:
             metarange = self._decoded(namespace, metarange_id)
             self._metaranges.put(key, metarange, _RANGE_COST * (1 + len(metarange.ranges)))
+            self._tables.forget(key)
         return metarange
 
     def _decoded(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
-        table = SortedTable(self._files.open(namespace, metarange_id), self._blocks)
+        table = self._tables.get((namespace, metarange_id))
+        if table is None:
+            table = SortedTable(self._files.open(namespace, metarange_id), self._blocks)
         refs: list[RangeRef] = []
         records = [record for chunk in table.chunks() for record in chunk.records()]
         if hashing.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
             raise Corrupt(f"metarange does not hash to its id: metarange={metarange_id}")
-        for key, value in records:
-            ref = wire.decode_range(value)
-            if (
-                ref.max_key != key
-                or ref.min_key > key
-                or (refs and refs[-1].max_key >= ref.min_key)
-            ):
+        for record in records:
+            ref = _decoded_ref(record)
+            if refs and refs[-1].max_key >= ref.min_key:
                 raise Corrupt(f"metarange has ranges out of order: metarange={metarange_id}")
             refs.append(ref)
         return Metarange.of(refs)
@@ -115,6 +128,23 @@ class SstRangeStore:
             (namespace, metarange_id), Metarange.of(ranges), _RANGE_COST * (1 + len(ranges))
         )
         return metarange_id
+
+
+def _first_from(table: SortedTable, key: bytes) -> RangeRef | Absent:
+    """The first range of a metarange's table that does not end before `key`.  Reads one block."""
+    for chunk in table.chunks(key, streaming=False):
+        records = chunk.records()
+        at = bisect_left(records, (key, b""))
+        if at < len(records):
+            return _decoded_ref(records[at])
+    return ABSENT
+
+
+def _decoded_ref(record: Record) -> RangeRef:
+    ref = wire.decode_range(record[1])
+    if ref.max_key != record[0] or ref.min_key > ref.max_key:
+        raise Corrupt(f"metarange has a range under another key: range={ref.id}")
+    return ref
 
 
 def build_table(path: Path, records: Sequence[Record]) -> None:

@@ -8,8 +8,9 @@
 
 Opening reads the end of the file, in one request unless the index is larger than that; a point
 look-up reads one block more.  Filters are not read.  Every block is checked before it is believed
-(`blocks.py`), handles must follow one another inside the file, and the entries that a full scan
-saw are counted against the properties, so a table is right or raises `Corrupt`.
+(`blocks.py`), handles must follow one another inside the file, the keys of a block that is looked
+into must lie between the bounds that the index gives it, and the entries that a full scan saw are
+counted against the properties, so a table is right or raises `Corrupt`.
 For `sstable.py` only; safe for any number of threads.
 """
 
@@ -36,7 +37,7 @@ _MAGIC_OLDEST = 0xDB4775248B80FB57
 _FOOTER_LENGTH = 53
 _FOOTER_LENGTH_OLDEST = 48
 _CRC32C = 1
-_TAIL_LENGTH = 64 * 1024
+TAIL_LENGTH = 64 * 1024
 _SPAN_LENGTH = 1024 * 1024
 
 BlockCache = BudgetedCache[tuple[str, int], Block]
@@ -98,10 +99,11 @@ class SortedTable:
         size = source.size()
         if not _FOOTER_LENGTH_OLDEST <= size <= limits.table_length_bytes_max:
             raise Corrupt(f"table has an impossible length: table={source.name} length={size}")
-        start = max(0, size - _TAIL_LENGTH)
+        self.length = size
+        start = max(0, size - TAIL_LENGTH)
         tail = _Tail(source, start, source.read(start, size - start))
         try:
-            metaindex, index, self._prefixed = _footer(tail.bytes, size)
+            metaindex, index, self._prefixed = _footer(tail.bytes)
             self.properties = self._read_properties(tail, metaindex)
             self._bounds, self._handles = self._read_index(tail, index)
         except Corrupt as error:
@@ -157,7 +159,8 @@ class SortedTable:
     @property
     def cost(self) -> int:
         """Bytes of memory that the open table takes, nearly."""
-        return 4096 + sum(map(len, self._bounds)) + 170 * len(self._bounds)
+        held = min(self.length, TAIL_LENGTH)  # a source may keep the end of its file
+        return 4096 + held + sum(map(len, self._bounds)) + 170 * len(self._bounds)
 
     def get(self, key: bytes) -> bytes | Absent:
         index = bisect_left(self._bounds, key)
@@ -202,10 +205,17 @@ class SortedTable:
         if block is None:
             try:
                 block = Block(unseal(self.stored(index), self._prefixed))
+                self._check_bounds(index, block.columns()[0])
             except Corrupt as error:
                 raise Corrupt(f"{error}: table={self._source.name}") from error
             self._cache.put(key, block, block.cost)
         return block
+
+    def _check_bounds(self, index: int, keys: Sequence[bytes]) -> None:
+        if keys and (
+            keys[-1] > self._bounds[index] or (index and keys[0] <= self._bounds[index - 1])
+        ):
+            raise Corrupt(f"block has keys outside of its bounds: block={index}")
 
     def block_columns(self, index: int) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The records of a data block, which stays cached."""
@@ -274,7 +284,18 @@ def _handle(raw: bytes, at: int) -> tuple[Handle, int]:
     return Handle(offset, length), at
 
 
-def _footer(tail: bytes, size: int) -> tuple[Handle, Handle, bool]:
+def length_told(tail: bytes) -> int:
+    """How long a file is that ends so, if it is whole: index or metaindex stands right before the
+    footer.  Of the wrong length, blocks fail their checksums."""
+    if len(tail) < _FOOTER_LENGTH_OLDEST:
+        raise Corrupt(f"table has an impossible length: length={len(tail)}")
+    metaindex, index, _ = _footer(tail)
+    end = max(handle.offset + handle.length for handle in (metaindex, index)) + TRAILER_LENGTH
+    (magic,) = struct.unpack_from("<Q", tail, len(tail) - 8)
+    return end + (_FOOTER_LENGTH if magic == MAGIC else _FOOTER_LENGTH_OLDEST)
+
+
+def _footer(tail: bytes) -> tuple[Handle, Handle, bool]:
     """Metaindex, index, and whether compressed blocks carry their length."""
     (magic,) = struct.unpack_from("<Q", tail, len(tail) - 8)
     if magic == _MAGIC_OLDEST:

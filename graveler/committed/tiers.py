@@ -1,30 +1,30 @@
-"""Where the files of tables lie: block storage, and before it a folder on the local disk.
+"""Where the files of tables lie: block storage, and before it folders of copies.
+
+    memory                     blocks, indexes, metaranges (sstable.py)
+    a folder of this machine   whole files that were scanned, hot, small or written here
+    a folder that all share    the same, where one is mounted
+    block storage              everything, at `<namespace>/_lakefs/<id>`
 
 Files are immutable and named by their content, so a copy never goes stale; only damage and removal
-matter.  Everything durable is in block storage at `<namespace>/_lakefs/<id>`; the folder is a
-cache that any process may share, and that may be deleted at any time.
-
-A file enters the folder by rename, with the hash of its bytes behind them, and is checked when it
-is opened.  Who has opened it can read it to the end, whoever evicts it meanwhile.  Whatever fails
-the check is removed and fetched again.  For `sstable.py` and the assembly.
+matter.  Only what is in block storage is durable; folders may be deleted at any time (folder.py).
+For `sstable.py` and the assembly.
 """
 
 import errno
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
 from graveler import limits
 from graveler.block.adapter import CREATE, BlockStore
+from graveler.clock import SystemClock
+from graveler.committed.folder import CacheFolder, LocalFile, scratch_path
+from graveler.committed.remote import RemoteFile
 from graveler.committed.table import Source
-from graveler.errors import AlreadyExists, Corrupt, NotFound, StorageFull, Unavailable
+from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
+from graveler.records import ABSENT, Absent
 
-_CHECK_LENGTH = 32
-_ABANDONED_SECONDS = 3_600
 _HOT_SHARE = 4  # a file of which a quarter was read is fetched whole
 
 
@@ -32,7 +32,7 @@ class TableFiles(Protocol):
     """Files of tables by namespace and id."""
 
     def open(self, namespace: str, name: str) -> Source:
-        """Raises `NotFound`."""
+        """That there is no such file is told by the first reading, as `NotFound`."""
         ...
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
@@ -73,164 +73,108 @@ class StoredFiles:
 
 
 class TieredFiles:
-    """A folder of at most `budget` bytes before block storage.
+    """A folder of at most `budget` bytes before block storage, and between them perhaps a folder
+    that machines share.
 
     A file is read by ranges from block storage until a quarter of it was wanted; then it is fetched
-    whole.  What is written enters the folder at once."""
+    whole, by one of all who want it at that moment, and enters the folders.  So does what is
+    written, and what came whole by the first request.  A copy in the shared folder is copied to
+    the local one when it is opened, and checked on the way."""
 
-    def __init__(self, blocks: BlockStore, folder: Path, budget: int) -> None:
+    def __init__(
+        self,
+        blocks: BlockStore,
+        folder: Path,
+        budget: int,
+        shared: Path | Absent = ABSENT,
+        shared_budget: int = 0,
+    ) -> None:
         self._blocks = blocks
-        self._folder = folder
-        self._budget = budget
+        self._scratch = folder
+        self._local = CacheFolder(folder, budget, SystemClock())
+        self._shared: CacheFolder | Absent = ABSENT
+        if shared is not ABSENT:
+            self._shared = CacheFolder(shared, shared_budget, SystemClock())
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def open(self, namespace: str, name: str) -> Source:
         address = file_address(namespace, name)
-        return self._opened(address) or _WarmingFile(RemoteFile(self._blocks, address), self)
+        copy = self._opened(address)
+        return copy if copy is not ABSENT else _WarmingFile(self._blocks, address, self)
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         address = file_address(namespace, name)
-        with _built(self._folder, build) as path:
+        with _built(self._scratch, build) as path:
             if not _store(self._blocks, address, lambda: _chunks_of(path)):
                 return  # a copy of ours might have other blocks than the file that is stored
-            with suppress(OSError):  # stored already: the copy is a matter of speed
-                self._enter(path, address)
+            with suppress(OSError):  # stored already: the copies are a matter of speed
+                self._local.enter(address, _chunks_of(path))
+                if self._shared is not ABSENT:
+                    self._shared.enter(address, _chunks_of(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
         self.add(namespace, name, lambda path: _write(path, content))
 
-    def fetch(self, address: str) -> "LocalFile | None":
-        """The file as a local one, fetched whole if need be; None if the folder cannot hold it."""
-        opened = self._opened(address)
-        if opened is not None:
-            return opened
-        body = self._blocks.get(address)
-        with suppress(OSError):  # the folder is full or gone: block storage still answers
-            path = _scratch_path(self._folder)
-            try:
-                with path.open("wb") as file:
-                    for chunk in body.chunks:
-                        file.write(chunk)
-                self._enter(path, address)
-            finally:
-                path.unlink(missing_ok=True)
-        return self._opened(address)
+    def fetch(self, address: str) -> LocalFile | Absent:
+        """The file as a local one, fetched whole if need be; `ABSENT` if no folder can hold it or
+        whoever fetches it takes too long."""
+        meeting = self._local if self._shared is ABSENT else self._shared
+        with meeting.alone(address) as in_time:
+            copy = self._opened(address)
+            if copy is not ABSENT or not in_time:
+                return copy
+            self._local.enter(address, self._blocks.get(address).chunks)
+            copy = self._local.opened(address)
+            if copy is not ABSENT and self._shared is not ABSENT:
+                self._shared.enter(address, copy.chunks())
+            return copy
 
-    def _path(self, address: str) -> Path:
-        return self._folder / f"{sha256(address.encode()).hexdigest()}.sst"
+    def keep(self, address: str, content: bytes) -> None:
+        """Take a copy of a file that is at hand."""
+        self._local.enter(address, [content])
+        if self._shared is not ABSENT:
+            self._shared.enter(address, [content])
 
-    def _opened(self, address: str) -> "LocalFile | None":
-        path = self._path(address)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return None
-        file = LocalFile(descriptor, address)
-        if not file.is_whole():
-            path.unlink(missing_ok=True)
-            return None
-        with suppress(OSError):
-            os.utime(path)  # recency for eviction
-        return file
-
-    def _enter(self, path: Path, address: str) -> None:
-        size = path.stat().st_size
-        if size > self._budget:
-            return
-        digest = sha256()
-        for chunk in _chunks_of(path):
-            digest.update(chunk)
-        with path.open("ab") as file:
-            file.write(digest.digest())
-        self._evict(size)
-        path.replace(self._path(address))
-
-    def _evict(self, coming: int) -> None:
-        """Make room: the longest unused go first.  Half-written files are left alone unless their
-        writer must be dead."""
-        found: list[tuple[float, int, Path]] = []
-        with os.scandir(self._folder) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    stat = entry.stat(follow_symlinks=False)
-                    found.append((stat.st_mtime, stat.st_size, Path(entry.path)))
-        newest = max((mtime for mtime, _, _ in found), default=0.0)
-        spent = coming
-        for mtime, size, path in sorted(found, reverse=True):
-            if path.suffix != ".sst":
-                if newest - mtime > _ABANDONED_SECONDS:
-                    path.unlink(missing_ok=True)
-                continue
-            spent += size
-            if spent > self._budget:
-                path.unlink(missing_ok=True)
-
-
-class RemoteFile:
-    """A file in block storage, read by ranges."""
-
-    def __init__(self, blocks: BlockStore, address: str) -> None:
-        self._blocks = blocks
-        self.name = address
-        self._size = blocks.head(address).size
-
-    def size(self) -> int:
-        return self._size
-
-    def read(self, offset: int, length: int) -> bytes:
-        raw = self._blocks.read(self.name, offset, length)
-        return _exactly(raw, length, self.name)
-
-
-class LocalFile:
-    """A file of the folder, open: it stays readable when it is evicted."""
-
-    def __init__(self, descriptor: int, name: str) -> None:
-        self._descriptor = descriptor
-        self.name = name
-        self._size = os.fstat(descriptor).st_size - _CHECK_LENGTH
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
-    def size(self) -> int:
-        return self._size
-
-    def read(self, offset: int, length: int) -> bytes:
-        if offset + length > self._size:
-            raise Corrupt(f"table is shorter than its index says: table={self.name}")
-        return _exactly(os.pread(self._descriptor, length, offset), length, self.name)
-
-    def is_whole(self) -> bool:
-        """Whether the bytes still are what was stored."""
-        if self._size < 0:
-            return False
-        digest = sha256()
-        for offset in range(0, self._size, limits.chunk_length_bytes):
-            length = min(limits.chunk_length_bytes, self._size - offset)
-            digest.update(os.pread(self._descriptor, length, offset))
-        return digest.digest() == os.pread(self._descriptor, _CHECK_LENGTH, self._size)
+    def _opened(self, address: str) -> LocalFile | Absent:
+        copy = self._local.opened(address)
+        if copy is ABSENT and self._shared is not ABSENT:
+            shared = self._shared.opened(address)
+            if shared is not ABSENT:
+                self._local.enter(address, shared.chunks())
+                copy = self._local.opened(address)
+                return copy if copy is not ABSENT else shared
+        return copy
 
 
 class _WarmingFile:
     """Read by ranges until it is hot, from then on local."""
 
-    def __init__(self, remote: RemoteFile, files: TieredFiles) -> None:
-        self._source: Source = remote
+    def __init__(self, blocks: BlockStore, address: str, files: TieredFiles) -> None:
+        self._remote = RemoteFile(blocks, address)
+        self._local: LocalFile | Absent = ABSENT
         self._files = files
-        self._wanted = 0
-        self.name = remote.name
+        self._wanted = -1
+        self.name = address
 
     def size(self) -> int:
-        return self._source.size()
+        size = self._remote.size()
+        if self._wanted < 0:
+            self._wanted = 0
+            content = self._remote.whole()
+            if content is not ABSENT:
+                self._files.keep(self.name, content)
+        return size
 
     def read(self, offset: int, length: int) -> bytes:
-        if self._wanted >= 0:
-            self._wanted += length
-            if offset + length < self.size() and self._wanted * _HOT_SHARE > self.size():
-                self._wanted = -1
-                self._source = self._files.fetch(self.name) or self._source
-        return self._source.read(offset, length)
+        if self._local is not ABSENT:
+            return self._local.read(offset, length)
+        self._wanted += self._remote.missing(offset, length)
+        if self._wanted * _HOT_SHARE > self.size():
+            self._wanted = 0
+            self._local = self._files.fetch(self.name)
+            if self._local is not ABSENT:
+                return self._local.read(offset, length)
+        return self._remote.read(offset, length)
 
 
 def _store(blocks: BlockStore, address: str, content: Callable[[], Iterable[bytes]]) -> bool:
@@ -252,7 +196,7 @@ def _store(blocks: BlockStore, address: str, content: Callable[[], Iterable[byte
 def _built(folder: Path, build: Callable[[Path], None]) -> Iterator[Path]:
     """A file of its own that `build` has written; it is gone afterwards."""
     with _kinds():
-        path = _scratch_path(folder)
+        path = scratch_path(folder)
     try:
         with _kinds():
             build(path)
@@ -270,13 +214,6 @@ def _kinds() -> Iterator[None]:
         raise kind(f"write a table: {error.strerror}") from error
 
 
-def _scratch_path(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(suffix=".part", dir=folder)
-    os.close(descriptor)
-    return Path(name)
-
-
 def _write(path: Path, content: Sequence[bytes]) -> None:
     with path.open("wb") as file:
         file.writelines(content)
@@ -286,9 +223,3 @@ def _chunks_of(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(limits.chunk_length_bytes):
             yield chunk
-
-
-def _exactly(raw: bytes, length: int, name: str) -> bytes:
-    if len(raw) != length:
-        raise Corrupt(f"table is shorter than its index says: table={name}")
-    return raw

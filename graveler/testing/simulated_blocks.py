@@ -33,7 +33,7 @@ from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import EngineSettings, Ports
 from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, Unavailable, Unsupported
 from graveler.ids import MetarangeId, RangeId
-from graveler.records import RangeRef, Record
+from graveler.records import Absent, RangeRef, Record
 from graveler.testing.schedule import Fault, World
 from graveler.testing.simulated import (
     Deployment,
@@ -164,6 +164,11 @@ class SimulatedRanges:
         if metarange_id != EMPTY_METARANGE:
             self._blocks.head(range_file(namespace, metarange_id))
         return self._files.read_metarange(namespace, metarange_id)
+
+    def find_range(
+        self, namespace: str, metarange_id: MetarangeId, key: bytes
+    ) -> RangeRef | Absent:
+        return self.read_metarange(namespace, metarange_id).first_from(key)
 
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
         made = self._files.write_range(namespace, records)
