@@ -127,8 +127,12 @@ class DynamoStore:
         for write in writes:
             check_write(write.partition, write.key, write.value)
         last = {(write.partition, write.key): Row(write.value, write.version) for write in writes}
+        now_ns = self._clock.now_ns()
         self._write_all(
-            [{"PutRequest": {"Item": items.item_of(place, row)}} for place, row in last.items()]
+            [
+                {"PutRequest": {"Item": items.item_of(place, row, now_ns)}}
+                for place, row in last.items()
+            ]
         )
 
     def set_if(
@@ -175,7 +179,7 @@ class DynamoStore:
     # ---- single rows -----------------------------------------------------------------------------
 
     def _put(self, place: Place, row: Row, condition: Arguments) -> Outcome:
-        put = {"Item": items.item_of(place, row), **condition}
+        put = {"Item": items.item_of(place, row, self._clock.now_ns()), **condition}
         if condition:
             put["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         answer = self._calls.attempt("PutItem", put)
@@ -188,7 +192,7 @@ class DynamoStore:
 
     def _transact(self, place: Place, row: Row, condition: Guarded | Paired) -> Outcome:
         """Look at two rows and write: one transaction, under one token however often it is sent."""
-        transaction = items.transaction(self.table, place, row, condition)
+        transaction = items.transaction(self.table, place, row, condition, self._clock.now_ns())
         transaction["ClientRequestToken"] = self._ids.stamp().hex()
         unknown: Failure | None = None
         for attempt in range(1, _TRANSACTION_ATTEMPTS + 1):

@@ -1,8 +1,8 @@
 """How rows and conditions are said in DynamoDB's words.
 
-    p   partition (key)       v   value                    ttl  seconds since 1970: reserved for
-    s   key (sort key)        w   version, the write's stamp     records that may go by themselves
-                              o   order
+    p   partition (key)       v   value                           ttl  seconds since 1970 when the
+    s   key (sort key)        w   version, the write's stamp           service may remove the row:
+                              o   order                                only where `_LIVES` says so
 
 Binary but for the order and `ttl`.  The two longest keys, the longest value and a version together
 are below DynamoDB's 400 KB an item.  Changing this changes what is stored.  Pure; the DynamoDB
@@ -26,6 +26,7 @@ VERSION: Final = "w"
 TTL: Final = "ttl"
 _VALUE: Final = "v"
 _ORDER: Final = "o"
+_LIVES: Final = {b"e/": 15 * 24 * 3600}  # events: longer than any queue delivers one again
 _ABSENT: Final = f"attribute_not_exists({PARTITION})"
 
 
@@ -37,14 +38,18 @@ def key_of(partition: bytes, key: bytes) -> Item:
     return {PARTITION: {"B": partition}, SORT: {"B": key}}
 
 
-def item_of(place: Place, row: Row) -> Item:
+def item_of(place: Place, row: Row, now_ns: int) -> Item:
     """The whole item; `row_of` and `place_of` are its inverses."""
-    return {
+    item = {
         **key_of(*place),
         _VALUE: {"B": row.value},
         VERSION: {"B": row.version},
         _ORDER: {"N": str(row.order)},
     }
+    for prefix, seconds in _LIVES.items():
+        if place[0].startswith(prefix):
+            item[TTL] = {"N": str(now_ns // limits.SECOND_NS + seconds)}
+    return item
 
 
 def row_of(item: Item) -> Row:
@@ -84,22 +89,24 @@ def if_newer(order: int) -> dict[str, Any]:
     }
 
 
-def transaction(table: str, place: Place, row: Row, condition: Guarded | Paired) -> dict[str, Any]:
+def transaction(
+    table: str, place: Place, row: Row, condition: Guarded | Paired, now_ns: int
+) -> dict[str, Any]:
     """Write `row` if both conditions hold; first the row, then the other one."""
     return {
         "TransactItems": [
-            _in_transaction(table, "Put", {"Item": item_of(place, row)}, condition.row),
-            _other_half(table, condition),
+            _in_transaction(table, "Put", {"Item": item_of(place, row, now_ns)}, condition.row),
+            _other_half(table, condition, now_ns),
         ]
     }
 
 
-def _other_half(table: str, condition: Guarded | Paired) -> Item:
+def _other_half(table: str, condition: Guarded | Paired, now_ns: int) -> Item:
     if isinstance(condition, Guarded):
         what = {"Key": key_of(*condition.place)}
         return _in_transaction(table, "ConditionCheck", what, Matches(condition.version))
     also = condition.write
-    item = item_of((also.partition, also.key), Row(also.value, also.version))
+    item = item_of((also.partition, also.key), Row(also.value, also.version), now_ns)
     return _in_transaction(table, "Put", {"Item": item}, condition.other)
 
 

@@ -28,7 +28,7 @@ THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
 
 class TestDynamoStore(KvSuite):
     bounds_step = 1 if THOROUGH else 6
-    random_steps = 20_000 if THOROUGH else 1_500
+    random_steps = 20_000 if THOROUGH else 1_000
 
     @pytest.fixture
     def store(self, dynamo: DynamoStore) -> Store:

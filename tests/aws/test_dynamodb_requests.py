@@ -1,0 +1,118 @@
+"""What verbs cost on DynamoDB, in requests that went over the wire: the table of the protocol.
+
+Counted behind the driver, so that a hidden request of its own would be seen.  Caches of repository,
+branch record and commits are warm; one shard, unless the test says so.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from graveler.assembly.fanout import ThreadFanout
+from graveler.assembly.memory import open_memory
+from graveler.aws import AwsSession
+from graveler.clock import SystemClock
+from graveler.engine import branching, objects, repository, resetting
+from graveler.errors import NoChanges
+from graveler.kv.dynamodb import DynamoStore
+from graveler.kv.retrying import RetryingStore
+from graveler.records import BreakParameters
+from graveler.requests import RetryPolicy
+from graveler.testing.fault_proxy import FaultProxy, fault_proxy
+from tests.aws.conftest import local
+from tests.engine.lake import Lake
+
+
+@pytest.fixture(scope="module")
+def proxy(engine: str) -> Iterator[FaultProxy]:
+    with fault_proxy(engine) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def store(proxy: FaultProxy, suite_store: DynamoStore) -> Iterator[DynamoStore]:
+    store = DynamoStore(AwsSession(local(proxy.url)), suite_store.table)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def fanout() -> Iterator[ThreadFanout]:
+    fanout = ThreadFanout()
+    yield fanout
+    fanout.close()
+
+
+class Counted:
+    """A lake on DynamoDB, with a committed path, and what its verbs send."""
+
+    def __init__(self, store: DynamoStore, proxy: FaultProxy, fanout: ThreadFanout) -> None:
+        self._proxy = proxy
+        kv = RetryingStore(store, SystemClock(), RetryPolicy())
+        self._ports = replace(open_memory(), kv=kv, fanout=fanout)
+
+    def new(self, shards: int) -> Lake:
+        new = repository.NewRepository(
+            f"lake-{shards}",
+            "mem://bucket/lake",
+            breaks=BreakParameters(raggedness=3, salt=b"lake"),
+            staging_shards=shards,
+        )
+        lake = Lake(self._ports, repository.create(self._ports, new))
+        lake.commit_of(a="1", b="2")
+        lake.tree()
+        return lake
+
+    def of(self, call: Callable[[], object]) -> dict[str, int]:
+        before = len(self._proxy.operations)
+        call()
+        return dict(Counter(self._proxy.operations[before:]))
+
+
+@pytest.fixture
+def counted(
+    store: DynamoStore, proxy: FaultProxy, fanout: ThreadFanout, dynamo: DynamoStore
+) -> Counted:
+    return Counted(store, proxy, fanout)
+
+
+def test_requests_of_the_verbs(counted: Counted) -> None:
+    lake = counted.new(1)
+    one_write = {"PutItem": 1, "GetItem": 1}
+    assert counted.of(lambda: lake.put("p", "1")) == one_write
+    assert counted.of(lambda: lake.delete("b")) == one_write
+    stat = counted.of(lambda: objects.stat(lake.ports, lake.repo, "main", "a"))
+    assert sum(stat.values()) == 2
+    assert counted.of(lake.tree) == {"BatchGetItem": 1, "Query": 1}
+    commit = {"GetItem": 1, "Query": 2, "PutItem": 2, "BatchWriteItem": 1}
+    assert counted.of(lake.commit) == commit
+
+    def nothing() -> None:
+        with pytest.raises(NoChanges):
+            lake.commit()
+
+    assert counted.of(nothing) == {"GetItem": 2, "Query": 1}
+    head = lake.head()
+    assert counted.of(lambda: lake.branch("dev", head)) == {"BatchGetItem": 1, "PutItem": 1}
+    lake.commit_of("dev", c="3")
+    source = lake.head("dev")
+    assert sum(counted.of(lambda: lake.merge(source)).values()) == 4
+    reset = {"GetItem": 1, "BatchWriteItem": 1, "PutItem": 1}
+    assert counted.of(lambda: resetting.reset(lake.ports, lake.repo, "main")) == reset
+    assert counted.of(lambda: branching.delete_branch(lake.ports, lake.repo, "dev")) == reset
+    assert sum(counted.of(lambda: lake.put_if_absent("new", "1")).values()) <= 4
+    paths = [f"p/{number}" for number in range(20)]
+    many = counted.of(lambda: objects.delete_many(lake.ports, lake.repo, "main", paths))
+    assert many == {"GetItem": 2, "PutItem": 20}
+
+
+def test_requests_with_four_shards(counted: Counted) -> None:
+    lake = counted.new(4)
+    for number in range(12):
+        lake.put(f"p/{number}", "1")
+    assert counted.of(lake.tree) == {"BatchGetItem": 1, "Query": 4}
+    spent = counted.of(lake.commit)
+    assert sum(spent.values()) <= 4 + 2 * 4
+    assert spent == {"GetItem": 1, "Query": spent["Query"], "PutItem": 2, "BatchWriteItem": 1}
