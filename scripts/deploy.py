@@ -146,13 +146,14 @@ def first_credentials(stack: str, url: str = "") -> tuple[str, str]:
 
 
 @contextmanager
-def engine(log: Path) -> Iterator[str]:
-    """The URL of a local engine of AWS, which is ended, with the functions that it runs."""
+def engine(log: Path, variables: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The URL of a local engine of AWS, which is ended, with the functions that it runs;
+    `variables` are added to its environment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "IOT_MTLS_ENABLED": "0"}
-    environment = {**os.environ, **LOCAL_CREDENTIALS, **settings}
+    environment = {**os.environ, **LOCAL_CREDENTIALS, **settings, **(variables or {})}
     with log.open("wb") as output:
         process = subprocess.Popen(
             [tool("ministack")],

@@ -1,0 +1,59 @@
+"""One build and one deployed stack for all tests of this folder, which run in one process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from lakefs.client import Client
+
+from scripts import deploy
+from scripts.deploy import Target
+
+TARGET = Target(stack="lake")
+
+
+class Stack(NamedTuple):
+    """A deployed stack: the engine that runs it, what it tells, its API, who may use it."""
+
+    engine: str
+    told: dict[str, str]
+    url: str
+    access_key_id: str
+    secret_access_key: str
+
+    def aws(self, service: str) -> Any:
+        """A client of the engine, which may do everything."""
+        return deploy.client(service, self.engine)
+
+    @property
+    def namespace(self) -> str:
+        return f"s3://{self.told['Bucket']}"
+
+
+def deployed(template: Path, engine: str) -> Stack:
+    """The stack, after `sam deploy`."""
+    variables = {**deploy.LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": engine}
+    deploy.deploy(TARGET, template, variables)
+    told = deploy.outputs(TARGET.stack, engine)
+    key, secret = deploy.first_credentials(TARGET.stack, engine)
+    return Stack(engine, told, deploy.local_url(engine, told["ApiId"]), key, secret)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The template that `sam build` made, beside the code and the layer."""
+    return deploy.build(TARGET, tmp_path_factory.mktemp("sam") / "build")
+
+
+@pytest.fixture(scope="session")
+def stack(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The stack, deployed once."""
+    with deploy.engine(tmp_path_factory.mktemp("engine") / "log") as url:
+        yield deployed(built, url)
+
+
+@pytest.fixture(scope="session")
+def client(stack: Stack) -> Client:
+    """The unmodified client of lakeFS."""
+    return Client(host=stack.url, username=stack.access_key_id, password=stack.secret_access_key)

@@ -1,0 +1,116 @@
+"""The stack, deployed by stock SAM: a client's story through HTTP API, Lambda, DynamoDB and S3."""
+
+import json
+import urllib.error
+import urllib.request
+from base64 import b64encode
+
+import lakefs
+import pytest
+from lakefs.client import Client
+from lakefs.exceptions import ServerException
+
+from scripts import deploy
+from tests.aws.deployment.conftest import TARGET, Stack
+
+pytestmark = pytest.mark.xdist_group("stack")
+
+LARGE = b"0123456789abcdef" * (5 << 16)  # 5 MiB: more than passes through a function
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Does not follow."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def ask(stack: Stack, path: str, method: str = "GET", body: bytes = b"") -> tuple[int, bytes, str]:
+    """Status, body and Location of one request that follows no redirect."""
+    token = b64encode(f"{stack.access_key_id}:{stack.secret_access_key}".encode()).decode()
+    headers = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(stack.url + path, body or None, headers, method=method)
+    try:
+        with urllib.request.build_opener(_Stay).open(request, timeout=60) as answer:
+            return answer.status, answer.read(), ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(), error.headers.get("Location", "")
+
+
+@pytest.fixture(scope="module")
+def repo(stack: Stack, client: Client) -> lakefs.Repository:
+    lake = lakefs.Repository("lake", client=client)
+    return lake.create(storage_namespace=f"{stack.namespace}/lake")
+
+
+def test_the_story_of_a_lake(repo: lakefs.Repository) -> None:
+    main = repo.branch("main")
+    odd = "a b/c+d?é%2F#.txt"
+    main.object(odd).upload(data=b"first", content_type="text/plain", pre_sign=False)
+    first = main.commit("first").get_commit()
+    feature = repo.branch("feature").create("main")
+    feature.object("new").upload(data=b"new", pre_sign=False)
+    feature.object(odd).delete()
+    feature.commit("second")
+    changed = sorted((each.type, each.path) for each in main.diff(other_ref="feature"))
+    assert changed == [("added", "new"), ("removed", odd)]
+    feature.merge_into(main)
+    assert [each.path for each in main.objects()] == ["new"]
+    assert repo.ref(first.id).object(odd).reader(mode="r", pre_sign=False).read() == "first"
+    assert [each.message for each in main.log()][1:] == ["second", "first", "Repository created"]
+
+
+def test_large_objects_go_by_presigned_urls(client: Client, repo: lakefs.Repository) -> None:
+    assert client.storage_config.pre_sign_support
+    main = repo.branch("main")
+    written = main.object("large").upload(data=LARGE)
+    assert "large" in [each.path for each in main.uncommitted()]
+    assert written.reader(mode="rb", pre_sign=True).read() == LARGE
+    assert written.reader(mode="rb", pre_sign=False).read() == LARGE  # through a redirect
+
+
+def test_what_is_too_large_for_a_function_is_sent_elsewhere(
+    stack: Stack, repo: lakefs.Repository
+) -> None:
+    repo.branch("main").object("elsewhere").upload(data=LARGE)
+    status, _, location = ask(stack, "/repositories/lake/refs/main/objects?path=elsewhere")
+    assert status == 302
+    assert "X-Amz-Algorithm=AWS4-HMAC-SHA256" in location
+    with pytest.raises(ServerException, match="presign") as caught:
+        repo.branch("main").object("refused").upload(data=LARGE, pre_sign=False)
+    assert caught.value.status_code == 413
+
+
+def test_the_first_credentials_are_made_by_the_deployment(stack: Stack) -> None:
+    status, body, _ = ask(stack, "/setup_lakefs")
+    assert (status, json.loads(body)["state"]) == (200, "initialized")
+    status, _, _ = ask(stack, "/setup_lakefs", "POST", b'{"username":"mallory"}')
+    assert status == 409
+    wrong = stack._replace(secret_access_key="x" * 40)
+    assert ask(wrong, "/repositories")[0] == 401
+    assert ask(stack, "/repositories")[0] == 200
+
+
+def test_no_other_bucket_is_touched(client: Client) -> None:
+    with pytest.raises(ServerException):
+        lakefs.Repository("other", client=client).create(storage_namespace="s3://another-bucket/x")
+
+
+def test_the_janitor_makes_its_round(stack: Stack, repo: lakefs.Repository) -> None:
+    answer = stack.aws("lambda").invoke(FunctionName="lake-janitor", Payload=b"{}", LogType="Tail")
+    assert "FunctionError" not in answer, answer["Payload"].read()
+
+
+def test_old_versions_are_deleted_and_the_live_one_stays(stack: Stack) -> None:
+    functions = stack.aws("lambda")
+    for text in ("one", "two", "three"):
+        functions.update_function_configuration(FunctionName="lake-api", Description=text)
+        functions.publish_version(FunctionName="lake-api")
+    assert deploy.prune(TARGET.stack, stack.engine) >= 1
+    found = functions.list_versions_by_function(FunctionName="lake-api")["Versions"]
+    left = {each["Version"] for each in found}
+    live = functions.get_alias(FunctionName="lake-api", Name="live")["FunctionVersion"]
+    assert live in left
+    assert len(left - {"$LATEST", live}) == deploy.VERSIONS_KEPT
+    assert ask(stack, "/repositories")[0] == 200

@@ -1,0 +1,85 @@
+"""The layer: small, for the right machine, with all its bytecode; the functions' code as well."""
+
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts.deploy import OURS, ROOT
+
+pytestmark = pytest.mark.xdist_group("stack")
+
+UNZIPPED_BYTES_MAX = 75_000_000
+ZIPPED_BYTES_MAX = 25_000_000
+MACHINES = {"x86_64": 62, "arm64": 183}  # of the ELF header
+
+
+@pytest.fixture(scope="module", params=sorted(MACHINES))
+def architecture(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def layer(architecture: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("layer")
+    command = [sys.executable, str(ROOT / "layers" / "build.py"), "--runtime", OURS]
+    subprocess.run([*command, "--architecture", architecture, "layer", str(folder)], check=True)
+    return folder
+
+
+def test_it_keeps_within_its_bounds(layer: Path, tmp_path: Path) -> None:
+    files = [each for each in layer.rglob("*") if each.is_file()]
+    unzipped = sum(each.stat().st_size for each in files)
+    with zipfile.ZipFile(tmp_path / "layer.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in files:
+            archive.write(each, each.relative_to(layer))
+    zipped = (tmp_path / "layer.zip").stat().st_size
+    print(f"layer: unzipped={unzipped} zipped={zipped}")
+    assert unzipped < UNZIPPED_BYTES_MAX
+    assert zipped < ZIPPED_BYTES_MAX
+
+
+def test_all_of_it_is_for_one_machine(layer: Path, architecture: str) -> None:
+    libraries = list(layer.rglob("*.so*"))
+    assert len(libraries) >= 5
+    machines = {int.from_bytes(each.read_bytes()[18:20], "little") for each in libraries}
+    assert machines == {MACHINES[architecture]}
+
+
+def test_every_module_has_bytecode_that_is_never_checked(layer: Path) -> None:
+    assert_compiled(layer)
+
+
+def test_the_functions_have_bytecode_and_only_what_they_use(built: Path) -> None:
+    for name in ("ApiFunction", "EventsFunction", "WorkerFunction", "JanitorFunction"):
+        folder = built.parent / name
+        assert (folder / "handler.py").exists()
+        assert not (folder / "graveler" / "testing").exists()
+        assert_compiled(folder)
+
+
+@pytest.mark.parametrize("name", ["ApiFunction", "JanitorFunction"])
+def test_handlers_find_all_they_import_in_the_layer(name: str, built: Path) -> None:
+    """With nothing else on the path: this machine's packages are not there on AWS."""
+    code = (
+        f"import sys; sys.path[:0] = [{str(built.parent / name)!r}, "
+        f"{str(built.parent / 'Dependencies' / 'python')!r}]\n"
+        "import handler"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert "not a function of the template" in ran.stderr, ran.stderr
+
+
+def assert_compiled(folder: Path) -> None:
+    sources = list(folder.rglob("*.py"))
+    assert sources
+    for source in sources:
+        compiled = Path(importlib.util.cache_from_source(str(source)))
+        flags = int.from_bytes(compiled.read_bytes()[4:8], "little")
+        assert flags == 0b01, f"not an unchecked hash: {source}"
