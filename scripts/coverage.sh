@@ -26,7 +26,7 @@ export GRAVELER_PROGRAMS GRAVELER_SCHEDULES
 tests=$?
 search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
 "$bin/coverage" run -m pytest -q \
-    "$search[w c|w c-2 preemptions]" "$search[e|e|w c-1 preemption, 1 fault]" || tests=1
+    "$search[w|c|m-2 preemptions]" "$search[n|w c-1 preemption, 1 fault]" || tests=1
 "$bin/coverage" combine -q "$folder" || exit 1
 "$bin/coverage" json -q -o "$folder/coverage.json" || exit 1
 "$bin/coverage" report --skip-covered --show-missing --sort=cover | head -60
