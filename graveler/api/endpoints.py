@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from graveler.api import branches, commits, imports, reading, repositories, session, writing
+from graveler.api import branches, commits, events, imports, reading, repositories, session, writing
 from graveler.api.dispatch import ApiRoute
 from graveler.api.routes import API_PREFIX, ROUTES
 from graveler.api.service import Endpoint, Service
@@ -16,6 +16,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     **reading.ENDPOINTS,
     **writing.ENDPOINTS,
     **imports.ENDPOINTS,
+    **events.ENDPOINTS,
 }
 
 

@@ -232,7 +232,21 @@ _OBJECTS = (
           "fs:ImportFromStorage", _OF_BRANCH, (Parameter("id", TEXT, required=True),),
           answers={204: ""}, **_POOL),
 )
+
+_RULES = REPO + "/events/rules"
+_EVENTS = (
+    Route("listEventRules", "GET", _RULES, "events", "What the repository takes in of buckets",
+          "fs:ReadRepository", _REPOSITORY, answers={200: "EventRuleList"}),
+    Route("createEventRule", "POST", _RULES, "events",
+          "Stage on a branch, and commit in batches, what arrives in a bucket",
+          "fs:ImportFromStorage", _REPOSITORY + "/branch/{branch}", body="EventRuleCreation",
+          answers={201: "EventRule"}, **_POOL),
+    Route("getEventRule", "GET", _RULES + "/{rule}", "events", "One rule",
+          "fs:ReadRepository", _REPOSITORY, answers={200: "EventRule"}),
+    Route("deleteEventRule", "DELETE", _RULES + "/{rule}", "events", "End a rule",
+          "fs:UpdateRepository", _REPOSITORY, answers={204: ""}, **_POOL),
+)
 # fmt: on
 
-ROUTES: Final = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS)
+ROUTES: Final = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS, *_EVENTS)
 UNAUTHENTICATED: Final = tuple(route.operation for route in ROUTES if not route.authenticated)

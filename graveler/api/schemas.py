@@ -20,6 +20,10 @@ _SECONDS_MAX: Final = (2**63 - 1) // limits.SECOND_NS  # records hold 64 bits of
 _MESSAGE: Final = {"type": "string", "maxLength": limits.message_length_bytes_max}
 
 Schema = Mapping[str, Any]
+_BATCH: Final[dict[str, Any]] = {
+    "objects": {"type": "integer", "minimum": 0, "maximum": limits.event_batch_objects_max},
+    "seconds": {"type": "integer", "minimum": 1, "maximum": limits.event_batch_seconds_max},
+}
 
 
 def text(description: str, **rules: Any) -> Schema:
@@ -168,6 +172,7 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         commit=of("CommitCreation"),
         force=FLAG,
     ),
+    "EventRuleCreation": record("branch bucket", "prefix suffix path marker", **_BATCH),
 }
 
 ANSWERS: Final[Mapping[str, Schema]] = {
@@ -252,6 +257,10 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "ObjectError": record("status_code message", "path", status_code=INTEGER),
     "ObjectErrorList": record("errors", errors=items(of("ObjectError"))),
     "StorageURI": record("location"),
+    "EventRule": record(
+        "id branch bucket prefix suffix path marker creation_date", creation_date=INTEGER, **_BATCH
+    ),
+    "EventRuleList": record("results", results=items(of("EventRule"))),
     "ImportCreationResponse": record("id"),
     "ImportStatus": record(
         "completed update_time",

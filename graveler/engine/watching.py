@@ -4,6 +4,7 @@ A rule that watched the repository's own namespace would stage what the reposito
 it is refused.  Ending a rule leaves what it staged and committed.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 from graveler import limits
@@ -35,14 +36,17 @@ class NewRule:
 
 
 def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
-    """Watch a bucket from now on.  Errors: `Invalid`, `NotFound` (no such branch), `Refused`.
+    """Watch a bucket from now on.
+
+    Errors: `Invalid`, `NotFound` (no such branch), `Refused`, `AlreadyExists` (another rule of the
+    repository stages the same objects at the same paths).
 
     Cost: 3 KV requests, and the rules that there are.
     """
     check_writable(repo, force=False)
     branch = parse_branch_id(new.branch)
     rule = EventRule(
-        ports.ids.unique(_ID_LENGTH),
+        _id(repo, new),
         repo.id,
         repo.uid,
         branch,
@@ -61,7 +65,7 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
     fresh(ports, repo, branch)
     if sum(1 for _ in event_rules.every(ports.kv)) >= limits.event_rules_max:
         raise Invalid(f"too many rules: at most {limits.event_rules_max} in a deployment")
-    event_rules.put(ports.kv, repo, rule, ports.ids.stamp())
+    event_rules.put(ports.kv, repo, rule, ports.ids)
     return rule
 
 
@@ -77,7 +81,13 @@ def get(ports: Ports, repo: Repository, rule: str) -> EventRule:
 
 def delete(ports: Ports, repo: Repository, rule: str) -> None:
     """End a rule; raises `NotFound`.  2 KV requests."""
-    event_rules.delete(ports.kv, repo, rule)
+    event_rules.delete(ports.kv, repo, rule, ports.ids)
+
+
+def _id(repo: Repository, new: NewRule) -> str:
+    said = (repo.uid, new.branch, new.bucket, new.prefix, new.suffix, new.path)
+    digest = hashlib.sha256("\0".join(said).encode(errors="replace"))
+    return digest.hexdigest()[:_ID_LENGTH]
 
 
 def _check_apart(repo: Repository, rule: EventRule) -> None:

@@ -2,20 +2,24 @@
 
     s3://landing/sales/2026/a.parquet ── prefix sales/, path raw/{rest} ──► main: raw/2026/a.parquet
 
-A rule never changes: another one has another id, so what was taken in by it is never mistaken for
-what another takes in.  All rules of a deployment stand in one partition, because whoever is told
-of an object asks for every rule of its bucket.  For the engine and for delivery.
+A rule's id says what it stages where, so two of one repository that do the same are one, and what
+was taken in by a rule is never mistaken for what another takes in. The record of a rule that was
+ended stays, and every write names the row that it replaces: late duplicates do nothing. All rules
+of a deployment stand in one partition, because whoever is told of an object asks for every rule of
+its bucket. For the engine and for delivery.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from graveler import limits, wire
-from graveler.errors import Invalid, NotFound
+from graveler.clock import Ids
+from graveler.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, RepositoryId, RepositoryUid
-from graveler.kv.store import Row, Store
+from graveler.kv.replacing import Found, replace_row
+from graveler.kv.store import Place, Row, Store
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import listing
 from graveler.refs.space import WATCH, watch_prefix
@@ -61,6 +65,9 @@ class EventRule:
         return _FIELD.sub(lambda found: fields[found[1]], self.path)
 
 
+_ENDED: Final = wire.encode_pairs({})
+
+
 def check(rule: EventRule) -> None:
     """Raises `Invalid` for a rule that says something that cannot be done."""
     if not _BUCKET.fullmatch(rule.bucket):
@@ -81,37 +88,63 @@ def check(rule: EventRule) -> None:
         raise Invalid(f"seconds must be 1 to {limits.event_batch_seconds_max}")
 
 
-def put(kv: Store, repository: Repository, rule: EventRule, stamp: bytes) -> None:
-    """Store a rule that was checked, under an id that nobody else has.  One request."""
-    kv.set(WATCH, watch_prefix(repository) + rule.id.encode(), _encode(rule), stamp)
+def put(kv: Store, repository: Repository, rule: EventRule, ids: Ids) -> None:
+    """Store a rule that was checked.  Raises `AlreadyExists`, `OutcomeUnknown`.  Two requests."""
+
+    def change(row: Found, lost: bool) -> bytes:
+        if row is not ABSENT and _is_live(row):
+            raise AlreadyExists(f"rule already exists: rule={rule.id}")
+        if lost:
+            raise OutcomeUnknown(f"rule may have been made and ended: rule={rule.id}")
+        return _encode(rule)
+
+    replace_row(kv, _place(repository, rule.id), ids, change)
 
 
 def get(kv: Store, repository: Repository, id: str) -> EventRule:
     """Raises `NotFound`.  One request."""
-    found: Row | Absent = ABSENT
+    found: Found = ABSENT
     if _ID.fullmatch(id):
-        found = kv.get(WATCH, watch_prefix(repository) + id.encode())
-    if found is ABSENT:
+        found = kv.get(*_place(repository, id))
+    if found is ABSENT or not _is_live(found):
         raise NotFound("rule not found")
     return _decode(found.value)
 
 
-def delete(kv: Store, repository: Repository, id: str) -> None:
-    """Raises `NotFound`.  Two requests; no id is used twice, so a late twin harms nothing."""
-    get(kv, repository, id)
-    kv.delete(WATCH, [watch_prefix(repository) + id.encode()])
+def delete(kv: Store, repository: Repository, id: str, ids: Ids) -> None:
+    """End a rule.  Raises `NotFound`, `OutcomeUnknown`.  Two requests."""
+    if not _ID.fullmatch(id):
+        raise NotFound("rule not found")
+
+    def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if row is ABSENT or not _is_live(row):
+            if lost:
+                return ABSENT
+            raise NotFound("rule not found")
+        return _ENDED
+
+    replace_row(kv, _place(repository, id), ids, change)
+
+
+def _place(repository: Repository, id: str) -> Place:
+    return WATCH, watch_prefix(repository) + id.encode()
+
+
+def _is_live(row: Row) -> bool:
+    return row.value != _ENDED
 
 
 def of_repository(kv: Store, repository: Repository) -> tuple[EventRule, ...]:
     """By id.  One request for each 1,000."""
     stretch = listing.Stretch(WATCH, watch_prefix(repository))
-    return tuple(_decode(row.value) for _, row in listing.rows(kv, stretch))
+    return tuple(_decode(row.value) for _, row in listing.rows(kv, stretch) if _is_live(row))
 
 
 def every(kv: Store) -> Iterator[EventRule]:
     """All rules of the deployment.  One request for each 1,000."""
     for _, row in listing.rows(kv, listing.Stretch(WATCH, b"")):
-        yield _decode(row.value)
+        if _is_live(row):
+            yield _decode(row.value)
 
 
 def _encode(rule: EventRule) -> bytes:

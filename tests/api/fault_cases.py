@@ -204,9 +204,17 @@ _OBJECTS = (
     Case("importCancel", lambda world: Ask("DELETE", f"{MAIN}/import?id={world.names['job']}"),
          204),
 )
+_RULES = LAKE + "/events/rules"
+_EVENTS = (
+    _get("listEventRules", _RULES),
+    _json("createEventRule", "POST", _RULES, {"branch": "main", "bucket": "landing"}, (201, 409)),
+    _get("getEventRule", _RULES + "/{rule}"),
+    Case("deleteEventRule", lambda world: Ask("DELETE", f"{_RULES}/{world.names['rule']}"),
+         204, (404,)),
+)
 # fmt: on
 
-CASES = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS)
+CASES = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS, *_EVENTS)
 
 
 def operations() -> Iterator[str]:

@@ -66,6 +66,8 @@ def lake(around: Surroundings) -> World:
     world.names["address"] = handed
     world.names["job"] = _done(door, Ask.json("POST", MAIN + "/import", IMPORT))["id"]
     running.later.waiting.clear()
+    rule = {"branch": "main", "bucket": "arrivals", "prefix": "in/"}
+    world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", rule))["id"]
     world.names["range"] = _range_of(world)
     return world
 
@@ -140,6 +142,7 @@ def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:
         "default": repo["default_branch"],
         "pairs": {name: value for name, value in pairs.items() if "import" not in name},
         "tags": {tag["id"]: tag["commit_id"] for tag in _results(door, at + "/tags")},
+        "rules": [rule["bucket"] for rule in door.get(at + "/events/rules")["results"]],
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from graveler.engine import branching, repository, watching
 from graveler.engine.watching import NewRule
-from graveler.errors import Invalid, NotFound, Refused, Unavailable
+from graveler.errors import AlreadyExists, Invalid, NotFound, Refused, Unavailable
 from graveler.events import intake
 from graveler.events.intake import BatchJob, Message
 from graveler.refs.event_rules import EventRule
@@ -146,6 +146,8 @@ def test_rules_are_made_shown_and_ended(lake: Lake) -> None:
         watch(lake, branch="nowhere")
     rules = {watch(lake), watch(lake, prefix="a/"), watch(lake, bucket="bucket", prefix="other/")}
     assert set(watching.list_all(lake.ports, lake.repo)) == rules
+    with pytest.raises(AlreadyExists):
+        watch(lake, prefix="a/", seconds_max=1)
     gone = rules.pop()
     assert watching.get(lake.ports, lake.repo, gone.id) == gone
     watching.delete(lake.ports, lake.repo, gone.id)

@@ -1,0 +1,59 @@
+"""Endpoints of the rules by which a repository takes in what arrives in buckets."""
+
+from typing import Any, Final
+
+from graveler.api import answers, shapes
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.service import Call
+from graveler.engine import watching
+from graveler.engine.watching import NewRule
+from graveler.refs.event_rules import EventRule
+
+_FIELDS: Final = {
+    **{name: name for name in ("branch", "bucket", "prefix", "suffix", "path", "marker")},
+    "objects": "objects_max",
+    "seconds": "seconds_max",
+}
+
+
+def list_rules(call: Call) -> Answer:
+    rules = watching.list_all(call.ports, call.repo)
+    return answers.json({"results": [_shape(rule) for rule in rules]})
+
+
+def create_rule(call: Call) -> Answer:
+    said = {_FIELDS[name]: value for name, value in call.body.items() if name in _FIELDS}
+    new = NewRule(**said, committer=call.committer)
+    return answers.json(_shape(watching.create(call.ports, call.repo, new)), 201)
+
+
+def get_rule(call: Call) -> Answer:
+    return answers.json(_shape(watching.get(call.ports, call.repo, call.arguments["rule"])))
+
+
+def delete_rule(call: Call) -> Answer:
+    watching.delete(call.ports, call.repo, call.arguments["rule"])
+    return NO_CONTENT
+
+
+def _shape(rule: EventRule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "branch": rule.branch,
+        "bucket": rule.bucket,
+        "prefix": rule.prefix,
+        "suffix": rule.suffix,
+        "path": rule.path,
+        "objects": rule.objects_max,
+        "seconds": rule.seconds_max,
+        "marker": rule.marker,
+        "creation_date": shapes.seconds(rule.created_ns),
+    }
+
+
+ENDPOINTS = {
+    "listEventRules": list_rules,
+    "createEventRule": create_rule,
+    "getEventRule": get_rule,
+    "deleteEventRule": delete_rule,
+}
