@@ -181,6 +181,16 @@ def test_what_was_deleted_cannot_be_deleted_again(world: World) -> None:
         repository.delete(world.ports, old)
 
 
+def test_a_deletion_whose_answer_is_lost_has_happened(world: World) -> None:
+    made = world.make("name")
+    lossy = FaultyStore(
+        world.ports.kv, lambda _, verb: Fault.LOST if verb == "set_if" else Fault.NONE
+    )
+    repository.delete(replace(world.ports, kv=lossy), made)
+    with pytest.raises(NotFound):
+        repository.delete(world.ports, made)
+
+
 def test_a_deletion_whose_record_keeps_changing_gives_up(world: World) -> None:
     made = world.make("name")
     ports, script = world.interposed()

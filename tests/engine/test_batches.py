@@ -1,0 +1,160 @@
+"""Batches of arrived objects whose record others change, or whose answers are lost."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from graveler import limits
+from graveler.engine import batching, resetting
+from graveler.engine.batching import Delivery
+from graveler.errors import Contended, OutcomeUnknown
+from graveler.ids import BranchId
+from graveler.kv.store import Store
+from graveler.records import ABSENT
+from graveler.refs.event_rules import EventRule
+from graveler.testing.faults import Fault, FaultyStore
+from graveler.testing.interposed import Script
+from tests.engine.lake import Lake
+
+MARKED = Delivery(1, marked=True)
+
+
+def rule_of(lake: Lake) -> EventRule:
+    return EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing")
+
+
+def note(lake: Lake, delivery: Delivery = MARKED) -> batching.Closing | object:
+    return batching.note(lake.ports, lake.repo, rule_of(lake), delivery)
+
+
+def closed(lake: Lake) -> str:
+    """The name of a batch that waits for its commit, with a staged object in it."""
+    lake.put("a", "1")
+    found = note(lake)
+    assert isinstance(found, batching.Closing)
+    return found.batch
+
+
+def waiting(lake: Lake) -> list[str]:
+    return [each.batch for each in batching.tick(lake.ports, lake.repo, rule_of(lake))]
+
+
+def commit(lake: Lake, batch: str) -> object:
+    return batching.commit_batch(lake.ports, lake.repo, rule_of(lake), batch)
+
+
+def losing(faults: Iterator[Fault]) -> Callable[[Store], Store]:
+    """A store whose conditional writes go wrong, one after the other."""
+
+    def plan(_: int, verb: str) -> Fault:
+        return next(faults, Fault.NONE) if verb == "set_if" else Fault.NONE
+
+    return lambda kv: FaultyStore(kv, plan)
+
+
+def never() -> Iterator[Fault]:
+    while True:
+        yield Fault.DROPPED
+
+
+def test_a_batch_is_opened_and_closed_though_answers_are_lost(lake: Lake) -> None:
+    faults = iter([Fault.DROPPED, Fault.LOST, Fault.DROPPED])
+    batch = closed(lake.with_kv(losing(faults)))
+    assert waiting(lake) == [batch]
+
+
+def test_a_record_that_cannot_be_written_is_contended(lake: Lake) -> None:
+    with pytest.raises(Contended):
+        note(lake.with_kv(losing(never())))
+    note(lake, Delivery(1))
+    with pytest.raises(Contended):
+        note(lake.with_kv(losing(never())))
+    assert waiting(lake) == []
+
+
+def test_a_batch_that_another_closes_at_once_is_the_others(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    others: list[str] = []
+    script.after("set_if", lambda: others.append(closed(rival)))
+    assert note(mine) is ABSENT
+    assert script.finished and waiting(rival) == others
+
+
+def test_a_batch_that_another_closes_just_before_is_the_others(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    others: list[str] = []
+    note(mine, Delivery(1))
+    script.before("set_if", lambda: others.append(closed(rival)))
+    assert note(mine) is ABSENT
+    assert script.finished and waiting(rival) == others
+
+
+def test_no_batch_is_closed_while_many_wait(lake: Lake) -> None:
+    names = [closed(lake) for _ in range(limits.event_batches_closing_max)]
+    lake.put("late", "1")
+    assert note(lake) is ABSENT and sorted(waiting(lake)) == sorted(names)
+    assert commit(lake, names[0]) is not ABSENT
+    assert isinstance(note(lake), batching.Closing)
+
+
+def test_a_batch_that_was_forgotten_is_committed_no_more(lake: Lake) -> None:
+    batch = closed(lake)
+    assert commit(lake, batch) == lake.head()
+    head = lake.head()
+    lake.put("b", "2")
+    assert commit(lake, batch) is ABSENT and lake.head() == head
+
+
+def test_a_batch_without_changes_is_forgotten(lake: Lake) -> None:
+    batch = closed(lake)
+    lake.commit("somebody else's")
+    head = lake.head()
+    assert commit(lake, batch) is ABSENT
+    assert lake.head() == head and waiting(lake) == []
+
+
+def test_a_batch_whose_branch_is_reset_meanwhile_is_forgotten(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    batch = closed(rival)
+    script.before("set_if", lambda: resetting.reset(rival.ports, rival.repo, "main"), 2)
+    assert commit(mine, batch) is ABSENT
+    assert script.finished and waiting(rival) == [] and rival.tree() == {}
+
+
+def test_a_batch_whose_commit_keeps_losing_stays(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    batch = closed(rival)
+
+    def act() -> None:
+        rival.put("other/x", "rival")
+        resetting.reset_prefix(rival.ports, rival.repo, "main", "other/")
+        script.before("set_if", act)
+
+    script.after("set_if", lambda: script.before("set_if", act))
+    with pytest.raises((Contended, OutcomeUnknown)):
+        commit(mine, batch)
+    assert waiting(rival) == [batch]
+
+
+def test_a_batch_that_cannot_be_forgotten_is_committed_once_all_the_same(lake: Lake) -> None:
+    batch = closed(lake)
+    record: list[bool] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        record.append(verb == "set_if")
+        # The first two swap the branch: a token sealed, the commit in place.
+        return Fault.DROPPED if verb == "set_if" and sum(record) > 2 else Fault.NONE
+
+    made = commit(lake.with_kv(lambda kv: FaultyStore(kv, plan)), batch)
+    assert made == lake.head() and waiting(lake) == [batch]
+    lake.put("b", "2")
+    assert commit(lake, batch) == made
+    assert lake.head() == made and waiting(lake) == []
