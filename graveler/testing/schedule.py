@@ -288,7 +288,7 @@ class SeededChoices:
         self._events = profile.kill + profile.zombie + profile.jump
         self._faults = profile.write_fault + profile.delayed
         schedulers = {"uniform": self._uniform, "pct": self._pct, "sticky": self._sticky}
-        self.actor = schedulers[profile.scheduler]  # asked at every step
+        self._scheduled = schedulers[profile.scheduler]
 
     def quiet(self) -> int:
         if not self._events:
@@ -300,6 +300,9 @@ class SeededChoices:
         if drawn < self._profile.kill:
             return Event.KILL
         return Event.ZOMBIE if drawn < self._profile.kill + self._profile.zombie else Event.JUMP
+
+    def actor(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
+        return self._scheduled(alive, current)
 
     def _uniform(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
         return alive[int(self._draw() * len(alive))]
