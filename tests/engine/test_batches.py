@@ -11,6 +11,7 @@ from graveler.errors import Contended, OutcomeUnknown
 from graveler.ids import BranchId
 from graveler.kv.store import Store
 from graveler.records import ABSENT
+from graveler.refs.batches import Closing
 from graveler.refs.event_rules import EventRule
 from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposed import Script
@@ -23,7 +24,7 @@ def rule_of(lake: Lake) -> EventRule:
     return EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing")
 
 
-def note(lake: Lake, delivery: Delivery = MARKED) -> batching.Closing | object:
+def note(lake: Lake, delivery: Delivery = MARKED) -> Closing | object:
     return batching.note(lake.ports, lake.repo, rule_of(lake), delivery)
 
 
@@ -31,7 +32,7 @@ def closed(lake: Lake) -> str:
     """The name of a batch that waits for its commit, with a staged object in it."""
     lake.put("a", "1")
     found = note(lake)
-    assert isinstance(found, batching.Closing)
+    assert isinstance(found, Closing)
     return found.batch
 
 
@@ -98,7 +99,7 @@ def test_no_batch_is_closed_while_many_wait(lake: Lake) -> None:
     lake.put("late", "1")
     assert note(lake) is ABSENT and sorted(waiting(lake)) == sorted(names)
     assert commit(lake, names[0]) is not ABSENT
-    assert isinstance(note(lake), batching.Closing)
+    assert isinstance(note(lake), Closing)
 
 
 def test_a_batch_that_was_forgotten_is_committed_no_more(lake: Lake) -> None:
