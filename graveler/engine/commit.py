@@ -148,7 +148,7 @@ def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
 def _rounds(attempt: Attempt, sealed: Versioned, sent: Unconfirmed) -> CommitEntry:
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
     seen, tokens = sealed, sealed.branch.sealed
-    deltas = {token: stack.delta(ports.kv, token) for token in tokens}
+    deltas = stack.deltas(ports.kv, tokens, ports.fanout)
     drafts: list[Draft] = []
     for _ in range(limits.commit_round_count_max):
         attempt.deadline.check("commit")

@@ -103,7 +103,7 @@ def diff_branch(ports: Ports, repo: Repository, branch: str, query: DiffQuery) -
     metarange = commit_of(ports, repo, seen.commit).metarange
 
     def uncommitted(start: bytes) -> Iterator[Difference]:
-        cursor = stack.view(ports.kv, seen.tokens_newest_first)
+        cursor = stack.view(ports.kv, seen.tokens_newest_first, fanout=ports.fanout)
         cursor.seek(max(start, prefix))
 
         def staged() -> Iterator[Item]:

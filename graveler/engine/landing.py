@@ -193,7 +193,7 @@ def check_clean(
 
 
 def _items(ports: Ports, tokens_newest_first: Sequence[StagingToken]) -> Iterator[Item]:
-    cursor = stack.view(ports.kv, tokens_newest_first)
+    cursor = stack.view(ports.kv, tokens_newest_first, fanout=ports.fanout)
     while (item := cursor.peek()) is not END:
         yield item
         cursor.advance()

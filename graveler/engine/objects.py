@@ -345,7 +345,8 @@ def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> 
     prefix, after = parse_prefix(query.prefix), parse_prefix(query.after, "after")
     deadline = operation_deadline(ports)
     where = resolved(ports, repo, ref)
-    cursor = view(ports, repo, where, first=query.amount + 1)
+    jumps = bool(query.delimiter)
+    cursor = view(ports, repo, where, first=query.amount + 1, jumps=jumps)
     page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
     deadline.check("list")
     lines = tuple(
@@ -355,11 +356,14 @@ def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> 
     return ObjectList(lines, page.more)
 
 
-def view(ports: Ports, repo: Repository, where: Resolved, *, first: int) -> Cursor:
+def view(
+    ports: Ports, repo: Repository, where: Resolved, *, first: int, jumps: bool = True
+) -> Cursor:
     """All that a ref shows, uncommitted changes on top; `first`: rows that the first page asks
-    for."""
-    committed = reader.cursor(keyspace(ports, repo), _metarange(ports, repo, where.commit))
+    for; without `jumps` they will be read one after the other."""
+    metarange = _metarange(ports, repo, where.commit)
+    committed = reader.cursor(keyspace(ports, repo), metarange, wanted=first, jumps=jumps)
     if not (where.staged and where.branch is not ABSENT):
         return committed
     tokens = where.branch.branch.tokens_newest_first
-    return Overlay([stack.view(ports.kv, tokens, first), committed])
+    return Overlay([stack.view(ports.kv, tokens, first, ports.fanout), committed])

@@ -5,36 +5,18 @@ it, so the same flow
 runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import this.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
 
 from graveler import limits
 from graveler.block.adapter import BlockStore
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore
 from graveler.errors import OutcomeUnknown, Refused, Unavailable
+from graveler.fanout import Fanout as Fanout
+from graveler.fanout import Sequential as Sequential
 from graveler.kv.store import Store
 from graveler.records import Repository
 from graveler.refs.cache import RefCache
-
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-class Fanout(Protocol):
-    """Runs independent calls, some of them at the same time."""
-
-    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """The results in the order of `items`; the first error is raised after all have ended."""
-        ...
-
-
-class Sequential:
-    """One call after the other: for simulations, and where there is nothing to win."""
-
-    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        return [function(item) for item in items]
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _staged_keys(ports: Ports, seen: Versioned, stretch: tuple[bytes, bytes]) ->
     """Staged keys from the first of `stretch` to before its second (empty: all with that
     prefix)."""
     start, end = stretch
-    cursor = stack.view(ports.kv, seen.branch.tokens_newest_first)
+    cursor = stack.view(ports.kv, seen.branch.tokens_newest_first, fanout=ports.fanout)
     cursor.seek(start)
     keys: list[bytes] = []
     while (item := cursor.peek()) is not END:

@@ -29,7 +29,7 @@ from graveler.staging import area
 def nothing_staged(ports: Ports, seen: Versioned) -> bool:
     """Whether the record shows no sealed token and its open token holds no row.  1 query a
     shard."""
-    return not seen.branch.sealed and area.is_empty(ports.kv, seen.branch.staging)
+    return not seen.branch.sealed and area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
 
 
 def seal(

@@ -140,7 +140,7 @@ def _staged_objects(ports: Ports, repo: Repository) -> Iterator[Found]:
         )
         for named in page:
             after = named.id
-            cursor = stack.view(ports.kv, named.branch.tokens_newest_first)
+            cursor = stack.view(ports.kv, named.branch.tokens_newest_first, fanout=ports.fanout)
             while (item := cursor.peek()) is not END:
                 if item[1] is not TOMBSTONE:
                     yield from _object(ports, repo, item[0], item[1])

@@ -11,12 +11,13 @@ knows which tokens a branch has: that is the branch record's (refs).  For the en
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NotRequired, Required, TypedDict, Unpack
 
 from graveler import limits, wire
 from graveler.clock import Clock, Ids, ulid, ulid_born_ns
 from graveler.errors import Corrupt, Internal
+from graveler.fanout import SEQUENTIAL, Fanout
 from graveler.identity import shard
 from graveler.ids import StagingToken
 from graveler.kv.store import (
@@ -188,18 +189,43 @@ def lookup_many(
 # ---- all keys ------------------------------------------------------------------------------------
 
 
-def is_empty(kv: Store, token: StagingToken) -> bool:
-    """Whether the token has no row: one request a shard, up to the first that has one."""
-    return not any(kv.scan(partition, b"", b"", 1).rows for partition in _partitions(token))
+def is_empty(kv: Store, token: StagingToken, fanout: Fanout = SEQUENTIAL) -> bool:
+    """Whether the token has no row: one request; if that shard has none, one for each other shard,
+    at the same time."""
+
+    def has_row(partition: bytes) -> bool:
+        return bool(kv.scan(partition, b"", b"", 1).rows)
+
+    first, *others = _partitions(token)
+    return not has_row(first) and not any(fanout.map(has_row, others) if others else ())
 
 
 def scan(kv: Store, token: StagingToken, start: bytes = b"") -> Iterator[tuple[bytes, Staged]]:
     """Every row from `start` in key order: one request a shard and `scan_page_count_max` rows."""
-    page = limits.scan_page_count_max
-    shards = [scan_all(kv, partition, start, b"", page) for partition in _partitions(token)]
-    # Shards never share a key, so the merge never compares rows.
-    rows = shards[0] if len(shards) == 1 else heapq.merge(*shards)
+    return _merged([_shard_rows(kv, partition, start) for partition in _partitions(token)])
+
+
+def scan_many(
+    kv: Store, tokens: Sequence[StagingToken], fanout: Fanout
+) -> list[list[tuple[bytes, Staged]]]:
+    """Every row of each token in key order; costs what `scan` costs, all shards at the same
+    time."""
+    partitions = [_partitions(token) for token in tokens]
+    asked = [partition for each in partitions for partition in each]
+    if len(asked) == 1:
+        return [list(scan(kv, tokens[0]))]
+    found = iter(fanout.map(lambda each: list(_shard_rows(kv, each, b"")), asked))
+    return [list(_merged([next(found) for _ in each])) for each in partitions]
+
+
+def _shard_rows(kv: Store, partition: bytes, start: bytes) -> Iterator[tuple[bytes, Staged]]:
+    rows = scan_all(kv, partition, start, b"", limits.scan_page_count_max)
     return ((key, decode(row)) for key, row in rows)
+
+
+def _merged(shards: Sequence[Iterable[tuple[bytes, Staged]]]) -> Iterator[tuple[bytes, Staged]]:
+    """Shards never share a key, so the merge never compares rows."""
+    return iter(shards[0]) if len(shards) == 1 else heapq.merge(*shards)
 
 
 def drop(kv: Store, token: StagingToken) -> int:
@@ -225,11 +251,16 @@ def cursor(kv: Store, token: StagingToken, first: int = FIRST_PAGE_COUNT) -> Cur
     as the cursor advances.  A seek inside the fetched page costs nothing, beyond it one request a
     shard.
     """
-    shards = [_ShardCursor(kv, partition, first) for partition in _partitions(token)]
+    shards = shard_cursors(kv, token, first)
     return shards[0] if len(shards) == 1 else Overlay(shards)
 
 
-class _ShardCursor:
+def shard_cursors(kv: Store, token: StagingToken, first: int) -> "list[ShardCursor]":
+    """As `cursor`, one for each shard: they share no key."""
+    return [ShardCursor(kv, partition, first) for partition in _partitions(token)]
+
+
+class ShardCursor:
     """`Cursor` over one partition.  Everything before `_start` has been fetched or skipped."""
 
     def __init__(self, kv: Store, partition: bytes, first: int) -> None:
@@ -260,7 +291,7 @@ class _ShardCursor:
             while self._next >= len(self._rows):
                 if not self._more:
                     return END
-                self._fetch()
+                self.fetch()
             key, row = self._rows[self._next]
             self._item = key, decode(row).value
         return self._item
@@ -270,7 +301,13 @@ class _ShardCursor:
             self._next += 1
             self._item = None
 
-    def _fetch(self) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether the next `peek` would send a request."""
+        return self._item is None and self._more and self._next >= len(self._rows)
+
+    def fetch(self) -> None:
+        """Send the request that it waits for: the next page."""
         page = self._kv.scan(self._partition, self._start, b"", self._size)
         self._rows, self._next = page.rows, 0
         self._more = page.more and bool(page.rows)

@@ -7,22 +7,64 @@ can start again from another base without reading the tokens again.  For the eng
 
 from collections.abc import Sequence
 
+from graveler.fanout import SEQUENTIAL, Fanout
 from graveler.ids import StagingToken
 from graveler.kv.store import Store
 from graveler.records import StagedValue
 from graveler.staging import area
-from graveler.streams import Cursor, Item, Overlay
+from graveler.streams import Cursor, End, Item, Overlay
 
 
-def view(kv: Store, tokens: Sequence[StagingToken], first: int = area.FIRST_PAGE_COUNT) -> Cursor:
-    """What `tokens` (newest first) say together.  Costs what `area.cursor` costs, for each."""
-    cursors = [area.cursor(kv, token, first) for token in tokens]
-    return cursors[0] if len(cursors) == 1 else Overlay(cursors)
+def view(
+    kv: Store,
+    tokens: Sequence[StagingToken],
+    first: int = area.FIRST_PAGE_COUNT,
+    fanout: Fanout = SEQUENTIAL,
+) -> Cursor:
+    """What `tokens` (newest first) say together.  Costs what `area.cursor` costs, for each; the
+    first pages behind a seek are fetched at the same time if any token has several shards."""
+    shards = [area.shard_cursors(kv, token, first) for token in tokens]
+    cursors = [cursor for each in shards for cursor in each]
+    if len(cursors) == 1:
+        return cursors[0]
+    return Overlay(cursors) if len(cursors) == len(tokens) else _Together(cursors, fanout)
 
 
-def delta(kv: Store, token: StagingToken) -> list[Item]:
-    """All that `token` says, sorted by key; costs what `area.scan` costs."""
-    return [(key, staged.value) for key, staged in area.scan(kv, token)]
+def deltas(
+    kv: Store, tokens: Sequence[StagingToken], fanout: Fanout = SEQUENTIAL
+) -> dict[StagingToken, list[Item]]:
+    """All that each token says, sorted by key, in the order of `tokens`; costs what
+    `area.scan_many` costs."""
+    found = area.scan_many(kv, tokens, fanout)
+    return {
+        token: [(key, staged.value) for key, staged in rows]
+        for token, rows in zip(tokens, found, strict=True)
+    }
+
+
+class _Together:
+    """`Overlay` whose cursors fetch together what they all need first."""
+
+    def __init__(self, cursors: Sequence[area.ShardCursor], fanout: Fanout) -> None:
+        self._cursors = cursors
+        self._overlay = Overlay(cursors)
+        self._fanout = fanout
+        self._fetched = False
+
+    def seek(self, key: bytes) -> None:
+        self._overlay.seek(key)
+        self._fetched = False
+
+    def peek(self) -> Item | End:
+        if not self._fetched:
+            self._fetched = True
+            waiting = [cursor for cursor in self._cursors if cursor.waits]
+            if len(waiting) > 1:
+                self._fanout.map(area.ShardCursor.fetch, waiting)
+        return self._overlay.peek()
+
+    def advance(self) -> None:
+        self._overlay.advance()
 
 
 def combine(deltas: Sequence[Sequence[Item]]) -> list[Item]:

@@ -15,6 +15,7 @@ LAYERS = {
         (
             "framing",
             "requests",
+            "fanout",
             "ids",
             "records",
             "errors",
@@ -55,6 +56,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
+    "jobs": ("functions",),
     "mangum": ("functions",),
     "numpy": ("graveler/spark",),
     "orjson": ("graveler/api",),
