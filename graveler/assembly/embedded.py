@@ -56,7 +56,7 @@ def open_embedded(
         scratch = folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)  # a dead process's half-built tables
         scratch.mkdir(mode=0o700)
-        ranges = SstRangeStore(StoredFiles(blocks, scratch))
+        ranges = SstRangeStore(StoredFiles(blocks, scratch), is_near=True)
     except BaseException:
         kv.close()
         raise

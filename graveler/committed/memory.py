@@ -55,12 +55,32 @@ class MemoryTable:
         found = at < self.count and self._keys[at] == key
         return self._records[at][1] if found else ABSENT
 
+    def walk(self, *, first: int, wanted: int) -> "MemoryWalk":
+        return MemoryWalk(self._keys, self._records)
+
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[MemoryChunk]:
         first = bisect_left(self._keys, start)
         if first == self.count:
             return
         for at in range(first // _CHUNK * _CHUNK, self.count, _CHUNK):
             yield MemoryChunk(self._records[at : at + _CHUNK])
+
+
+class MemoryWalk:
+    """See `Walk`."""
+
+    def __init__(self, keys: Sequence[bytes], records: Sequence[Record]) -> None:
+        self._keys = keys
+        self._records = records
+        self._at = 0
+
+    def seek(self, key: bytes) -> None:
+        first = bisect_left(self._keys, key)
+        self._at = max(self._at, first // _CHUNK * _CHUNK)
+
+    def records(self) -> list[Record]:
+        begin, self._at = self._at, self._at + _CHUNK
+        return list(self._records[begin : self._at])
 
 
 class MemoryRangeStore:

@@ -111,7 +111,27 @@ class Table(Protocol):
 
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[Chunk]:
         """From the first chunk whose bound is not below `start`.  `streaming` reads far ahead and
-        caches nothing; otherwise chunks are read one by one and stay cached, as listings want."""
+        caches nothing; otherwise chunks are read one by one and stay cached."""
+        ...
+
+    def walk(self, *, first: int, wanted: int) -> "Walk":
+        """For listings: what is read stays cached at first.  Cost when nothing is cached: one
+        request for about `first` records (0: one chunk).  Who reads on: one for about `wanted`
+        (160 to 320 KiB), then 160 KiB once, then 1 MiB each.  Who seeks beyond what was read: one
+        for up to 8 MiB, since he will seek again."""
+        ...
+
+
+class Walk(Protocol):
+    """One reader's way through a table, forward."""
+
+    def seek(self, key: bytes) -> None:
+        """Skip the chunks whose bound is below `key`; never backwards."""
+        ...
+
+    def records(self) -> list[Record]:
+        """The next chunk's records, which may begin below a key that was sought; none at the end.
+        Raises `Corrupt`."""
         ...
 
 

@@ -9,13 +9,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from graveler.committed.ranges import Chunk, Columns, Keyspace, Metarange
+from graveler.committed.ranges import Columns, Keyspace, Metarange, Walk
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef, Record
 from graveler.streams import END, Cursor, End, Item, successor
 
-_SHORT_SCAN = 32  # chunks that a cursor reads one by one before it reads ahead
 _SCAN_SHARE = 8  # more than one in so many keys of a range wanted: scan instead of looking up
 
 
@@ -136,73 +135,81 @@ def range_columns(space: Keyspace, ref: RangeRef) -> Iterator[Columns]:
         )
 
 
-def cursor(space: Keyspace, metarange_id: MetarangeId) -> Cursor:
-    """A cursor over all records; a seek costs at most one block and what is read from there."""
-    return CommittedCursor(space, space.metarange(metarange_id))
+def cursor(
+    space: Keyspace, metarange_id: MetarangeId, *, wanted: int = 0, jumps: bool = True
+) -> Cursor:
+    """A cursor over all records; a seek costs at most one block and what is read from there.
+
+    `wanted`: so many records may be read one after the other; without `jumps` they will be, and
+    are asked for at once."""
+    return CommittedCursor(space, space.metarange(metarange_id), wanted, jumps)
 
 
 class CommittedCursor:
-    """See `streams.Cursor`.  Reads block by block through the cache, and ahead once it has read
-    many without a seek."""
+    """See `streams.Cursor`.  Reads nothing before it is asked; then block by block through the
+    cache, and the further ahead the longer it stays in a range."""
 
-    def __init__(self, space: Keyspace, metarange: Metarange) -> None:
+    def __init__(
+        self, space: Keyspace, metarange: Metarange, wanted: int = 0, jumps: bool = True
+    ) -> None:
         self._space = space
         self._metarange = metarange
         self._range = 0
-        self._chunks: Iterator[Chunk] = iter(())
-        self._read = 0
+        self._walk: Walk | Absent = ABSENT  # of the present range, once it is open
+        self._wanted = wanted
+        self._jumps = jumps
+        self._is_reading_on = False  # came from the range before without a seek
+        self._is_dense = False  # has jumped inside of a range
+        self._sought = b""
         self._records: list[Record] = []
         self._at = 0
-        self._open(b"")
 
     def seek(self, key: bytes) -> None:
-        if self._at < len(self._records) and key <= self._records[self._at][0]:
+        if key <= self._sought:
             return
         if self._at < len(self._records) and key <= self._records[-1][0]:
             self._at = bisect_left(self._records, (key, b""), self._at)
             return
-        if self._at >= len(self._records) and self._range >= len(self._metarange.ranges):
-            return
-        if self._records and key <= self._records[-1][0]:
-            return  # already behind it
-        self._range = max(self._range, bisect_left(self._metarange.max_keys, key))
-        self._open(key)
+        self._sought = key
+        self._records, self._at = [], 0
+        place = bisect_left(self._metarange.max_keys, key, self._range)
+        if place > self._range:
+            self._enter(place, reading_on=False)
+        elif self._walk is not ABSENT:
+            self._walk.seek(key)
+            self._is_dense = True
 
     def peek(self) -> Item | End:
-        if self._at < len(self._records):
-            return self._records[self._at]
-        self._load()
-        return self._records[self._at] if self._at < len(self._records) else END
+        while self._at >= len(self._records):
+            if not self._load():
+                return END
+            self._at = bisect_left(self._records, (self._sought, b""))
+        return self._records[self._at]
 
     def advance(self) -> None:
-        self._at += 1
+        if self._at < len(self._records) or self.peek() is not END:
+            self._at += 1
 
-    def _open(self, key: bytes) -> None:
-        """Stand before the first key >= `key` in the present range or a later one."""
-        self._records, self._at, self._read = [], 0, 0
-        self._chunks = self._chunks_from(key)
-        self._load()
-        self._at = bisect_left(self._records, (key, b""))
-        if self._at == len(self._records):
-            self._load()
+    def _enter(self, place: int, *, reading_on: bool) -> None:
+        self._range, self._walk, self._is_reading_on = place, ABSENT, reading_on
 
-    def _chunks_from(self, key: bytes) -> Iterator[Chunk]:
-        if self._range >= len(self._metarange.ranges):
-            return iter(())
-        table = self._space.open(self._metarange.ranges[self._range])
-        return table.chunks(key, streaming=self._read > _SHORT_SCAN)
+    def _first(self) -> int:
+        """How many records of a range to ask for when it is entered."""
+        if self._is_dense:
+            return self._metarange.ranges[self._range].count
+        return self._wanted if self._is_reading_on or not self._jumps else 0
 
-    def _load(self) -> None:
+    def _load(self) -> bool:
         """The next chunk that has records, from this range or the next ones."""
         while self._range < len(self._metarange.ranges):
-            for chunk in self._chunks:
-                found = chunk.records()
-                self._read += 1
-                if found:
-                    self._records, self._at = found, 0
-                    if self._read == _SHORT_SCAN:
-                        self._read += 1
-                        self._chunks = self._chunks_from(chunk.bound + b"\0")
-                    return
-            self._range += 1
-            self._chunks = self._chunks_from(b"")
+            if self._walk is ABSENT:
+                table = self._space.open(self._metarange.ranges[self._range])
+                self._walk = table.walk(first=self._first(), wanted=self._wanted)
+                self._walk.seek(self._sought)
+            self._records = self._walk.records()
+            if self._records:
+                self._wanted -= min(self._wanted, len(self._records))
+                return True
+            self._enter(self._range + 1, reading_on=True)
+        self._records, self._at = [], 0
+        return False

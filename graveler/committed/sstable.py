@@ -47,8 +47,12 @@ class SstRangeStore:
         files: TableFiles,
         block_cache_bytes: int = 320 << 20,
         table_cache_bytes: int = 64 << 20,
+        *,
+        is_near: bool = False,
     ) -> None:
+        """`is_near`: the files lie on this machine, so that requests cost next to nothing."""
         self._files = files
+        self._is_near = is_near
         self._blocks: BlockCache = BudgetedCache(block_cache_bytes)
         self._tables: BudgetedCache[tuple[str, str], SortedTable] = BudgetedCache(table_cache_bytes)
         self._metaranges: BudgetedCache[tuple[str, str], Metarange] = BudgetedCache(
@@ -60,7 +64,7 @@ class SstRangeStore:
         return self._kept(namespace, range_id) if table is None else table
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
-        table = SortedTable(self._files.open(namespace, name), self._blocks)
+        table = SortedTable(self._files.open(namespace, name), self._blocks, is_near=self._is_near)
         self._tables.put((namespace, name), table, table.cost)
         return table
 

@@ -29,6 +29,7 @@ from graveler.committed.blocks import (
     unseal,
 )
 from graveler.committed.cache import BudgetedCache
+from graveler.committed.walk import NEAR, TableWalk, far
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Absent, Record
 
@@ -66,6 +67,11 @@ class Handle(NamedTuple):
     offset: int
     length: int
 
+    @property
+    def end(self) -> int:
+        """Where its type and checksum end."""
+        return self.offset + self.length + TRAILER_LENGTH
+
 
 class StoredChunk:
     """One data block as it stands in the file; checked and decompressed when its records are
@@ -93,8 +99,10 @@ class StoredChunk:
 class SortedTable:
     """An open table: its index in memory, its blocks read on demand through `cache`."""
 
-    def __init__(self, source: Source, cache: BlockCache) -> None:
+    def __init__(self, source: Source, cache: BlockCache, *, is_near: bool = False) -> None:
+        """`is_near`: requests cost next to nothing, so walks read no further than they must."""
         self._source = source
+        self._is_near = is_near
         self._cache = cache
         size = source.size()
         if not _FOOTER_LENGTH_OLDEST <= size <= limits.table_length_bytes_max:
@@ -178,38 +186,63 @@ class SortedTable:
         )
 
     def _streamed(self, first: int) -> Iterator["Chunk"]:
-        handles, bounds = self._handles, self._bounds
         index = first
-        while index < len(handles):
-            begin = handles[index].offset
-            after = index + 1
-            while after < len(handles) and handles[after].offset - begin < _SPAN_LENGTH:
-                after += 1
-            last = handles[after - 1]
-            length = last.offset + last.length + TRAILER_LENGTH - begin
-            span = self._source.read(begin, length)
-            for at in range(index, after):
-                offset = handles[at].offset - begin
-                stored = span[offset : offset + handles[at].length + TRAILER_LENGTH]
-                yield StoredChunk(bounds[at], stored, self._prefixed)
-            index = after
+        while index < len(self._handles):
+            for stored in self.span(index, _SPAN_LENGTH):
+                yield StoredChunk(self._bounds[index], stored, self._prefixed)
+                index += 1
+
+    def walk(self, *, first: int, wanted: int) -> TableWalk:
+        if self._is_near:
+            return TableWalk(self, NEAR)
+        return TableWalk(self, far(self._share(first), self._share(wanted)))
+
+    def _share(self, records: int) -> int:
+        """The length of so many records, a little more than on average."""
+        end = self._handles[-1].end if self._handles else 0
+        return end * records // max(1, self.count) * 9 // 8
+
+    @property
+    def blocks_count(self) -> int:
+        """How many data blocks."""
+        return len(self._handles)
+
+    def position(self, key: bytes) -> int:
+        """The first block whose bound is not below `key`; the number of blocks if there is none."""
+        return bisect_left(self._bounds, key)
 
     def stored(self, index: int) -> bytes:
         """A data block as it stands in the file."""
-        handle = self._handles[index]
-        return self._source.read(handle.offset, handle.length + TRAILER_LENGTH)
+        return self.span(index, 0)[0]
+
+    def span(self, index: int, reach: int) -> list[bytes]:
+        """Data blocks as they stand in the file, from `index` on, as many as lie within `reach`
+        bytes but at least one.  One request."""
+        handles, begin = self._handles, self._handles[index].offset
+        after = index + 1
+        while after < len(handles) and handles[after].end - begin <= reach:
+            after += 1
+        raw = self._source.read(begin, handles[after - 1].end - begin)
+        return [raw[h.offset - begin : h.end - begin] for h in handles[index:after]]
+
+    def cached(self, index: int) -> Block | None:
+        """A data block, if it is at hand."""
+        return self._cache.get((self._source.name, index))
+
+    def opened(self, index: int, stored: bytes, *, kept: bool = True) -> Block:
+        """A data block from its bytes, checked."""
+        try:
+            block = Block(unseal(stored, self._prefixed))
+            self._check_bounds(index, block.columns()[0])
+        except Corrupt as error:
+            raise Corrupt(f"{error}: table={self._source.name}") from error
+        if kept:
+            self._cache.put((self._source.name, index), block, block.cost)
+        return block
 
     def _block(self, index: int) -> Block:
-        key = (self._source.name, index)
-        block = self._cache.get(key)
-        if block is None:
-            try:
-                block = Block(unseal(self.stored(index), self._prefixed))
-                self._check_bounds(index, block.columns()[0])
-            except Corrupt as error:
-                raise Corrupt(f"{error}: table={self._source.name}") from error
-            self._cache.put(key, block, block.cost)
-        return block
+        block = self.cached(index)
+        return self.opened(index, self.stored(index)) if block is None else block
 
     def _check_bounds(self, index: int, keys: Sequence[bytes]) -> None:
         if keys and (
