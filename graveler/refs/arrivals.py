@@ -46,7 +46,7 @@ class StoredArrival(NamedTuple):
 
 def place_of(repository: Repository, rule: str, key: bytes) -> Place:
     """Where the record of the object `key` stands."""
-    return arrivals(repository, rule), key
+    return arrivals(repository, rule, key), key
 
 
 def decode(row: Row) -> StoredArrival:

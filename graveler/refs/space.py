@@ -2,12 +2,14 @@
 
     repos             <repository>            the repository record, by name
     watch             <repository>/<uid>/<rule>   what to do with objects that arrive in a bucket
-    e/<uid>/<rule>    <object key>            the newest event of one object that a rule took in
+    e/<uid>/<rule>/<n>   <object key>         the newest event of one object that a rule took in
     r/<name>/<uid>    everything else of one repository; a re-created one has another uid
 
 The one place that spells these bytes.  Pure; for this folder.
 """
 
+from graveler import limits
+from graveler.identity import shard
 from graveler.ids import BranchId, CommitId, JobId, StagingToken, TagId
 from graveler.records import Repository
 
@@ -86,9 +88,11 @@ def watch_prefix(repository: Repository) -> bytes:
     return f"{repository.id}/{repository.uid}/".encode()
 
 
-def arrivals(repository: Repository, rule: str) -> bytes:
-    """The partition of the events of one rule."""
-    return f"e/{repository.uid}/{rule}".encode()
+def arrivals(repository: Repository, rule: str, key: bytes) -> bytes:
+    """The partition of one object's event: as many a rule as staging has, because each event writes
+    to both in one step."""
+    number = shard(key, limits.staging_shard_count_max)
+    return f"e/{repository.uid}/{rule}/{number}".encode()
 
 
 def batch_key(rule: str) -> bytes:
