@@ -25,10 +25,10 @@ $(TOOLED): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint soak bench proto lock clean FORCE
+.PHONY: help setup run test lint coverage soak bench proto lock clean FORCE
 
 help: ## says what each target does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
 	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
@@ -53,6 +53,9 @@ lint: $(READY) ## ruff and mypy only
 
 soak: $(READY) $(TOOLED) ## everything at once for MINUTES=n: schedules, fuzzing, kills, load; one JSON line
 	@$(BIN)/python -m graveler.testing.soak --minutes $(MINUTES) $(ARGS)
+
+coverage: $(READY) $(TOOLED) ## branch coverage per folder; fails under the bounds
+	@sh scripts/coverage.sh $(BIN) $(JOBS)
 
 bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
