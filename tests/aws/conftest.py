@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.aws import AwsSession, AwsSettings
+from graveler.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.clock import SystemIds
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.dynamodb_table import create_table
 from tests.aws import engines
 from tests.aws.tables import wipe
+
+# A loaded machine answers late; what a late answer means has tests of its own.
+PATIENT = CallPolicy(connect_seconds=10.0, read_seconds=60.0)
 
 
 def local(url: str) -> AwsSettings:
@@ -59,7 +62,7 @@ def suite_store(session: AwsSession, fresh_name: Callable[[], str]) -> Iterator[
     """The store of the contract suite; wiped before each use by `dynamo`."""
     name = fresh_name()
     create_table(session, name)
-    store = DynamoStore(session, name)
+    store = DynamoStore(session, name, policy=PATIENT)
     yield store
     store.close()
 

@@ -1,6 +1,7 @@
 """The DynamoDB driver keeps the contract: on ministack, and on moto where moto can."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from graveler.clock import SystemClock
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.dynamodb_table import create_table
 from graveler.kv.retrying import RetryingStore
-from graveler.kv.store import Store
+from graveler.kv.store import ABSENT, Paired, Row, Store, Write, scan_all
 from graveler.requests import RetryPolicy
 from graveler.testing.kv_suite import (
     ConditionClauses,
@@ -20,7 +21,7 @@ from graveler.testing.kv_suite import (
     ScanClauses,
 )
 from tests.aws import engines
-from tests.aws.conftest import local
+from tests.aws.conftest import PATIENT, local
 from tests.aws.tables import wipe
 
 THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
@@ -45,6 +46,36 @@ class TestDynamoStoreRetrying(ConditionClauses):
         return RetryingStore(dynamo, SystemClock(), RetryPolicy())
 
 
+def test_a_page_ends_at_a_megabyte_and_the_next_goes_on(dynamo: DynamoStore) -> None:
+    rows = [(b"%02d" % number, Row(b"v" * 300_000, b"1")) for number in range(8)]
+    dynamo.set_many([Write(b"p", key, row.value, row.version) for key, row in rows])
+    page = dynamo.scan(b"p", b"", b"", 1_000)
+    assert 1 <= len(page.rows) < len(rows)
+    assert page.more
+    assert list(scan_all(dynamo, b"p")) == rows
+
+
+def test_a_scan_goes_on_behind_the_longest_key(dynamo: DynamoStore) -> None:
+    keys = [b"a" * 1_023, b"a" * 1_024, b"a" * 1_023 + b"b", b"b"]
+    dynamo.set_many([Write(b"p", key, b"", b"1") for key in keys])
+    assert [key for key, _ in scan_all(dynamo, b"p", page=1)] == keys
+    bounded = scan_all(dynamo, b"p", end=keys[2] + b"\0", page=1)
+    assert [key for key, _ in bounded] == keys[:3]
+
+
+def test_only_events_expire(dynamo: DynamoStore, session: AwsSession) -> None:
+    event = Paired(ABSENT, ABSENT, Write(b"e/bucket", b"key", b"v", b"1"))
+    dynamo.set_if(b"s/token/0", b"path", b"v", b"1", event)
+    client = session.client("dynamodb")
+    items = client.scan(TableName=dynamo.table)["Items"]
+    client.close()
+    lives = {item["p"]["B"]: int(item["ttl"]["N"]) for item in items if "ttl" in item}
+    in_15_days = time.time() + 15 * 24 * 3600
+    assert lives.keys() == {b"e/bucket"}
+    assert in_15_days - 300 < lives[b"e/bucket"] <= in_15_days
+    assert dynamo.get(b"e/bucket", b"key") == Row(b"v", b"1")
+
+
 @pytest.fixture(scope="module")
 def moto() -> Iterator[AwsSession]:
     with engines.locked_moto() as url:
@@ -54,7 +85,7 @@ def moto() -> Iterator[AwsSession]:
 @pytest.fixture(scope="module")
 def moto_store(moto: AwsSession) -> Iterator[DynamoStore]:
     create_table(moto, "suite")
-    store = DynamoStore(moto, "suite")
+    store = DynamoStore(moto, "suite", policy=PATIENT)
     yield store
     store.close()
 
@@ -80,7 +111,7 @@ if os.environ.get("GRAVELER_DYNALITE"):
         with engines.dynalite() as url:
             session = AwsSession(local(url))
             create_table(session, "suite")
-            store = DynamoStore(session, "suite")
+            store = DynamoStore(session, "suite", policy=PATIENT)
             yield session, store
             store.close()
 
@@ -106,7 +137,7 @@ if os.environ.get("GRAVELER_REAL_AWS"):
     def real(fresh_name: Callable[[], str]) -> Iterator[tuple[AwsSession, DynamoStore]]:
         session, name = AwsSession(), f"graveler-contract-{fresh_name()}"
         create_table(session, name)
-        store = DynamoStore(session, name)
+        store = DynamoStore(session, name, policy=PATIENT)
         yield session, store
         store.close()
         session.client("dynamodb").delete_table(TableName=name)

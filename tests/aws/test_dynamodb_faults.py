@@ -40,7 +40,7 @@ from graveler.testing.fault_proxy import (
     throttle,
     unprocessed,
 )
-from tests.aws.conftest import local
+from tests.aws.conftest import PATIENT, local
 
 GUARD = (b"g", b"record")
 OLD, NEW = Row(b"old", b"1", 3), Row(b"new", b"2", 5)
@@ -93,7 +93,7 @@ def faulty(one_proxy: FaultProxy) -> AwsSession:
 
 @pytest.fixture(scope="module")
 def one_store(faulty: AwsSession, suite_store: DynamoStore) -> Iterator[DynamoStore]:
-    store = DynamoStore(faulty, suite_store.table, clock=TickingClock())
+    store = DynamoStore(faulty, suite_store.table, policy=PATIENT, clock=TickingClock())
     yield store
     store.close()
 

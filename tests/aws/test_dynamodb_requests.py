@@ -21,7 +21,7 @@ from graveler.kv.retrying import RetryingStore
 from graveler.records import BreakParameters
 from graveler.requests import RetryPolicy
 from graveler.testing.fault_proxy import FaultProxy, fault_proxy
-from tests.aws.conftest import local
+from tests.aws.conftest import PATIENT, local
 from tests.engine.lake import Lake
 
 
@@ -33,7 +33,7 @@ def proxy(engine: str) -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="module")
 def store(proxy: FaultProxy, suite_store: DynamoStore) -> Iterator[DynamoStore]:
-    store = DynamoStore(AwsSession(local(proxy.url)), suite_store.table)
+    store = DynamoStore(AwsSession(local(proxy.url)), suite_store.table, policy=PATIENT)
     yield store
     store.close()
 
