@@ -1,0 +1,253 @@
+"""What the S3 driver says when requests or answers are lost, refused or cut short."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from graveler.aws import AwsSession
+from graveler.block.adapter import CREATE, Mode, Update
+from graveler.block.retrying import RetryingBlocks
+from graveler.block.s3 import S3Blocks
+from graveler.clock import SystemClock
+from graveler.errors import (
+    AlreadyExists,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.requests import RetryPolicy
+from graveler.testing.block_clauses import content
+from graveler.testing.fault_proxy import (
+    Fault,
+    FaultProxy,
+    Reply,
+    cut,
+    error_after,
+    error_before,
+    fault_proxy,
+    lost_answer,
+    lost_request,
+    twice,
+)
+from tests.aws.buckets import create_bucket
+from tests.aws.conftest import local
+
+
+def refused(status: int, code: str) -> Fault:
+    """Not applied; answered in the form of S3's errors."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
+    return lambda request, forward: Reply(
+        status, {"content-type": "application/xml"}, body.encode()
+    )
+
+
+SLOW_DOWN = refused(503, "SlowDown")
+CONTENDED = refused(409, "ConditionalRequestConflict")
+UNKNOWN: Mapping[str, Fault] = {
+    "lost_answer": lost_answer,
+    "error_after": error_after,
+    "lost_request": lost_request,
+    "error_before": error_before,
+    "500": refused(500, "InternalError"),
+}
+APPLIED = ("lost_answer", "error_after")
+TURNED_AWAY: Mapping[str, Fault] = {
+    "slow_down": SLOW_DOWN,
+    "contended": CONTENDED,
+    "denied": refused(403, "AccessDenied"),
+    "no_bucket": refused(404, "NoSuchBucket"),
+}
+
+
+@pytest.fixture(scope="module")
+def switch(engine: str) -> Iterator[FaultProxy]:
+    with fault_proxy(engine) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def bucket(session: AwsSession, fresh_name: Callable[[], str]) -> str:
+    name = fresh_name()
+    create_bucket(session, name)
+    return name
+
+
+@pytest.fixture
+def address(bucket: str, fresh_name: Callable[[], str]) -> str:
+    return f"s3://{bucket}/some/{fresh_name()}"
+
+
+@pytest.fixture(scope="module")
+def direct(session: AwsSession, bucket: str) -> S3Blocks:
+    """What is really there."""
+    return S3Blocks(session, SystemClock(), [bucket])
+
+
+@pytest.fixture(scope="module")
+def far(switch: FaultProxy, bucket: str) -> S3Blocks:
+    return S3Blocks(AwsSession(local(switch.url)), SystemClock(), [bucket])
+
+
+@pytest.fixture
+def proxy(switch: FaultProxy) -> Iterator[FaultProxy]:
+    switch.operations.clear()
+    yield switch
+    assert switch.pending() == 0, "the test planned a fault that nothing met"
+
+
+@pytest.fixture
+def retrying(far: S3Blocks) -> RetryingBlocks:
+    return RetryingBlocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001))
+
+
+def mode_of(direct: S3Blocks, address: str, name: str) -> Mode:
+    """A condition that holds now."""
+    return CREATE if name == "create" else Update(direct.put(address, [b"old"]).etag)
+
+
+CONDITIONS = ("create", "update")
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("fault", UNKNOWN)
+def test_b5_a_put_without_an_answer_is_unknown_and_sent_once(
+    far: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str, condition: str, fault: str
+) -> None:
+    mode = mode_of(direct, address, condition)
+    proxy.plan(UNKNOWN[fault])
+    with pytest.raises(OutcomeUnknown):
+        far.put(address, [b"new"], mode)
+    assert proxy.operations == ["PUT"]
+    if fault in APPLIED:
+        assert content(direct, address) == b"new"
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("fault", UNKNOWN)
+def test_b5_a_put_of_ours_is_recognised(
+    retrying: RetryingBlocks,
+    direct: S3Blocks,
+    proxy: FaultProxy,
+    address: str,
+    condition: str,
+    fault: str,
+) -> None:
+    mode = mode_of(direct, address, condition)
+    proxy.plan(UNKNOWN[fault])
+    head = retrying.put(address, [b"new"], mode)
+    assert content(direct, address) == b"new"
+    assert head.version == direct.head(address).version
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_b2_a_put_that_something_sends_twice_is_not_declined(
+    retrying: RetryingBlocks, proxy: FaultProxy, direct: S3Blocks, address: str, condition: str
+) -> None:
+    """The second sending fails by the first; with the answer lost too, it is recognised."""
+    mode = mode_of(direct, address, condition)
+    proxy.plan(lambda request, forward: (twice(request, forward), None)[1])
+    retrying.put(address, [b"new"], mode)
+    assert content(direct, address) == b"new"
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("fault", TURNED_AWAY)
+def test_a_put_that_was_turned_away_did_nothing(
+    far: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str, condition: str, fault: str
+) -> None:
+    mode = mode_of(direct, address, condition)
+    proxy.plan(TURNED_AWAY[fault])
+    with pytest.raises(Unavailable) as raised:
+        far.put(address, [b"new"], mode)
+    assert not isinstance(raised.value, OutcomeUnknown)
+    assert proxy.operations == ["PUT"]
+
+
+@pytest.mark.parametrize("fault", ["slow_down", "contended"])
+def test_a_busy_or_contended_put_is_tried_again(
+    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+) -> None:
+    proxy.plan(TURNED_AWAY[fault], TURNED_AWAY[fault])
+    retrying.put(address, [b"new"], CREATE)
+    assert proxy.operations == ["PUT"] * 3
+    assert content(direct, address) == b"new"
+
+
+def test_false_conditions_are_told_apart(far: S3Blocks, proxy: FaultProxy, address: str) -> None:
+    with pytest.raises(PreconditionFailed):
+        far.put(address, [b"new"], Update("0" * 32))  # answered 404
+    far.put(address, [b"old"])
+    with pytest.raises(PreconditionFailed):
+        far.put(address, [b"new"], Update("0" * 32))  # answered 412
+    with pytest.raises(AlreadyExists):
+        far.put(address, [b"new"], CREATE)
+
+
+READS: Mapping[str, Callable[[S3Blocks | RetryingBlocks, str], bytes]] = {
+    "get": lambda blocks, address: content(blocks, address),
+    "read": lambda blocks, address: blocks.read(address, -200, 150),
+    "head": lambda blocks, address: b"%d" % blocks.head(address).size,
+}
+
+
+@pytest.mark.parametrize("verb", READS)
+@pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down", "denied"])
+def test_reads_fail_as_unavailable_and_can_be_repeated(
+    retrying: RetryingBlocks,
+    direct: S3Blocks,
+    proxy: FaultProxy,
+    address: str,
+    verb: str,
+    fault: str,
+) -> None:
+    direct.put(address, [b"0123456789" * 50])
+    planned = {**UNKNOWN, **TURNED_AWAY}[fault]
+    proxy.plan(*[planned] * 4)
+    with pytest.raises(Unavailable) as raised:
+        READS[verb](retrying, address)
+    assert not isinstance(raised.value, OutcomeUnknown)
+    assert len(proxy.operations) == 4
+    proxy.plan(planned)
+    assert READS[verb](retrying, address) == READS[verb](direct, address)
+
+
+def test_b1_a_body_that_breaks_off_is_never_short(
+    far: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    direct.put(address, [b"0123456789" * 100])
+    proxy.plan(cut, cut)
+    with pytest.raises(Unavailable):
+        content(far, address)
+    with pytest.raises(Unavailable):
+        far.read(address, 5, 900)
+
+
+def test_a_missing_bucket_is_not_a_missing_object(
+    far: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    with pytest.raises(NotFound):
+        far.read(address, 0, 5)
+    proxy.plan(refused(404, "NoSuchBucket"))
+    with pytest.raises(Unavailable):
+        far.read(address, 0, 5)
+
+
+@pytest.mark.parametrize("fault", ["slow_down", "lost_request"])
+def test_an_upload_that_fails_leaves_no_parts(
+    far: S3Blocks,
+    direct: S3Blocks,
+    session: AwsSession,
+    proxy: FaultProxy,
+    address: str,
+    fault: str,
+) -> None:
+    proxy.plan({**UNKNOWN, **TURNED_AWAY}[fault], operation="PUT")
+    with pytest.raises(Unavailable):
+        far.put(address, (bytes(1 << 20) for _ in range(20)), CREATE)
+    with pytest.raises(NotFound):
+        direct.head(address)
+    client = session.client("s3", options={"s3": {"addressing_style": "path"}})
+    bucket = address.split("/")[2]
+    assert not client.list_multipart_uploads(Bucket=bucket).get("Uploads")
+    client.close()

@@ -1,0 +1,256 @@
+"""Signed URLs of S3, and reading by them: right, re-used, and without a client."""
+
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import botocore.auth
+import botocore.awsrequest
+import botocore.credentials
+import pytest
+
+from graveler.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
+from graveler.block.adapter import Part
+from graveler.block.s3 import S3Blocks
+from graveler.block.s3_places import Places
+from graveler.block.s3_urls import S3Urls
+from graveler.block.sigv4 import Signable, Signature, presigned
+from graveler.clock import SystemClock
+from graveler.errors import Invalid, NotFound, Unavailable, Unsupported
+from graveler.limits import SECOND_NS
+from graveler.testing.block_clauses import content
+from tests.aws.buckets import create_bucket
+
+NOW_NS = 1_795_000_000 * SECOND_NS
+KEYS = ("a", "a b+c", "é/日本", "%2F?x=y&z#q", "~-._/", "quote'\"", "data/0/1", "line\nbreak")
+
+
+class StoppedClock(SystemClock):
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.ns = NOW_NS
+
+    def now_ns(self) -> int:
+        return self.ns
+
+
+class WithoutClients(AwsSession):
+    """A session that must not be asked for a client."""
+
+    def client(
+        self,
+        service: str,
+        policy: CallPolicy | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Client:
+        raise AssertionError(f"a client was made: {service}")
+
+
+# ---- the signature -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", ["", "a+token/="])
+@pytest.mark.parametrize("key", KEYS)
+def test_signatures_are_those_of_the_sdk(
+    key: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = datetime.fromtimestamp(NOW_NS // SECOND_NS, UTC)
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: moment)
+    query = {"partNumber": "7", "uploadId": "x/y=", "response-content-type": "text/plain; a=b"}
+    headers = {"content-type": "text/csv"}
+    signable = Signable("PUT", "https://lake.s3.eu-west-1.amazonaws.com", key, query, headers)
+    credentials = Credentials("AKID", "secret/key", token)
+    ours = presigned(signable, Signature(credentials, "eu-west-1", NOW_NS, 600))
+    unsigned = ours.partition("&X-Amz-")[0].partition("?")[0]
+    request = botocore.awsrequest.AWSRequest("PUT", unsigned, headers, params=query)
+    known = botocore.credentials.Credentials("AKID", "secret/key", token or None)
+    botocore.auth.S3SigV4QueryAuth(known, "s3", "eu-west-1", 600).add_auth(request)
+    assert sorted(_pairs(ours)) == sorted(_pairs(request.url))
+
+
+def _pairs(url: str) -> list[list[str]]:
+    return [pair.split("=", 1) for pair in url.split("?")[1].split("&")]
+
+
+@pytest.mark.parametrize(
+    ("bucket", "region", "origin"),
+    [
+        ("lake", "us-east-1", "https://lake.s3.us-east-1.amazonaws.com"),
+        ("my.lake", "eu-west-1", "https://s3.eu-west-1.amazonaws.com/my.lake"),
+        ("lake", "cn-north-1", "https://lake.s3.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_buckets_have_their_own_hosts_but_for_dots(bucket: str, region: str, origin: str) -> None:
+    assert Places([bucket], "").origin(bucket, region) == origin
+
+
+# ---- one URL for many reads ----------------------------------------------------------------------
+
+
+def test_a_url_is_used_until_shortly_before_it_expires() -> None:
+    session = WithoutClients(AwsSettings("us-east-1", "", "AKID", "secret"))
+    clock = StoppedClock()
+    urls = S3Urls(session, Places(["lake"], ""), clock)
+    first = urls.reading("s3://lake/a", "GET")
+    assert urls.reading("s3://lake/a", "HEAD") != first != urls.reading("s3://lake/b", "GET")
+    clock.ns += 700 * SECOND_NS
+    assert urls.reading("s3://lake/a", "GET") == first
+    clock.ns += 100 * SECOND_NS
+    second = urls.reading("s3://lake/a", "GET")
+    assert second != first
+    urls.forget("s3://lake/a")
+    clock.ns += SECOND_NS
+    assert urls.reading("s3://lake/a", "GET") != second
+    for number in range(5_000):
+        urls.reading(f"s3://lake/{number}", "GET")
+    with pytest.raises(Invalid):
+        urls.reading("s3://other/a", "GET")
+
+
+def test_reading_makes_no_client(
+    session: AwsSession, settings: AwsSettings, fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    create_bucket(session, name)
+    address = f"s3://{name}/a b/é"
+    S3Blocks(session, SystemClock(), [name]).put(address, [b"0123456789"])
+    reading = S3Blocks(WithoutClients(settings), SystemClock(), [name])
+    assert content(reading, address) == b"0123456789"
+    assert reading.read(address, -4, 2) == b"67"
+    assert reading.head(address).size == 10
+    with pytest.raises(NotFound):
+        reading.head(f"s3://{name}/missing")
+
+
+def test_what_does_not_answer_is_unavailable() -> None:
+    nowhere = AwsSettings("us-east-1", "http://127.0.0.1:9", "test", "test")
+    blocks = S3Blocks(AwsSession(nowhere), SystemClock(), ["lake"])
+    for call in (
+        lambda: blocks.read("s3://lake/a", 0, 1),
+        lambda: blocks.head("s3://lake/a"),
+        lambda: blocks.put("s3://lake/a", [b"x"]),
+        lambda: blocks.list("s3://lake/", "", 1),
+    ):
+        with pytest.raises(Unavailable):
+            call()
+
+
+# ---- URLs for others -----------------------------------------------------------------------------
+
+
+def send(method: str, url: str, body: bytes = b"", kind: str = "") -> tuple[int, bytes, str]:
+    """Status, body and content type or etag of an answer."""
+    request = urllib.request.Request(url, body or None, method=method)
+    if method == "PUT":
+        request.add_header("content-type", kind)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read(), answer.headers["etag"].strip('"')
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, b"", ""
+
+
+@pytest.fixture
+def lake(session: AwsSession, fresh_name: Callable[[], str]) -> tuple[S3Blocks, str]:
+    name = fresh_name()
+    create_bucket(session, name)
+    return S3Blocks(session, SystemClock(), [name]), f"s3://{name}"
+
+
+def test_b9_a_url_is_good_for_what_it_was_made_for(lake: tuple[S3Blocks, str]) -> None:
+    blocks, stem = lake
+    address = f"{stem}/some/é b"
+    put = blocks.presign(address, "PUT", 60, "text/csv").url
+    assert send("PUT", put, b"bytes", "text/csv")[0] == 200
+    assert content(blocks, address) == b"bytes"
+    get = blocks.presign(address, "GET", 60, "text/csv").url
+    assert send("GET", get)[:2] == (200, b"bytes")
+    forged = get.replace("some", "other")
+    for method, url, kind in (
+        ("PUT", get, ""),
+        ("PUT", put, "text/html"),
+        ("GET", forged, ""),
+        ("GET", get[:-4] + "0000", ""),
+    ):
+        assert send(method, url, b"x" if method == "PUT" else b"", kind)[0] == 403, url
+    assert content(blocks, address) == b"bytes"
+
+
+def test_parts_can_be_sent_by_urls(lake: tuple[S3Blocks, str]) -> None:
+    blocks, stem = lake
+    address = f"{stem}/joined"
+    upload = blocks.create_upload(address)
+    parts = []
+    for number, body in ((1, b"a" * (5 << 20)), (2, b"end")):
+        url = blocks.urls.presign_part(address, upload, number, 60).url
+        status, _, etag = send("PUT", url, body, "application/octet-stream")
+        assert status == 200
+        parts.append(Part(number, etag))
+    head = blocks.complete_upload(address, upload, tuple(parts))
+    assert head.size == (5 << 20) + 3
+    assert blocks.read(address, -4, 4) == b"aend"
+    for number in (0, 10_001):
+        with pytest.raises(Invalid):
+            blocks.urls.presign_part(address, upload, number, 60)
+    with pytest.raises(NotFound):
+        blocks.urls.presign_part(address, "", 1, 60)
+
+
+# ---- what else S3 is -----------------------------------------------------------------------------
+
+
+def test_long_bodies_go_up_in_parts_and_keep_their_conditions(lake: tuple[S3Blocks, str]) -> None:
+    blocks, stem = lake
+    address = f"{stem}/long"
+    chunk = bytes(range(256)) * 4_096
+    head = blocks.put(address, (chunk for _ in range(20)))
+    assert head.size == 20 << 20
+    assert head.etag.endswith("-3")
+    assert blocks.read(address, (8 << 20) - 2, 4) == b"\xfe\xff\x00\x01"
+    assert blocks.head(address).version == head.version
+    copied = blocks.copy(address, address)
+    assert copied.size == head.size
+    assert copied.version != head.version
+
+
+def test_a_bucket_without_versions_serves_all_but_their_deletion(
+    session: AwsSession, fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    create_bucket(session, name, versioned=False)
+    blocks = S3Blocks(session, SystemClock(), [name])
+    head = blocks.put(f"s3://{name}/a", [b"x"])
+    [line] = blocks.list(f"s3://{name}/", "", 10).lines
+    assert line.head.version == head.version == blocks.head(f"s3://{name}/a").version
+    blocks.copy(f"s3://{name}/a", f"s3://{name}/b")
+    with pytest.raises(Unsupported):
+        blocks.delete(f"s3://{name}/a", head.version)
+    blocks.delete(f"s3://{name}/a")
+    assert [line.address for line in blocks.list(f"s3://{name}/", "", 9).lines] == [
+        f"s3://{name}/b"
+    ]
+
+
+def test_replaced_versions_are_listed_past_and_deleted_with_their_successor(
+    lake: tuple[S3Blocks, str], session: AwsSession
+) -> None:
+    blocks, stem = lake
+    for number in range(12):
+        blocks.put(f"{stem}/a", [b"%d" % number])
+        blocks.put(f"{stem}/b", [b"%d" % number])
+    page = blocks.list(f"{stem}/", "", 1)
+    assert [line.address for line in page.lines] == [f"{stem}/a"]
+    assert page.more
+    assert [line.address for line in blocks.list(f"{stem}/", f"{stem}/a", 1).lines] == [f"{stem}/b"]
+    blocks.delete(f"{stem}/a", page.lines[0].head.version)
+    with pytest.raises(NotFound):
+        blocks.head(f"{stem}/a")
+    client = session.client("s3", options={"s3": {"addressing_style": "path"}})
+    left = client.list_object_versions(Bucket=urlsplit(stem).netloc).get("Versions", [])
+    assert {version["Key"] for version in left} == {"b"}
+    client.close()
