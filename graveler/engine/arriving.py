@@ -1,40 +1,29 @@
 """Staging what notifications tell of a bucket: each event once, the newest of an object last.
 
-    records, open rows  →  row and record in one step, each as it was read  →  branch again
-                              └ refused or no answer: look again             └ same token? done
+    branch ─► records, open rows ─► row and record in one step ─► branch again ─► vouch ─► done
+                   ▲                      └ refused, or no answer     └ another token?
+                   └────────────────────────── look again ◄──────────────────┘
 
 Notifications come late, in any order, and more than once.  The record of an object (refs/arrivals)
-names its newest event and the row that this event staged, so an older event is dropped, and so is
-the same one again, if its row counted.  The two are written together: the record never speaks of
-a row that is not there.  Whether a row counted is known without asking while its token is open;
-later its token's other rows and the commit that folded it in tell.  After a reset nothing tells,
-and the event is staged again.  Basis: docs/protocol.md.
+names its newest event, the token in which the row of that event stands, and the calls that answer
+for it.  An older event is dropped.  The same one again is dropped if one of its calls has vouched:
+it counted once, and whatever came later came later.  If none has, no delivery of it was ever
+acknowledged: a row in the token that is still open will count, any other is staged again, guarded
+by the branch record that was read first, so that nothing which came after somebody's vouching is
+undone.  Basis: docs/protocol.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Literal, NamedTuple
 
 from graveler import limits
-from graveler.committed import reader
-from graveler.engine.heads import cached, commit_of, fresh
-from graveler.engine.ports import Ports, check_writable, keyspace
-from graveler.engine.sealing import history_until
+from graveler.engine.heads import cached, fresh
+from graveler.engine.ports import Ports, check_writable, operation_deadline
 from graveler.errors import OutcomeUnknown
-from graveler.framing import identity_of
-from graveler.ids import StagingToken
-from graveler.kv.store import Matches, Place, Row
-from graveler.records import (
-    ABSENT,
-    TOMBSTONE,
-    Absent,
-    CommitEntry,
-    Repository,
-    Staged,
-    StagedValue,
-    Versioned,
-)
-from graveler.refs import arrivals, commits
+from graveler.kv.store import WRITTEN, Matches, Place, Row
+from graveler.records import ABSENT, Absent, Repository, Staged, StagedValue, Versioned
+from graveler.refs import arrivals, branches
 from graveler.refs.arrivals import Arrival, StoredArrival
 from graveler.refs.event_rules import EventRule
 from graveler.staging import area
@@ -65,10 +54,10 @@ class _Look(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """`open`: true if the row's token is still open when the branch is read again."""
+    """`ours`: true if the token is still open when the branch is read again, and we must vouch."""
 
     taken: Taken | Literal[Absent.ABSENT]
-    open: bool = False
+    ours: bool = False
 
 
 _AGAIN = _Verdict(ABSENT)
@@ -80,7 +69,7 @@ class _Round(NamedTuple):
     ports: Ports
     repo: Repository
     rule: EventRule
-    wid: bytes
+    call: bytes
     seen: Versioned
     is_fresh: bool
 
@@ -90,45 +79,59 @@ def take_in(
 ) -> tuple[Taken, ...]:
     """Stage the events, at most one of each object; what became of them, in their order.
 
-    After it returns, every commit that begins contains them.  Errors: `NotFound` (no such branch;
-    nothing happened), `Refused`, `OutcomeUnknown`: deliver all of them again.
-    Cost: 1 batch of reads, a conditional write of two rows an event, and 1 request for the branch.
+    After it returns, every commit that begins contains them, and the same events change nothing any
+    more.  Errors: `NotFound` (no such branch), `Refused`, `Unavailable`, `OutcomeUnknown`: deliver
+    all of them again.
+    Cost: 1 batch of reads, a conditional write of two rows an event, 1 request for the branch and 1
+    to vouch; events that were delivered before cost 1 batch more.
     """
     check_writable(repo, force=False)
-    became: dict[int, Taken] = {}
-    round_ = _Round(
-        ports, repo, rule, ports.ids.stamp(), cached(ports, repo, rule.branch), is_fresh=False
-    )
+    deadline = operation_deadline(ports)
+    became: dict[int, _Verdict] = {}
+    call = ports.ids.stamp()
+    round_ = _Round(ports, repo, rule, call, cached(ports, repo, rule.branch), is_fresh=False)
     for _ in range(limits.write_attempt_count_max):
+        deadline.check("taking events in")
         waiting = [number for number in range(len(events)) if number not in became]
         verdicts = _look_and_step(round_, [events[number] for number in waiting])
         now = fresh(ports, repo, rule.branch)
         counts = now.branch.staging == round_.seen.branch.staging
         for number, verdict in zip(waiting, verdicts, strict=True):
-            if verdict.taken is not ABSENT and (counts or not verdict.open):
-                became[number] = verdict.taken
+            if verdict.taken is not ABSENT and (counts or not verdict.ours):
+                became[number] = verdict
         if len(became) == len(events):
-            return tuple(became[number] for number in range(len(events)))
+            if any(verdict.ours for verdict in became.values()):
+                arrivals.vouch(ports.kv, repo, rule.id, call)
+            return _ended([became[number] for number in range(len(events))])
         round_ = round_._replace(seen=now, is_fresh=True)
     raise OutcomeUnknown(f"events kept losing against commits: branch={rule.branch}")
 
 
+def _ended(verdicts: Sequence[_Verdict]) -> tuple[Taken, ...]:
+    return tuple(verdict.taken for verdict in verdicts if verdict.taken is not ABSENT)
+
+
 def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
-    token = round_.seen.branch.staging
+    """Look at all events in one batch, then step with each; the branch was read before."""
+    ports, token = round_.ports, round_.seen.branch.staging
     places: list[tuple[Place, Place]] = [
-        (
-            arrivals.place_of(round_.repo, round_.rule.id, event.key),
-            area.place_of(token, event.path),
-        )
-        for event in events
+        (_record_place(round_, event), area.place_of(token, event.path)) for event in events
     ]
-    rows = round_.ports.kv.get_many([place for both in places for place in both])
+    rows = ports.kv.get_many([place for both in places for place in both])
     looks = [_look(rows, both) for both in places]
+    again = {
+        call
+        for event, look in zip(events, looks, strict=True)
+        if look.stored is not ABSENT and _is_same(event, look.stored.arrival)
+        for call in look.stored.arrival.calls
+        if call != round_.call
+    }
+    vouched = arrivals.vouched_of(ports.kv, round_.repo, round_.rule.id, sorted(again))
 
     def step(each: tuple[Told, _Look]) -> _Verdict:
-        return _step(round_, *each)
+        return _step(round_, *each, vouched)
 
-    return round_.ports.fanout.map(step, list(zip(events, looks, strict=True)))
+    return ports.fanout.map(step, list(zip(events, looks, strict=True)))
 
 
 def _look(rows: Mapping[Place, Row], places: tuple[Place, Place]) -> _Look:
@@ -139,102 +142,91 @@ def _look(rows: Mapping[Place, Row], places: tuple[Place, Place]) -> _Look:
     )
 
 
-def _step(round_: _Round, event: Told, look: _Look) -> _Verdict:
+def _is_same(event: Told, arrival: Arrival) -> bool:
+    newer, older = arrival.is_newer_than(event.sequencer), arrival.is_older_than(event.sequencer)
+    return not newer and not older
+
+
+def _step(round_: _Round, event: Told, look: _Look, vouched: Collection[bytes]) -> _Verdict:
     """Drop the event, or put row and record over what was looked at."""
-    if look.stored is not ABSENT:
-        arrival = look.stored.arrival
-        if arrival.is_newer_than(event.sequencer):
-            return _Verdict(Taken.OLD)
-        if not arrival.is_older_than(event.sequencer):
-            taken = Taken.STAGED if arrival.wid == round_.wid else Taken.KNOWN
-            if arrival.token == round_.seen.branch.staging:
-                return _Verdict(taken, open=True)
-            if not round_.is_fresh:
-                return _AGAIN
-            if _counted(round_, event, arrival, look.row):
-                return _Verdict(taken)
-    return _Verdict(Taken.STAGED, open=True) if _put(round_, event, look) else _AGAIN
+    if look.stored is ABSENT or look.stored.arrival.is_older_than(event.sequencer):
+        return _staged(_put(round_, event, look))
+    arrival = look.stored.arrival
+    if arrival.is_newer_than(event.sequencer):
+        return _Verdict(Taken.OLD)
+    if any(call in vouched for call in arrival.calls):
+        return _Verdict(Taken.KNOWN)
+    if arrival.token == round_.seen.branch.staging:
+        if round_.call in arrival.calls:
+            return _staged(True)
+        joined = _record(round_, event, look.stored)
+        return _Verdict(Taken.KNOWN, ours=True) if joined else _AGAIN
+    return _staged(round_.is_fresh and _put_again(round_, event, look, look.stored))
+
+
+def _staged(done: bool) -> _Verdict:
+    return _Verdict(Taken.STAGED, ours=True) if done else _AGAIN
 
 
 def _put(round_: _Round, event: Told, look: _Look) -> bool:
+    """Row and record in one step, for an event that no call has staged before."""
     ports, branch = round_.ports, round_.seen.branch
     stamp = ports.ids.stamp()
-    place = arrivals.place_of(round_.repo, round_.rule.id, event.key)
-    arrival = Arrival(event.sequencer, branch.staging, round_.wid, branch.commit)
+    arrival = Arrival(event.sequencer, branch.staging, (round_.call,))
     condition: Matches | Literal[Absent.ABSENT] = ABSENT
     if look.stored is not ABSENT:
         condition = Matches(look.stored.version)
+    write = arrivals.write_of(_record_place(round_, event), arrival, stamp)
     try:
         return area.stage_if(
             ports.kv,
             branch.staging,
             event.path,
             event.value,
-            wid=round_.wid,
+            wid=round_.call,
             version=stamp,
             seen=look.row,
             order=ports.clock.now_ns() // 1_000,
-            beside=(condition, arrivals.write_of(place, arrival, stamp)),
+            beside=(condition, write),
         )
     except OutcomeUnknown:
         return False
 
 
-def _counted(
-    round_: _Round, event: Told, arrival: Arrival, open_row: Staged | Literal[Absent.ABSENT]
-) -> bool:
-    """Whether the row in a token that is not open any more was committed, or hidden by a later
-    change of somebody else; False: stage it again, nothing is lost by it."""
-    if open_row is not ABSENT:
-        return True
-    ports, record = round_.ports, round_.seen.branch
-    own = area.lookup(ports.kv, (arrival.token,), event.path)
-    if own is ABSENT:
-        return _changed_since(round_, event, arrival)
-    if own.wid != arrival.wid:
-        return True
-    if arrival.token in record.sealed:
-        # A committer may have scanned the token before the row came.
-        return _hidden(round_, event, _behind(arrival.token, record.sealed))
-    for entry in history_until(ports, round_.repo, record.commit, arrival.since):
-        for fold in commits.folds_of(ports.kv, round_.repo, round_.rule.branch, entry.id):
-            if arrival.token in fold.tokens:
-                later = _behind(arrival.token, fold.tokens)
-                return _hidden(round_, event, later) or _says(round_, entry, event)
-    return False
-
-
-def _behind(
-    token: StagingToken, oldest_first: tuple[StagingToken, ...]
-) -> tuple[StagingToken, ...]:
-    return oldest_first[oldest_first.index(token) + 1 :]
-
-
-def _hidden(round_: _Round, event: Told, oldest_first: tuple[StagingToken, ...]) -> bool:
-    if not oldest_first:
+def _put_again(round_: _Round, event: Told, look: _Look, stored: StoredArrival) -> bool:
+    """The row, if the branch is still as it was before anybody was seen not to have vouched; then
+    the record.  Whoever dies between the two leaves an event that nobody vouched for."""
+    ports, seen = round_.ports, round_.seen
+    try:
+        put = area.stage_if(
+            ports.kv,
+            seen.branch.staging,
+            event.path,
+            event.value,
+            wid=round_.call,
+            version=ports.ids.stamp(),
+            seen=look.row,
+            order=ports.clock.now_ns() // 1_000,
+            guard=(branches.place(round_.repo, round_.rule.branch), seen.version),
+        )
+    except OutcomeUnknown:
         return False
-    return area.lookup(round_.ports.kv, oldest_first[::-1], event.path) is not ABSENT
+    return put and _record(round_, event, stored)
 
 
-def _says(round_: _Round, entry: CommitEntry, event: Told) -> bool:
-    """Whether a commit says what the event said."""
-    wanted = ABSENT if event.value is TOMBSTONE else identity_of(event.value)
-    return _identity_at(round_, entry, event) == wanted
+def _record(round_: _Round, event: Told, stored: StoredArrival) -> bool:
+    """Say that this call answers too for the row in the open token."""
+    ports = round_.ports
+    stamp = ports.ids.stamp()
+    arrival = Arrival(
+        stored.arrival.sequencer, round_.seen.branch.staging, stored.arrival.joined(round_.call)
+    )
+    write = arrivals.write_of(_record_place(round_, event), arrival, stamp)
+    try:
+        return ports.kv.set_if(*write, Matches(stored.version)) is WRITTEN
+    except OutcomeUnknown:
+        return False
 
 
-def _changed_since(round_: _Round, event: Told, arrival: Arrival) -> bool:
-    """For rows that are gone.  A path that is as it was, and never was as the event said, did not
-    take it.  Cost: the history since, and a look into each commit."""
-    ports, repo = round_.ports, round_.repo
-    head, since = round_.seen.branch.commit, arrival.since
-    walked = history_until(ports, repo, head, since)
-    before = _identity_at(round_, CommitEntry(since, commit_of(ports, repo, since)), event)
-    if walked and _identity_at(round_, walked[0], event) != before:
-        return True
-    return any(_says(round_, entry, event) for entry in walked)
-
-
-def _identity_at(round_: _Round, entry: CommitEntry, event: Told) -> bytes | Literal[Absent.ABSENT]:
-    space = keyspace(round_.ports, round_.repo)
-    value = reader.get(space, entry.commit.metarange, event.path)
-    return ABSENT if value is ABSENT else identity_of(value)
+def _record_place(round_: _Round, event: Told) -> Place:
+    return arrivals.place_of(round_.repo, round_.rule.id, event.key)

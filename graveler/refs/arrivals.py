@@ -1,40 +1,52 @@
-"""The newest event of every object that a rule took in: which one, and where it was staged.
+"""The newest event of every object that a rule took in: which one, where it was staged, and by whom.
 
-Written in one step with the staged row, so that the record says of the row what is true.  A row
-here may vanish `limits.event_seconds` after it was written: no notification travels for so long.
-For the engine.
+    e/<uid>/<rule>/<n>        <object key> → sequencer, token of the row, the calls that staged it
+    e/<uid>/<rule>/vouched    <call>       → nothing: every row that this call staged has counted
+
+A record is written in one step with its row.  A call vouches once, after it saw that all its rows
+counted and before it is acknowledged; so an event is done if one of its calls has vouched, and if
+none has, nobody was told that it is.  Rows here may vanish `limits.event_seconds` after they were
+written: no notification travels for so long.  For the engine.
 """
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from graveler import wire
-from graveler.ids import CommitId, StagingToken
-from graveler.kv.store import Place, Row, Write
+from graveler.ids import StagingToken
+from graveler.kv.store import Place, Row, Store, Write
 from graveler.records import Repository
-from graveler.refs.space import arrivals
+from graveler.refs.space import arrivals, vouched
+
+_CALLS_MAX = 16  # a message is delivered a few times at most, not many at once
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What was staged for an object: its event's sequencer, the token and `wid` of the row, and
-    the branch's commit then."""
+    """What was staged for an object: its event's sequencer, the token of the row, and the calls
+    that answer for it."""
 
     sequencer: str
     token: StagingToken
-    wid: bytes
-    since: CommitId
+    calls: tuple[bytes, ...]
 
     def is_newer_than(self, sequencer: str) -> bool:
-        return _padded(self.sequencer, sequencer) > _padded(sequencer, self.sequencer)
+        return is_newer(self.sequencer, sequencer)
 
     def is_older_than(self, sequencer: str) -> bool:
-        return _padded(self.sequencer, sequencer) < _padded(sequencer, self.sequencer)
+        return is_newer(sequencer, self.sequencer)
+
+    def joined(self, call: bytes) -> tuple[bytes, ...]:
+        """The calls, with one more; the oldest is forgotten where they are too many."""
+        others = tuple(each for each in self.calls if each != call)
+        return (*others[-_CALLS_MAX + 1 :], call)
 
 
-def _padded(sequencer: str, other: str) -> str:
+def is_newer(sequencer: str, other: str) -> bool:
     """Sequencers of one object compare as strings once the shorter has got zeros at its end."""
-    return sequencer.ljust(len(other), "0")
+    length = max(len(sequencer), len(other))
+    return sequencer.upper().ljust(length, "0") > other.upper().ljust(length, "0")
 
 
 class StoredArrival(NamedTuple):
@@ -52,13 +64,10 @@ def place_of(repository: Repository, rule: str, key: bytes) -> Place:
 def decode(row: Row) -> StoredArrival:
     """Raises `Corrupt`."""
     said = wire.decode_pairs(row.value)
-    arrival = Arrival(
-        said["sequencer"],
-        StagingToken(said["token"]),
-        bytes.fromhex(said["wid"]),
-        CommitId(said["since"]),
+    calls = tuple(bytes.fromhex(call) for call in said["calls"].split())
+    return StoredArrival(
+        Arrival(said["sequencer"], StagingToken(said["token"]), calls), row.version
     )
-    return StoredArrival(arrival, row.version)
 
 
 def write_of(place: Place, arrival: Arrival, stamp: bytes) -> Write:
@@ -67,8 +76,27 @@ def write_of(place: Place, arrival: Arrival, stamp: bytes) -> Write:
         {
             "sequencer": arrival.sequencer,
             "token": arrival.token,
-            "wid": arrival.wid.hex(),
-            "since": arrival.since,
+            "calls": " ".join(call.hex() for call in arrival.calls),
         }
     )
     return Write(*place, value, stamp)
+
+
+def vouch(kv: Store, repository: Repository, rule: str, call: bytes) -> None:
+    """Say that all rows of a call counted.  Raises `OutcomeUnknown`.  One request."""
+    kv.set(*_vouched_place(repository, rule, call), _SAID, call)
+
+
+def vouched_of(
+    kv: Store, repository: Repository, rule: str, calls: Iterable[bytes]
+) -> Collection[bytes]:
+    """Which of the calls have vouched.  One batch, or no request for no calls."""
+    places = {_vouched_place(repository, rule, call): call for call in calls}
+    return {places[place] for place in kv.get_many(list(places))} if places else ()
+
+
+def _vouched_place(repository: Repository, rule: str, call: bytes) -> Place:
+    return vouched(repository, rule, call), call
+
+
+_SAID = wire.encode_pairs({})

@@ -95,6 +95,12 @@ def arrivals(repository: Repository, rule: str, key: bytes) -> bytes:
     return f"e/{repository.uid}/{rule}/{number}".encode()
 
 
+def vouched(repository: Repository, rule: str, call: bytes) -> bytes:
+    """The partition of what one call said of its rows."""
+    number = shard(call, limits.staging_shard_count_max)
+    return f"e/{repository.uid}/{rule}/vouched/{number}".encode()
+
+
 def batch_key(rule: str) -> bytes:
     return BATCHES + rule.encode()
 
