@@ -89,7 +89,8 @@ class DynamoStore:
         self._calls = _Calls(table, session.client("dynamodb", policy, _OPTIONS))
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
-        self._pool = ThreadPoolExecutor(_BATCHES_AT_ONCE, thread_name_prefix="dynamodb")
+        self._pauses = _Pauses(self._clock, self._ids)
+        self._batches = _Batches(table, self._calls, self._pauses)
 
     def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
         check_place(partition, key)
@@ -100,9 +101,8 @@ class DynamoStore:
     def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
         for partition, key in places:
             check_place(partition, key)
-        batches = _chunks(list(dict.fromkeys(places)), _READ_ROWS)
-        pages = self._at_once(self._read_batch, batches)
-        return {place: row for page in pages for place, row in page}
+        found = self._batches.read([items.key_of(*place) for place in dict.fromkeys(places)])
+        return {items.place_of(item): items.row_of(item) for item in found}
 
     def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
         check_scan(partition, limit)
@@ -128,7 +128,7 @@ class DynamoStore:
             check_write(write.partition, write.key, write.value)
         last = {(write.partition, write.key): Row(write.value, write.version) for write in writes}
         now_ns = self._clock.now_ns()
-        self._write_all(
+        self._batches.write(
             [
                 {"PutRequest": {"Item": items.item_of(place, row, now_ns)}}
                 for place, row in last.items()
@@ -164,7 +164,7 @@ class DynamoStore:
     def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
         for key in keys:
             check_place(partition, key)
-        self._write_all(
+        self._batches.write(
             [
                 {"DeleteRequest": {"Key": items.key_of(partition, key)}}
                 for key in dict.fromkeys(keys)
@@ -173,7 +173,7 @@ class DynamoStore:
 
     def close(self) -> None:
         """Let running batches end, and the connections go."""
-        self._pool.shutdown(wait=True)
+        self._batches.close()
         self._calls.close()
 
     # ---- single rows -----------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class DynamoStore:
                 if unknown is None:
                     raise error
                 raise OutcomeUnknown(f"kv: transaction may have been applied: {place=}") from error
-            self._pause(attempt)
+            self._pauses.take(attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _declined(
@@ -225,33 +225,62 @@ class DynamoStore:
             raise OutcomeUnknown(f"kv: transaction may have been applied and replaced: {place=}")
         return Declined(current)
 
-    # ---- batches ---------------------------------------------------------------------------------
 
-    def _read_batch(self, places: Sequence[Place]) -> list[tuple[Place, Row]]:
-        found: list[tuple[Place, Row]] = []
+class _Pauses:
+    """Waiting before sending again: longer each time, and not as long as others do."""
 
-        def read(keys: list[items.Item]) -> list[items.Item]:
-            wanted = {self.table: {"Keys": keys, "ConsistentRead": True}}
+    def __init__(self, clock: Clock, ids: Ids) -> None:
+        self._clock = clock
+        self._ids = ids
+
+    def take(self, attempt: int) -> None:
+        """The pause behind the attempt of that number, from 1."""
+        longest = min(_PAUSE_SECONDS * 2 ** (attempt - 1), _PAUSE_SECONDS_MAX)
+        self._clock.sleep(longest * (0.5 + self._ids.stamp()[0] / 512))
+
+
+class _Batches:
+    """Many rows: in the service's own portions, several at the same time, until all are done."""
+
+    def __init__(self, table: str, calls: "_Calls", pauses: _Pauses) -> None:
+        self._table = table
+        self._calls = calls
+        self._pauses = pauses
+        self._pool = ThreadPoolExecutor(_BATCHES_AT_ONCE, thread_name_prefix="dynamodb")
+
+    def read(self, keys: Sequence[items.Item]) -> list[items.Item]:
+        """The items that are there.  Raises `Unavailable`."""
+        pages = self._at_once(self._read_batch, _chunks(keys, _READ_ROWS))
+        return [item for page in pages for item in page]
+
+    def write(self, requests: Sequence[items.Item]) -> None:
+        """Put and delete.  Raises `Unavailable`, or `OutcomeUnknown` if any answer was lost."""
+        self._at_once(self._write_batch, _chunks(requests, _WRITE_ROWS))
+
+    def close(self) -> None:
+        """Let what runs end; take nothing more."""
+        self._pool.shutdown(wait=True)
+
+    def _read_batch(self, keys: Sequence[items.Item]) -> list[items.Item]:
+        found: list[items.Item] = []
+
+        def read(some: list[items.Item]) -> list[items.Item]:
+            wanted = {self._table: {"Keys": some, "ConsistentRead": True}}
             answer = self._calls.read("BatchGetItem", {"RequestItems": wanted})
-            rows = answer.get("Responses", {}).get(self.table, ())
-            found.extend((items.place_of(item), items.row_of(item)) for item in rows)
-            left: list[items.Item] = (
-                answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys")
-            )
+            found.extend(answer.get("Responses", {}).get(self._table, ()))
+            left: list[items.Item]
+            left = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
             return left
 
-        self._until_done("BatchGetItem", [items.key_of(*place) for place in places], read)
+        self._until_done("BatchGetItem", list(keys), read)
         return found
-
-    def _write_all(self, requests: Sequence[items.Item]) -> None:
-        self._at_once(self._write_batch, _chunks(requests, _WRITE_ROWS))
 
     def _write_batch(self, requests: Sequence[items.Item]) -> None:
         def write(some: list[items.Item]) -> list[items.Item]:
-            answer = self._calls.attempt("BatchWriteItem", {"RequestItems": {self.table: some}})
+            answer = self._calls.attempt("BatchWriteItem", {"RequestItems": {self._table: some}})
             if isinstance(answer, Failure):
                 raise self._calls.error(answer, "BatchWriteItem", write=True)
-            left: list[items.Item] = answer.get("UnprocessedItems", {}).get(self.table)
+            left: list[items.Item] = answer.get("UnprocessedItems", {}).get(self._table, [])
             return left
 
         self._until_done("BatchWriteItem", list(requests), write)
@@ -264,14 +293,11 @@ class DynamoStore:
     ) -> None:
         """Send, and what is left again, with pauses that grow while nothing gets done."""
         idle = 0
-        while todo:
-            left = send(todo)
-            if not left:
-                return
+        while left := send(todo):
             idle = idle + 1 if len(left) >= len(todo) else 0
             if idle >= _IDLE_ROUNDS_MAX:
                 raise Unavailable(f"dynamodb is throttling: {operation=} unprocessed={len(left)}")
-            self._pause(idle + 1)
+            self._pauses.take(idle + 1)
             todo = left
 
     def _at_once(self, function: Callable[[A], B], batches: Sequence[A]) -> list[B]:
@@ -284,11 +310,6 @@ class DynamoStore:
         if errors:
             raise next((error for error in errors if isinstance(error, OutcomeUnknown)), errors[0])
         return [future.result() for future in futures]
-
-    def _pause(self, attempt: int) -> None:
-        """Wait, longer each time, and not as long as others do."""
-        longest = min(_PAUSE_SECONDS * 2 ** (attempt - 1), _PAUSE_SECONDS_MAX)
-        self._clock.sleep(longest * (0.5 + self._ids.stamp()[0] / 512))
 
 
 class _Connection(Connection):

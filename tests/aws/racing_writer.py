@@ -9,7 +9,7 @@ transactions meet on one row.
 import sys
 import threading
 
-from graveler.aws import AwsSession, AwsSettings
+from graveler.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.dynamodb import DynamoStore
@@ -59,7 +59,6 @@ def race(store: Store, times: int) -> list[str]:
 if __name__ == "__main__":
     url, table, times = sys.argv[1:]
     session = AwsSession(AwsSettings("us-east-1", url, "test", "test"))
-    told = race(
-        RetryingStore(DynamoStore(session, table), SystemClock(), RetryPolicy()), int(times)
-    )
+    store = DynamoStore(session, table, policy=CallPolicy(10.0, 60.0))
+    told = race(RetryingStore(store, SystemClock(), RetryPolicy()), int(times))
     print(told.count("written"), told.count("unknown"))

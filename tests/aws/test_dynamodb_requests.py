@@ -85,7 +85,8 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
     assert counted.of(lambda: lake.delete("b")) == one_write
     stat = counted.of(lambda: objects.stat(lake.ports, lake.repo, "main", "a"))
     assert sum(stat.values()) == 2
-    assert counted.of(lake.tree) == {"BatchGetItem": 1, "Query": 1}
+    page = counted.of(lake.tree)
+    assert (page["Query"], sum(page.values())) == (1, 2)
     commit = {"GetItem": 1, "Query": 2, "PutItem": 2, "BatchWriteItem": 1}
     assert counted.of(lake.commit) == commit
 
@@ -112,7 +113,8 @@ def test_requests_with_four_shards(counted: Counted) -> None:
     lake = counted.new(4)
     for number in range(12):
         lake.put(f"p/{number}", "1")
-    assert counted.of(lake.tree) == {"BatchGetItem": 1, "Query": 4}
+    page = counted.of(lake.tree)
+    assert (page["Query"], sum(page.values())) == (4, 5)
     spent = counted.of(lake.commit)
     assert sum(spent.values()) <= 4 + 2 * 4
     assert spent == {"GetItem": 1, "Query": spent["Query"], "PutItem": 2, "BatchWriteItem": 1}
