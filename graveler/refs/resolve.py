@@ -2,8 +2,10 @@
 
     full commit id  →  branch  →  tag  →  unique prefix of a commit id       the first that exists
 
-A name that could not have been created is not asked for.  Cost: a branch or tag 1 request, a full
-commit id what `lookup` costs, a prefix 2; each modifier what the graph walk costs.  For the engine.
+A name that could not have been created is not asked for.  Cost: a branch 1 request, a tag 2, a
+full commit id what `lookup` costs, a prefix 3; each modifier what the graph walk costs.  Branch and
+tag are not asked for together: most names are branches, and everybody's reads of one branch meet
+in one partition, whose limit is in rows.  For the engine.
 """
 
 from contextlib import suppress
@@ -12,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from graveler.errors import Invalid, NotFound
 from graveler.ids import BranchId, CommitId, TagId, is_hex64, parse_branch_id, parse_tag_id
-from graveler.kv.store import Place, Row, Store
-from graveler.records import ABSENT, Absent, Repository, Versioned
+from graveler.kv.store import Store
+from graveler.records import ABSENT, Absent, Repository, Tag, Versioned
 from graveler.refs import branches, commits, graph, tags
 from graveler.refs.commits import Lookup
 from graveler.refs.expression import Modifier, parse
@@ -88,19 +90,12 @@ def _step(lookup: Lookup, commit: CommitId, modifier: Modifier) -> CommitId:
 def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Resolved:
     if is_hex64(base) and _exists(lookup, CommitId(base)):
         return Resolved(CommitId(base), "commit")
-    partition = space(repository)
-    branch_at, tag_at = _places(partition, base)
-    rows = _rows(kv, [place for place in (branch_at, tag_at) if place is not ABSENT])
-    row = rows.get(branch_at) if branch_at is not ABSENT else None
-    if row is not None:
-        found = branches.decode(row)
-        if found.branch.live:
-            return Resolved(found.branch.commit, "branch", found, BranchId(base), True)
-    row = rows.get(tag_at) if tag_at is not ABSENT else None
-    if row is not None:
-        tag = tags.decode(row).tag
-        if not tag.deleted:
-            return Resolved(tag.commit, "tag")
+    branch = _branch(kv, repository, base)
+    if branch is not ABSENT and branch.branch.live:
+        return Resolved(branch.branch.commit, "branch", branch, BranchId(base), True)
+    tag = _tag(kv, repository, base)
+    if tag is not ABSENT:
+        return Resolved(tag.commit, "tag")
     if not is_hex64(base):
         matching = commits.by_prefix(kv, repository, base)
         if len(matching) == 1:
@@ -116,16 +111,16 @@ def _exists(lookup: Lookup, commit: CommitId) -> bool:
     return True
 
 
-def _places(
-    partition: bytes, base: str
-) -> tuple[Place | Literal[Absent.ABSENT], Place | Literal[Absent.ABSENT]]:
-    branch: Place | Literal[Absent.ABSENT] = ABSENT
-    tag: Place | Literal[Absent.ABSENT] = ABSENT
+def _branch(kv: Store, repository: Repository, name: str) -> Versioned | Literal[Absent.ABSENT]:
     with suppress(Invalid):  # no branch can have this name
-        branch = partition, branch_key(parse_branch_id(base))
+        return branches.find(kv, repository, parse_branch_id(name))
+    return ABSENT
+
+
+def _tag(kv: Store, repository: Repository, name: str) -> Tag | Literal[Absent.ABSENT]:
     with suppress(Invalid):  # no tag can have this name
-        tag = partition, tag_key(parse_tag_id(base))
-    return branch, tag
+        return tags.find(kv, repository, parse_tag_id(name))
+    return ABSENT
 
 
 def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holders:
@@ -145,7 +140,3 @@ def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holder
         ABSENT if tag is None else tags.decode(tag),
         commit_at in rows,
     )
-
-
-def _rows(kv: Store, places: list[Place]) -> dict[Place, Row]:
-    return dict(kv.get_many(places)) if places else {}
