@@ -1,7 +1,6 @@
 """Independent calls at the same time: what does it is given, by assembly or a simulator.
 
-Calls handed over together must not hand over any themselves: they would wait for room that they
-take up.  Everybody may import this.
+Everybody may import this.
 """
 
 from collections.abc import Callable, Iterable

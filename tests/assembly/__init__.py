@@ -1,0 +1,1 @@
+"""Putting the product together."""
