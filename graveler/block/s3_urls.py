@@ -1,8 +1,8 @@
 """Signed requests to S3: for clients, and for our own reads.
 
-A URL for reading an object is signed once and used until shortly before it expires, because what
-lies under an address of ours does not change and signing costs as much as a small read.  URLs of
-temporary credentials end with these.  For the S3 driver.
+A URL for reading an object is signed once and used until shortly before it expires: one signature
+and one look at the credentials for all reads of a file.  URLs of temporary credentials end with
+these.  For the S3 driver.
 """
 
 import threading
