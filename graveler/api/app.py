@@ -17,10 +17,10 @@ from starlette.types import ASGIApp
 
 from graveler import __version__
 from graveler.api import imports
-from graveler.api.endpoints import api_route
 from graveler.api.openapi import document
 from graveler.api.opening import open_service
 from graveler.api.pages import Pages
+from graveler.api.routing import api_route
 from graveler.api.service import Service
 
 __all__ = ["create_app", "open_service"]

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from graveler.api import branches, commits, events, imports, reading, repositories, session, writing
-from graveler.api.dispatch import ApiRoute
-from graveler.api.routes import API_PREFIX, ROUTES
-from graveler.api.service import Endpoint, Service
+from graveler.api.service import Endpoint
 
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     **session.ENDPOINTS,
@@ -18,8 +16,3 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     **imports.ENDPOINTS,
     **events.ENDPOINTS,
 }
-
-
-def api_route(service: Service) -> ApiRoute:
-    """The whole table as one route of an application."""
-    return ApiRoute(API_PREFIX, ROUTES, ENDPOINTS, service)

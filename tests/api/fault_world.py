@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graveler.api.endpoints import api_route
 from graveler.api.pools import BoundedPool, Pools
+from graveler.api.routing import api_route
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.auth.accounts import keeper
