@@ -13,14 +13,15 @@ from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.commit import CommitRequest, Once, commit
+from graveler.engine.commit import CommitRequest, commit
 from graveler.engine.heads import fresh
 from graveler.engine.ports import Ports
-from graveler.errors import Conflict, Contended, NoChanges
+from graveler.engine.sealing import Once
+from graveler.errors import Conflict, Contended, NoChanges, NotFound, OutcomeUnknown
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import batches
-from graveler.refs.batches import Batches, Closing, StoredBatches
+from graveler.refs.batches import Batches, Closing, Counted, StoredBatches
 from graveler.refs.event_rules import EventRule
 
 BATCH_KEY: Final = "graveler.batch"
@@ -40,21 +41,25 @@ def note(
 ) -> Closing | Literal[Absent.ABSENT]:
     """Put what was staged into the rule's open batch; the batch that this closed, to be committed.
 
-    Cost: 1 KV request, with a number of objects in the rule 3 and 1 for each 1,000 deliveries; to
-    open or to close 1 more, to close also 1 for the branch.
+    Cost: 1 KV request, with a number of objects in the rule 3 more; to open or to close 1 more, to
+    close also 1 for the branch.
     """
     for _ in range(limits.conditional_round_count_max):
         seen = batches.get(ports.kv, repo, rule.id)
         if not seen.batches.open:
-            opened = replace(seen.batches, open=_name(ports), opened_ns=ports.clock.now_ns())
+            opened = replace(
+                seen.batches,
+                open=_name(ports),
+                number=seen.batches.number + 1,
+                opened_ns=ports.clock.now_ns(),
+            )
             if not _swap(ports, repo, rule, seen, opened):
                 continue
             seen = batches.get(ports.kv, repo, rule.id)
             if not seen.batches.open:
                 return ABSENT  # closed by another at once, with what we staged in it
         if rule.objects_max and delivery.objects:
-            name, stamp = seen.batches.open, ports.ids.stamp()
-            batches.add_count(ports.kv, repo, rule.id, name, delivery.objects, stamp)
+            _count(ports, repo, rule, seen.batches.number, delivery.objects)
         if not delivery.marked and not _is_full(ports, repo, rule, seen.batches):
             return ABSENT
         return _close(ports, repo, rule, seen)
@@ -64,12 +69,17 @@ def note(
 def tick(ports: Ports, repo: Repository, rule: EventRule) -> tuple[Closing, ...]:
     """Close the open batch if its time is over; all batches that wait for their commit.
 
+    What was staged on a branch went with it: its open batch ends without a commit.
     Cost: 1 KV request, to close 2 more and 1 for the branch.
     """
     seen = batches.get(ports.kv, repo, rule.id)
     if not seen.batches.open or not _is_overdue(ports, rule, seen.batches):
         return seen.batches.closing
-    closed = _close(ports, repo, rule, seen)
+    try:
+        closed = _close(ports, repo, rule, seen)
+    except NotFound:
+        _swap(ports, repo, rule, seen, replace(seen.batches, open=""))
+        return seen.batches.closing
     return seen.batches.closing if closed is ABSENT else (*seen.batches.closing, closed)
 
 
@@ -78,8 +88,9 @@ def commit_batch(
 ) -> CommitId | Literal[Absent.ABSENT]:
     """Commit everything that is staged on the rule's branch, once for `batch`.
 
-    ABSENT: there was nothing to commit (a commit of somebody else took it), or it was done and
-    forgotten before.  Errors: those of `commit.commit`; the batch stays, to be told again.
+    ABSENT: there was nothing to commit (a commit of somebody else took it, or the branch is gone),
+    or it was done and forgotten before.  Errors: those of `commit.commit`; the batch stays, to be
+    told again.
     """
     seen = batches.get(ports.kv, repo, rule.id)
     closing = next((each for each in seen.batches.closing if each.batch == batch), None)
@@ -88,7 +99,7 @@ def commit_batch(
     made: CommitId | Literal[Absent.ABSENT] = ABSENT
     try:
         made = commit(ports, repo, rule.branch, _request(rule, closing)).id
-    except NoChanges:
+    except (NoChanges, NotFound):  # taken by another commit, or deleted with its branch
         pass
     except Contended:
         raise
@@ -107,12 +118,24 @@ def _request(rule: EventRule, closing: Closing) -> CommitRequest:
     )
 
 
+def _count(ports: Ports, repo: Repository, rule: EventRule, number: int, objects: int) -> None:
+    """Never fails: a batch that counted too little is closed by its time."""
+    for _ in range(limits.conditional_round_count_max):
+        stamp = ports.ids.stamp()
+        counted = Counted(number, stamp[-1] % batches.COUNTERS, objects)
+        try:
+            if batches.add(ports.kv, repo, rule.id, counted, stamp):
+                return
+        except OutcomeUnknown:
+            return
+
+
 def _is_full(ports: Ports, repo: Repository, rule: EventRule, found: Batches) -> bool:
     if _is_overdue(ports, rule, found):
         return True
     if not rule.objects_max:
         return False
-    return batches.count_of(ports.kv, repo, rule.id, found.open) >= rule.objects_max
+    return batches.count_of(ports.kv, repo, rule.id, found.number) >= rule.objects_max
 
 
 def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
@@ -129,14 +152,14 @@ def _close(
         if found.open != name or len(found.closing) >= limits.event_batches_closing_max:
             return ABSENT
         closing = Closing(name, fresh(ports, repo, rule.branch).branch.commit)
-        if _swap(ports, repo, rule, seen, Batches(closing=(*found.closing, closing))):
+        closed = replace(found, open="", closing=(*found.closing, closing))
+        if _swap(ports, repo, rule, seen, closed):
             return closing
         seen = batches.get(ports.kv, repo, rule.id)
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
 def _forget(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
-    batches.forget_counts(ports.kv, repo, rule.id, batch)
     for _ in range(limits.conditional_round_count_max):
         seen = batches.get(ports.kv, repo, rule.id)
         kept = tuple(each for each in seen.batches.closing if each.batch != batch)

@@ -3,28 +3,33 @@
     messages ──parse──► events ──rules──► for each rule: stage, note the batch ──full──► hand on
 
 A message has failed if any of its events has, for any rule; it is then delivered again, and what
-had been staged is known.  A batch that this closed is handed on to be committed; if handing on
-fails, or the process dies before, the next tick finds it.  For the functions and the local service.
+had been staged is known.  So what no rule can take (its branch is gone, its repository read-only)
+ends among the dead letters, from where it can be told again, and not in nothing.  A batch that this
+closed is handed on to be committed; if handing on fails, or the process dies before, the next tick
+finds it.  For the functions and the local service.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, NamedTuple, cast
 
+from graveler import limits
 from graveler.block import address
-from graveler.engine import arriving, batching
+from graveler.engine import arriving, batching, repository
 from graveler.engine.arriving import Taken, Told
 from graveler.engine.batching import Delivery
 from graveler.engine.ports import Ports
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.events.notification import Notification, parse
-from graveler.ids import RepositoryId, parse_path
-from graveler.records import ABSENT, TOMBSTONE, Entry, Repository, StagedValue
+from graveler.ids import CommitId, RepositoryId, parse_path
+from graveler.records import ABSENT, TOMBSTONE, Absent, Entry, Repository, StagedValue
 from graveler.refs import event_rules, repositories
+from graveler.refs.arrivals import is_newer
 from graveler.refs.event_rules import EventRule
 from graveler.wire import encode_entry
 
-OBJECTS_AT_ONCE = 100
+OBJECTS_AT_ONCE: Final = 100
+_AGE_SECONDS_MAX: Final = limits.event_seconds - 24 * 60 * 60  # while newer ones are remembered
 
 
 class Message(NamedTuple):
@@ -71,32 +76,30 @@ def take_in(
 ) -> tuple[dict[Taken, int], tuple[Failed, ...]]:
     """Stage what the messages tell; how many events became what, and the messages that failed.
 
-    Cost: the rules (1 KV request for each 1,000) and the repositories that have one, and for each
-    rule that takes something `arriving.take_in` and `batching.note`; a removal asks the storage
-    once.
+    The rules are read each time, so that an object that comes right after its rule is taken.
+    Cost: the rules (1 KV request for each 1,000), and for each rule that takes something its
+    repository (cached), `arriving.take_in` and `batching.note`; a removal asks the storage once.
     """
     failed: dict[str, GravelerError] = {}
     matched: dict[EventRule, list[_Matched]] = defaultdict(list)
-    takers = {rule: _Taker(rule, repo) for rule, repo in _rules(ports)}
+    repos = _Repositories(ports)
+    rules = tuple(event_rules.every(ports.kv))
     for message in messages:
         try:
-            events = parse(message.body)
-            for rule, each in [
-                (taker.rule, _matched(taker, message, event))
-                for event in events
-                for taker in takers.values()
-                if taker.rule.takes(event.bucket, event.key)
-            ]:
+            for rule, each in _matches(ports, repos, rules, message):
                 matched[rule].append(each)
         except GravelerError as error:
             failed[message.id] = error
     counts: dict[Taken, int] = defaultdict(int)
     for rule, found in matched.items():
+        taker = _Taker(rule, cast(Repository, repos.of(rule)))
         for start in range(0, len(found), OBJECTS_AT_ONCE):
             part = found[start : start + OBJECTS_AT_ONCE]
             try:
-                for taken in _stage(ports, takers[rule], part, hand_on):
-                    counts[taken] += 1
+                taken, broken = _stage(ports, taker, part, hand_on)
+                failed |= broken
+                for became in taken:
+                    counts[became] += 1
             except GravelerError as error:
                 failed |= {each.message: error for each in part}
     return counts, tuple(Failed(id, error) for id, error in failed.items())
@@ -105,13 +108,25 @@ def take_in(
 def tick(ports: Ports, hand_on: HandOn) -> int:
     """Close the batches whose time is over, hand on all that wait; how many.
 
+    A rule that fails does not stop the others; the first failure is raised after the last rule.
+    Batches of a repository that is read-only wait.
     Cost: the rules, the repositories that have one, and the batches of each rule.
     """
     count = 0
-    for rule, repo in _rules(ports):
-        for closing in batching.tick(ports, repo, rule):
-            hand_on(BatchJob(rule.repository, rule.id, closing.batch))
-            count += 1
+    failures: list[GravelerError] = []
+    repos = _Repositories(ports)
+    for rule in event_rules.every(ports.kv):
+        try:
+            repo = repos.of(rule)
+            if repo is None or repo.read_only:
+                continue
+            for closing in batching.tick(ports, repo, rule):
+                hand_on(BatchJob(rule.repository, rule.id, closing.batch))
+                count += 1
+        except GravelerError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
     return count
 
 
@@ -124,54 +139,79 @@ def commit_now(ports: Ports) -> HandOn:
     return hand_on
 
 
-def run(ports: Ports, job: BatchJob) -> None:
-    """Commit a closed batch; nothing is left to do for a rule that is gone."""
+def run(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
+    """Commit a closed batch; ABSENT where nothing is left to do, as for a rule that is gone."""
     try:
         repo = repositories.get(ports.kv, RepositoryId(job.repository))
         rule = event_rules.get(ports.kv, repo, job.rule)
     except NotFound:
-        return
-    batching.commit_batch(ports, repo, rule, job.batch)
+        return ABSENT
+    return batching.commit_batch(ports, repo, rule, job.batch)
 
 
 def _stage(
     ports: Ports, taker: _Taker, found: Sequence[_Matched], hand_on: HandOn
-) -> Sequence[Taken]:
+) -> tuple[Sequence[Taken], dict[str, GravelerError]]:
+    """What became of the newest event of each object; the messages that could not be understood."""
     rule, repo = taker
     newest: dict[str, _Matched] = {}
     for each in found:
         known = newest.get(each.event.key)
-        if known is None or _is_newer(each.event, known.event):
+        if known is None or is_newer(each.event.sequencer, known.event.sequencer):
             newest[each.event.key] = each
-    told = ports.fanout.map(lambda each: _told(ports, each), list(newest.values()))
-    taken = arriving.take_in(ports, repo, rule, told)
-    current = [key for key, became in zip(newest, taken, strict=True) if became is not Taken.OLD]
+    broken: dict[str, GravelerError] = {}
+    told: dict[str, Told] = {}
+    asked = ports.fanout.map(lambda each: _told(ports, each), list(newest.values()))
+    for (key, each), answer in zip(newest.items(), asked, strict=True):
+        if isinstance(answer, GravelerError):
+            broken[each.message] = answer
+        else:
+            told[key] = answer
+    taken = arriving.take_in(ports, repo, rule, list(told.values())) if told else ()
+    current = [key for key, became in zip(told, taken, strict=True) if became is not Taken.OLD]
     if current:
         staged = sum(became is Taken.STAGED for became in taken)
         delivery = Delivery(staged, marked=any(map(rule.marks, current)))
         closed = batching.note(ports, repo, rule, delivery)
         if closed is not ABSENT:
             hand_on(BatchJob(rule.repository, rule.id, closed.batch))
-    return taken
+    return taken, broken
 
 
-def _is_newer(event: Notification, other: Notification) -> bool:
-    length = max(len(event.sequencer), len(other.sequencer))
-    return event.sequencer.ljust(length, "0") > other.sequencer.ljust(length, "0")
+class _Repositories:
+    """The repositories of rules, each asked for once."""
 
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._known: dict[RepositoryId, Repository | None] = {}
 
-def _rules(ports: Ports) -> Iterator[tuple[EventRule, Repository]]:
-    """The rules of the repositories that are there; another one of the same name is not meant."""
-    known: dict[RepositoryId, Repository | None] = {}
-    for rule in event_rules.every(ports.kv):
-        if rule.repository not in known:
+    def of(self, rule: EventRule) -> Repository | None:
+        """None where it is gone; another one of the same name is not meant."""
+        if rule.repository not in self._known:
             try:
-                known[rule.repository] = repositories.get(ports.kv, rule.repository)
+                found: Repository | None = repository.get(self._ports, rule.repository)
             except NotFound:
-                known[rule.repository] = None
-        repo = known[rule.repository]
-        if repo is not None and repo.uid == rule.uid:
-            yield rule, repo
+                found = None
+            self._known[rule.repository] = found
+        found = self._known[rule.repository]
+        return found if found is not None and found.uid == rule.uid else None
+
+
+def _matches(
+    ports: Ports, repos: _Repositories, rules: Sequence[EventRule], message: Message
+) -> list[tuple[EventRule, _Matched]]:
+    """All that rules take of a message; raises if there is anything that cannot be taken."""
+    found = []
+    too_old_ns = ports.clock.now_ns() - _AGE_SECONDS_MAX * limits.SECOND_NS
+    for event in parse(message.body):
+        for rule in rules:
+            repo = repos.of(rule) if rule.takes(event.bucket, event.key) else None
+            if repo is None:
+                continue
+            if event.told_ns < too_old_ns:
+                raise Invalid("notification is so old that newer ones may have been forgotten")
+            found.append((rule, _matched(_Taker(rule, repo), message, event)))
+    return found
 
 
 def _matched(taker: _Taker, message: Message, event: Notification) -> _Matched:
@@ -184,15 +224,18 @@ def _matched(taker: _Taker, message: Message, event: Notification) -> _Matched:
     return _Matched(message.id, event, source, parse_path(taker.rule.path_of(event.key)))
 
 
-def _told(ports: Ports, matched: _Matched) -> Told:
-    value = _value(ports, matched.source, matched.event)
+def _told(ports: Ports, matched: _Matched) -> Told | GravelerError:
+    try:
+        value = _value(ports, matched.source, matched.event)
+    except GravelerError as error:
+        return error
     return Told(matched.event.key.encode(), matched.event.sequencer, matched.path, value)
 
 
 def _value(ports: Ports, source: str, event: Notification) -> StagedValue:
     """A removal says only that something happened: what is there now is asked."""
     if not event.removed:
-        return encode_entry(Entry(source, event.size, event.checksum, event.modified_ns))
+        return encode_entry(Entry(source, event.size, event.checksum, event.told_ns))
     try:
         head = ports.blocks.head(source)
     except NotFound:

@@ -26,9 +26,9 @@ class Notification(NamedTuple):
     key: str
     sequencer: str
     removed: bool
+    told_ns: int
     size: int = 0
     checksum: str = ""
-    modified_ns: int = 0
 
 
 def parse(message: str) -> tuple[Notification, ...]:
@@ -57,18 +57,17 @@ def _event(record: Any) -> Notification | None:
             return None
         bucket, told = record["s3"]["bucket"]["name"], record["s3"]["object"]
         key, sequencer = unquote_plus(told["key"], errors="strict"), str(told["sequencer"])
-        if removed:
-            size, checksum, modified_ns = 0, "", 0
-        else:
+        told_ns = _ns(record["eventTime"])
+        size, checksum = 0, ""
+        if not removed:
             size, checksum = int(told.get("size", 0)), str(told["eTag"]).strip('"')
-            modified_ns = _ns(record["eventTime"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Invalid(f"notification lacks a part or has a wrong one: {error!r}") from error
     if not isinstance(bucket, str) or not _SEQUENCER.fullmatch(sequencer):
         raise Invalid("notification has no bucket or no sequencer")
     if not 0 <= size <= limits.object_size_bytes_max:
         raise Invalid(f"notification has a size out of bounds: {size=}")
-    return Notification(bucket, key, sequencer, removed, size, checksum, modified_ns)
+    return Notification(bucket, key, sequencer, removed, told_ns, size, checksum)
 
 
 def _ns(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The newest event of every object that a rule took in: which one, where it was staged, and by whom.
+"""The newest event of each object that a rule took in: which one, where it was staged, by whom.
 
     e/<uid>/<rule>/<n>        <object key> → sequencer, token of the row, the calls that staged it
     e/<uid>/<rule>/vouched    <call>       → nothing: every row that this call staged has counted

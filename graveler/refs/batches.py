@@ -3,8 +3,9 @@
     none ──first object──► open ──full, or overdue──► closing ──committed──► gone
 
 One record a rule, changed by compare-and-swap only, so each batch is closed once.  How many objects
-are in the open one stands in rows of their own, one for each delivery: no delivery waits for
-another.  For the engine.
+are in the open one stands in some counters beside it, so that deliveries seldom wait for one
+another; each counter says of which batch it is, and is changed by compare-and-swap too.  For the
+engine.
 """
 
 from dataclasses import dataclass
@@ -13,11 +14,11 @@ from typing import Final, Literal, NamedTuple
 from graveler import wire
 from graveler.errors import OutcomeUnknown
 from graveler.ids import CommitId
-from graveler.kv.store import WRITTEN, Condition, Matches, Store, scan_all
+from graveler.kv.store import WRITTEN, Condition, Matches, Row, Store
 from graveler.records import ABSENT, Absent, Repository
-from graveler.refs.space import batch_counts_prefix, batch_key, space
-from graveler.streams import successor
+from graveler.refs.space import batch_count_key, batch_key, space
 
+COUNTERS: Final = 16
 _CLOSING: Final = "closing:"
 
 
@@ -30,9 +31,11 @@ class Closing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Of one rule.  `open` is empty where no object has arrived since the last batch was closed."""
+    """Of one rule.  `open` is empty where no object has arrived since the last batch was closed;
+    `number` counts the batches that were opened."""
 
     open: str = ""
+    number: int = 0
     opened_ns: int = 0
     closing: tuple[Closing, ...] = ()
 
@@ -55,14 +58,15 @@ def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
         for name, since in sorted(said.items())
         if name.startswith(_CLOSING)
     )
-    return StoredBatches(Batches(said["open"], int(said["opened_ns"]), closing), row.version)
+    found = Batches(said["open"], int(said["number"]), int(said["opened_ns"]), closing)
+    return StoredBatches(found, row.version)
 
 
 def swap(
     kv: Store, repository: Repository, rule: str, seen: StoredBatches, new: Batches, stamp: bytes
 ) -> bool:
     """Replace what was seen; False: failed or unknown, read again.  One request."""
-    said = {"open": new.open, "opened_ns": str(new.opened_ns)}
+    said = {"open": new.open, "number": str(new.number), "opened_ns": str(new.opened_ns)}
     said |= {_CLOSING + each.batch: each.since for each in new.closing}
     condition: Condition = ABSENT if seen.version is ABSENT else Matches(seen.version)
     try:
@@ -76,25 +80,44 @@ def swap(
     return outcome.current is not ABSENT and outcome.current.version == stamp
 
 
-def add_count(
-    kv: Store, repository: Repository, rule: str, batch: str, count: int, stamp: bytes
-) -> None:
-    """Note that one delivery brought `count` objects.  One request."""
-    key = batch_counts_prefix(rule, batch) + stamp.hex().encode()
-    kv.set(space(repository), key, wire.encode_pairs({"count": str(count)}), stamp)
+class Counted(NamedTuple):
+    """What one delivery adds to one of the counters of the batch of that number."""
+
+    number: int
+    counter: int
+    objects: int
 
 
-def count_of(kv: Store, repository: Repository, rule: str, batch: str) -> int:
-    """How many objects deliveries have noted.  One request for each 1,000 deliveries."""
-    prefix = batch_counts_prefix(rule, batch)
-    rows = scan_all(kv, space(repository), prefix, successor(prefix))
-    return sum(int(wire.decode_pairs(row.value)["count"]) for _, row in rows)
+def add(kv: Store, repository: Repository, rule: str, counted: Counted, stamp: bytes) -> bool:
+    """Count objects; False: another delivery was quicker, try another counter.  A counter of a
+    later batch stays as it is.  Raises `OutcomeUnknown`: perhaps counted.  Two requests."""
+    key = batch_count_key(rule, counted.counter)
+    row = kv.get(space(repository), key)
+    there = _Count(0, 0) if row is ABSENT else _count(row)
+    if there.number > counted.number:
+        return True
+    before = there.objects if there.number == counted.number else 0
+    said = {"number": str(counted.number), "objects": str(before + counted.objects)}
+    condition: Condition = ABSENT if row is ABSENT else Matches(row.version)
+    outcome = kv.set_if(space(repository), key, wire.encode_pairs(said), stamp, condition)
+    return outcome is WRITTEN or (
+        outcome.current is not ABSENT and outcome.current.version == stamp
+    )
 
 
-def forget_counts(kv: Store, repository: Repository, rule: str, batch: str) -> None:
-    """Remove what deliveries noted.  Two requests for each 1,000 deliveries."""
-    prefix = batch_counts_prefix(rule, batch)
-    rows = scan_all(kv, space(repository), prefix, successor(prefix))
-    keys = [key for key, _ in rows]
-    if keys:
-        kv.delete(space(repository), keys)
+def count_of(kv: Store, repository: Repository, rule: str, number: int) -> int:
+    """How many objects were counted in the batch of that number.  One batch of reads."""
+    partition = space(repository)
+    places = [(partition, batch_count_key(rule, counter)) for counter in range(COUNTERS)]
+    counts = [_count(row) for row in kv.get_many(places).values()]
+    return sum(each.objects for each in counts if each.number == number)
+
+
+class _Count(NamedTuple):
+    number: int
+    objects: int
+
+
+def _count(row: Row) -> _Count:
+    said = wire.decode_pairs(row.value)
+    return _Count(int(said["number"]), int(said["objects"]))

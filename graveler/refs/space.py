@@ -23,6 +23,8 @@ FOLDS = b"f/"
 UPLOADS = b"l/"
 SETTINGS = b"s/"
 JOBS = b"j/"
+JOB_ORDERS = b"q/"
+JOB_STEPS = b"k/"
 CLEANUPS = b"x/"
 METADATA = b"m/"
 CONDEMNED = b"g/"
@@ -68,6 +70,18 @@ def job_key(job: JobId) -> bytes:
     return JOBS + job.encode()
 
 
+def job_order_key(job: JobId) -> bytes:
+    return JOB_ORDERS + job.encode()
+
+
+def job_steps_prefix(job: JobId) -> bytes:
+    return JOB_STEPS + f"{job}/".encode()
+
+
+def job_step_key(job: JobId, number: int) -> bytes:
+    return job_steps_prefix(job) + b"%06d" % number
+
+
 def cleanup_key(token: StagingToken) -> bytes:
     return CLEANUPS + token.encode()
 
@@ -105,5 +119,5 @@ def batch_key(rule: str) -> bytes:
     return BATCHES + rule.encode()
 
 
-def batch_counts_prefix(rule: str, batch: str) -> bytes:
-    return BATCH_COUNTS + f"{rule}/{batch}/".encode()
+def batch_count_key(rule: str, counter: int) -> bytes:
+    return BATCH_COUNTS + f"{rule}/{counter}".encode()

@@ -3,15 +3,22 @@
 import json
 import random
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from graveler.block.adapter import ObjectHead
+from graveler.block.memory import MemoryBlocks
+from graveler.clock import SystemClock
 from graveler.engine import branching, repository, watching
+from graveler.engine.repository import NewRepository
 from graveler.engine.watching import NewRule
 from graveler.errors import AlreadyExists, Invalid, NotFound, Refused, Unavailable
 from graveler.events import intake
 from graveler.events.intake import BatchJob, Message
+from graveler.records import ABSENT
+from graveler.refs import repositories
 from graveler.refs.event_rules import EventRule
 from tests.engine.lake import Lake, new_lake
 from tests.events.test_notification import record
@@ -27,8 +34,10 @@ def watch(lake: Lake, **said: Any) -> EventRule:
     return watching.create(lake.ports, lake.repo, new)
 
 
-def message(name: str, *records: dict[str, Any]) -> Message:
-    return Message(name, json.dumps({"Records": records}))
+def message(name: str, *records: dict[str, Any], age_days: float = 0) -> Message:
+    now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9 - age_days * 86_400, UTC)
+    timed = [{**each, "eventTime": now.isoformat()} for each in records]
+    return Message(name, json.dumps({"Records": timed}))
 
 
 def event(key: str, sequencer: str, etag: str) -> dict[str, Any]:
@@ -71,8 +80,7 @@ def test_time_closes_a_batch_and_a_lost_job_is_found_by_the_next_tick(lake: Lake
     take_in(lake, message("1", event("a", "1", "x")))
     jobs: list[BatchJob] = []
     assert intake.tick(lake.ports, jobs.append) == 0
-    before = lake.ports.clock.now_ns
-    lake.ports.clock.now_ns = lambda: before() + 61_000_000_000  # type: ignore[method-assign]
+    later(lake, 61)
 
     def lose(_: BatchJob) -> None:
         raise Unavailable("no queue")
@@ -118,6 +126,88 @@ def test_a_rule_of_a_branch_that_is_gone_fails_and_one_of_a_repository_that_is_g
     assert take_in(lake, message("1", event("a", "1", "x"))) == ({}, [], [])
     assert intake.tick(lake.ports, intake.commit_now(lake.ports)) == 0
     intake.run(lake.ports, BatchJob("lake", "rule", "batch"))
+
+
+def test_one_rule_that_fails_stops_no_other_ones_batches(lake: Lake) -> None:
+    """The branch of the first is gone, which ends its batch; the second waits, being read-only."""
+    lake.branch("dev")
+    frozen = Lake(lake.ports, repository.create(lake.ports, NewRepository("cold", "mem://a/lake")))
+    watch(frozen, seconds_max=1)
+    watch(lake, branch="dev", prefix="dev/", seconds_max=1)
+    watch(lake, seconds_max=1)
+    take_in(lake, message("1", event("a", "1", "x"), event("dev/a", "1", "x")))
+    branching.delete_branch(lake.ports, lake.repo, "dev")
+    freeze(frozen)
+    later(lake, 2)
+    jobs: list[BatchJob] = []
+    assert intake.tick(lake.ports, jobs.append) == 1 == intake.tick(lake.ports, jobs.append)
+    assert {job.repository for job in jobs} == {"lake"}
+    intake.run(lake.ports, jobs[0])
+    assert lake.tree("main@") == {"a": "x", "dev/a": "x"}
+    assert intake.tick(lake.ports, jobs.append) == 0
+
+
+def test_a_failure_of_one_rules_job_is_raised_after_all_rules(lake: Lake) -> None:
+    for prefix in "abc":
+        watch(lake, prefix=prefix, seconds_max=1)
+    take_in(lake, message("1", *(event(key, "1", "x") for key in "abc")))
+    later(lake, 2)
+    tried: list[BatchJob] = []
+
+    def refuse_the_first(job: BatchJob) -> None:
+        tried.append(job)
+        if len(tried) == 1:
+            raise Unavailable("no queue")
+
+    with pytest.raises(Unavailable):
+        intake.tick(lake.ports, refuse_the_first)
+    assert len(tried) == 3
+
+
+def test_the_batch_of_a_branch_that_is_gone_ends_without_a_commit(lake: Lake) -> None:
+    lake.branch("dev")
+    watch(lake, branch="dev", marker="_SUCCESS")
+    (job,) = take_in(lake, message("1", event("_SUCCESS", "1", "m")))[2]
+    branching.delete_branch(lake.ports, lake.repo, "dev")
+    assert intake.run(lake.ports, job) is ABSENT
+    assert intake.tick(lake.ports, lambda _: None) == 0
+
+
+def test_a_removal_that_cannot_be_looked_at_fails_alone(lake: Lake) -> None:
+    watch(lake)
+
+    class Deaf(MemoryBlocks):
+        def head(self, address: str) -> ObjectHead:
+            raise Unavailable("no answer")
+
+    deaf = Lake(replace(lake.ports, blocks=Deaf(lake.ports.clock)), lake.repo)
+    counts, failed, _ = take_in(
+        deaf, message("gone", event("a", "1", "")), message("new", event("b", "1", "x"))
+    )
+    assert (counts, failed) == ({"staged": 1}, ["gone"])
+
+
+def test_a_notification_that_may_be_older_than_what_is_remembered_is_refused(lake: Lake) -> None:
+    watch(lake)
+    _, failed, _ = take_in(
+        lake,
+        message("old", event("a", "1", "x"), age_days=14.5),
+        message("slow", event("b", "1", "x"), age_days=13.5),
+    )
+    assert failed == ["old"]
+
+
+def freeze(lake: Lake) -> None:
+    found = repositories.find(lake.ports.kv, lake.repo.id)
+    assert found is not ABSENT
+    frozen = replace(found.repository, read_only=True)
+    repositories.swap(lake.ports.kv, found, frozen, lake.ports.ids.stamp())
+    lake.ports.cache.forget_repository(lake.repo.id)
+
+
+def later(lake: Lake, seconds: int) -> None:
+    before = lake.ports.clock.now_ns
+    lake.ports.clock.now_ns = lambda: before() + seconds * 1_000_000_000  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(
@@ -186,8 +276,7 @@ def test_any_delivery_ends_in_commits_with_the_newest_of_every_object(
         for job in jobs:
             if chance.random() < 0.7:
                 intake.run(lake.ports, job)
-    before = lake.ports.clock.now_ns
-    lake.ports.clock.now_ns = lambda: before() + 61_000_000_000  # type: ignore[method-assign]
+    later(lake, 61)
     intake.tick(lake.ports, intake.commit_now(lake.ports))
     assert lake.uncommitted() == []
     assert lake.tree("main@") == {key: etag for key, etag in expected.items() if etag}
