@@ -111,7 +111,7 @@ class DynamoStore:
         query = {**items.stretch(partition, start, end), "ConsistentRead": True, "Limit": limit}
         while True:
             answer = self._calls.read("Query", query)
-            found = [(items.place_of(item)[1], items.row_of(item)) for item in answer["Items"]]
+            found = [(items.sort_key_of(item), items.row_of(item)) for item in answer["Items"]]
             rows = tuple([row for row in found if row[0] >= start and (not end or row[0] < end)])
             last = answer.get("LastEvaluatedKey")
             beyond = bool(end and found) and found[-1][0] >= end

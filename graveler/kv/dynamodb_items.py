@@ -60,6 +60,11 @@ def row_of(item: Item) -> Row:
         raise Corrupt(f"dynamodb item is not a row: attributes={sorted(item)}") from error
 
 
+def sort_key_of(item: Item) -> bytes:
+    """`Corrupt` for an item without a sort key of ours."""
+    return place_of({PARTITION: {"B": b""}, **item})[1]
+
+
 def place_of(item: Item) -> Place:
     """`Corrupt` for an item without a key of ours."""
     try:
@@ -137,7 +142,11 @@ def stretch(partition: bytes, start: bytes, end: bytes) -> dict[str, Any]:
         condition += f" AND {SORT} >= :a"
     elif high:
         condition += f" AND {SORT} <= :b"
-    return {"KeyConditionExpression": condition, "ExpressionAttributeValues": values}
+    return {
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeValues": values,
+        "ProjectionExpression": f"{SORT}, {_VALUE}, {VERSION}, {_ORDER}",  # each costs time to read
+    }
 
 
 # ---- refusals ------------------------------------------------------------------------------------
