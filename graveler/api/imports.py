@@ -10,7 +10,7 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call, Service
-from graveler.engine import history, importing, repository
+from graveler.engine import history, importing, jobs, repository
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.ids import NO_COMMIT
 from graveler.limits import SECOND_NS, page_count_max
@@ -74,7 +74,7 @@ def _fail_all_but(service: Service, owner: bytes) -> int:
     while more:
         found, more = repository.list_page(service.ports, "", "", after, page_count_max)
         for repo in found:
-            count += importing.fail_orphans(service.ports, repo, owner)
+            count += jobs.fail_orphans(service.ports, repo, owner)
             after = repo.id
     return count
 

@@ -33,7 +33,14 @@ from graveler.engine import adopting
 from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.messages import NO_CHANGES, check_message, check_metadata
 from graveler.engine.ports import Deadline, Ports, Unconfirmed, check_writable, keyspace
-from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
+from graveler.engine.sealing import Once as Once
+from graveler.engine.sealing import (
+    history_until,
+    made_once,
+    nothing_staged,
+    seal,
+    trim_notes,
+)
 from graveler.errors import Conflict, Contended, NoChanges
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
@@ -42,15 +49,6 @@ from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository, Ve
 from graveler.refs import commits, graph
 from graveler.staging import stack
 from graveler.streams import Item
-
-
-class Once(NamedTuple):
-    """The mark, a pair of the metadata, of a commit that is to be made once, however often it is
-    asked for.  `since`: a head from before the first time it was asked for."""
-
-    key: str
-    value: str
-    since: CommitId
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ def commit(
         return _commit_metarange(ports, repo, name, request)
     deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
     first = fresh(ports, repo, name)
-    made = _made_once(ports, repo, request, first.branch.commit)
+    made = made_once(ports, repo, request.once, first.branch.commit)
     if made is not ABSENT:
         return made
     if not request.allow_empty and nothing_staged(ports, first):
@@ -156,7 +154,7 @@ def _rounds(attempt: Attempt, sealed: Versioned, sent: Unconfirmed) -> CommitEnt
             return _taken(attempt, seen, drafts)
         base = seen.branch.commit
         if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):
-            made = _made_once(ports, repo, attempt.request, base)
+            made = made_once(ports, repo, attempt.request.once, base)
             if made is not ABSENT:
                 return made
             drafts.append(_build(attempt, base, {token: deltas[token] for token in tokens}))
@@ -192,20 +190,6 @@ def _build(attempt: Attempt, base_id: CommitId, deltas: Mapping[StagingToken, li
     if made is not None:
         ports.cache.put_commit(repo, made.id, made.commit)
     return draft
-
-
-def _made_once(
-    ports: Ports, repo: Repository, request: CommitRequest, head: CommitId
-) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit of the request's mark behind `head`.  Asked of every head that is built on, so
-    that two who make the same commit cannot both install it."""
-    once = request.once
-    if once is ABSENT or once.since == head:
-        return ABSENT
-    for entry in history_until(ports, repo, head, once.since):
-        if entry.commit.metadata.get(once.key) == once.value:
-            return entry
-    return ABSENT
 
 
 def _drawn(attempt: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commit:

@@ -15,13 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine.heads import attempt, commit_of, fresh, lookup
 from graveler.engine.ports import Deadline, Ports, Unconfirmed, keyspace
-from graveler.engine.sealing import history_until, nothing_staged, seal, trim_notes
+from graveler.engine.sealing import (
+    Once,
+    history_until,
+    made_once,
+    nothing_staged,
+    seal,
+    trim_notes,
+)
 from graveler.errors import (
     Conflict,
     Contended,
@@ -37,7 +44,7 @@ from graveler.ids import (
     StagingToken,
 )
 from graveler.kv.store import Declined, Write
-from graveler.records import TOMBSTONE, Commit, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Absent, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import commits, graph
 from graveler.staging import stack
 from graveler.streams import END, Item
@@ -69,8 +76,19 @@ class Tried(NamedTuple):
     is_refused: bool
 
 
+class Terms(NamedTuple):
+    """Until when a commit may land, if not within the time of every commit; and whether it is made
+    once: a commit with the mark that the branch has is the answer."""
+
+    deadline: Deadline | None = None
+    once: Once | Literal[Absent.ABSENT] = ABSENT
+
+
+ANY_TIMES: Final = Terms()
+
+
 def land(
-    ports: Ports, repo: Repository, branch: BranchId, build: Build, deadline: Deadline | None = None
+    ports: Ports, repo: Repository, branch: BranchId, build: Build, terms: Terms = ANY_TIMES
 ) -> CommitEntry:
     """Make the commit that `build` draws on the head, and put the branch on it, atomically.
 
@@ -83,7 +101,7 @@ def land(
         drawn = graph.positioned(lookup(ports, repo), build(head))
         return Landing(CommitEntry(commit_id(drawn), drawn), True)
 
-    return _move(ports, repo, branch, draw, deadline)
+    return _move(ports, repo, branch, draw, terms)
 
 
 def put_on(ports: Ports, repo: Repository, branch: BranchId, target: Target) -> CommitEntry:
@@ -97,7 +115,7 @@ def put_on(ports: Ports, repo: Repository, branch: BranchId, target: Target) -> 
         entry, at = target()
         return Landing(entry, False, at)
 
-    return _move(ports, repo, branch, draw, None)
+    return _move(ports, repo, branch, draw, ANY_TIMES)
 
 
 def _move(
@@ -105,20 +123,20 @@ def _move(
     repo: Repository,
     branch: BranchId,
     draw: Callable[[CommitEntry], Landing],
-    deadline: Deadline | None,
+    terms: Terms,
 ) -> CommitEntry:
-    deadline = deadline or Deadline(ports.clock, ports.settings.commit_seconds_max)
+    deadline = terms.deadline or Deadline(ports.clock, ports.settings.commit_seconds_max)
     tried: list[Tried] = []
     with Unconfirmed("landing a commit") as sent:
         for _ in range(limits.commit_round_count_max):
             deadline.check("landing a commit")
             seen = fresh(ports, repo, branch)
-            landed = _landed(ports, repo, seen, tried)
+            landed = _landed(ports, repo, seen, tried, terms.once)
             if landed is not None:
                 return landed
             try:
                 seen, tokens = _cleaned(ports, repo, branch, seen)
-                landed = _landed(ports, repo, seen, tried)
+                landed = _landed(ports, repo, seen, tried, terms.once)
                 if landed is not None:
                     return landed
                 head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
@@ -210,17 +228,25 @@ def _note(ports: Ports, repo: Repository, landing: Landing, notes: list[Write]) 
 
 
 def _landed(
-    ports: Ports, repo: Repository, seen: Versioned, tried: Sequence[Tried]
+    ports: Ports,
+    repo: Repository,
+    seen: Versioned,
+    tried: Sequence[Tried],
+    once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry | None:
-    """The commit of an earlier round whose swap landed though its answer was lost, perhaps late."""
+    """The commit of an earlier round whose swap landed though its answer was lost, perhaps late;
+    or that another call has made, if it is to be made once."""
+    marked = made_once(ports, repo, once, seen.branch.commit)
+    if marked is not ABSENT:
+        return marked
     if not tried:
         return None
     now = seen.branch.commit
     ours = {each.entry.id for each in tried if each.is_new}
     walked = history_until(ports, repo, now, tried[0].over.branch.commit)
-    made = next((entry for entry in walked if entry.id in ours), None)
-    if made is not None:
-        return made
+    found = next((entry for entry in walked if entry.id in ours), None)
+    if found is not None:
+        return found
     for each in tried:
         if each.is_new or each.is_refused or each.over.version == seen.version:
             continue

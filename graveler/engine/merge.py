@@ -11,7 +11,7 @@ one of greatest generation, then of smallest id.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 from graveler.committed import diff
 from graveler.committed import merge as trees
@@ -22,9 +22,10 @@ from graveler.engine.compare import DiffPage, DiffQuery, base_metarange, page_of
 from graveler.engine.heads import check_kept, commit_of, head_of, resolved
 from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.engine.sealing import Once
 from graveler.errors import Invalid, MergeConflict, NoChanges
 from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id, parse_prefix
-from graveler.records import Commit, CommitEntry, Difference, Repository, Strategy
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Difference, Repository, Strategy
 
 # space, base, source, destination, first key, prefix
 _Differences = Callable[
@@ -34,7 +35,8 @@ _Differences = Callable[
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What the caller wants.  `squash`: the commit has the destination as its only parent."""
+    """What the caller wants.  `squash`: the commit has the destination as its only parent.
+    With `once`, a commit of that mark that the branch has is the answer."""
 
     committer: str
     message: str = ""
@@ -43,6 +45,7 @@ class MergeRequest:
     squash: bool = False
     allow_empty: bool = False
     created_ns: int = 0
+    once: Once | Literal[Absent.ABSENT] = ABSENT
 
 
 def merge(
@@ -81,7 +84,7 @@ def merge(
         check_conflicts(merged, f"update branch {name}")
         return _drawn(ports, request, (source, name), merged.metarange_id, (head.id, theirs.id))
 
-    return landing.land(ports, repo, name, build).id
+    return landing.land(ports, repo, name, build, landing.Terms(once=request.once)).id
 
 
 def _says(ports: Ports, repo: Repository, base: MetarangeId, source: CommitEntry) -> bool:

@@ -14,6 +14,7 @@ Used by commit.py, landing.py and resetting.py.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.heads import commit_of, fresh, new_token, swap
@@ -21,7 +22,7 @@ from graveler.engine.ports import Ports
 from graveler.errors import Contended
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Write
-from graveler.records import CommitEntry, Fold, Repository, Versioned
+from graveler.records import ABSENT, Absent, CommitEntry, Fold, Repository, Versioned
 from graveler.refs import cleanups, commits
 from graveler.staging import area
 
@@ -101,3 +102,27 @@ def history_until(
             break
         here = found.parents[0]
     return walked
+
+
+class Once(NamedTuple):
+    """The mark, a pair of the metadata, of a commit that is to be made once, however often it is
+    asked for.  `since`: a head from before the first time it was asked for."""
+
+    key: str
+    value: str
+    since: CommitId
+
+
+def made_once(
+    ports: Ports, repo: Repository, once: Once | Literal[Absent.ABSENT], head: CommitId
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit with the mark behind `head`.  No request if `since` still is the head.
+
+    Asked of every head that is built on: a swap lands only on the head that was searched, so two
+    who make the same commit cannot both install it, whenever their swaps arrive."""
+    if once is ABSENT or once.since == head:
+        return ABSENT
+    for entry in history_until(ports, repo, head, once.since):
+        if entry.commit.metadata.get(once.key) == once.value:
+            return entry
+    return ABSENT

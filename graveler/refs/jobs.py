@@ -1,19 +1,36 @@
-"""Job records: work that may outlive its request, and who runs it.
+"""Job records: work that may outlive its request, what was asked for, who runs it, how far it is.
 
-The process that runs a job and the caller that cancels it both change the record, so it changes by
-compare-and-swap only.  For the engine.
+    j/<job>         the record: whoever runs the job, takes it over or cancels it changes it, so it
+                    changes by compare-and-swap only
+    q/<job>         the order: what is to be done, in a form that any process can read; later also
+                    the kind of error that ended the job, and whether its result was told
+    k/<job>/<n>     step n of an import: what was listed, stored as a range.  Each is written once,
+                    by whoever is first, and begins where step n - 1 ended
+
+For the engine.
 """
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
 from graveler import wire
 from graveler.errors import NotFound, OutcomeUnknown
-from graveler.ids import JobId
-from graveler.kv.store import WRITTEN, Condition, Matches, Store
-from graveler.records import ABSENT, Absent, Job, Repository
+from graveler.ids import JobId, RangeId
+from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, scan_all
+from graveler.records import ABSENT, Absent, Job, RangeRef, Repository
 from graveler.refs import listing
-from graveler.refs.space import JOBS, job_key, space
+from graveler.refs.space import (
+    JOBS,
+    job_key,
+    job_order_key,
+    job_step_key,
+    job_steps_prefix,
+    space,
+)
+from graveler.streams import successor
+
+Order = Mapping[str, str]
+_STEP_KEYS: Final = ("min", "max", "identity")
 
 
 class VersionedJob(NamedTuple):
@@ -57,6 +74,41 @@ def put(
     return VersionedJob(job, stamp) if ours else ABSENT
 
 
+def begin(kv: Store, repository: Repository, job: Job, order: Order, stamp: bytes) -> bool:
+    """Store a new job with its order, both or none.  False: such a job is there already.
+
+    `OutcomeUnknown` if nobody knows whether it was stored.  One request.
+    """
+    here = space(repository)
+    beside = Write(here, job_order_key(job.id), wire.encode_pairs(dict(order)), stamp)
+    condition = Paired(ABSENT, ABSENT, beside)
+    outcome = kv.set_if(here, job_key(job.id), wire.encode_job(job), stamp, condition)
+    if outcome is WRITTEN:
+        return True
+    return outcome.current is not ABSENT and outcome.current.version == stamp
+
+
+def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[Absent.ABSENT]:
+    """One request."""
+    row = kv.get(space(repository), job_order_key(job))
+    return ABSENT if row is ABSENT else wire.decode_pairs(row.value)
+
+
+def amend(kv: Store, repository: Repository, job: JobId, more: Order, stamp: bytes) -> None:
+    """Add to an order what became of it; whoever does so last is right.  Two requests."""
+    order = order_of(kv, repository, job)
+    if order is not ABSENT:
+        raw = wire.encode_pairs({**order, **more})
+        kv.set(space(repository), job_order_key(job), raw, stamp)
+
+
+def list_some(kv: Store, repository: Repository, prefix: str) -> list[VersionedJob]:
+    """The jobs whose ids begin with `prefix`, by id.  One request for each 1,000."""
+    start = job_key(JobId(prefix))
+    rows = scan_all(kv, space(repository), start, successor(start))
+    return [VersionedJob(wire.decode_job(row.value), row.version) for _, row in rows]
+
+
 def list_all(kv: Store, repository: Repository) -> Iterator[VersionedJob]:
     """Every job by id.  One request for each 1,000."""
     for _, row in listing.rows(kv, listing.Stretch(space(repository), JOBS)):
@@ -64,6 +116,66 @@ def list_all(kv: Store, repository: Repository) -> Iterator[VersionedJob]:
 
 
 def forget(kv: Store, repository: Repository, jobs: list[JobId]) -> None:
-    """Remove the records of jobs that have ended.  One request for each 1,000."""
-    if jobs:
-        kv.delete(space(repository), [job_key(job) for job in jobs])
+    """Remove all records of jobs that have ended.  One request for the steps of each job, and one
+    for each 1,000 records."""
+    here, keys = space(repository), list[bytes]()
+    for job in jobs:
+        start = job_steps_prefix(job)
+        keys += [key for key, _ in scan_all(kv, here, start, successor(start))]
+        keys += [job_order_key(job), job_key(job)]
+    if keys:
+        kv.delete(here, keys)
+
+
+# ---- steps of an import --------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """One source of an import, listed up to and including `after`; what was found since the step
+    before stands in `found`.  `whole`: the source has nothing more."""
+
+    source: int
+    after: str
+    found: RangeRef
+    whole: bool = False
+
+
+def steps(kv: Store, repository: Repository, job: JobId) -> list[Step]:
+    """All steps, in order.  One request for each 1,000."""
+    start = job_steps_prefix(job)
+    rows = scan_all(kv, space(repository), start, successor(start))
+    return [_step(row.value) for _, row in rows]
+
+
+def add_step(
+    kv: Store, repository: Repository, job: JobId, number: int, step: Step, stamp: bytes
+) -> Step:
+    """Store step `number`, or find the one that another runner stored.
+
+    `OutcomeUnknown` if nobody knows.  One request.
+    """
+    found = step.found
+    said = {
+        "source": str(step.source),
+        "after": step.after,
+        "whole": "1" if step.whole else "",
+        "range": found.id,
+        "min": found.min_key.hex(),
+        "max": found.max_key.hex(),
+        "size": str(found.size),
+        "count": str(found.count),
+        "identity": found.identity.hex(),
+    }
+    place = space(repository), job_step_key(job, number)
+    outcome = kv.set_if(*place, wire.encode_pairs(said), stamp, ABSENT)
+    if outcome is WRITTEN or outcome.current is ABSENT:
+        return step
+    return _step(outcome.current.value)
+
+
+def _step(raw: bytes) -> Step:
+    said = wire.decode_pairs(raw)
+    low, high, identity = (bytes.fromhex(said[name]) for name in _STEP_KEYS)
+    size, count = int(said["size"]), int(said["count"])
+    found = RangeRef(RangeId(said["range"]), low, high, size, count, identity)
+    return Step(int(said["source"]), said["after"], found, bool(said["whole"]))

@@ -6,7 +6,7 @@ import pytest
 
 from graveler import assembly
 from graveler.block.adapter import CREATE
-from graveler.engine import importing, repository
+from graveler.engine import importing, jobs, repository
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.errors import Invalid, NotFound, Unavailable
 from graveler.ids import JobId
@@ -79,8 +79,8 @@ def test_a_cancellation_is_sent_again_until_it_is_answered(lake: Lake) -> None:
 def test_orphans_end_once_and_those_that_cannot_be_ended_are_not_counted(lake: Lake) -> None:
     mine, theirs = submitted(lake), submitted(lake, b"dead")
     broken = faulty(lake, never_swaps)
-    assert importing.fail_orphans(broken.ports, lake.repo, OWNER) == 0
-    assert importing.fail_orphans(lake.ports, lake.repo, OWNER) == 1
+    assert jobs.fail_orphans(broken.ports, lake.repo, OWNER) == 0
+    assert jobs.fail_orphans(lake.ports, lake.repo, OWNER) == 1
     assert (state(lake, mine), state(lake, theirs)) == (JobState.RUNNING, JobState.FAILED)
 
 
@@ -89,7 +89,7 @@ def test_an_orphan_that_somebody_else_ends_meanwhile_is_not_counted(lake: Lake) 
     script = Script()
     seen = lake.with_kv(lambda kv: InterposedStore(kv, script))
     script.after("scan", lambda: importing.cancel(lake.ports, lake.repo, job))
-    assert importing.fail_orphans(seen.ports, lake.repo, OWNER) == 0
+    assert jobs.fail_orphans(seen.ports, lake.repo, OWNER) == 0
     assert script.finished and state(lake, job) is JobState.CANCELLED
 
 
@@ -107,7 +107,7 @@ def test_an_end_that_cannot_be_noted_leaves_the_job_to_the_next_start(lake: Lake
     down = iter([Fault.NONE])  # the first look; nothing answers from then on
     run(faulty(lake, lambda *_: next(down, Fault.REFUSED)), job)
     assert state(lake, job) is JobState.RUNNING and lake.tree() == {}
-    assert importing.fail_orphans(lake.ports, lake.repo, b"next") == 1
+    assert jobs.fail_orphans(lake.ports, lake.repo, b"next") == 1
 
 
 def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(

@@ -4,6 +4,7 @@ from tests.simulation.mutants import DROP_NOW, LANDING, OBJECTS, RESETTING, Muta
 from tests.simulation.patching import Edit
 
 TAGS, REPOSITORIES, IMPORTING = "refs.tags", "refs.repositories", "engine.importing"
+JOBS = "engine.jobs"
 ADOPTING = "engine.adopting"
 
 _PAIR_SWAPPED = "replace_seen(kv, place, ids, change, rows.get(place, ABSENT))"
@@ -107,11 +108,7 @@ NAME_MUTANTS = (
         "J1",
         "an import that is landing can be cancelled",
         ("cancel", "clean"),
-        (
-            Edit(
-                IMPORTING, "        if seen.job.state is JobState.LANDING:\n", "        if False:\n"
-            ),
-        ),
+        (Edit(JOBS, "        if seen.job.state is JobState.LANDING:\n", "        if False:\n"),),
     ),
     Mutant(
         "J2",
