@@ -2,6 +2,7 @@
 
     mem:            nothing is kept (memory.py)
     local:FOLDER    files below a folder (local.py)
+    s3:NAME,NAME    the buckets named, by AWS's own chain of configuration (s3.py)
 
 A driver and what it depends on are imported when first asked for.  Assembly uses it.
 """
@@ -59,8 +60,19 @@ def _open_local(place: str, surroundings: Surroundings) -> Blocks:
     )
 
 
-_FORMS = ("mem:", "local:FOLDER")
+def _open_s3(place: str, surroundings: Surroundings) -> Blocks:
+    from graveler.aws import AwsSession
+    from graveler.block.s3 import S3Blocks
+
+    buckets = [name for name in place.split(",") if name]
+    if not buckets:
+        raise Invalid("block uri s3: needs buckets behind the colon")
+    return S3Blocks(AwsSession(), surroundings.clock, buckets)
+
+
+_FORMS = ("mem:", "local:FOLDER", "s3:NAME,NAME")
 _DRIVERS: dict[str, Callable[[str, Surroundings], Blocks]] = {
     "mem": _open_memory,
     "local": _open_local,
+    "s3": _open_s3,
 }

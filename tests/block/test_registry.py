@@ -20,7 +20,16 @@ def test_each_driver_opens(tmp_path: Path) -> None:
         assert content(blocks, address) == b"x"
 
 
-@pytest.mark.parametrize("uri", ["", "mem", "mem:x", "local:", "local", "gs:x", ":", "s3"])
+def test_buckets_that_are_not_named_are_closed() -> None:
+    blocks = open_blocks("s3:lake,other", Surroundings(SystemClock(), SystemIds()))
+    for call in (blocks.head, blocks.get, blocks.delete):
+        with pytest.raises(Invalid):
+            call("s3://lakes/a")
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "mem", "mem:x", "local:", "local", "gs:x", ":", "s3", "s3:", "s3:,"]
+)
 def test_other_names_are_refused(uri: str) -> None:
     with pytest.raises(Invalid):
         open_blocks(uri, Surroundings(SystemClock(), SystemIds()))
