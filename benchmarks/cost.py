@@ -1,0 +1,348 @@
+"""What Graveler costs on AWS: counts requests, multiplies by prices, writes docs/cost.md.
+
+    python -m benchmarks.cost                 prints the document
+    python -m benchmarks.cost --write-docs    writes it
+
+Requests are counted (cost_operations.py), prices stand in prices.py, what is deployed is read from
+template.yaml; how long a function runs is assumed, and the document says what.
+"""
+
+import argparse
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import cost_text
+from benchmarks.cost_operations import EVENTS, measured
+from benchmarks.metering import Spent
+from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = ROOT / "docs" / "cost.md"
+
+WRITE_GOAL, READ_GOAL, IDLE_GOAL = 1.60, 0.50, 1.00
+OWN_MS, KV_MS, S3_MS = 8, 5, 30  # of a request itself, and of each request that it waits for
+POLLERS, POLL_SECONDS = 5, 20  # of an event source mapping on an idle queue
+RANGES_OF_A_MILLION = 24  # docs/scale.md
+IMPORT_SECONDS, COLLECT_SECONDS = 120, 240
+QUEUE_REQUESTS = 1.2  # of one message, received and deleted in batches
+_LOG_BYTES = 700
+
+
+class Operation(NamedTuple):
+    """A line of the price list: what it spends and how long a function of `gb` memory works."""
+
+    name: str
+    spent: Spent
+    milliseconds: float
+    gb: float = 1.0
+    answer_bytes: int = 1_000
+    delivered: int = 0  # by a queue, so many at once; 0: over HTTP
+
+    @property
+    def dynamodb(self) -> float:
+        """Dollars, as all that follow."""
+        return dollars("read", self.spent.reads) + dollars("write", self.spent.writes)
+
+    @property
+    def s3(self) -> float:
+        return dollars("s3_write", self.spent.s3_writes) + dollars("s3_read", self.spent.s3_reads)
+
+    @property
+    def compute(self) -> float:
+        return dollars("invoke", 1 / (self.delivered or 1)) + dollars(
+            "compute", self.milliseconds / 1_000 * self.gb
+        )
+
+    @property
+    def rest(self) -> float:
+        """Gateway, logs and the answer's bytes."""
+        logs = dollars("logs", _LOG_BYTES / 1e9)
+        if self.delivered:
+            return logs / self.delivered + dollars("queue", QUEUE_REQUESTS)
+        return logs + dollars("gateway", 1) + dollars("egress", self.answer_bytes / 1e9)
+
+    @property
+    def total(self) -> float:
+        return self.dynamodb + self.s3 + self.compute + self.rest
+
+
+def operations(counted: Mapping[str, Spent]) -> dict[str, Operation]:
+    """The price list of requests to the API, and of one event."""
+
+    def request(name: str, extra_ms: float = 0, **more: float) -> Operation:
+        spent = counted[name]
+        waits = KV_MS * spent.kv_requests + S3_MS * (spent.s3_writes + spent.s3_reads)
+        return Operation(name, spent, OWN_MS + waits + extra_ms, **more)  # type: ignore[arg-type]
+
+    event = counted["delivery of 100 events"].shared_by(EVENTS)
+    found = [
+        request("stat, committed"),
+        request("stat, staged"),
+        request("list page", answer_bytes=30_000),
+        request("link or stage"),
+        request("upload"),
+        request("delete"),
+        request("create branch"),
+        request("commit of 1", 100),
+        request("commit of 100", 200),
+        request("commit of 1,000", 1_500, gb=2.0),
+        request("diff of 1", 50),
+        request("merge of 1", 200),
+        Operation("an event", event, 4, delivered=EVENTS),
+    ]
+    return {each.name: each for each in found}
+
+
+class Goal(NamedTuple):
+    """A promise, what was found, and its parts."""
+
+    what: str
+    limit: float
+    found: float
+    parts: Mapping[str, float]
+
+
+def goals(counted: Mapping[str, Spent]) -> list[Goal]:
+    """Of requests to DynamoDB and S3 alone, per million, and of a month without a request."""
+
+    def parts(name: str, count: int) -> float:
+        spent = counted[name].shared_by(count)
+        return MILLION * Operation(name, spent, 0).dynamodb + MILLION * Operation(name, spent, 0).s3
+
+    write = {
+        "the row and the second read": parts("link or stage", 1),
+        "share of a commit of 100": parts("commit of 100", 100),
+        "share of its clean-up": parts("clean-up after a commit of 100", 100),
+    }
+    idle = {line.what: line.listed for line in idle_lines() if line.counted}
+    return [
+        Goal("a million staged writes", WRITE_GOAL, sum(write.values()), write),
+        Goal(
+            "a million committed point reads",
+            READ_GOAL,
+            parts("stat, committed", 1),
+            {"branch record and staged row": parts("stat, committed", 1)},
+        ),
+        Goal("a month of doing nothing", IDLE_GOAL, sum(idle.values()), idle),
+    ]
+
+
+def ranges_that_fit(counted: Mapping[str, Spent], rows: int) -> int:
+    """How many ranges a commit of `rows` may rewrite before a write costs more than the goal."""
+    name = {100: "100", 1_000: "1,000"}[rows]
+    spent = counted["link or stage"].shared_by(1)
+    spent += counted[f"commit of {name}"].shared_by(rows)
+    spent += counted[f"clean-up after a commit of {name}"].shared_by(rows)
+    line = Operation("write", spent, 0)
+    room = WRITE_GOAL / MILLION - line.dynamodb - line.s3
+    return 1 + int(room * rows / dollars("s3_write", 1))
+
+
+# ---- bulk work -----------------------------------------------------------------------------------
+
+
+def bulk(counted: Mapping[str, Spent]) -> list[tuple[str, Operation]]:
+    """One import of a million objects, and one collection over them; dollars each."""
+    base = counted["import"]
+    lists = base.s3_writes / 2 * 1_000  # what 2,000 more objects took
+    beats = IMPORT_SECONDS
+    imported = Spent(
+        base.requests,
+        base.reads + beats,
+        base.writes + beats,
+        lists + RANGES_OF_A_MILLION + 1,
+    )
+    run = counted["garbage collection"]
+    commits = 1_000
+    files = RANGES_OF_A_MILLION + 2 * commits
+    collected = Spent(
+        run.requests,
+        run.reads + commits / 8,  # their records, 500 bytes each
+        run.writes,
+        MILLION / 1_000 + files / 1_000 + 2,
+        files,
+    )
+    return [
+        (
+            "import of 1,000,000 objects",
+            Operation("import", imported, 1_000 * IMPORT_SECONDS, gb=2.0, delivered=1),
+        ),
+        (
+            "garbage collection of 1,000,000 objects, 1,000 commits kept",
+            Operation("collect", collected, 1_000 * COLLECT_SECONDS, gb=2.0, delivered=1),
+        ),
+    ]
+
+
+# ---- idle ----------------------------------------------------------------------------------------
+
+
+class Idle(NamedTuple):
+    """A month's line: dollars by the list, and dollars after what every account has free."""
+
+    what: str
+    amount: str
+    listed: float
+    charged: float
+    counted: bool = False  # by the goal
+
+
+def deployed() -> dict[str, int]:
+    """What template.yaml deploys, as far as it costs something by the month."""
+    text = (ROOT / "template.yaml").read_text(encoding="utf-8")
+    minutes = [int(each) for each in re.findall(r"rate\((\d+) minutes?\)", text)]
+    return {
+        "secrets": text.count("Type: AWS::SecretsManager::Secret"),
+        "alarms": text.count("Type: AWS::CloudWatch::Alarm"),
+        "dashboards": text.count("Type: AWS::CloudWatch::Dashboard"),
+        "polled": len(re.findall(r"Type: SQS\n", text)),
+        "calls": sum(round(SECONDS / 60 / each) for each in minutes),
+    }
+
+
+def _line(what: str, price: str, units: float, shown: str, counted: bool = False) -> Idle:
+    allowance = PRICES[price].allowance
+    scale = MILLION if PRICES[price].unit.startswith("million") else 1
+    charged = max(0.0, units - allowance * scale)
+    return Idle(what, shown, dollars(price, units), dollars(price, charged), counted)
+
+
+def idle_lines() -> list[Idle]:
+    """Everything that is charged though nobody asks anything; ten repositories."""
+    has = deployed()
+    polls = has["polled"] * POLLERS * SECONDS / POLL_SECONDS
+    calls = has["calls"]
+    gb_seconds = calls * 0.06
+    rounds = SECONDS / 900
+    reads = calls + rounds * (1 + 4 * 10)
+    logs = calls * _LOG_BYTES / 1e9
+    return [
+        _line("Secrets Manager", "secret", has["secrets"], f"{has['secrets']} secret", True),
+        _line(
+            "polling of queues by Lambda",
+            "queue",
+            polls,
+            f"{has['polled']} queues, {polls / MILLION:.2f} M receives",
+            True,
+        ),
+        _line("schedules", "schedule", calls, f"{calls:,} calls"),
+        _line("functions: requests", "invoke", calls, f"{calls:,}"),
+        _line("functions: time", "compute", gb_seconds, f"{gb_seconds:,.0f} GB-s"),
+        _line("DynamoDB: rounds and rules", "read", reads, f"{reads:,.0f} read units"),
+        _line("logs", "logs", logs, f"{logs * 1000:.0f} MB"),
+        _line("alarms", "alarm", has["alarms"], f"{has['alarms']}"),
+        _line("metrics of the janitor", "metric", 3, "3"),
+        _line("dashboard", "dashboard", has["dashboards"], f"{has['dashboards']}"),
+        _line("table of 100 MB", "table", 0.1, "0.1 GB"),
+        _line("point-in-time recovery", "recovery", 0.1, "0.1 GB"),
+    ]
+
+
+# ---- teams ---------------------------------------------------------------------------------------
+
+
+class Team(NamedTuple):
+    """A month: how often each operation, and the rates of the busiest second."""
+
+    name: str
+    often: Mapping[str, float]
+    reads_per_second: float
+    writes_per_second: float
+
+
+def _busy(people: int) -> Mapping[str, float]:
+    return {
+        "stat, committed": 200_000 * people,
+        "list page": 20_000 * people,
+        "link or stage": 30_000 * people,
+        "commit of 100": 300 * people,
+        "merge of 1": 50 * people,
+        "create branch": 50 * people,
+        "an event": 10_000 * people,
+    }
+
+
+TEAMS = (
+    Team("a team of 10", _busy(10), 50, 20),
+    Team("a team of 100", _busy(100), 500, 200),
+    Team(
+        "10,000 reads/s and 2,000 writes/s, all month",
+        {
+            "stat, committed": 10_000 * SECONDS,
+            "link or stage": 2_000 * SECONDS,
+            "commit of 1,000": 2 * SECONDS,
+        },
+        10_000,
+        2_000,
+    ),
+)
+
+
+def month(team: Team, prices: Mapping[str, Operation], counted: Mapping[str, Spent]) -> list[float]:
+    """DynamoDB, S3, functions, gateway and logs, clean-up, idle; dollars."""
+    lines = [(prices[name], often) for name, often in team.often.items()]
+    cleaned = 0.0
+    for rows in ("100", "1,000"):
+        spent = counted[f"clean-up after a commit of {rows}"]
+        each = Operation("clean-up", spent, 0)
+        cleaned += team.often.get(f"commit of {rows}", 0) * (each.dynamodb + each.s3)
+    return [
+        sum(each.dynamodb * often for each, often in lines),
+        sum(each.s3 * often for each, often in lines),
+        sum(each.compute * often for each, often in lines),
+        sum(each.rest * often for each, often in lines),
+        cleaned,
+        sum(line.charged for line in idle_lines()),
+    ]
+
+
+def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float, float]]:
+    """Server, its price, and the million requests a month (nine reads to a write) that cost as
+    much: over the HTTP API, and without it (a function URL)."""
+    mix = [(prices["stat, committed"], 0.9), (prices["link or stage"], 0.1)]
+    with_gateway = sum(each.total * share for each, share in mix)
+    without = with_gateway - dollars("gateway", 1)
+    return [
+        (server.what, server.dollars, server.dollars / with_gateway, server.dollars / without)
+        for server in SERVERS
+    ]
+
+
+def document() -> str:
+    """docs/cost.md."""
+    counted = measured()
+    prices = operations(counted)
+    return "\n".join(_sections(counted, prices)) + "\n"
+
+
+def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> Iterable[str]:
+    yield cost_text.HEAD
+    yield from cost_text.requests(counted)
+    yield from cost_text.goals(
+        goals(counted), {n: ranges_that_fit(counted, n) for n in (100, 1000)}
+    )
+    yield from cost_text.price_list(prices.values(), bulk(counted))
+    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS)
+    yield from cost_text.servers(break_even(prices))
+    yield from cost_text.teams([(team, month(team, prices, counted)) for team in TEAMS])
+    yield from cost_text.price_table(PRICES.values())
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description="what Graveler costs on AWS")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/cost.md")
+    if parser.parse_args().write_docs:
+        DOCUMENT.write_text(document(), encoding="utf-8")
+        print(f"wrote {DOCUMENT.relative_to(ROOT)}")
+    else:
+        print(document())
+
+
+if __name__ == "__main__":
+    main()
+
+
+__all__ = ["LAKEFS", "document", "goals"]

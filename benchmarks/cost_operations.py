@@ -1,0 +1,319 @@
+"""The verbs that docs/cost.md prices, run on metered memory drivers.
+
+One repository, one shard a token, caches warm: what a cache answers is no request (credentials and
+the repository record for seconds, commits and tables for ever).  The clock is moved by hand and
+names come from a seed, so the figures are the same wherever they are counted.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.metering import Meter, MeteredStore, Spent, Till
+from graveler import wire
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block.memory import MemoryBlocks
+from graveler.block.observed import ObservedBlocks
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import TieredFiles
+from graveler.engine import (
+    arriving,
+    batching,
+    branching,
+    collect,
+    commit,
+    compare,
+    importing,
+    janitor,
+    merge,
+    objects,
+    repository,
+)
+from graveler.engine.ports import Ports, Sequential
+from graveler.ids import BranchId
+from graveler.kv.memory import MemoryStore
+from graveler.kv.observed import ObservedStore
+from graveler.records import BreakParameters, Entry, Repository
+from graveler.refs.event_rules import EventRule
+from graveler.requests import Counts
+from graveler.staging import area
+from graveler.testing.clockwork import SeededIds, TickingClock
+
+OBJECTS = 400  # committed before
+EVENTS = 100  # in one delivery
+IMPORTED = (1_000, 3_000)  # objects; the difference is what 2,000 more cost
+_COMMITTER = "ops@example.org"
+_GRACE_SECONDS = 3_700
+_DAY_SECONDS = 25 * 3_600
+
+
+@dataclass(frozen=True)
+class MeteredLake:
+    """A repository whose requests are counted; `objects` takes the bodies of imports."""
+
+    ports: Ports
+    repo: Repository
+    till: Till
+    clock: TickingClock
+    objects: MemoryBlocks
+
+    def path(self, number: int) -> str:
+        """A path as tables in lakes have it."""
+        return (
+            f"tables/events/date=2026-{number // 3000 % 12 + 1:02}-{number // 100 % 30 + 1:02}/"
+            f"hour={number // 10 % 24:02}/part-{number:05}-c000.snappy.parquet"
+        )
+
+    def stage(self, number: int, edition: int = 0, branch: str = "main") -> None:
+        """Stage a linked object: its bytes are in place."""
+        digest = _digest(number, edition)
+        modified = 1_760_000_000_000_000_000 + number
+        entry = Entry(
+            _address(digest),
+            number * 7_919 % 10_000_000,
+            digest,
+            modified,
+            metadata={"owner": "etl"},
+            content_type="application/octet-stream",
+        )
+        objects.stage(self.ports, self.repo, branch, self.path(number), entry)
+
+    def stage_all(self, count: int, edition: int, branch: str = "main") -> None:
+        for number in range(count):
+            self.stage(number, edition, branch)
+
+    def commit(self, branch: str = "main") -> str:
+        request = commit.CommitRequest("nightly load", _COMMITTER)
+        return commit.commit(self.ports, self.repo, branch, request).id
+
+    def spent(self, call: Callable[[], object]) -> Spent:
+        """What one call takes."""
+        self.till.spent()
+        call()
+        return self.till.spent()
+
+
+@contextmanager
+def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
+    """A repository with committed objects, nothing staged, warm caches."""
+    clock, ids = TickingClock(), SeededIds(1)
+    meter, verbs, requests = Meter(), Counts(), Counts()
+    bodies = MemoryBlocks(clock)
+    blocks = ObservedBlocks(bodies, requests)
+    with tempfile.TemporaryDirectory() as folder:
+        kv = ObservedStore(MeteredStore(MemoryStore(), meter), verbs)
+        ranges = SstRangeStore(TieredFiles(blocks, Path(folder), 1 << 30))
+        ports = ports_of(Drivers(kv, blocks, ranges, clock, ids, Sequential()), bytes(32))
+        breaks = BreakParameters(salt=b"cost")
+        new = repository.NewRepository(
+            "lake", "mem://bucket/lake", breaks=breaks, staging_shards=shards
+        )
+        repo = repository.create(ports, new)
+        lake = MeteredLake(ports, repo, Till(meter, verbs, requests), clock, bodies)
+        lake.stage_all(OBJECTS, 0)
+        lake.commit()
+        clean_up(lake)
+        yield lake
+
+
+def _digest(number: int, edition: int) -> str:
+    return f"{number * 1_000_003 + edition:032x}"
+
+
+def _address(digest: str) -> str:
+    return f"data/gqssm3rnkg5iv0eakp3g/{digest[-20:]}"
+
+
+def clean_up(lake: MeteredLake) -> None:
+    """All rounds of the janitor until nothing is left."""
+    for seconds in (_GRACE_SECONDS, _GRACE_SECONDS, 2 * _GRACE_SECONDS, _DAY_SECONDS):
+        lake.clock.sleep(seconds)
+        janitor.sweep(lake.ports, lake.repo)
+    lake.stage(0)  # the branch's record is in the cache again
+    lake.ports.kv.delete(*_open_row(lake))
+
+
+def _open_row(lake: MeteredLake) -> tuple[bytes, list[bytes]]:
+    record = branching.get_branch(lake.ports, lake.repo, "main").branch
+    partition, key = area.place_of(record.staging, lake.path(0).encode())
+    return partition, [key]
+
+
+# ---- one operation each --------------------------------------------------------------------------
+
+
+def _upload(lake: MeteredLake) -> Spent:
+    body = objects.Upload([b"x" * 64])
+    return lake.spent(lambda: objects.upload(lake.ports, lake.repo, "main", lake.path(7_000), body))
+
+
+def _stage(lake: MeteredLake) -> Spent:
+    return lake.spent(lambda: lake.stage(7_001))
+
+
+def _stat_staged(lake: MeteredLake) -> Spent:
+    lake.stage(7_002)
+    return lake.spent(lambda: objects.stat(lake.ports, lake.repo, "main", lake.path(7_002)))
+
+
+def _stat(lake: MeteredLake) -> Spent:
+    def stat() -> object:
+        return objects.stat(lake.ports, lake.repo, "main", lake.path(17))
+
+    stat()
+    return lake.spent(stat)
+
+
+def _delete(lake: MeteredLake) -> Spent:
+    lake.stage(7_003)
+    return lake.spent(lambda: objects.delete(lake.ports, lake.repo, "main", lake.path(7_003)))
+
+
+def _list_page(lake: MeteredLake) -> Spent:
+    query = objects.ListQuery(prefix="tables/events/", amount=100)
+
+    def page() -> object:
+        return objects.list_objects(lake.ports, lake.repo, "main", query)
+
+    lake.stage(7_004)
+    page()
+    return lake.spent(page)
+
+
+def _create_branch(lake: MeteredLake) -> Spent:
+    return lake.spent(lambda: branching.create_branch(lake.ports, lake.repo, "dev", "main"))
+
+
+def _commit_of(count: int) -> Callable[[MeteredLake], Spent]:
+    def run(lake: MeteredLake) -> Spent:
+        lake.stage_all(count, 5)
+        return lake.spent(lake.commit)
+
+    return run
+
+
+def _clean_up_of(count: int) -> Callable[[MeteredLake], Spent]:
+    """What the janitor spends for one commit of `count`, beside its rounds over nothing."""
+
+    def run(lake: MeteredLake) -> Spent:
+        idle = lake.spent(lambda: janitor.sweep(lake.ports, lake.repo))
+        lake.stage_all(count, 5)
+        lake.commit()
+        total = Spent()
+        for seconds in (_GRACE_SECONDS, _GRACE_SECONDS, 2 * _GRACE_SECONDS, _DAY_SECONDS):
+            lake.clock.sleep(seconds)
+            total += lake.spent(lambda: janitor.sweep(lake.ports, lake.repo))
+        requests = dict(total.requests)
+        requests["Query"] -= 4 * idle.requests["Query"]
+        reads = total.reads - 4 * idle.reads
+        return Spent({k: n for k, n in requests.items() if n}, reads, total.writes)
+
+    return run
+
+
+def _diff(lake: MeteredLake) -> Spent:
+    before = branching.get_branch(lake.ports, lake.repo, "main").branch.commit
+    lake.stage(1, 6)
+    lake.commit()
+    branching.create_branch(lake.ports, lake.repo, "old", before)
+    query = compare.DiffQuery()
+
+    def diff() -> object:
+        return compare.diff_refs(lake.ports, lake.repo, "old", "main", query)
+
+    diff()
+    return lake.spent(diff)
+
+
+def _merge(lake: MeteredLake) -> Spent:
+    branching.create_branch(lake.ports, lake.repo, "dev", "main")
+    lake.stage(3, 7, "dev")
+    lake.commit("dev")
+    lake.stage(9, 7)
+    lake.commit()  # both have moved: there is something to write
+    request = merge.MergeRequest(_COMMITTER, "merge")
+    return lake.spent(lambda: merge.merge(lake.ports, lake.repo, "dev", "main", request))
+
+
+def _events(lake: MeteredLake) -> Spent:
+    rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing")
+    told = [_told(lake, number) for number in range(2 * EVENTS)]
+
+    def deliver(events: list[arriving.Told]) -> None:
+        arriving.take_in(lake.ports, lake.repo, rule, events)
+        batching.note(lake.ports, lake.repo, rule, batching.Delivery(len(events)))
+
+    deliver(told[:EVENTS])  # opens the batch
+    return lake.spent(lambda: deliver(told[EVENTS:]))
+
+
+def _told(lake: MeteredLake, number: int) -> arriving.Told:
+    path = lake.path(9_000 + number)
+    entry = Entry(f"mem://landing/{path}", 64, f"{number:032x}", 1_760_000_000_000_000_000)
+    return arriving.Told(path.encode(), f"{number:016X}", path.encode(), wire.encode_entry(entry))
+
+
+def _import(lake: MeteredLake) -> Spent:
+    """Of the difference of `IMPORTED` objects: what grows with their number."""
+    few, many = (_imported(lake, count) for count in IMPORTED)
+    grown = many.s3_writes - few.s3_writes
+    return Spent(few.requests, few.reads, few.writes, grown, 0, few.verbs)
+
+
+def _imported(lake: MeteredLake, count: int) -> Spent:
+    source = f"mem://landing/{count}/"
+    for number in range(count):
+        lake.objects.put(f"{source}{lake.path(number)}", [b"x"])
+    path = importing.ImportPath("common_prefix", source, f"in/{count}")
+    request = importing.ImportRequest([path], "import", _COMMITTER)
+
+    def run() -> None:
+        job = importing.submit(lake.ports, lake.repo, "main", request, owner=b"worker")
+        importing.run(lake.ports, lake.repo, "main", request, job.id)
+
+    return lake.spent(run)
+
+
+def _collect(lake: MeteredLake) -> Spent:
+    """A run that finds nothing to delete, in a repository of two commits."""
+    for number in range(OBJECTS):
+        lake.objects.put(f"{lake.repo.namespace}/{_address(_digest(number, 0))}", [b"x"])
+    lake.clock.sleep(3 * _DAY_SECONDS)
+    return lake.spent(lambda: collect.collect(lake.ports, lake.repo, delete=True))
+
+
+def _idle_sweep(lake: MeteredLake) -> Spent:
+    return lake.spent(lambda: janitor.sweep(lake.ports, lake.repo))
+
+
+OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
+    "upload": _upload,
+    "link or stage": _stage,
+    "stat, staged": _stat_staged,
+    "stat, committed": _stat,
+    "delete": _delete,
+    "list page": _list_page,
+    "create branch": _create_branch,
+    "commit of 1": _commit_of(1),
+    "commit of 100": _commit_of(100),
+    "commit of 1,000": _commit_of(1_000),
+    "clean-up after a commit of 100": _clean_up_of(100),
+    "clean-up after a commit of 1,000": _clean_up_of(1_000),
+    "diff of 1": _diff,
+    "merge of 1": _merge,
+    "delivery of 100 events": _events,
+    "import": _import,
+    "garbage collection": _collect,
+    "round of clean-up over nothing": _idle_sweep,
+}
+
+
+def measured() -> dict[str, Spent]:
+    """Every operation, each in a repository of its own."""
+    found = {}
+    for name, operation in OPERATIONS.items():
+        with metered_lake() as lake:
+            found[name] = operation(lake)
+    return found

@@ -1,0 +1,53 @@
+"""docs/cost.md says what the code does, and what was promised of it holds."""
+
+import pytest
+
+from benchmarks import cost
+from benchmarks.cost_operations import measured
+from benchmarks.metering import Spent
+from benchmarks.prices import LAKEFS
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[str, Spent]:
+    return measured()
+
+
+def test_the_document_is_up_to_date(
+    counted: dict[str, Spent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "measured", lambda: counted)  # counted once for all tests
+    written = cost.DOCUMENT.read_text(encoding="utf-8")
+    assert written == cost.document(), "run: python -m benchmarks.cost --write-docs"
+
+
+def test_nothing_takes_more_requests_than_lakefs(counted: dict[str, Spent]) -> None:
+    for name, peer in LAKEFS.items():
+        spent = counted[name]
+        assert spent.kv_requests <= peer.dynamodb, name
+        assert spent.s3_writes <= peer.s3, name
+        assert spent.s3_reads == 0, name
+
+
+@pytest.mark.parametrize(
+    "name", ["upload", "delete", "create branch", "commit of 100", "merge of 1"]
+)
+def test_what_writes_takes_fewer(counted: dict[str, Spent], name: str) -> None:
+    assert counted[name].kv_requests < LAKEFS[name].dynamodb
+
+
+def test_a_row_of_a_batch_is_a_unit(counted: dict[str, Spent]) -> None:
+    """The meter against sums by hand: 100 rows deleted, four records written or removed."""
+    assert counted["clean-up after a commit of 100"].writes == 104
+    assert counted["commit of 100"].writes == 5
+
+
+def test_the_promises_hold(counted: dict[str, Spent]) -> None:
+    for goal in cost.goals(counted):
+        assert goal.found <= goal.limit, f"{goal.what}: {goal.found:.3f} {dict(goal.parts)}"
+
+
+def test_the_wrappers_count_the_same_verbs(counted: dict[str, Spent]) -> None:
+    """One call of the port is one request, but for the batches that DynamoDB takes in parts."""
+    for name in LAKEFS:
+        assert sum(counted[name].verbs.values()) == counted[name].kv_requests, name
