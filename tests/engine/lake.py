@@ -11,7 +11,15 @@ from graveler import assembly
 from graveler.engine import branching, commit, compare, merge, objects, repository
 from graveler.engine.ports import Ports
 from graveler.kv.store import Store
-from graveler.records import Absent, BreakParameters, CommitEntry, Entry, Repository, Strategy
+from graveler.records import (
+    Absent,
+    Branch,
+    BreakParameters,
+    CommitEntry,
+    Entry,
+    Repository,
+    Strategy,
+)
 from graveler.refs.cache import RefCache
 from graveler.testing.interposed import InterposedStore, Script
 
@@ -92,7 +100,7 @@ class Lake:
     def head(self, branch: str = "main") -> str:
         return branching.get_branch(self.ports, self.repo, branch).branch.commit
 
-    def record(self, branch: str = "main") -> "branching.Branch":
+    def record(self, branch: str = "main") -> Branch:
         return branching.get_branch(self.ports, self.repo, branch).branch
 
     def conflicts(self, source: str, dest: str = "main", amount: int = 1_000) -> list[str]:

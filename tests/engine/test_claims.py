@@ -132,6 +132,17 @@ def test_of_two_who_take_over_a_claim_one_gets_it(world: World) -> None:
     assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["faster"]
 
 
+def test_of_two_who_have_both_seen_that_a_claim_is_dead_one_gets_it(world: World) -> None:
+    world.dies_after_its_claim("first")
+    world.clock.sleep(LONG)
+    ports, script = world.interposed()
+    script.after("get", lambda: world.make("faster"), 2)
+    with pytest.raises(Invalid, match="in use"):
+        create(ports, NewRepository("slower", PLACE))
+    assert script.finished
+    assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["faster"]
+
+
 # ---- creation and deletion -----------------------------------------------------------------------
 
 

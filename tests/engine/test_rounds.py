@@ -1,5 +1,7 @@
 """Rounds of clean-up: every repository once, from a place that chance draws, within the time."""
 
+from dataclasses import replace
+
 import pytest
 
 from graveler import assembly
@@ -38,6 +40,13 @@ class Round:
         patch.setattr(janitor, "sweep", noted)
 
 
+class LastIds(SeededIds):
+    """Chance that draws the last place of all."""
+
+    def unique(self, length: int) -> str:
+        return "~" * length
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_each_repository_has_its_turn_once(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     world = Round(monkeypatch, seed)
@@ -71,3 +80,11 @@ def test_a_repository_whose_store_is_down_is_passed_over(monkeypatch: pytest.Mon
     found = rounds.tend_all(world.ports, HOUR)
     assert sorted(world.seen) == list(NAMES)
     assert (found.repositories, found.failed, found.whole) == (3, 2, True)
+
+
+def test_a_round_that_begins_behind_the_last_repository_has_them_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Round(monkeypatch, 1)
+    world.ports = replace(world.ports, ids=LastIds(1))
+    assert rounds.tend_all(world.ports, HOUR).whole and world.seen == list(NAMES)

@@ -1,0 +1,192 @@
+"""Swaps and rows whose answers are lost, which land late or never: what is said, and what is so."""
+
+from collections.abc import Callable
+
+import pytest
+
+from graveler import limits
+from graveler.engine import history, resetting
+from graveler.errors import OutcomeUnknown, PreconditionFailed
+from graveler.kv.store import Store
+from graveler.testing.faults import Fault, FaultPlan, FaultyStore
+from graveler.testing.interposed import Script
+from tests.engine.lake import Lake
+
+Act = Callable[[], object]
+
+
+def with_faults(lake: Lake, plan: FaultPlan) -> tuple[Lake, FaultyStore]:
+    """A process whose requests go wrong by plan, and its store."""
+    stores: list[FaultyStore] = []
+
+    def wrap(kv: Store) -> Store:
+        stores.append(FaultyStore(kv, plan))
+        return stores[0]
+
+    return lake.with_kv(wrap), stores[0]
+
+
+def loses(script: Script, act: Act, nth: int = 1) -> None:
+    """The `nth` conditional write is not applied, `act` happens, and nobody is told of either."""
+
+    def lose() -> None:
+        act()
+        raise OutcomeUnknown("no answer")
+
+    script.before("set_if", lose, nth)
+
+
+def seal(rival: Lake) -> None:
+    """Another record of the branch and another open token; what was staged stays staged."""
+    rival.put("other/x", "rival")
+    resetting.reset_prefix(rival.ports, rival.repo, "main", "other/")
+
+
+# ---- landing -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forked(lake: Lake) -> Lake:
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    lake.commit_of("dev", b="2")
+    return lake
+
+
+class Late:
+    """The first swap lands when the plan's `moment` is reached: so many requests of `verb` later.
+
+    What the swap was to do happens then, though nobody was told.  `between` runs right after the
+    swap was sent.
+    """
+
+    def __init__(self, lake: Lake, swap: int, verb: str, moment: int, between: Act) -> None:
+        self._swaps, self._since, self._sent = 0, 0, False
+        self._swap, self._verb, self._moment, self._between = swap, verb, moment, between
+        self.lake, self._store = with_faults(lake, self._plan)
+
+    def land(self) -> None:
+        self._store.land()
+
+    def _plan(self, _: int, verb: str) -> Fault:
+        if self._sent and verb == self._verb:
+            self._since += 1
+            if self._since == self._moment:
+                self.land()
+        self._swaps += verb == "set_if"
+        if not self._sent and self._swaps == self._swap:
+            self._sent = True
+            self._between()
+            return Fault.LATE
+        return Fault.NONE
+
+
+def merges(lake: Lake) -> int:
+    entries, _ = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=100))
+    return sum(len(entry.commit.parents) == 2 for entry in entries)
+
+
+def test_a_landing_that_lands_while_it_is_tried_again_is_done_once(forked: Lake) -> None:
+    """Staged rows that change nothing are taken off: each round seals first."""
+    forked.put("a", "1")
+    mine = Late(forked, 2, "set_if", 1, lambda: None).lake
+    mine.merge("dev")
+    assert forked.tree("main@") == {"a": "1", "b": "2"} and merges(forked) == 1
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_landing_that_is_refused_when_it_is_tried_again(
+    forked: Lake, rival: Lake, lands: bool
+) -> None:
+    """Somebody stages meanwhile: only a branch that has moved tells what became of the first."""
+    late = Late(forked, 1, "get", 2 if lands else 1_000, lambda: rival.put("c", "3"))
+    if lands:
+        assert late.lake.merge("dev") == forked.head()
+    else:
+        with pytest.raises(OutcomeUnknown):
+            late.lake.merge("dev")
+        assert forked.tree("main@") == {"a": "1"}
+        late.land()  # which is why nobody could say that it had not happened
+    assert forked.tree() == {"a": "1", "b": "2", "c": "3"} and merges(forked) == 1
+
+
+def test_a_landing_where_a_rival_commits_what_is_to_be_taken_off(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    forked.put("a", "1")
+    mine, script = scripted
+    script.before("set_if", lambda: rival.commit_of(c="3"))
+    mine.merge("dev")
+    assert script.finished and forked.tree("main@") == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_a_relative_reset_goes_back_from_the_head_that_it_replaces(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.commit_of(a="1")
+    head = lake.commit_of(b="2")
+    mine, script = scripted
+    script.before("scan", lambda: rival.commit("rival", allow_empty=True))
+    assert resetting.hard_reset(mine.ports, mine.repo, "main", "main~1").id == head
+    assert script.finished and lake.head() == head
+
+
+def test_a_reset_after_which_others_reset_elsewhere_is_of_unknown_outcome(
+    forked: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    mine, script = scripted
+    first = forked.head()
+    forked.commit_of(c="3")
+
+    def lost() -> None:
+        resetting.hard_reset(rival.ports, rival.repo, "main", first)
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", lost)
+    with pytest.raises(OutcomeUnknown):
+        resetting.hard_reset(mine.ports, mine.repo, "main", "dev")
+    assert script.finished and forked.head() == first
+
+
+# ---- conditional writes --------------------------------------------------------------------------
+
+
+def test_a_conditional_write_that_never_gets_an_answer_is_of_unknown_outcome(lake: Lake) -> None:
+    sent: list[str] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        if verb != "set_if":
+            return Fault.NONE
+        sent.append(verb)
+        return Fault.DROPPED
+
+    mine, _ = with_faults(lake, plan)
+    with pytest.raises(OutcomeUnknown):
+        mine.put_if_absent("a", "mine")
+    assert len(sent) == limits.conditional_round_count_max and lake.tree() == {}
+
+
+def test_a_conditional_write_that_may_still_land_is_of_unknown_outcome(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    loses(script, lambda: rival.put("a", "rival"))
+    with pytest.raises(OutcomeUnknown):
+        mine.put_if_absent("a", "mine")
+    assert script.finished and lake.tree() == {"a": "rival"}
+
+
+def test_a_conditional_write_that_can_land_no_more_is_refused(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """Its token is open no more, and has no row of it: the refusal is of what is there now."""
+    mine, script = scripted
+
+    def act() -> None:
+        seal(rival)
+        rival.put("a", "rival")
+
+    loses(script, act)
+    with pytest.raises(PreconditionFailed):
+        mine.put_if_absent("a", "mine")
+    assert script.finished and lake.tree() == {"a": "rival"}
