@@ -37,8 +37,11 @@ LOCAL_CREDENTIALS = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    "LAMBDA_ACCOUNT_CONCURRENCY": "4",
+    "LAMBDA_ACCOUNT_CONCURRENCY": "6",
 }
+
+
+LOCAL_PARAMETERS = ("Concurrency=few",)
 
 
 class Failed(Exception):
@@ -53,6 +56,11 @@ class Target(NamedTuple):
     architecture: str = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
     layer_python: str = sys.executable
     parameters: tuple[str, ...] = ()
+
+    @classmethod
+    def here(cls, stack: str, *parameters: str) -> "Target":
+        """For a local engine: this machine's version, and few functions at once."""
+        return cls(stack, parameters=(*LOCAL_PARAMETERS, *parameters))
 
     @property
     def overrides(self) -> list[str]:
@@ -234,7 +242,7 @@ def _account(given: argparse.Namespace) -> int:
 
 def _local(given: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    target = Target(stack=given.stack, parameters=tuple(given.parameters))
+    target = Target.here(given.stack, *given.parameters)
     with tempfile.TemporaryDirectory(prefix="graveler-") as name:
         folder = Path(name)
         _say(f"building for {target.runtime} on {target.architecture}")

@@ -1,15 +1,34 @@
-"""Notifications of buckets become staged changes and commits, by the rules of the repositories."""
+"""Notifications of buckets become staged changes and batches, by the rules of the repositories.
+
+Once a minute an event of the schedule, which has no records, closes the batches whose time is over.
+"""
 
 from typing import Any
 
-from starting import open_log
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from jobs import JobQueue
+from starting import open_log, open_store
 
-log = open_log()
+from graveler.events import intake
+from graveler.events.intake import Message
+
+log, metrics = open_log(), Metrics()
+aws = open_store()
+queue = JobQueue(aws)
 
 
 @log.inject_lambda_context
 def handle(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """No rule can be made yet: every notification is left to the queue, and at last to the dead
-    letters."""
-    failed = [{"itemIdentifier": record["messageId"]} for record in event["Records"]]
-    return {"batchItemFailures": failed}
+    """Take in a delivery; what failed is delivered again, at last to the dead letters."""
+    if "Records" not in event:
+        return {"closed": intake.tick(aws.ports, queue.hand_on)}
+    messages = [Message(each["messageId"], each["body"]) for each in event["Records"]]
+    counts, failed = intake.take_in(aws.ports, messages, queue.hand_on)
+    for each in failed:
+        log.warning("message failed", message=each.id, error=str(each.error))
+    for taken, count in counts.items():
+        metrics.add_metric(f"Events{taken.value.title()}", MetricUnit.Count, count)
+    if counts:
+        metrics.flush_metrics()
+    return {"batchItemFailures": [{"itemIdentifier": each.id} for each in failed]}

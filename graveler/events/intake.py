@@ -22,7 +22,7 @@ from graveler.engine.ports import Ports
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.events.notification import Notification, parse
 from graveler.ids import CommitId, RepositoryId, parse_path
-from graveler.records import ABSENT, TOMBSTONE, Absent, Entry, Repository, StagedValue
+from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, Repository, StagedValue
 from graveler.refs import event_rules, repositories
 from graveler.refs.arrivals import is_newer
 from graveler.refs.event_rules import EventRule
@@ -235,9 +235,14 @@ def _told(ports: Ports, matched: _Matched) -> Told | GravelerError:
 def _value(ports: Ports, source: str, event: Notification) -> StagedValue:
     """A removal says only that something happened: what is there now is asked."""
     if not event.removed:
-        return encode_entry(Entry(source, event.size, event.checksum, event.told_ns))
+        return _reference(source, event.size, event.checksum, event.told_ns)
     try:
         head = ports.blocks.head(source)
     except NotFound:
         return TOMBSTONE
-    return encode_entry(Entry(source, head.size, head.etag.strip('"'), head.modified_ns))
+    return _reference(source, head.size, head.etag.strip('"'), head.modified_ns)
+
+
+def _reference(source: str, size: int, checksum: str, modified_ns: int) -> StagedValue:
+    """The object where it lies: no copy is made."""
+    return encode_entry(Entry(source, size, checksum, modified_ns, address_type=AddressType.FULL))

@@ -34,9 +34,10 @@ LAYERS = {
     "engine": 30,
     "settings": 40,
     "auth": 42,
-    "assembly": 43,
-    **dict.fromkeys(("api", "events", "spark", "gateway"), 44),
-    **dict.fromkeys(("cli", "functions"), 45),
+    **dict.fromkeys(("assembly", "events"), 43),
+    "jobs": 44,
+    **dict.fromkeys(("api", "spark", "gateway"), 45),
+    **dict.fromkeys(("cli", "functions"), 46),
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 ASIDE = "testing"

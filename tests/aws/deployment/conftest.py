@@ -10,7 +10,8 @@ from lakefs.client import Client
 from scripts import deploy
 from scripts.deploy import Target
 
-TARGET = Target(stack="lake")
+LANDING = "landing"  # a bucket that exists before the stack
+TARGET = Target.here("lake", f"ExistingBuckets={LANDING}")
 
 
 class Stack(NamedTuple):

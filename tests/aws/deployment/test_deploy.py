@@ -1,9 +1,11 @@
 """The stack, deployed by stock SAM: a client's story through HTTP API, Lambda, DynamoDB and S3."""
 
 import json
+import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
+from collections.abc import Callable
 
 import lakefs
 import pytest
@@ -11,7 +13,7 @@ from lakefs.client import Client
 from lakefs.exceptions import ServerException
 
 from scripts import deploy
-from tests.aws.deployment.conftest import TARGET, Stack
+from tests.aws.deployment.conftest import LANDING, TARGET, Stack
 
 pytestmark = pytest.mark.xdist_group("stack")
 
@@ -114,3 +116,43 @@ def test_old_versions_are_deleted_and_the_live_one_stays(stack: Stack) -> None:
     assert live in left
     assert len(left - {"$LATEST", live}) == deploy.VERSIONS_KEPT
     assert ask(stack, "/repositories")[0] == 200
+
+
+def test_what_lands_in_a_bucket_becomes_a_commit(stack: Stack, repo: lakefs.Repository) -> None:
+    """S3, the queue, the function, its batch, the queue of jobs, the worker."""
+    buckets = stack.aws("s3")
+    buckets.create_bucket(Bucket=LANDING)
+    rule = {"branch": "landed", "bucket": LANDING, "prefix": "in/", "marker": "_SUCCESS"}
+    repo.branch("landed").create("main")
+    status, body, _ = ask(
+        stack, "/repositories/lake/events/rules", "POST", json.dumps(rule).encode()
+    )
+    assert status == 201, body
+    told = {"QueueArn": stack.told["EventsQueueArn"], "Events": ["s3:ObjectCreated:*"]}
+    buckets.put_bucket_notification_configuration(
+        Bucket=LANDING, NotificationConfiguration={"QueueConfigurations": [told]}
+    )
+    names = [f"in/day=1/part {number}+é.csv" for number in range(12)]
+    for name in names:
+        buckets.put_object(Bucket=LANDING, Key=name, Body=name.encode())
+    until(lambda: len(list(repo.branch("landed").uncommitted())) == len(names), "staged")
+    buckets.put_object(Bucket=LANDING, Key="in/day=1/_SUCCESS", Body=b"")
+    until(lambda: not list(repo.branch("landed").uncommitted()), "committed")
+    landed = repo.ref("landed@")
+    found = {each.path for each in landed.objects(prefix="in/")}
+    assert found == {*names, "in/day=1/_SUCCESS"}
+    assert landed.object(names[0]).reader(mode="r").read() == names[0]
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    """Wait for what other processes do.  The engine runs few functions at once: while it has no
+    room for the API's, it says so."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            if done():
+                return
+        except ServerException as error:
+            assert error.status_code == 429, error
+        assert time.monotonic() < end, f"not {what} within a minute"
+        time.sleep(0.2)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.xdist_group("stack")
 
 UNZIPPED_BYTES_MAX = 75_000_000
 ZIPPED_BYTES_MAX = 25_000_000
+FUNCTIONS = ("ApiFunction", "EventsFunction", "WorkerFunction", "JanitorFunction")
 MACHINES = {"x86_64": 62, "arm64": 183}  # of the ELF header
 
 
@@ -55,14 +56,14 @@ def test_every_module_has_bytecode_that_is_never_checked(layer: Path) -> None:
 
 
 def test_the_functions_have_bytecode_and_only_what_they_use(built: Path) -> None:
-    for name in ("ApiFunction", "EventsFunction", "WorkerFunction", "JanitorFunction"):
+    for name in FUNCTIONS:
         folder = built.parent / name
         assert (folder / "handler.py").exists()
         assert not (folder / "graveler" / "testing").exists()
         assert_compiled(folder)
 
 
-@pytest.mark.parametrize("name", ["ApiFunction", "JanitorFunction"])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_handlers_find_all_they_import_in_the_layer(name: str, built: Path) -> None:
     """With nothing else on the path: this machine's packages are not there on AWS."""
     code = (

@@ -155,6 +155,7 @@ def test_messages_that_fail_are_kept(resources: dict[str, Any]) -> None:
         }
     functions = of_type(resources, "AWS::Serverless::Function")
     for function, queue in (("EventsFunction", "Events"), ("WorkerFunction", "Jobs")):
-        [source] = functions[function]["Events"].values()
+        sources = functions[function]["Events"].values()
+        [source] = [each for each in sources if each["Type"] == "SQS"]
         assert source["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert queues[queue]["VisibilityTimeout"] >= 6 * functions[function]["Timeout"]
