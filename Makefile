@@ -14,7 +14,16 @@ JOBS   ?= 2
 MINUTES ?= 1
 ARGS   ?=
 PYTHON ?=
-export PYTHON
+# For deploy: the stack's name, what its functions run on, and an interpreter of that version.
+STACK  ?= graveler
+LOCAL  ?=
+RUNTIME ?=
+ARCHITECTURE ?=
+LAYER_PYTHON ?=
+export PYTHON STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS
+
+# The layer's wheels for both architectures, fetched once: nothing later reads the network.
+LAYERS := build/layers/.ready
 
 # The environment holds absolute paths: a copied or moved checkout needs its own.
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
@@ -25,15 +34,15 @@ $(TOOLED): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint coverage soak bench proto lock clean FORCE
+.PHONY: help setup run test lint coverage soak bench bench-cold deploy proto lock clean FORCE
 
 help: ## says what each target does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
 	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
 
-setup: $(READY) $(TOOLED) ## makes .venv and .venv-tools from the locks (a second call does nothing)
+setup: $(READY) $(TOOLED) $(LAYERS) ## makes .venv and .venv-tools from the locks (a second call does nothing)
 	@echo "ready: $(VENV) $(TOOLS)"
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
@@ -42,10 +51,14 @@ $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 $(TOOLED): requirements/tools.txt scripts/setup.sh
 	@sh scripts/setup.sh $(TOOLS) requirements/tools.txt
 
+$(LAYERS): requirements/layer.txt layers/build.py $(READY)
+	@sh scripts/layers.sh $(BIN)/python
+	@touch $@
+
 run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once ends after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
-test: $(READY) $(TOOLED) ## ruff, mypy, then every test
+test: $(READY) $(TOOLED) $(LAYERS) ## ruff, mypy, then every test
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types tests
 
 lint: $(READY) ## ruff and mypy only
@@ -54,11 +67,17 @@ lint: $(READY) ## ruff and mypy only
 soak: $(READY) $(TOOLED) ## everything at once for MINUTES=n: schedules, fuzzing, kills, load; one JSON line
 	@$(BIN)/python -m graveler.testing.soak --minutes $(MINUTES) $(ARGS)
 
-coverage: $(READY) $(TOOLED) ## branch coverage per folder; fails under the bounds
+coverage: $(READY) $(TOOLED) $(LAYERS) ## branch coverage per folder; fails under the bounds
 	@sh scripts/coverage.sh $(BIN) $(JOBS)
 
 bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-cold: $(READY) $(LAYERS) ## cold start of the API function against an empty application
+	@$(BIN)/python -m benchmarks.cold $(ARGS)
+
+deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys into AWS; LOCAL=1: into an engine here, until interrupted
+	@sh scripts/deploy.sh $(BIN)/python
 
 proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
 	@$(BIN)/python -m grpc_tools.protoc -Igraveler --python_out=graveler --pyi_out=graveler wire.proto

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Fetches what the functions run with, for the Python in $1 and both architectures.
+set -eu
+python=$1
+version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+for architecture in x86_64 arm64; do
+    "$python" layers/build.py --runtime "$version" --architecture "$architecture" warm || {
+        printf 'make setup: the layer for %s could not be built\n' "$architecture" >&2
+        printf '  remedy: see the message above; a package index must be reachable\n' >&2
+        exit 1
+    }
+done
