@@ -1,8 +1,8 @@
-"""The drivers of the store on AWS: a table, buckets, a folder.
+"""The drivers of the store on AWS: a table, buckets, folders.
 
     table          repositories, branches, staging, commits (kv/dynamodb.py)
     buckets        objects, ranges, metaranges (block/s3.py); no other bucket is ever touched
-    cache folder   tables that were read or written here; may vanish at any time
+    folders        tables that were read or written here, or on any machine; may vanish at any time
 
 One session, one client of each kind; nothing is sent before the first verb.  For this folder.
 """
@@ -20,6 +20,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retrying import RetryingStore
+from graveler.records import ABSENT
 from graveler.requests import RetryPolicy
 from graveler.settings import Deployment
 
@@ -32,7 +33,9 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     clock, policy = SystemClock(), RetryPolicy()
     kv = RetryingStore(DynamoStore(session, deployment.table, clock=clock, ids=ids), clock, policy)
     blocks = RetryingBlocks(S3Blocks(session, clock, deployment.buckets), clock, policy)
-    files = TieredFiles(blocks, Path(deployment.cache_folder), deployment.cache_bytes)
+    shared = Path(deployment.shared_folder) if deployment.shared_folder else ABSENT
+    folder, budget = Path(deployment.cache_folder), deployment.cache_bytes
+    files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes)
     memory = deployment.memory_bytes
     ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE)
     return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout())

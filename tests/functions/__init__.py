@@ -1,0 +1,1 @@
+"""The functions' own modules, without AWS."""

@@ -1,0 +1,157 @@
+"""Requests of an HTTP API, as the adapter hands them on: paths once, bodies small, time short."""
+
+import asyncio
+import base64
+import importlib.util
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from mangum import Mangum
+
+from graveler.api.opening import bare_app, open_service
+from graveler.api.service import ServiceSettings
+from graveler.assembly import open_embedded
+from graveler.auth.accounts import NewCredential
+
+FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")
+SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000)
+ROOT = Path(__file__).parents[2]
+
+
+def shared(name: str) -> ModuleType:
+    """A module of functions/shared, which lies in no package."""
+    path = ROOT / "functions" / "shared" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Context:
+    """What Lambda tells of an invocation."""
+
+    def __init__(self, milliseconds: int) -> None:
+        self.milliseconds = milliseconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self.milliseconds
+
+
+class Function:
+    """The API function over an embedded store."""
+
+    def __init__(self, application: Any) -> None:
+        gateway = shared("gateway").Gateway
+        self.seen: dict[str, Any] = {}
+
+        async def noted(scope: Any, receive: Any, send: Any) -> None:
+            self.seen = dict(scope)
+            await application(scope, receive, send)
+
+        self._adapter = Mangum(noted, lifespan="off", custom_handlers=[gateway])
+
+    def ask(
+        self, method: str, path: str, query: str = "", body: bytes = b"", left: int = 29_000
+    ) -> dict[str, Any]:
+        token = f"{FIRST.access_key_id}:{FIRST.secret_access_key}".encode()
+        headers = {"host": "api", "authorization": "Basic " + base64.b64encode(token).decode()}
+        event = {
+            "version": "2.0",
+            "rawPath": path,
+            "rawQueryString": query,
+            "headers": headers,
+            "requestContext": {"http": {"method": method, "path": path, "sourceIp": "192.0.2.1"}},
+            "body": base64.b64encode(body).decode(),
+            "isBase64Encoded": True,
+        }
+        found: dict[str, Any] = self._adapter(event, Context(left))
+        return found
+
+
+@pytest.fixture(scope="module")
+def function(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    store = open_embedded(tmp_path_factory.mktemp("store"))
+    service = open_service(store.ports, store.signer, store.secret, SETTINGS, FIRST)
+    with warnings.catch_warnings():
+        function = Function(bare_app(service))
+    made = json.dumps({"name": "lake", "storage_namespace": "local://lake/x"}).encode()
+    assert function.ask("POST", "/api/v1/repositories", body=made)["statusCode"] == 201
+    yield function
+    service.pools.close()
+    store.close()
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+OBJECTS = "/api/v1/repositories/lake/branches/main/objects"
+REFS = "/api/v1/repositories/lake/refs/main/objects"
+
+
+def test_a_path_is_decoded_once(function: Function) -> None:
+    function.ask("GET", "/api/v1/repositories/a%20b c")  # as API Gateway has decoded it
+    assert function.seen["path"] == "/api/v1/repositories/a%20b c"
+    assert function.seen["raw_path"] == b"/api/v1/repositories/a%2520b%20c"
+
+
+def test_refs_with_marks_are_understood(function: Function) -> None:
+    found = function.ask("GET", "/api/v1/repositories/lake/refs/main~0/commits")
+    assert (found["statusCode"], json.loads(found["body"])["results"][0]["message"]) == (
+        200,
+        "Repository created",
+    )
+
+
+def test_keys_travel_in_the_query_untouched(function: Function) -> None:
+    key = "a%20b/%C3%A9%2525%2F"
+    assert function.ask("POST", OBJECTS, f"path={key}", b"x")["statusCode"] == 201
+    found = function.ask("GET", REFS + "/stat", f"path={key}")
+    assert json.loads(found["body"])["path"] == "a b/é%25/"
+
+
+def test_small_bodies_pass_and_large_ones_are_sent_elsewhere(function: Function) -> None:
+    assert function.ask("POST", OBJECTS, "path=small", b"\xff" * 1_000)["statusCode"] == 201
+    found = function.ask("GET", REFS, "path=small")
+    assert found["isBase64Encoded"]
+    assert base64.b64decode(found["body"]) == b"\xff" * 1_000
+    refused = function.ask("POST", OBJECTS, "path=large", b"x" * 1_001)
+    assert refused["statusCode"] == 413
+    assert "presign" in json.loads(refused["body"])["message"]
+    assert function.ask("GET", REFS + "/stat", "path=large")["statusCode"] == 404
+
+
+def test_a_request_without_time_is_refused_and_may_come_back(function: Function) -> None:
+    function.ask("POST", OBJECTS, "path=late", b"x")
+    commit = json.dumps({"message": "late"}).encode()
+    path = "/api/v1/repositories/lake/branches/main/commits"
+    found = function.ask("POST", path, body=commit, left=0)
+    assert function.seen["graveler.seconds_left"] == 0
+    assert found["statusCode"] == 503
+    assert function.ask("POST", path, body=commit)["statusCode"] == 201
+
+
+def test_the_administrator_exists_from_the_start(function: Function) -> None:
+    state = json.loads(function.ask("GET", "/api/v1/setup_lakefs")["body"])
+    assert state["state"] == "initialized"
+    asked = json.dumps({"username": "mallory"}).encode()
+    assert function.ask("POST", "/api/v1/setup_lakefs", body=asked)["statusCode"] == 409
+
+
+def test_the_configuration_announces_presigned_urls(function: Function) -> None:
+    told = json.loads(function.ask("GET", "/api/v1/config")["body"])["storage_config"]
+    assert told["pre_sign_support"] is True
+
+
+def test_only_commits_are_measured() -> None:
+    is_commit = shared("gateway").is_commit
+    asked = {"requestContext": {"http": {"method": "POST"}}, "rawPath": "/x/branches/main/commits"}
+    assert is_commit(asked)
+    assert not is_commit({**asked, "requestContext": {"http": {"method": "GET"}}})
+    assert not is_commit({**asked, "rawPath": "/x/branches"})
