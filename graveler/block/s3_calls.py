@@ -64,9 +64,13 @@ class S3Calls:
     def _client(self) -> Client:
         with self._lock:
             if not self._made:
-                options = {"s3": {"addressing_style": "auto"}, "signature_version": "s3v4"}
-                if self._session.settings.endpoint_url:
-                    options["s3"] = {"addressing_style": "path"}
+                style = "path" if self._session.settings.endpoint_url else "auto"
+                options = {
+                    "s3": {"addressing_style": style},
+                    "signature_version": "s3v4",
+                    # Reads are signed without a client and know the settings' endpoint alone.
+                    "ignore_configured_endpoint_urls": True,
+                }
                 self._made.append(self._session.client("s3", self._policy, options))
             return self._made[0]
 

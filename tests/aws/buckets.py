@@ -1,12 +1,38 @@
 """Buckets as the deployment makes them: with versions."""
 
-from graveler.aws import AwsSession
+from typing import Any
+
+from graveler.aws import AwsSession, Client
+
+
+def _client(session: AwsSession) -> Client:
+    style = "path" if session.settings.endpoint_url else "auto"
+    return session.client("s3", options={"s3": {"addressing_style": style}})
 
 
 def create_bucket(session: AwsSession, name: str, *, versioned: bool = True) -> None:
     """A new bucket."""
-    client = session.client("s3", options={"s3": {"addressing_style": "path"}})
-    client.create_bucket(Bucket=name)
+    client, more = _client(session), dict[str, Any]()
+    if session.region() != "us-east-1":
+        more["CreateBucketConfiguration"] = {"LocationConstraint": session.region()}
+    client.create_bucket(Bucket=name, **more)
     if versioned:
         client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    client.close()
+
+
+def wipe_bucket(session: AwsSession, name: str) -> None:
+    """Remove every version of everything."""
+    client = _client(session)
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=name):
+        for found in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+            client.delete_object(Bucket=name, Key=found["Key"], VersionId=found["VersionId"])
+    client.close()
+
+
+def delete_bucket(session: AwsSession, name: str) -> None:
+    """Remove a bucket and all that is in it."""
+    wipe_bucket(session, name)
+    client = _client(session)
+    client.delete_bucket(Bucket=name)
     client.close()

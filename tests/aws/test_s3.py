@@ -1,5 +1,6 @@
-"""The S3 driver keeps the contract: on ministack, and on moto."""
+"""The S3 driver keeps the contract: on ministack, on moto, and if asked on S3 itself."""
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,9 +12,16 @@ from graveler.block.s3 import S3Blocks
 from graveler.clock import SystemClock
 from graveler.requests import RetryPolicy
 from graveler.testing.block_clauses import PutClauses, ReadClauses
-from graveler.testing.block_suite import BlockSuite, ChangeClauses, UploadClauses
+from graveler.testing.block_suite import (
+    AddressClauses,
+    BlockSuite,
+    ChangeClauses,
+    ListClauses,
+    PresignClauses,
+    UploadClauses,
+)
 from tests.aws import engines
-from tests.aws.buckets import create_bucket
+from tests.aws.buckets import create_bucket, delete_bucket, wipe_bucket
 from tests.aws.conftest import local
 
 
@@ -68,3 +76,60 @@ class TestS3BlocksOnMoto(OnS3, PutClauses, ReadClauses):
     @pytest.fixture
     def blocks(self, moto: AwsSession, own_bucket: str) -> Blocks:
         return opened(moto, own_bucket)
+
+
+def _pair(session: AwsSession, name: str) -> Iterator[tuple[AwsSession, str]]:
+    """Two buckets, wiped before each use and removed in the end."""
+    for bucket in (name, f"{name}2"):
+        create_bucket(session, bucket)
+    yield session, name
+    for bucket in (name, f"{name}2"):
+        delete_bucket(session, bucket)
+
+
+def _wiped(session: AwsSession, name: str) -> Blocks:
+    names = (name, f"{name}2")
+    for bucket in names:
+        wipe_bucket(session, bucket)
+    clock = SystemClock()
+    return RetryingBlocks(S3Blocks(session, clock, names), clock, RetryPolicy())
+
+
+@pytest.fixture(scope="module")
+def pair(session: AwsSession, fresh_name: Callable[[], str]) -> Iterator[tuple[AwsSession, str]]:
+    yield from _pair(session, f"graveler-contract-{fresh_name()}")
+
+
+class TestTheWayToAws(PresignClauses):
+    """A little of what is run on S3 itself, run here, lest the way there break unseen."""
+
+    presigns = True
+
+    @pytest.fixture
+    def blocks(self, pair: tuple[AwsSession, str]) -> Blocks:
+        type(self).bucket = f"s3://{pair[1]}"
+        blocks = _wiped(*pair)
+        blocks.put(f"{self.bucket}/b", [b"left for the next wipe"])
+        return blocks
+
+
+if os.environ.get("GRAVELER_REAL_AWS"):
+
+    @pytest.fixture(scope="module")
+    def real(fresh_name: Callable[[], str]) -> Iterator[tuple[AwsSession, str]]:
+        yield from _pair(AwsSession(), f"graveler-contract-{fresh_name()}")
+
+    @pytest.mark.xdist_group("real")
+    class TestS3BlocksOnAws(
+        PutClauses, ReadClauses, ListClauses, ChangeClauses, AddressClauses, PresignClauses
+    ):
+        """The service itself, in buckets of its own that are removed afterwards; without the
+        clauses of uploads, whose parts are shorter than S3 allows."""
+
+        presigns = True
+        tells_put_time = False
+
+        @pytest.fixture
+        def blocks(self, real: tuple[AwsSession, str]) -> Blocks:
+            type(self).bucket = f"s3://{real[1]}"
+            return _wiped(*real)
