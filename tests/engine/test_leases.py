@@ -1,0 +1,287 @@
+"""Jobs that one process runs at a time and any can finish: claims, beats, steps, ends."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from graveler import assembly, limits
+from graveler.block.adapter import CREATE
+from graveler.engine import history, import_sources, importing, jobs, repository
+from graveler.engine.importing import ImportPath, ImportRequest, Resumed
+from graveler.engine.jobs import Claim, Ending, NewJob, Pulse, Stopped, Why
+from graveler.errors import Conflict, Invalid, NotFound, Unavailable
+from graveler.ids import JobId
+from graveler.kv.store import Store
+from graveler.records import JobState
+from graveler.refs import jobs as stored
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.faults import Fault, FaultyStore
+from graveler.testing.interposed import Script
+from tests.engine.lake import COMMITTER, Lake
+
+SOURCE = "mem://bucket/source/"
+FOLDER = ImportPath("common_prefix", SOURCE, "in/")
+SILENT = limits.job_lease_seconds + 1
+JOB = JobId("job1")
+
+
+@pytest.fixture
+def clock() -> TickingClock:
+    return TickingClock()
+
+
+@pytest.fixture
+def lake(clock: TickingClock) -> Lake:
+    ports = assembly.open_memory(clock, SeededIds(1))
+    repo = repository.create(ports, repository.NewRepository("lake", "mem://bucket/lake"))
+    return Lake(ports, repo)
+
+
+def begun(lake: Lake, kind: str = "merge", body: str = "as asked") -> JobId:
+    jobs.begin(lake.ports, lake.repo, NewJob(JOB, kind, "main", body, lake.head()))
+    return JOB
+
+
+def claim(lake: Lake, owner: bytes, job: JobId = JOB) -> Claim:
+    return jobs.claim(lake.ports, lake.repo, job, owner)
+
+
+def state(lake: Lake) -> JobState:
+    return jobs.status(lake.ports, lake.repo, JOB).state
+
+
+def end(lake: Lake, by: bytes = b"") -> bool:
+    return jobs.finish(lake.ports, lake.repo, JOB, Ending(JobState.DONE, by=by))
+
+
+def pulse(lake: Lake, owner: bytes, until: float = 1e9) -> Pulse:
+    return Pulse(lake.ports, lake.repo, JOB, owner, until)
+
+
+def never_swaps(kv: Store) -> Store:
+    return FaultyStore(kv, lambda _, verb: Fault.DROPPED if verb == "set_if" else Fault.NONE)
+
+
+# ---- begin, cancel -------------------------------------------------------------------------------
+
+
+def test_a_job_that_is_begun_twice_is_one_job_with_its_first_order(lake: Lake) -> None:
+    begun(lake)
+    assert claim(lake, b"me") is Claim.OURS
+    again = jobs.begin(lake.ports, lake.repo, NewJob(JOB, "merge", body="another"))
+    assert again.owner == b"me"
+    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    assert (order.body, order.since, order.told) == ("as asked", lake.head(), False)
+    assert jobs.once(JOB, order).value == JOB
+
+
+def test_a_job_whose_beginning_is_sent_twice_below_is_begun(lake: Lake) -> None:
+    faults: Iterator[Fault] = iter([Fault.REPEATED])
+    mine = lake.with_kv(lambda kv: FaultyStore(kv, lambda *_: next(faults, Fault.NONE)))
+    job = jobs.begin(mine.ports, mine.repo, NewJob(JOB, "merge"))
+    assert job == jobs.status(lake.ports, lake.repo, JOB)
+
+
+def test_a_result_that_was_told_is_noted_with_the_order(lake: Lake) -> None:
+    begun(lake)
+    jobs.note_told(lake.ports, lake.repo, JOB)
+    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    assert (order.told, order.body) == (True, "as asked")
+    jobs.note_told(lake.ports, lake.repo, JobId("none"))
+    assert jobs.ordered(lake.ports, lake.repo, JobId("none")).told is False
+
+
+def test_jobs_are_cancelled_by_their_kind(lake: Lake) -> None:
+    begun(lake)
+    with pytest.raises(NotFound):
+        jobs.cancel(lake.ports, lake.repo, JOB, "import")
+    with pytest.raises(NotFound):
+        importing.status(lake.ports, lake.repo, JOB)
+    for _ in range(2):
+        jobs.cancel(lake.ports, lake.repo, JOB, "merge")
+    assert state(lake) is JobState.CANCELLED
+    assert not end(lake)
+
+
+def test_a_job_that_lands_or_has_ended_is_cancelled_no_more(lake: Lake) -> None:
+    begun(lake)
+    claim(lake, b"me")
+    pulse(lake, b"me").land(3)
+    pulse(lake, b"me").land(3)
+    with pytest.raises(Conflict, match="landing"):
+        jobs.cancel(lake.ports, lake.repo, JOB, "merge")
+    assert end(lake, by=b"me")
+    with pytest.raises(Conflict, match="completed"):
+        jobs.cancel(lake.ports, lake.repo, JOB, "merge")
+
+
+# ---- whose it is ---------------------------------------------------------------------------------
+
+
+def test_a_job_has_one_runner_until_that_is_silent(lake: Lake, clock: TickingClock) -> None:
+    assert claim(lake, b"a") is Claim.OVER
+    begun(lake)
+    assert claim(lake, b"a") is Claim.OURS
+    assert claim(lake, b"b") is Claim.RUNNING
+    clock.sleep(SILENT)
+    assert claim(lake, b"b") is Claim.OURS
+    with pytest.raises(Stopped) as stopped:
+        pulse(lake, b"a").beat()
+    assert stopped.value.why is Why.TAKEN_OVER
+    assert not end(lake, by=b"a") and end(lake, by=b"b")
+    assert claim(lake, b"b") is Claim.OVER
+    with pytest.raises(Stopped) as stopped:
+        pulse(lake, b"b").beat()
+    assert stopped.value.why is Why.ENDED
+
+
+def test_a_beat_shows_progress_and_keeps_the_lease(lake: Lake, clock: TickingClock) -> None:
+    begun(lake)
+    claim(lake, b"a")
+    beats = pulse(lake, b"a")
+    for number in range(3):
+        clock.sleep(SILENT / 2)
+        beats.beat(number if number < 2 else -1)
+        assert claim(lake, b"b") is Claim.RUNNING
+    assert jobs.status(lake.ports, lake.repo, JOB).progress == 1
+
+
+def test_a_runner_stops_when_its_time_is_over_and_lets_another_go_on(
+    lake: Lake, clock: TickingClock
+) -> None:
+    begun(lake)
+    claim(lake, b"a")
+    clock.sleep(10)
+    with pytest.raises(Stopped) as stopped:
+        pulse(lake, b"a", until=5).beat(always=True)
+    assert stopped.value.why is Why.OUT_OF_TIME
+    jobs.release(lake.ports, lake.repo, JOB, b"b")
+    assert claim(lake, b"b") is Claim.RUNNING
+    jobs.release(lake.ports, lake.repo, JOB, b"a")
+    assert claim(lake, b"b") is Claim.OURS
+
+
+def test_of_two_who_claim_at_once_one_runs(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    begun(lake)
+    mine, script = scripted
+    script.before("set_if", lambda: claim(rival, b"b"))
+    assert claim(mine, b"a") is Claim.RUNNING and script.finished
+
+
+def test_a_release_that_meets_a_beat_is_repeated(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    begun(lake)
+    claim(lake, b"a")
+    mine, script = scripted
+    script.before("set_if", lambda: pulse(rival, b"a").beat(7))
+    jobs.release(mine.ports, mine.repo, JOB, b"a")
+    assert script.finished and claim(lake, b"b") is Claim.OURS
+
+
+def test_a_record_that_cannot_be_written_is_neither_claimed_nor_landed(lake: Lake) -> None:
+    begun(lake)
+    broken = lake.with_kv(never_swaps)
+    with pytest.raises(Unavailable):
+        claim(broken, b"a")
+    with pytest.raises(Unavailable):
+        pulse(broken, b"").land(1)
+    jobs.release(broken.ports, broken.repo, JOB, b"")
+    assert not end(broken) and state(lake) is JobState.RUNNING
+
+
+def test_a_store_that_is_opened_again_frees_what_was_running(lake: Lake) -> None:
+    begun(lake)
+    claim(lake, b"dead")
+    ended = JobId("job2")
+    jobs.begin(lake.ports, lake.repo, NewJob(ended, "merge"))
+    jobs.finish(lake.ports, lake.repo, ended, Ending(JobState.DONE))
+    assert [job.id for job in jobs.free_all(lake.ports, lake.repo)] == [JOB]
+    assert claim(lake, b"me") is Claim.OURS
+
+
+def test_a_failure_is_kept_with_its_kind(lake: Lake) -> None:
+    begun(lake)
+    claim(lake, b"me")
+    jobs.fail(lake.ports, lake.repo, JOB, Invalid("no such thing"), b"me")
+    found = jobs.status(lake.ports, lake.repo, JOB)
+    assert (found.state, found.error) == (JobState.FAILED, "no such thing")
+    assert jobs.ordered(lake.ports, lake.repo, JOB).error_kind == "Invalid"
+
+
+# ---- imports in steps ----------------------------------------------------------------------------
+
+
+def sources(lake: Lake, count: int) -> None:
+    for number in range(count):
+        lake.ports.blocks.put(f"{SOURCE}{number:03}", [b"x" * number], CREATE)
+
+
+def work(lake: Lake, request: ImportRequest, beats: Pulse, spill: int = 4) -> None:
+    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    resumed = Resumed(jobs.once(JOB, order), spill_count=spill)
+    importing.work(lake.ports, lake.repo, "main", request, beats, resumed)
+
+
+def an_import(*more: ImportPath) -> ImportRequest:
+    return ImportRequest([FOLDER, *more], "import", COMMITTER)
+
+
+def test_an_import_is_taken_up_where_its_runner_stopped(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first runner dies when it has listed two pages of five; the later source wins."""
+    monkeypatch.setattr(limits, "page_count_max", 4)
+    sources(lake, 18)
+    lake.ports.blocks.put("mem://bucket/one", [b"one more"], CREATE)
+    request = an_import(ImportPath("object", "mem://bucket/one", "in/003"))
+    lake.put("in/old", "gone")
+    lake.put("kept", "kept")
+    lake.commit()
+    begun(lake, "import", import_sources.encode(request))
+    mine, script = lake.interposed()
+
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    script.after("set_if", dies, 4)  # two of beats, two of steps
+    with pytest.raises(KeyboardInterrupt):
+        work(mine, request, pulse(mine, b""))
+    listed = len(stored.steps(lake.ports.kv, lake.repo, JOB))
+    assert listed > 0
+    for _ in range(2):  # once to the end, and by somebody who does not know that it is done
+        again = import_sources.decode(jobs.ordered(lake.ports, lake.repo, JOB).body)
+        work(lake, again, pulse(lake, b""))
+    assert len(stored.steps(lake.ports.kv, lake.repo, JOB)) > listed
+    assert set(lake.tree("main@")) == {"kept", *(f"in/{number:03}" for number in range(18))}
+    one = lake.ports.blocks.head("mem://bucket/one").etag
+    assert lake.tree("main@")["in/003"] == one
+    marks = [entry for entry in _marks(lake) if entry]
+    assert marks == [JOB]
+    stored.forget(lake.ports.kv, lake.repo, [JOB])
+    assert stored.steps(lake.ports.kv, lake.repo, JOB) == []
+    assert claim(lake, b"me") is Claim.OVER
+    stored.forget(lake.ports.kv, lake.repo, [])
+
+
+def test_a_step_that_another_runner_stored_first_is_the_one_that_counts(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "page_count_max", 4)
+    sources(lake, 10)
+    request = an_import()
+    begun(lake, "import")
+    mine, script = lake.interposed()
+    other = lake.another_process()
+    script.before("set_if", lambda: work(other, request, pulse(other, b""), 8), 2)
+    work(mine, request, pulse(mine, b""))
+    assert script.finished
+    assert set(lake.tree("main@")) == {f"in/{number:03}" for number in range(10)}
+    assert _marks(lake).count(JOB) == 1
+
+
+def _marks(lake: Lake) -> list[str]:
+    log, _ = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=100))
+    return [entry.commit.metadata.get(jobs.MARK_KEY, "") for entry in log]
