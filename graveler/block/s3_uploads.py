@@ -8,7 +8,7 @@ the first 240 GB) and 484 GiB fit.  For the S3 driver.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from graveler import limits
 from graveler.block import bounds
@@ -20,10 +20,18 @@ from graveler.errors import AlreadyExists, GravelerError, Invalid, NotFound, Pre
 
 PART_LENGTH = 8 * 1024 * 1024
 _DOUBLED_COUNT = 2_000
-_COPY_LENGTH_MAX = 5 * 1024**3  # what S3 copies in one request
-_COPIED_PART_LENGTH = 1024**3
 
 Body = bytes | IO[bytes]
+
+
+class Lengths(NamedTuple):
+    """What is copied in one request, and of something longer by each."""
+
+    at_once: int
+    part: int
+
+
+COPIED = Lengths(5 * 1024**3, 1024**3)  # S3 copies no more at once
 
 
 def put(calls: S3Calls, parts: Parts, body: Iterable[bytes], mode: Mode) -> ObjectHead:
@@ -91,13 +99,15 @@ def abort(calls: S3Calls, parts: Parts, upload_id: str) -> None:
     calls.send(call, UploadId=upload_id)
 
 
-def copy(calls: S3Calls, source: Parts, found: ObjectHead, target: Parts) -> ObjectHead:
+def copy(
+    calls: S3Calls, source: Parts, found: ObjectHead, target: Parts, lengths: Lengths = COPIED
+) -> ObjectHead:
     """A copy of the version that `found` names; an object may be copied onto itself."""
     origin = {"Bucket": source.bucket, "Key": source.key}
     if found.version != UNVERSIONED:
         origin["VersionId"] = found.version
-    if found.size > _COPY_LENGTH_MAX:
-        return _copy_long(calls, origin, found, target)
+    if found.size > lengths.at_once:
+        return _copy_long(calls, origin, found, target, lengths.part)
     call = Call("copy_object", "copy an object", target.bucket, target.key)
     answer = calls.send(call, CopySource=origin, MetadataDirective="REPLACE")
     copied = answer["CopyObjectResult"]
@@ -110,11 +120,11 @@ def copy(calls: S3Calls, source: Parts, found: ObjectHead, target: Parts) -> Obj
 
 
 def _copy_long(
-    calls: S3Calls, origin: dict[str, str], found: ObjectHead, target: Parts
+    calls: S3Calls, origin: dict[str, str], found: ObjectHead, target: Parts, part: int
 ) -> ObjectHead:
     upload_id = create(calls, target, "")
     call = Call("upload_part_copy", "copy a part", target.bucket, target.key)
-    step = max(_COPIED_PART_LENGTH, -(-found.size // limits.multipart_parts_count_max))
+    step = max(part, -(-found.size // limits.multipart_parts_count_max))
     try:
         stored: list[Part] = []
         for start in range(0, found.size, step):

@@ -13,8 +13,11 @@ import botocore.credentials
 import pytest
 
 from graveler.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
+from graveler.block import s3_uploads
 from graveler.block.adapter import Part
+from graveler.block.address import split
 from graveler.block.s3 import S3Blocks
+from graveler.block.s3_calls import S3Calls
 from graveler.block.s3_places import Places
 from graveler.block.s3_urls import S3Urls
 from graveler.block.sigv4 import Signable, Signature, presigned
@@ -216,6 +219,21 @@ def test_long_bodies_go_up_in_parts_and_keep_their_conditions(lake: tuple[S3Bloc
     copied = blocks.copy(address, address)
     assert copied.size == head.size
     assert copied.version != head.version
+
+
+def test_a_long_object_is_copied_in_parts(lake: tuple[S3Blocks, str], session: AwsSession) -> None:
+    blocks, stem = lake
+    source, target = f"{stem}/long", f"{stem}/copy"
+    found = blocks.put(source, [bytes([number]) * (1 << 20) for number in range(12)])
+    calls = S3Calls(session, CallPolicy(read_seconds=20))
+    lengths = s3_uploads.Lengths(8 << 20, 5 << 20)
+    head = s3_uploads.copy(calls, split(source), found, split(target), lengths)
+    assert head.etag.endswith("-3")
+    assert head.version == blocks.head(target).version
+    assert content(blocks, target) == content(blocks, source)
+    with pytest.raises(NotFound):
+        gone = found._replace(version="0" * 32)
+        s3_uploads.copy(calls, split(source), gone, split(target), lengths)
 
 
 def test_a_bucket_without_versions_serves_all_but_their_deletion(
