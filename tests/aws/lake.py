@@ -1,0 +1,144 @@
+"""A lake for sandboxes of the API's function: what a template makes, made directly in an engine.
+
+Events are those of an HTTP API, payload format 2.0.  A sandbox that is lost has answered nothing:
+the gateway would say 503, so does `ask`.
+"""
+
+import base64
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from graveler.aws import AwsSession
+from graveler.clock import SystemIds
+from graveler.kv.dynamodb_table import create_table
+from graveler.testing.sandbox import Function, Sandbox, SandboxLost
+from tests.aws.buckets import create_bucket
+from tests.aws.engines import ROOT
+
+RUNTIME = f"python{sys.version_info.major}.{sys.version_info.minor}"
+LOST = "sandbox lost; outcome unknown"
+
+
+class Lake(NamedTuple):
+    """Where the records and the objects are, and who may ask."""
+
+    name: str  # of the table, of the bucket, and of the secret
+    authorization: str
+
+
+class Answer(NamedTuple):
+    """What the gateway would hand on."""
+
+    status: int
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it says of itself that a write may have happened."""
+        return b"outcome unknown" in self.body
+
+
+def make_lake(session: AwsSession, name: str) -> Lake:
+    """A table, a bucket, a secret."""
+    create_table(session, name)
+    create_bucket(session, name)
+    text = SystemIds().unique(120)
+    session.client("secretsmanager").create_secret(Name=name, SecretString=text)
+    pair = f"GRVL{text[:16]}:{text[16:56]}".encode()
+    return Lake(name, "Basic " + base64.b64encode(pair).decode())
+
+
+def build(name: str, folder: Path) -> Path:
+    """The code of a function as it is deployed."""
+    machine = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
+    command = [sys.executable, str(ROOT / "layers" / "build.py"), "--runtime", RUNTIME]
+    command += ["--architecture", machine, "function", name, str(folder)]
+    subprocess.run(command, check=True)
+    return folder
+
+
+@contextmanager
+def sandboxes(
+    lake: Lake, code: Path, endpoint: str, count: int, seconds: float = 29.0
+) -> Iterator[Sequence[Sandbox]]:
+    """Processes of the function in `code`, each with a cache of its own."""
+    with ExitStack() as ended:
+        yield [
+            ended.enter_context(Sandbox(_function(lake, code, endpoint, number, seconds)))
+            for number in range(count)
+        ]
+
+
+def _function(lake: Lake, code: Path, endpoint: str, number: int, seconds: float) -> Function:
+    variables = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ENDPOINT_URL": endpoint,
+        "GRAVELER_TABLE": lake.name,
+        "GRAVELER_SECRET": lake.name,
+        "GRAVELER_BUCKETS": lake.name,
+        "GRAVELER_CACHE_FOLDER": str(code.parent / f"cache-{lake.name}-{number}"),
+        "POWERTOOLS_METRICS_NAMESPACE": "Graveler",
+        "POWERTOOLS_SERVICE_NAME": lake.name,
+    }
+    log = code.parent / f"log-{lake.name}-{number}"
+    return Function(code, name=lake.name, variables=variables, seconds=seconds, log=log)
+
+
+def event(
+    lake: Lake, method: str, path: str, query: Mapping[str, str], body: bytes | None
+) -> dict[str, Any]:
+    """A request as the function gets it; `body` goes as bytes."""
+    headers = {"authorization": lake.authorization, "host": "lake"}
+    sent: dict[str, Any] = {}
+    if body is not None:
+        kind = "application/json" if body[:1] == b"{" else "application/octet-stream"
+        headers |= {"content-type": kind, "content-length": str(len(body))}
+        sent = {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
+    http = {"method": method, "path": "/api/v1" + path, "protocol": "HTTP/1.1"}
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": "/api/v1" + path,
+        "rawQueryString": urlencode(query),
+        "headers": headers,
+        "requestContext": {
+            "http": {**http, "sourceIp": "127.0.0.1", "userAgent": "test"},
+            "domainName": "lake",
+            "requestId": "request",
+            "stage": "$default",
+            "timeEpoch": 0,
+        },
+        "isBase64Encoded": False,
+        **sent,
+    }
+
+
+def ask(
+    lake: Lake,
+    sandbox: Sandbox,
+    method: str,
+    path: str,
+    query: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+) -> Answer:
+    """One request through one sandbox."""
+    try:
+        said = sandbox.invoke(event(lake, method, path, query or {}, body))
+    except SandboxLost:
+        return Answer(503, LOST.encode())
+    text = said.get("body", "")
+    return Answer(
+        said["statusCode"], base64.b64decode(text) if said["isBase64Encoded"] else text.encode()
+    )
