@@ -9,7 +9,7 @@ from graveler import assembly, identity, limits
 from graveler.engine import adopting, branching, history, objects, repository, uploads
 from graveler.engine.objects import Source, Upload
 from graveler.engine.uploads import Link
-from graveler.errors import Gone, Invalid
+from graveler.errors import Gone, Invalid, NotFound
 from graveler.records import Commit
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import COMMITTER, Lake
@@ -28,6 +28,16 @@ def test_more_deletions_than_one_call_takes(lake: Lake) -> None:
     with pytest.raises(Invalid, match="at most"):
         objects.delete_many(lake.ports, lake.repo, "main", paths)
     assert lake.tree() == {"a": "1"}
+
+
+def test_paths_that_cannot_be_are_told_and_the_others_deleted(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    failed = objects.delete_many(lake.ports, lake.repo, "main", ["a", "", "\ud800"])
+    assert [(each.path, type(each.error)) for each in failed] == [
+        ("", Invalid),
+        ("\ud800", Invalid),
+    ]
+    assert lake.tree() == {}
 
 
 def test_a_log_of_more_paths_than_one_call_takes(lake: Lake) -> None:
@@ -69,6 +79,20 @@ def test_a_commit_from_elsewhere_of_a_generation_that_its_parents_do_not_give(la
     with pytest.raises(Invalid, match="generation"):
         _added(lake, replace(child, generation=7))
     _added(lake, replace(child, generation=entry.commit.generation + 1))
+
+
+def test_a_commit_from_elsewhere_by_another_name_than_its_own(lake: Lake) -> None:
+    entry = Commit(COMMITTER, "m", 10**18)
+    wrong = adopting.NewCommitRecord(identity.commit_id(replace(entry, message="n")), entry)
+    with pytest.raises(Invalid, match="not the hash"):
+        adopting.add_record(lake.ports, lake.repo, wrong)
+
+
+def test_a_metarange_that_is_not_there_is_not_committed(lake: Lake) -> None:
+    head = lake.head()
+    with pytest.raises(NotFound, match="metarange not found"):
+        lake.commit(source_metarange="0" * 64)
+    assert lake.head() == head
 
 
 # ---- upload addresses ----------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine import history, resetting
-from graveler.errors import OutcomeUnknown, PreconditionFailed
+from graveler.engine import history, repository, resetting
+from graveler.errors import OutcomeUnknown, PreconditionFailed, Unavailable
 from graveler.kv.store import Store
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from graveler.testing.interposed import Script
@@ -146,6 +146,37 @@ def test_a_reset_after_which_others_reset_elsewhere_is_of_unknown_outcome(
     with pytest.raises(OutcomeUnknown):
         resetting.hard_reset(mine.ports, mine.repo, "main", "dev")
     assert script.finished and forked.head() == first
+
+
+def test_a_commit_of_its_own_whose_rows_a_rival_commits_is_made_without_them(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    mine, script = scripted
+    script.before("set_if", lambda: rival.commit("rival"), 3)  # sealed, its name taken, the swap
+    made = mine.commit("mine", allow_empty=True)
+    assert script.finished and lake.head() == made.id and lake.tree("main@") == {"a": "1"}
+    assert lake.record().sealed == ()
+
+
+# ---- metadata ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "kept"), [(1, {}), (2, {"a": "1"})])
+def test_pairs_of_which_some_were_stored_are_of_unknown_outcome(
+    lake: Lake, number: int, kept: dict[str, str]
+) -> None:
+    swaps: list[str] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        swaps.extend([verb] * (verb == "set_if"))
+        return Fault.REFUSED if verb == "set_if" and len(swaps) == number else Fault.NONE
+
+    mine, _ = with_faults(lake, plan)
+    with pytest.raises(Unavailable) as raised:
+        repository.set_metadata(mine.ports, mine.repo, {"a": "1", "b": "2"})
+    assert isinstance(raised.value, OutcomeUnknown) == (number > 1)
+    assert repository.metadata(lake.ports, lake.repo) == kept
 
 
 # ---- conditional writes --------------------------------------------------------------------------

@@ -1,0 +1,152 @@
+"""Arrived objects where others win, or answers are lost: what is known, staged again, counted."""
+
+from collections.abc import Callable
+
+import pytest
+
+from graveler import limits
+from graveler.engine import arriving, batching, heads, watching
+from graveler.engine.arriving import Told
+from graveler.engine.batching import Delivery
+from graveler.engine.watching import NewRule
+from graveler.errors import Invalid, OutcomeUnknown
+from graveler.ids import BranchId
+from graveler.kv.memory import MemoryStore
+from graveler.kv.store import Store
+from graveler.records import ABSENT, Entry
+from graveler.refs import batches
+from graveler.refs.batches import Closing, Counted
+from graveler.refs.event_rules import EventRule
+from graveler.testing.faults import Fault, FaultyStore
+from graveler.testing.interposed import Script
+from graveler.wire import encode_entry
+from tests.engine.lake import Lake
+
+EVENT = Told(b"a", "1", b"a", encode_entry(Entry("mem://landing/a", 1, "arrived", 1)))
+
+
+def rule_of(lake: Lake, objects_max: int = 0) -> EventRule:
+    return EventRule(
+        "rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing", objects_max=objects_max
+    )
+
+
+def deliver(lake: Lake) -> list[str]:
+    taken = arriving.take_in(lake.ports, lake.repo, rule_of(lake), [EVENT])
+    return [each.value for each in taken]
+
+
+def lost() -> None:
+    raise OutcomeUnknown("no answer")
+
+
+# ---- events --------------------------------------------------------------------------------------
+
+
+def test_an_event_whose_token_is_sealed_each_time_is_of_unknown_outcome(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    for number in range(1, 3 * limits.write_attempt_count_max):
+        script.after("set_if", lambda: rival.commit("rival", allow_empty=True), number)
+    with pytest.raises(OutcomeUnknown):
+        deliver(mine)
+    assert deliver(rival) == ["staged"] and lake.tree() == {"a": "arrived"}
+
+
+@pytest.mark.parametrize("nth", [2, 3], ids=["the row", "the record"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_event_that_is_staged_again_counts_though_an_answer_is_lost(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, moment: str, nth: int
+) -> None:
+    lake.put("b", "1")
+    mine, script = scripted
+    heads.fresh(mine.ports, mine.repo, BranchId("main"))
+    script.before("set_if", rival.commit)  # its row lands in a token that is closed
+    getattr(script, moment)("set_if", lost, nth)
+    assert set(deliver(mine)) <= {"staged", "known"} and script.finished
+    assert deliver(rival) == ["known"]
+    lake.commit()
+    assert lake.tree("main@") == {"a": "arrived", "b": "1"}
+
+
+# ---- counts --------------------------------------------------------------------------------------
+
+
+def note(lake: Lake, objects: int, objects_max: int) -> Closing | object:
+    return batching.note(lake.ports, lake.repo, rule_of(lake, objects_max), Delivery(objects))
+
+
+def counted(lake: Lake) -> int:
+    number = batches.get(lake.ports.kv, lake.repo, "rule").batches.number
+    return batches.count_of(lake.ports.kv, lake.repo, "rule", number)
+
+
+def count_at_all(lake: Lake) -> None:
+    """Somebody changes every counter there is."""
+    number = batches.get(lake.ports.kv, lake.repo, "rule").batches.number
+    for counter in range(batches.COUNTERS):
+        each = Counted(number, counter, 1)
+        assert batches.add(lake.ports.kv, lake.repo, "rule", each, lake.ports.ids.stamp())
+
+
+def test_a_delivery_counts_though_others_count_at_the_same_time(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    note(rival, 1, 1_000)
+    script.before("set_if", lambda: count_at_all(rival))
+    assert note(mine, 5, 1_000) is ABSENT and script.finished
+    assert counted(rival) == 1 + batches.COUNTERS + 5
+
+
+def test_a_delivery_that_cannot_be_counted_is_left_to_the_time_of_its_batch(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    note(rival, 1, 1_000)
+
+    def again() -> None:
+        count_at_all(rival)
+        script.before("set_if", again)
+
+    script.before("set_if", again)
+    assert note(mine, 999, 1_000) is ABSENT
+    assert counted(rival) == 1 + batches.COUNTERS * limits.conditional_round_count_max
+
+
+@pytest.mark.parametrize(("fault", "more"), [(Fault.DROPPED, 0), (Fault.LOST, 5)])
+def test_a_count_without_an_answer_is_not_repeated(lake: Lake, fault: Fault, more: int) -> None:
+    note(lake, 1, 1_000)
+
+    def wrap(kv: Store) -> Store:
+        return FaultyStore(kv, lambda _, verb: fault if verb == "set_if" else Fault.NONE)
+
+    assert note(lake.with_kv(wrap), 5, 1_000) is ABSENT
+    assert counted(lake) == 1 + more
+
+
+def test_a_delivery_closes_a_batch_whose_time_is_over(lake: Lake) -> None:
+    note(lake, 1, 0)
+    before: Callable[[], int] = lake.ports.clock.now_ns
+    lake.ports.clock.now_ns = lambda: before() + 301 * limits.SECOND_NS  # type: ignore[method-assign]
+    assert isinstance(note(lake, 1, 0), Closing)
+
+
+def test_a_late_count_of_an_earlier_batch_changes_nothing(lake: Lake) -> None:
+    kv = MemoryStore()
+    assert batches.add(kv, lake.repo, "rule", Counted(2, 0, 5), b"s1")
+    assert batches.add(kv, lake.repo, "rule", Counted(1, 0, 7), b"s2")
+    assert batches.count_of(kv, lake.repo, "rule", 2) == 5
+    assert batches.count_of(kv, lake.repo, "rule", 1) == 0
+
+
+def test_a_deployment_has_so_many_rules_and_no_more(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "event_rules_max", 1)
+    first = watching.create(lake.ports, lake.repo, NewRule("main", "landing"))
+    with pytest.raises(Invalid, match="too many"):
+        watching.create(lake.ports, lake.repo, NewRule("main", "landing", "in/"))
+    watching.delete(lake.ports, lake.repo, first.id)
+    assert watching.list_all(lake.ports, lake.repo) == ()
