@@ -5,12 +5,14 @@ An id that a client gives is looked for inside the repository's own namespace, n
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from graveler.block import address
 from graveler.engine.heads import check_kept, lookup
-from graveler.engine.landing import land
+from graveler.engine.landing import Terms, land
 from graveler.engine.messages import check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.engine.sealing import Once
 from graveler.errors import Invalid, NotFound
 from graveler.identity import commit_id
 from graveler.ids import (
@@ -21,7 +23,7 @@ from graveler.ids import (
     is_hex64,
     parse_metarange_id,
 )
-from graveler.records import Commit, CommitEntry, Repository
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
 from graveler.refs import commits, graph
 
 
@@ -95,10 +97,11 @@ def land_metarange(
     branch: BranchId,
     source: str,
     drawn: Callable[[CommitEntry, MetarangeId], Commit],
+    once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry:
     """Land the commit that `drawn` makes of the head and of a metarange that is stored here.
 
     Errors: `NotFound`, `Invalid`, and those of a landing.
     """
     metarange = known_metarange(ports, repo, source)
-    return land(ports, repo, branch, lambda head: drawn(head, metarange))
+    return land(ports, repo, branch, lambda head: drawn(head, metarange), Terms(once=once))

@@ -293,4 +293,5 @@ def _commit_metarange(
             parents=(head.id,),
         )
 
-    return adopting.land_metarange(ports, repo, branch, request.source_metarange, drawn)
+    source = request.source_metarange
+    return adopting.land_metarange(ports, repo, branch, source, drawn, request.once)

@@ -26,7 +26,7 @@ from graveler.committed.apply import apply
 from graveler.engine import jobs, landing
 from graveler.engine.heads import fresh
 from graveler.engine.import_records import Found, Resumed, Steps
-from graveler.engine.import_sources import ImportPath, ImportRequest, below, check, encode
+from graveler.engine.import_sources import ImportPath, ImportRequest, below, check, decode, encode
 from graveler.engine.jobs import Ending, NewJob, Pulse, Stopped
 from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
@@ -46,7 +46,18 @@ from graveler.records import (
 )
 from graveler.refs import repositories
 
-__all__ = ["ImportPath", "ImportRequest", "Resumed", "cancel", "run", "status", "submit", "work"]
+__all__ = [
+    "ImportPath",
+    "ImportRequest",
+    "Resumed",
+    "cancel",
+    "decode",
+    "note_time",
+    "run",
+    "status",
+    "submit",
+    "work",
+]
 
 KIND = "import"
 DEFAULT_MESSAGE = "Import objects"

@@ -1,0 +1,83 @@
+"""Ports that call something before each request that takes long: a beat, or the end of the time.
+
+What calls raises to stop the work.  Only scans and tables are watched: every flow that can take
+long reads or writes them again and again, while the swaps that decide, and what settles them, are
+never held up.  For this folder.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
+from graveler.engine.ports import Ports
+from graveler.ids import MetarangeId, RangeId
+from graveler.kv.store import Place, Row, ScanPage, Store, Write
+from graveler.records import Absent, RangeRef, Record
+
+Beat = Callable[[], None]
+
+
+def beating(ports: Ports, beat: Beat) -> Ports:
+    """The same ports, with `beat` called all the while.  No request."""
+    return replace(
+        ports, kv=_BeatingStore(ports.kv, beat), ranges=_BeatingRanges(ports.ranges, beat)
+    )
+
+
+class _BeatingStore:
+    """`Store`."""
+
+    def __init__(self, store: Store, beat: Beat) -> None:
+        self._beat = beat
+        self._store = store
+        self.get = store.get
+        self.set = store.set
+        self.set_if = store.set_if
+        self.set_newer = store.set_newer
+        self.delete = store.delete
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        self._beat()
+        return self._store.get_many(places)
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        self._beat()
+        return self._store.scan(partition, start, end, limit)
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        self._beat()
+        self._store.set_many(writes)
+
+
+class _BeatingRanges:
+    """`RangeStore`."""
+
+    def __init__(self, ranges: RangeStore, beat: Beat) -> None:
+        self._beat = beat
+        self._ranges = ranges
+
+    def open_range(self, namespace: str, range_id: RangeId) -> Table:
+        self._beat()
+        return self._ranges.open_range(namespace, range_id)
+
+    def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        self._beat()
+        return self._ranges.read_metarange(namespace, metarange_id)
+
+    def find_range(
+        self, namespace: str, metarange_id: MetarangeId, key: bytes
+    ) -> RangeRef | Absent:
+        self._beat()
+        return self._ranges.find_range(namespace, metarange_id, key)
+
+    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
+        self._beat()
+        return self._ranges.write_range(namespace, records)
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        self._beat()
+        return self._ranges.splice_range(namespace, run)
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        self._beat()
+        return self._ranges.write_metarange(namespace, ranges)

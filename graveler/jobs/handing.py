@@ -1,0 +1,216 @@
+"""Requests that may outlive their connection: begun here, handed to the worker, waited for.
+
+    begin here ──answer──► done
+        │ hand_over_seconds
+        ▼
+    a job ──wait──► answer_seconds: 503, and the same request, asked again, joins the running job
+
+The id of a job follows from what was asked for and counts up, so equal requests meet while one of
+them runs; once it has ended and somebody was told, the next equal request is a new one.  What was
+begun here is stopped before its swap is sent; once that was sent the outcome is unknown, and nobody
+hands on what may have landed.  For the service.
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Literal, NamedTuple
+
+from graveler import errors
+from graveler.engine import jobs
+from graveler.engine.heads import commit_of, fresh
+from graveler.engine.jobs import NewJob
+from graveler.engine.ports import Ports
+from graveler.errors import GravelerError, NoChanges, NotFound, OutcomeUnknown, Unavailable
+from graveler.ids import BranchId, JobId, StagingToken, parse_branch_id
+from graveler.jobs.beating import beating
+from graveler.jobs.orders import COMMIT, Asked
+from graveler.jobs.queue import JobMessage, Queue
+from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Repository
+from graveler.refs import jobs as records
+from graveler.staging import area
+
+_POLL_SECONDS = 0.5
+Seen = Job | Literal[Absent.ABSENT]
+Direct = Callable[[Ports], CommitEntry]
+
+
+class Patience(NamedTuple):
+    """Seconds after which a request is handed to the worker, and after which it is answered at any
+    rate.  Without bounds everything is done at once."""
+
+    hand_over_seconds: float = inf
+    answer_seconds: float = inf
+
+
+class _TimeUp(Unavailable):
+    """What was begun here is to be handed over.  Where a swap was sent it becomes unknown."""
+
+
+class Desk(NamedTuple):
+    """Where requests come in."""
+
+    ports: Ports
+    repo: Repository
+    queue: Queue
+
+
+# ---- asked for at once ---------------------------------------------------------------------------
+
+
+def attend(desk: Desk, asked: Asked, patience: Patience, direct: Direct) -> CommitEntry:
+    """Do it now, if it can be done in time; else have it done, and wait as long as there is time.
+
+    `direct` does it with the ports that it is given.  Errors: those of `direct` or of the job;
+    `OutcomeUnknown`: it still runs.  Cost beyond `direct`'s: 1 KV request, none without bounds.
+    """
+    if patience.hand_over_seconds == inf:
+        return direct(desk.ports)
+    started = desk.ports.clock.steady_seconds()
+    hand_over, answer = (started + seconds for seconds in patience)
+    known = newest(desk, asked)
+    if known is not ABSENT and not known.ended:
+        return _joined(desk, known, answer, direct)
+    try:
+        return direct(_until(desk.ports, hand_over))
+    except NoChanges:
+        if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
+            raise
+        return _told(desk, known)  # whoever asked for it was not there any more
+    except _TimeUp:
+        return _waited(desk, submit(desk, asked, known), answer)
+
+
+def _until(ports: Ports, end: float) -> Ports:
+    def check() -> None:
+        if ports.clock.steady_seconds() >= end:
+            raise _TimeUp("not done in time")
+
+    return beating(ports, check)
+
+
+def _joined(desk: Desk, job: Job, answer: float, direct: Direct) -> CommitEntry:
+    """The result of a job that ran already; of a commit it must hold what was staged by now."""
+    wanted = _staged(desk, job) if job.kind == COMMIT else ()
+    revive(desk, job)
+    made = _waited(desk, job, answer)
+    if not any(token in _tokens(desk, job) for token in wanted):
+        return made
+    try:
+        return direct(_until(desk.ports, answer))
+    except NoChanges:
+        return made
+
+
+def _staged(desk: Desk, job: Job) -> Sequence[StagingToken]:
+    """The tokens that hold something."""
+    branch = fresh(desk.ports, desk.repo, BranchId(job.branch)).branch
+    if area.is_empty(desk.ports.kv, branch.staging, desk.ports.fanout):
+        return branch.sealed
+    return branch.tokens_newest_first
+
+
+def _tokens(desk: Desk, job: Job) -> Sequence[StagingToken]:
+    return fresh(desk.ports, desk.repo, BranchId(job.branch)).branch.tokens_newest_first
+
+
+def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
+    clock = desk.ports.clock
+    while clock.steady_seconds() < answer:
+        now = jobs.status(desk.ports, desk.repo, job.id)
+        if now.ended:
+            return _told(desk, now)
+        clock.sleep(_POLL_SECONDS)
+    raise OutcomeUnknown(
+        f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"
+    )
+
+
+def _told(desk: Desk, job: Job) -> CommitEntry:
+    """The result of a job that has ended, or its error."""
+    jobs.note_told(desk.ports, desk.repo, job.id)
+    if job.state is not JobState.DONE:
+        raise failure(desk, job)
+    return CommitEntry(job.commit, commit_of(desk.ports, desk.repo, job.commit))
+
+
+def _was_told(desk: Desk, job: Job) -> bool:
+    return jobs.ordered(desk.ports, desk.repo, job.id).told
+
+
+def failure(desk: Desk, job: Job) -> GravelerError:
+    """The error that ended a job, of its kind.  Cost: 1 KV request."""
+    name = jobs.ordered(desk.ports, desk.repo, job.id).error_kind
+    kind = getattr(errors, name, errors.Internal)
+    if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
+        kind = errors.Internal
+    found: GravelerError = kind(job.error)
+    return found
+
+
+# ---- asked for later -----------------------------------------------------------------------------
+
+
+def newest(desk: Desk, asked: Asked) -> Seen:
+    """The last job of the same request.  Cost: 1 KV request."""
+    found = records.list_some(desk.ports.kv, desk.repo, asked.stem)
+    return found[-1].job if found else ABSENT
+
+
+def submit(desk: Desk, asked: Asked, known: Seen) -> Job:
+    """Note a job and hand it to the worker; the running one of the same request, if there is one.
+
+    `known`: what `newest` answered.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
+    message.
+    """
+    if known is not ABSENT and not known.ended:
+        revive(desk, known)
+        return known
+    return _begun(desk, asked, known)
+
+
+def _begun(desk: Desk, asked: Asked, known: Seen) -> Job:
+    since = ""
+    if asked.branch:
+        since = fresh(desk.ports, desk.repo, parse_branch_id(asked.branch)).branch.commit
+    number = 0 if known is ABSENT else int(known.id.rpartition("-")[2]) + 1
+    new = NewJob(JobId(f"{asked.stem}{number:06d}"), asked.kind, asked.branch, asked.body, since)
+    job = jobs.begin(desk.ports, desk.repo, new)
+    desk.queue.enqueue(JobMessage(desk.repo.id, job.id))
+    return job
+
+
+def ask(desk: Desk, asked: Asked) -> Job:
+    """As `submit`, for whoever does not wait.  A running commit is joined only if nothing was
+    staged that it may not hold."""
+    known = newest(desk, asked)
+    if known is not ABSENT and not known.ended and known.kind == COMMIT:
+        branch = fresh(desk.ports, desk.repo, BranchId(known.branch)).branch
+        if not area.is_empty(desk.ports.kv, branch.staging, desk.ports.fanout):
+            return _begun(desk, asked, known)
+    return submit(desk, asked, known)
+
+
+def status(desk: Desk, kind: str, job_id: str) -> Job:
+    """A job of that kind as it is now; one that nobody runs is handed on again.  `NotFound`."""
+    job = jobs.status(desk.ports, desk.repo, job_id)
+    if job.kind != kind:
+        raise NotFound("not found")
+    revive(desk, job)
+    return job
+
+
+def revive(desk: Desk, job: Job) -> None:
+    """Hand a job to the worker again if its runner has been silent for longer than its lease."""
+    if jobs.is_silent(desk.ports, job):
+        jobs.release(desk.ports, desk.repo, job.id, job.owner)
+        desk.queue.enqueue(JobMessage(desk.repo.id, job.id))
+
+
+def revive_all(desk: Desk) -> int:
+    """Hand on every job of a repository whose process is dead; how many.
+
+    For a store that one process at a time can open, before it runs any."""
+    found = jobs.free_all(desk.ports, desk.repo)
+    for job in found:
+        desk.queue.enqueue(JobMessage(desk.repo.id, job.id))
+    return len(found)

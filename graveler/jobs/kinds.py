@@ -1,0 +1,64 @@
+"""What each kind of job does in one run.  For working.py."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.engine import collect, commit, importing, jobs, merge
+from graveler.engine.heads import commit_of
+from graveler.engine.jobs import Ordered, Pulse
+from graveler.engine.ports import Ports
+from graveler.jobs import orders
+from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
+
+Landed = CommitEntry | Literal[Absent.ABSENT]
+
+
+class Task(NamedTuple):
+    """One run of a job."""
+
+    ports: Ports
+    repo: Repository
+    job: Job
+    order: Ordered
+    pulse: Pulse
+
+
+def _commit(task: Task) -> Landed:
+    task.pulse.land(0)
+    request, force = orders.commit_request(task.job, task.order)
+    return commit.commit(task.ports, task.repo, task.job.branch, request, force=force)
+
+
+def _merge(task: Task) -> Landed:
+    task.pulse.land(0)
+    source, request, force = orders.merge_request(task.job, task.order)
+    branch = task.job.branch
+    made = merge.merge(task.ports, task.repo, source, branch, request, force=force)
+    return CommitEntry(made, commit_of(task.ports, task.repo, made))
+
+
+def _import(task: Task) -> Landed:
+    request = importing.decode(task.order.body)
+    age_ns = task.ports.clock.now_ns() - task.job.created_ns
+    mark = jobs.once(task.job.id, task.order)
+    resumed = importing.Resumed(mark, max(0.0, age_ns / limits.SECOND_NS))
+    branch = task.job.branch
+    landed = importing.work(task.ports, task.repo, branch, request, task.pulse, resumed)
+    importing.note_time(task.ports, task.repo)
+    return landed
+
+
+def _collect(task: Task) -> Landed:
+    """Begins anew in each run; what a run has condemned or begun to delete is on record."""
+    task.pulse.land(0)
+    collect.collect(task.ports, task.repo, delete=True)
+    return ABSENT
+
+
+KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
+    orders.COMMIT: _commit,
+    orders.MERGE: _merge,
+    orders.IMPORT: _import,
+    orders.COLLECT: _collect,
+}

@@ -1,0 +1,93 @@
+"""What can be ordered: the request of each kind of job, as text that any worker can read.
+
+For this folder and the service.
+"""
+
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+from graveler.engine.commit import CommitRequest
+from graveler.engine.importing import KIND as IMPORT
+from graveler.engine.jobs import MARK_KEY, Ordered, once
+from graveler.engine.merge import MergeRequest
+from graveler.records import Job
+
+COMMIT: Final = "commit"
+MERGE: Final = "merge"
+COLLECT: Final = "gc"
+_STEM_LENGTH = 32
+
+__all__ = ["COLLECT", "COMMIT", "IMPORT", "MERGE", "Asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request.  Two that say the same are the same request, asked again."""
+
+    kind: str
+    branch: str = ""
+    said: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def body(self) -> str:
+        return json.dumps(self.said, sort_keys=True)
+
+    @property
+    def stem(self) -> str:
+        """What the ids of all jobs of this request begin with."""
+        whole = json.dumps([self.kind, self.branch, self.said], sort_keys=True)
+        return f"{self.kind}-{sha256(whole.encode()).hexdigest()[:_STEM_LENGTH]}-"
+
+
+def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> Asked:
+    """A commit.  Pure."""
+    return Asked(
+        COMMIT,
+        branch,
+        {
+            "message": request.message,
+            "committer": request.committer,
+            "metadata": dict(request.metadata),
+            "allow_empty": request.allow_empty,
+            "source_metarange": request.source_metarange,
+            "created_ns": request.created_ns,
+            "force": force,
+        },
+    )
+
+
+def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool) -> Asked:
+    """A merge of the commit `source` into a branch.  Pure."""
+    return Asked(
+        MERGE,
+        branch,
+        {
+            "source": source,
+            "message": request.message,
+            "committer": request.committer,
+            "metadata": dict(request.metadata),
+            "strategy": request.strategy,
+            "squash": request.squash,
+            "allow_empty": request.allow_empty,
+            "force": force,
+        },
+    )
+
+
+def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:
+    """The commit that a job is to make, marked as its own, and whether it is forced.  Pure."""
+    said = json.loads(order.body)
+    force: bool = said.pop("force")
+    marked = {**said.pop("metadata"), MARK_KEY: job.id}
+    return CommitRequest(**said, metadata=marked, once=once(job.id, order)), force
+
+
+def merge_request(job: Job, order: Ordered) -> tuple[str, MergeRequest, bool]:
+    """The merge that a job is to make: source, request, whether it is forced.  Pure."""
+    said = json.loads(order.body)
+    source: str = said.pop("source")
+    force: bool = said.pop("force")
+    marked = {**said.pop("metadata"), MARK_KEY: job.id}
+    return source, MergeRequest(**said, metadata=marked, once=once(job.id, order)), force

@@ -1,0 +1,79 @@
+"""The queue between those who have work and the worker: a port, and its form in one process.
+
+    {"kind": "job", "repository": …, "job": …}                     run a job that has a record
+    {"kind": "batch", "repository": …, "rule": …, "batch": …}      commit a closed batch of events
+
+A message may be delivered more than once, and late; whoever runs a job claims it first, and every
+kind of job may be run again.  For this folder, the service and the functions.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Final, NamedTuple, Protocol
+
+from graveler.errors import GravelerError, Invalid
+from graveler.events.intake import BatchJob
+
+JOB: Final = "job"
+BATCH: Final = "batch"
+_LOG = logging.getLogger("graveler.jobs")
+
+
+class JobMessage(NamedTuple):
+    """A job that has a record."""
+
+    repository: str
+    job: str
+
+
+Message = JobMessage | BatchJob
+
+
+class Queue(Protocol):
+    """Where work is handed to."""
+
+    def enqueue(self, message: Message) -> None:
+        """Have it run by some worker, at least once, soon.
+
+        Errors: `Unavailable`; `OutcomeUnknown` if nobody knows whether it was sent.
+        """
+        ...
+
+
+def encode(message: Message) -> str:
+    """A message as text.  Pure."""
+    kind = BATCH if isinstance(message, BatchJob) else JOB
+    return json.dumps({"kind": kind, **message._asdict()})
+
+
+def decode(text: str) -> Message:
+    """What `encode` wrote; raises `Invalid` for anything else.  Pure."""
+    try:
+        said = json.loads(text)
+        kind = said["kind"]
+        if kind == BATCH:
+            return BatchJob(str(said["repository"]), str(said["rule"]), str(said["batch"]))
+        if kind == JOB:
+            return JobMessage(str(said["repository"]), str(said["job"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Invalid(f"message is not a job: length={len(text)}") from error
+    raise Invalid(f"message is a job of an unknown kind: kind={kind!r:.100}")
+
+
+class LocalQueue:
+    """The queue of one process: its messages die with it, the records of the jobs do not."""
+
+    def __init__(self, executor: Executor, run: Callable[[Queue, Message], object]) -> None:
+        self._executor = executor
+        self._run = run
+
+    def enqueue(self, message: Message) -> None:
+        self._executor.submit(self._run_one, message)
+
+    def _run_one(self, message: Message) -> None:
+        try:
+            self._run(self, message)
+        except GravelerError as error:
+            _LOG.error("job not run: message=%s", encode(message), exc_info=error)

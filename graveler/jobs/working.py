@@ -1,0 +1,88 @@
+"""The worker: takes a message, claims its job, does it, notes how it ended.
+
+    message ──claim──► work ──beats──► done, failed
+               │         ├─ out of time ───► release, enqueue again: another goes on
+               │         └─ taken over ────► nothing more: whoever took over has a message too
+               └─ somebody runs it, or it is over ──► nothing
+
+A worker that dies leaves its message, which is delivered again, and a record whose beats end, which
+whoever asks after the job hands on again.  For the functions and the local service.
+"""
+
+import logging
+from math import inf
+from typing import Final
+
+from graveler import limits
+from graveler.engine import jobs
+from graveler.engine.jobs import Claim, Ending, Pulse, Stopped, Why
+from graveler.engine.ports import Ports
+from graveler.errors import Contended, GravelerError, Internal, NotFound, Unavailable
+from graveler.events import intake
+from graveler.events.intake import BatchJob
+from graveler.ids import JobId, RepositoryId
+from graveler.jobs.beating import beating
+from graveler.jobs.kinds import KINDS, Landed, Task
+from graveler.jobs.queue import Message, Queue
+from graveler.records import JobState, Repository
+from graveler.refs import repositories
+
+_PAUSE_SECONDS: Final = 1.0
+_LOG = logging.getLogger("graveler.jobs")
+
+
+def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> None:
+    """Do what a message asks for, or part of it: after `seconds` the rest is enqueued again.
+
+    Errors: `Unavailable`, after which the message is to be delivered again; what fails for another
+    reason is noted in the job's record.
+    """
+    if isinstance(message, BatchJob):
+        intake.run(ports, message)
+        return
+    until = ports.clock.steady_seconds() + seconds
+    try:
+        repo = repositories.get(ports.kv, RepositoryId(message.repository))
+    except NotFound:
+        return
+    owner, job_id = ports.ids.stamp(), JobId(message.job)
+    if jobs.claim(ports, repo, job_id, owner) is not Claim.OURS:
+        return
+    try:
+        _run(ports, repo, job_id, Pulse(ports, repo, job_id, owner, until), owner)
+    except Stopped as stopped:
+        if stopped.why is Why.OUT_OF_TIME:
+            jobs.release(ports, repo, job_id, owner)
+            queue.enqueue(message)
+
+
+def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> None:
+    try:
+        job, order = jobs.status(ports, repo, job_id), jobs.ordered(ports, repo, job_id)
+        task = Task(beating(ports, pulse.beat), repo, job, order, pulse)
+        landed = _worked(task)
+    except GravelerError as error:
+        jobs.fail(ports, repo, job_id, error, owner)
+        return
+    except Stopped:
+        raise
+    except Exception as error:
+        _LOG.error("job failed: id=%s", job_id, exc_info=error)
+        jobs.fail(ports, repo, job_id, Internal("internal error"), owner)
+        return
+    jobs.end(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
+
+
+def _worked(task: Task) -> Landed:
+    """Again after failures that pass: what has landed already is found by its mark."""
+    work = KINDS.get(task.job.kind)
+    if work is None:
+        raise Internal(f"job of an unknown kind: kind={task.job.kind}")
+    for attempt in range(1, limits.job_attempt_count_max):
+        try:
+            return work(task)
+        except (Unavailable, Contended) as error:
+            _LOG.warning("job goes on: id=%s error=%s", task.job.id, error)
+            task.ports.clock.sleep(attempt * _PAUSE_SECONDS)
+            task.pulse.beat(always=True)
+    return work(task)

@@ -1,0 +1,236 @@
+"""Requests that become jobs: handed over in time, joined, told once, resumed where they were."""
+
+from contextlib import suppress
+
+import pytest
+
+from graveler.committed import reader
+from graveler.engine import commit as committing
+from graveler.engine import importing, jobs
+from graveler.engine.heads import head_of
+from graveler.engine.importing import ImportPath, ImportRequest
+from graveler.engine.jobs import Pulse, Stopped
+from graveler.engine.ports import Ports, keyspace
+from graveler.errors import Invalid, MergeConflict, NoChanges, OutcomeUnknown
+from graveler.ids import JobId
+from graveler.jobs import handing, orders
+from graveler.jobs.handing import Patience
+from graveler.jobs.queue import JobMessage, Message, decode, encode
+from graveler.records import CommitEntry, JobState
+from graveler.testing.interposed import Script
+from tests.engine.lake import COMMITTER, Lake
+from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
+
+SHORT = Patience(20.0, 27.0)
+ASKED = orders.commit_asked("main", COMMIT, force=False)
+
+
+def attend(world: World, patience: Patience = SHORT) -> CommitEntry:
+    def direct(ports: Ports) -> CommitEntry:
+        return committing.commit(ports, world.lake.repo, "main", COMMIT)
+
+    return handing.attend(world.desk, ASKED, patience, direct)
+
+
+def slow(world: World, seconds: float, verb: str = "scan") -> tuple[World, Script]:
+    """The same store; one of its requests takes long."""
+    lake, script = world.lake.interposed()
+    script.after(verb, lambda: world.lake.ports.clock.sleep(seconds), 2)
+    return World(lake, world.queue), script
+
+
+def test_what_is_done_in_time_is_no_job() -> None:
+    world = new_world()
+    world.lake.put("d", "3")
+    assert attend(world).id == world.lake.head()
+    assert world.queue.messages == []
+
+
+def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None:
+    world = new_world()
+    world.lake.put("d", "3")
+    with pytest.raises(OutcomeUnknown, match="joins it"):
+        attend(slow(world, 21.0)[0])
+    message = world.queue.messages.pop()
+    assert isinstance(message, JobMessage)
+    with pytest.raises(OutcomeUnknown):
+        attend(world)
+    assert world.queue.messages == []  # joined, not begun again
+    world.work(JobId(message.job))
+    made = attend(world)  # nobody was told yet
+    assert [each.id for each in world.marked(JobId(message.job))] == [made.id]
+    with pytest.raises(NoChanges):
+        attend(world)
+    world.lake.put("e", "4")
+    again = attend(world)
+    assert again.id != made.id and world.lake.tree()["e"] == "4"
+
+
+def test_a_second_equal_request_makes_a_second_job_once_the_first_has_ended() -> None:
+    world = new_world()
+    first = begin_commit(world)
+    world.work(first.id)
+    world.lake.put("e", "4")
+    second = handing.ask(world.desk, ASKED)
+    assert second.id != first.id
+    world.work(second.id)
+    assert len(world.marked(second.id)) == 1 and world.lake.uncommitted() == []
+
+
+def test_the_result_comes_while_the_request_waits() -> None:
+    world = new_world()
+    world.lake.put("d", "3")
+    seen, script = slow(world, 21.0)
+
+    class AtOnce(Held):
+        def enqueue(self, message: Message) -> None:
+            assert isinstance(message, JobMessage)
+            world.work(JobId(message.job))
+
+    made = attend(World(seen.lake, AtOnce()))
+    assert script.finished and made.id == world.lake.head()
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_whoever_joins_a_commit_gets_what_was_staged_after_it_began(nth: int) -> None:
+    """The first worker stops after its nth swap, perhaps when it has sealed what it will fold."""
+    world = new_world()
+    job = begin_commit(world)
+    lake, script = world.lake.interposed()
+
+    def stop() -> None:
+        raise Stopped(jobs.Why.OUT_OF_TIME)
+
+    script.after("set_if", stop, nth)
+    with suppress(Stopped):
+        world.work(job.id, lake)
+    assert script.finished
+    world.lake.put("late", "5")
+    waiting, its = world.lake.interposed()
+
+    def go_on() -> None:
+        world.pass_lease()
+        world.work(job.id)
+
+    its.before("get", go_on, 3)
+    patience = Patience(1_000.0, 1_000.0)
+    attend(World(waiting, world.queue), patience)
+    assert world.lake.tree()["late"] == "5" and world.lake.uncommitted() == []
+    assert len(world.marked(job.id)) == 1
+
+
+def test_an_order_that_fails_says_why() -> None:
+    world = new_world()
+    world.lake.commit_of("staged", c="9")
+    world.lake.merge("staged")
+    job = BEGUN["merge"][0](world)
+    world.work(job.id)
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED
+    assert isinstance(handing.failure(world.desk, ended), MergeConflict)
+
+
+def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    world.queue.messages.clear()
+    handing.status(world.desk, "commit", job.id)
+    assert world.queue.messages == []
+    world.pass_lease()
+    for _ in range(2):
+        handing.status(world.desk, "commit", job.id)
+    assert world.queue.messages == [JobMessage("lake", job.id)]
+
+
+def test_a_job_is_run_by_one_worker_at_a_time() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    lake = world.lake
+    assert jobs.claim(lake.ports, lake.repo, job.id, b"first") is jobs.Claim.OURS
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.RUNNING
+    jobs.release(lake.ports, lake.repo, job.id, b"somebody else")
+    assert jobs.claim(lake.ports, lake.repo, job.id, b"third") is jobs.Claim.RUNNING
+    world.pass_lease()
+    world.work(job.id)
+    world.work(job.id)
+    assert len(world.marked(job.id)) == 1
+
+
+def test_jobs_of_a_dead_process_go_on_in_the_next_one() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    jobs.claim(world.lake.ports, world.lake.repo, job.id, b"dead")
+    world.queue.messages.clear()
+    assert handing.revive_all(world.desk) == 1
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+
+
+@pytest.mark.parametrize("kind", BEGUN)
+def test_a_worker_without_time_hands_on_until_it_is_done(kind: str) -> None:
+    world = new_world()
+    job = BEGUN[kind][0](world)
+    world.queue.messages.clear()
+    world.work(job.id, seconds=0.0)
+    assert world.queue.messages == [JobMessage("lake", job.id)]
+    world.work(job.id)  # at once: it was released
+    assert world.status(job.id).state is JobState.DONE and len(world.marked(job.id)) == 1
+
+
+def test_an_import_goes_on_where_another_runner_was() -> None:
+    """Listed so far stands in ranges: it is not listed again, and comes from the first listing."""
+    world = new_world()
+    lake, paths = world.lake, [f"n{number:04}" for number in range(2_500)]
+    for path in paths:
+        lake.ports.blocks.put(SOURCE + path, [b"bytes"])
+    sources = [
+        ImportPath("object", SOURCE + "y", "in/z"),
+        ImportPath("common_prefix", SOURCE, "in/"),
+        ImportPath("object", SOURCE + "x", "in/n0000"),
+    ]
+    request = ImportRequest(sources, "import", COMMITTER)
+    job = importing.submit(lake.ports, lake.repo, "main", request, owner=b"")
+    mark = jobs.once(job.id, jobs.ordered(lake.ports, lake.repo, job.id))
+    resumed = importing.Resumed(mark, spill_count=1_000)
+    stopping = _StopsAt(Pulse(lake.ports, lake.repo, job.id), 2_100)
+    with pytest.raises(Stopped):
+        importing.work(lake.ports, lake.repo, "main", request, stopping, resumed)
+    for path in paths[:1_500]:  # of the first step, and half of the second
+        lake.ports.blocks.delete(SOURCE + path)
+    pulse = Pulse(lake.ports, lake.repo, job.id)
+    importing.work(lake.ports, lake.repo, "main", request, pulse, resumed)
+    found = lake_paths(lake)
+    assert set(paths[:1_000]) <= found and set(paths[2_000:]) <= found
+    assert {"x", "y", "z"} <= found and len(found) >= 2_000
+    assert len(world.marked(job.id)) == 1
+
+
+class _StopsAt(Pulse):
+    """Stops a runner that has listed so many."""
+
+    def __init__(self, pulse: Pulse, progress: int) -> None:
+        self.__dict__.update(pulse.__dict__)
+        self._stop = progress
+
+    def beat(self, progress: int = -1, *, always: bool = False) -> None:
+        if progress >= self._stop:
+            raise Stopped(jobs.Why.OUT_OF_TIME)
+        super().beat(progress, always=always)
+
+
+def lake_paths(lake: Lake) -> set[str]:
+    head = head_of(lake.ports, lake.repo, "main")
+    space = keyspace(lake.ports, lake.repo)
+    return {key.decode()[3:] for key, _ in reader.scan(space, head.commit.metarange, b"", b"in/")}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "job"}', '{"kind": "other"}', "1"])
+def test_what_is_no_job_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        decode(text)
+
+
+def test_messages_are_read_as_written() -> None:
+    message = JobMessage("lake", "job")
+    assert decode(encode(message)) == message

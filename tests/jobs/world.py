@@ -1,0 +1,108 @@
+"""A repository with work to be done by jobs, and workers to do it, for the tests of this folder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from graveler import assembly
+from graveler.block.adapter import CREATE
+from graveler.engine import history, importing, jobs, repository
+from graveler.engine.commit import CommitRequest
+from graveler.engine.history import LogRequest
+from graveler.engine.importing import ImportPath, ImportRequest
+from graveler.engine.merge import MergeRequest
+from graveler.ids import JobId
+from graveler.jobs import handing, orders, working
+from graveler.jobs.handing import Desk
+from graveler.jobs.queue import JobMessage, Message
+from graveler.records import CommitEntry, Job
+from graveler.testing.clockwork import SeededIds, TickingClock
+from tests.engine.lake import COMMITTER, Lake
+
+SOURCE = "mem://bucket/source/"
+LEASE_SECONDS = 61
+Begin = Callable[["World"], Job]
+
+
+@dataclass
+class Held:
+    """A queue that keeps what it is given."""
+
+    messages: list[Message] = field(default_factory=list)
+
+    def enqueue(self, message: Message) -> None:
+        self.messages.append(message)
+
+
+@dataclass
+class World:
+    """`lake` is the store; each worker sees it with caches of its own."""
+
+    lake: Lake
+    queue: Held = field(default_factory=Held)
+
+    @property
+    def desk(self) -> Desk:
+        return Desk(self.lake.ports, self.lake.repo, self.queue)
+
+    def work(self, job: JobId, lake: Lake | None = None, seconds: float = 1e9) -> None:
+        """A worker is given the job's message."""
+        seen = lake or self.lake.another_process()
+        working.run(seen.ports, self.queue, JobMessage(seen.repo.id, job), seconds)
+
+    def pass_lease(self) -> None:
+        self.lake.ports.clock.sleep(LEASE_SECONDS)
+
+    def status(self, job: JobId) -> Job:
+        return jobs.status(self.lake.ports, self.lake.repo, job)
+
+    def log(self) -> list[CommitEntry]:
+        found, more = history.log(self.lake.ports, self.lake.repo, "main", LogRequest(amount=100))
+        assert not more
+        return [each for each in found if each.commit.parents]
+
+    def marked(self, job: JobId) -> list[CommitEntry]:
+        """The commits of `main` that a job made."""
+        return [each for each in self.log() if each.commit.metadata.get(jobs.MARK_KEY) == job]
+
+
+def new_world() -> World:
+    """Something committed, something staged, a branch to merge, two objects to import."""
+    ports = assembly.open_memory(TickingClock(), SeededIds(1))
+    repo = repository.create(ports, repository.NewRepository("lake", "mem://bucket/lake"))
+    lake = Lake(ports, repo)
+    lake.commit_of(a="1", b="1")
+    lake.branch("other")
+    lake.commit_of("other", c="2")
+    lake.branch("staged")
+    for name in ("x", "y", "z"):
+        ports.blocks.put(SOURCE + name, [b"bytes"], CREATE)
+    return World(lake)
+
+
+COMMIT = CommitRequest("job", COMMITTER, {"key": "value"})
+
+
+def begin_commit(world: World) -> Job:
+    world.lake.put("d", "3")
+    world.lake.delete("b")
+    return handing.ask(world.desk, orders.commit_asked("main", COMMIT, force=False))
+
+
+def begin_merge(world: World) -> Job:
+    source = world.lake.head("other")
+    request = MergeRequest(COMMITTER, "merge")
+    return handing.ask(world.desk, orders.merge_asked(source, "main", request, force=False))
+
+
+def begin_import(world: World) -> Job:
+    request = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)
+    job = importing.submit(world.lake.ports, world.lake.repo, "main", request, owner=b"")
+    world.queue.enqueue(JobMessage(world.lake.repo.id, job.id))
+    return job
+
+
+BEGUN: dict[str, tuple[Begin, dict[str, str]]] = {
+    "commit": (begin_commit, {"a": "1", "d": "3"}),
+    "merge": (begin_merge, {"a": "1", "b": "1", "c": "2"}),
+    "import": (begin_import, {"a": "1", "b": "1"}),
+}
