@@ -17,6 +17,8 @@ from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signing import Grant
 from graveler.engine.ports import Ports, within
+from graveler.jobs.handing import Desk, Patience
+from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
 
 
@@ -39,8 +41,9 @@ class ServiceSettings:
     requests_waiting_max: int = 512
     access_log: bool = False
     presigns: bool = False  # clients may move bytes by URLs that the block store signs
+    presigns_parts: bool = False  # the same of the parts of an upload
     inline_bytes_max: int = 0  # what is larger goes by such a URL alone; 0: no bound
-    owner: bytes = b""  # of jobs: this process; empty means a fresh name
+    patience: Patience = Patience()  # with requests that take long
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Service:
     grants: GrantCheck
     settings: ServiceSettings
     pools: Pools
+    queue: Queue  # of jobs
 
     def within(self, seconds: float) -> "Service":
         """The same service for one request of which `seconds` are left."""
@@ -82,6 +86,11 @@ class Call:
         """The repository that the path names."""
         assert self.repository is not ABSENT, "the route has no {repository}"
         return self.repository
+
+    @property
+    def desk(self) -> Desk:
+        """Where jobs of the repository are handed in."""
+        return Desk(self.ports, self.repo, self.service.queue)
 
     @property
     def committer(self) -> str:

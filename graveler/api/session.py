@@ -94,12 +94,13 @@ def _storage(call: Call) -> dict[str, Any]:
         "blockstore_description": "",
         "blockstore_namespace_example": f"{kind}://example-bucket/",
         "blockstore_namespace_ValidityRegex": f"^{kind}://",
-        "default_namespace_prefix": f"{kind}://",
+        # Buckets have names that are taken: a browser has nothing to suggest.
+        "default_namespace_prefix": "" if kind == "s3" else f"{kind}://",
         "import_support": True,
         "import_validity_regex": f"^{kind}://",
         "pre_sign_support": call.service.settings.presigns,
         "pre_sign_support_ui": False,
-        "pre_sign_multipart_upload": False,
+        "pre_sign_multipart_upload": call.service.settings.presigns_parts,
     }
 
 

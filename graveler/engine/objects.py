@@ -143,8 +143,8 @@ def stage_if_absent(
 ) -> Entry:
     """As `stage`, if nothing is at `path`; else `PreconditionFailed`.  4 KV requests.
 
-    The entry's address must be this call's own, or handed out for this path: what is there with
-    that very address is taken for an earlier attempt of the same call.
+    The entry's address must be this call's own, or handed out for this path: what such a call
+    staged with that very address is taken for an earlier attempt of the same call.
     """
     name, key = _checked(repo, branch, path, entry, force)
     write_if(ports, repo, name, key, absent_only(path, encode_entry(entry)), entry.address)

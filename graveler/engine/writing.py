@@ -12,6 +12,7 @@ a late duplicate of an
 earlier one cannot win.  Used by objects.py and uploads.py.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
@@ -34,6 +35,7 @@ from graveler.refs import branches
 from graveler.staging import area
 from graveler.wire import decode_entry
 
+_MARK_LENGTH = 16  # as a stamp's
 Present = bytes | Literal[Absent.ABSENT]
 # What to stage over what is there (the flag: this very call put it there); may raise to refuse.
 Decide = Callable[[Present, bool], StagedValue]
@@ -147,12 +149,14 @@ def write_if(
 
     The row is swapped only while the branch record is the one that was looked through, so no row of
     this kind ever lands in a token that is being committed.  What this very call wrote before (an
-    answer was lost), or an entry with `own_address`, is told to `decide` by its flag.  `decide`
-    refuses by `PreconditionFailed` or `NotFound`; a refusal is passed on only if the branch did not
-    move meanwhile and nothing of this call can have counted.
+    answer was lost) is told to `decide` by its flag; so is the row of an earlier call of this kind
+    with the same `own_address`, and a committed entry with it.  `decide` refuses by
+    `PreconditionFailed` or `NotFound`; a refusal is passed on only if the branch did not move
+    meanwhile and nothing of this call can have counted.
     Errors besides: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
     """
-    wid, sent = ports.ids.stamp(), list[Sent]()
+    wid = _mark(own_address) if own_address else ports.ids.stamp()
+    sent = list[Sent]()
     deadline = operation_deadline(ports)
     seen = fresh(ports, repo, branch)
     with Unconfirmed("conditional write") as rows:
@@ -195,14 +199,19 @@ def _look(
         deciding = area.lookup(ports.kv, record.tokens_newest_first[1:], key)
     if deciding is not ABSENT:
         present: Present = ABSENT if deciding.value is TOMBSTONE else deciding.value
-        mine = deciding.wid == wid or _is_at(present, own_address)
-        return Look(open_row, present, mine)
+        return Look(open_row, present, deciding.wid == wid)
     head = commit_of(ports, repo, record.commit)
     value = reader.get(keyspace(ports, repo), head.metarange, key)
     if value is ABSENT:
         return Look(open_row, value, False)
     mine = any(value == each.value for each in sent) or _is_at(value, own_address)
     return Look(open_row, value, mine)
+
+
+def _mark(own_address: str) -> bytes:
+    """The mark of rows that conditional calls with one address share: a repetition knows what the
+    first one staged from what an unconditional call staged with the same address."""
+    return hashlib.blake2b(own_address.encode(), digest_size=_MARK_LENGTH).digest()
 
 
 def _is_at(present: Present, own_address: str) -> bool:

@@ -289,7 +289,28 @@ def test_a_signed_write_is_linked(client: Client, repo: str, size: int) -> None:
     headers = {"If-None-Match": "*"}
     fresh = client.send("GET", where, {"path": "a"}).json
     again = {"staging": fresh, "checksum": "c", "size_bytes": 1}
-    assert client.send("PUT", where, {"path": "a"}, body=again, headers=headers).status == 412
+    for there in (again, link):  # what was linked without a condition is not an earlier attempt
+        assert client.send("PUT", where, {"path": "a"}, body=there, headers=headers).status == 412
+
+
+def test_a_conditional_link_may_be_repeated_until_another_writes_there(
+    client: Client, repo: str
+) -> None:
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    link = {
+        "staging": client.send("GET", where, {"path": "a"}).json,
+        "checksum": "c",
+        "size_bytes": 1,
+    }
+
+    def linked() -> int:
+        headers = {"If-None-Match": "*"}
+        return client.send("PUT", where, {"path": "a"}, body=link, headers=headers).status
+
+    assert (linked(), linked()) == (200, 200)
+    pairs = f"/repositories/{repo}/branches/main/objects/stat/user_metadata"
+    assert client.send("PUT", pairs, {"path": "a"}, body={"set": {"k": "v"}}).status == 204
+    assert linked() == 412
 
 
 def test_a_signature_is_good_for_its_request_only(client: Client, repo: str) -> None:
