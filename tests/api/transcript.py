@@ -27,6 +27,7 @@ _PATTERNS = {
     "signature": r"[A-Za-z0-9_-]+",
     "uuid": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "cookie": r"[A-Za-z0-9._-]+",
+    "presigned-url": r"https?://[^?]+\?\S*X-Amz-Signature=[0-9a-f]{64}\S*",
     "id": r"[0-9a-v]{20}",
 }
 _MARK = re.compile(r"<(" + "|".join(_PATTERNS) + r")>")
@@ -78,31 +79,40 @@ class Run:
 
     address: tuple[str, int]
     names: dict[str, str] = field(default_factory=dict)
+    below: str = ""  # what stands before each path
+    administrator: tuple[str, str] = ADMINISTRATOR
+    right: Mapping[str, tuple[int, Any]] = field(default_factory=lambda: RIGHT)
 
     def fill(self, text: str) -> str:
         """`text` with its names replaced."""
         return _NAME.sub(lambda match: self.names[match[1]], text)
 
 
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The recorded requests, in order."""
+def lines(path: Path, swapped: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
+    """The recorded requests, in order; each text of `swapped` stands for what it maps to."""
+    texts = swapped or {}
+    places = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
     with path.open(encoding="utf-8") as file:
-        yield from (json.loads(line) for line in file)
+        for line in file:
+            yield json.loads(places.sub(lambda match: texts[match[0]], line))
 
 
 def replay(run: Run, line: Mapping[str, Any]) -> list[str]:
     """Send one request; what is wrong with its answer."""
-    status, headers, body = _send(run, line["request"])
+    try:
+        status, headers, body = _send(run, line["request"])
+    except KeyError as missing:
+        return [f"no answer has defined {missing}"]
     expected = dict(line["response"])
-    if line["id"] in RIGHT:
-        expected = _right(line["id"], expected)
+    if line["id"] in run.right:
+        expected = _right(run.right[line["id"]], expected)
     if status == line["response"]["status"]:
         _keep(run, line.get("keep", {}), body, headers)
     return list(_differences(run, expected, status, headers, body))
 
 
-def _right(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
-    status, body = RIGHT[name]
+def _right(correction: tuple[int, Any], recorded: dict[str, Any]) -> dict[str, Any]:
+    status, body = correction
     right: dict[str, Any] = {"status": status, "headers": {}}
     if callable(body):
         right["json"] = body(recorded["json"])
@@ -113,12 +123,12 @@ def _right(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
 
 def _send(run: Run, request: Mapping[str, Any]) -> tuple[int, dict[str, str], bytes]:
     query = {name: run.fill(value) for name, value in request.get("query", {}).items()}
-    target = quote(run.fill(request["path"]), safe="/~^@$")
+    target = run.below + quote(run.fill(request["path"]), safe="/~^@$")
     if query:
         target += "?" + urlencode(query)
     headers = {name: run.fill(value) for name, value in request.get("headers", {}).items()}
     body = _body(run, request, headers)
-    auth = request.get("auth", ADMINISTRATOR)
+    auth = request.get("auth", run.administrator)
     if auth is not False:
         token = base64.b64encode(":".join(auth).encode()).decode()
         headers["Authorization"] = "Basic " + token
