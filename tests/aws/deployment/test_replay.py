@@ -1,0 +1,26 @@
+"""The recorded history replays through the deployed stack: its beginning, and all of the 1,000
+commits where GRAVELER_REPLAY_COMMITS says so."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+from lakefs.client import Client
+
+from tests.aws.deployment.conftest import Stack
+from tests.replay import http_replay
+from tests.replay.http_replay import CHECKS, Replayed
+
+pytestmark = pytest.mark.xdist_group("stack")
+
+COUNT = int(os.environ.get("GRAVELER_REPLAY_COMMITS", "100"))
+
+
+@pytest.fixture(scope="module")
+def done(stack: Stack, client: Client) -> Replayed:
+    return http_replay.replay(client, stack.namespace, COUNT)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_through_the_stack(check: Callable[[Replayed], None], done: Replayed) -> None:
+    check(done)
