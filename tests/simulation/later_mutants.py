@@ -271,8 +271,8 @@ LATER_MUTANTS = (
         (
             Edit(
                 WRITING,
-                "        mine = deciding.wid == wid or _is_at(present, own_address)\n",
-                "        mine = deciding.wid == wid\n",
+                "    wid = _mark(own_address) if own_address else ports.ids.stamp()\n",
+                "    wid = ports.ids.stamp()\n",
             ),
         ),
     ),
