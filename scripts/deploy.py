@@ -241,7 +241,8 @@ def _account(given: argparse.Namespace) -> int:
 
 
 def _local(given: argparse.Namespace) -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has them ignored
+        signal.signal(number, _interrupted)
     target = Target.here(given.stack, *given.parameters)
     with tempfile.TemporaryDirectory(prefix="graveler-") as name:
         folder = Path(name)
@@ -259,6 +260,10 @@ def _local(given: argparse.Namespace) -> int:
             while not given.once:
                 signal.pause()
     return 0
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _check_name(stack: str) -> None:
