@@ -9,7 +9,7 @@ from graveler.api.answers import NO_CONTENT, Answer, Headers, Streamed, text_hea
 from graveler.api.conditions import Unsatisfiable, Window
 from graveler.api.service import Call, Endpoint
 from graveler.block.adapter import Presigned
-from graveler.engine import objects
+from graveler.engine import metadata_files, objects
 from graveler.engine.objects import ListQuery
 from graveler.records import ABSENT, Entry
 
@@ -154,6 +154,23 @@ def get_underlying_properties(call: Call) -> Answer:
     return answers.json({"storage_class": None})
 
 
+async def get_metadata_object(call: Call) -> Answer:
+    """The bytes of a file of the repository; a large one from where it lies, if that is signed."""
+    return await call.service.pools.streams.start(_metadata_object, call)
+
+
+def _metadata_object(call: Call) -> Answer:
+    kind, settings = call.arguments["type"], call.service.settings
+    found = metadata_files.locate(call.ports, call.repo, kind, call.arguments["object_id"])
+    if call.query["presign"] or 0 < settings.inline_bytes_max < found.size:
+        seconds = limits.presign_seconds_max
+        url = call.ports.blocks.presign(found.address, "GET", seconds, "").url
+        return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
+    body = metadata_files.open_file(call.ports, found)
+    headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
+    return Answer(200, headers, Streamed(body.chunks, body.head.size))
+
+
 def list_objects(call: Call) -> Answer:
     query = call.query
     wanted = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
@@ -195,6 +212,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "headObject": head_object,
     "statObject": stat_object,
     "getUnderlyingProperties": get_underlying_properties,
+    "getMetadataObject": get_metadata_object,
     "listObjects": list_objects,
     "uploadObjectPreflight": upload_object_preflight,
 }

@@ -99,6 +99,9 @@ _REPOSITORIES = (
           answers={200: "StorageURI"}),
     Route("getRange", "GET", REPO + "/metadata/range/{range}", "metadata",
           "Where a range lies", "fs:ReadRepository", _REPOSITORY, answers={200: "StorageURI"}),
+    Route("getMetadataObject", "GET", REPO + "/metadata/object/{type}/{object_id}", "metadata",
+          "The bytes of a range or metarange", "fs:ListObjects", _REPOSITORY, (PRESIGN,),
+          answers={200: "", 302: ""}, runs=Runs.STREAM),
 )
 
 _BRANCHES = (
@@ -197,6 +200,10 @@ _OBJECTS = (
           "fs:WriteObject", _OF_OBJECT,
           (PATH, Parameter("storageClass", TEXT), FORCE, IF_NONE_MATCH, IF_MATCH),
           answers={201: "ObjectStats"}, runs=Runs.STREAM),
+    Route("stageObject", "PUT", BRANCH + "/objects", "objects",
+          "Stage an object by the address of its bytes, which lie there already",
+          "fs:ImportFromStorage", _OF_OBJECT, (PATH, IF_NONE_MATCH, IF_MATCH),
+          "ObjectStageCreation", {201: "ObjectStats"}, **_POOL),
     Route("deleteObject", "DELETE", BRANCH + "/objects", "objects", "Delete a path",
           "fs:DeleteObject", _OF_OBJECT, (PATH, FORCE, NO_TOMBSTONE), answers={204: ""}, **_POOL),
     Route("deleteObjects", "POST", BRANCH + "/objects/delete", "objects",

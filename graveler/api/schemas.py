@@ -66,6 +66,13 @@ def items(schema: Schema, count_max: int = 0) -> Schema:
     return {"type": "array", "items": schema} | ({"maxItems": count_max} if count_max else {})
 
 
+_CHECKSUM: Final = text(
+    "What names the content, as the storage answered the write",
+    minLength=1,
+    maxLength=limits.checksum_length_bytes_max,
+)
+_SIZE: Final = {"type": "integer", "minimum": 0, "maximum": limits.object_size_bytes_max}
+
 REQUESTS: Final[Mapping[str, Schema]] = {
     "Setup": record(
         "username",
@@ -143,6 +150,15 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         force=FLAG,
     ),
     "PathList": record("paths", paths=items(STRING)),
+    "ObjectStageCreation": record(
+        "physical_address checksum size_bytes",
+        "content_type",
+        checksum=_CHECKSUM,
+        size_bytes=_SIZE,
+        mtime={"type": "integer", "format": "int64", "minimum": 0, "maximum": _SECONDS_MAX},
+        metadata=PAIRS,
+        force=FLAG,
+    ),
     "ObjectCopyCreation": record("src_path", "src_ref", force=FLAG, shallow=FLAG),
     "UpdateObjectUserMetadata": record("set", set=PAIRS),
     "StagingLocation": record(
@@ -155,12 +171,8 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         "staging checksum size_bytes",
         "content_type",
         staging=of("StagingLocation"),
-        checksum=text(
-            "What names the content, as the storage answered the write",
-            minLength=1,
-            maxLength=limits.checksum_length_bytes_max,
-        ),
-        size_bytes={"type": "integer", "minimum": 0, "maximum": limits.object_size_bytes_max},
+        checksum=_CHECKSUM,
+        size_bytes=_SIZE,
         user_metadata=PAIRS,
         mtime=INTEGER,
         force=FLAG,

@@ -9,7 +9,7 @@ from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.requests import TooLarge
 from graveler.api.service import Call, Endpoint
-from graveler.engine import objects, uploads
+from graveler.engine import objects, placing, uploads
 from graveler.engine.objects import Source, Upload
 from graveler.engine.uploads import Link
 from graveler.errors import Invalid, Unsupported
@@ -178,12 +178,30 @@ def link_physical_address(call: Call) -> Answer:
     return answers.json(shapes.full_stats(call.repo, path, entry))
 
 
+def stage_object(call: Call) -> Answer:
+    if _only_if_absent(call):
+        raise Unsupported("Not Implemented")
+    body, path = call.body, call.query["path"]
+    link = Link(
+        body["physical_address"],
+        body["checksum"],
+        body["size_bytes"],
+        body.get("content_type", ""),
+        body.get("metadata", {}),
+        body.get("mtime", 0) * limits.SECOND_NS,
+    )
+    force = body.get("force", False)
+    entry = placing.place(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
+    return answers.json(shapes.stats(call.repo, path, entry), 201)
+
+
 def create_presign_multipart_upload(_call: Call) -> Answer:
     raise Unsupported("presign multipart upload API is not supported")
 
 
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "uploadObject": upload_object,
+    "stageObject": stage_object,
     "deleteObject": delete_object,
     "deleteObjects": delete_objects,
     "copyObject": copy_object,

@@ -21,7 +21,7 @@ from graveler.engine.heads import cached
 from graveler.engine.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
 from graveler.engine.ports import Ports, check_writable
 from graveler.errors import Invalid
-from graveler.ids import BranchId, parse_branch_id, parse_path
+from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, Entry, Repository, UploadAddress
 from graveler.refs import uploads
 
@@ -66,26 +66,45 @@ def link(
     name = parse_branch_id(branch)
     parse_path(path)
     check_writable(repo, force)
-    relative = _checked(ports, repo, name, path, link.address)
+    entry = described(ports, link, checked(ports, repo, name, path, link.address))
+    put = stage_if_absent if link.only_if_absent else stage
+    return put(ports, repo, branch, path, entry, force=force)
+
+
+def described(ports: Ports, link: Link, place: str) -> Entry:
+    """The entry of what `link` says, at `place` of the repository.  `Invalid`.  No request."""
     checksum = link.checksum.strip('"')
     if not checksum or len(checksum) > limits.checksum_length_bytes_max:
         raise Invalid(f"checksum must have 1 to {limits.checksum_length_bytes_max} characters")
     if not 0 <= link.size <= limits.object_size_bytes_max:
         raise Invalid(f"size_bytes must be 0 to {limits.object_size_bytes_max}: {link.size}")
-    entry = Entry(
-        address=relative,
+    return Entry(
+        address=place,
         size=link.size,
         checksum=checksum,
         modified_ns=link.modified_ns or ports.clock.now_ns(),
         metadata=dict(link.metadata),
         content_type=link.content_type or DEFAULT_CONTENT_TYPE,
     )
-    put = stage_if_absent if link.only_if_absent else stage
-    return put(ports, repo, branch, path, entry, force=force)
 
 
-def _checked(ports: Ports, repo: Repository, branch: BranchId, path: str, text: str) -> str:
-    """The relative address behind `text`, if it was handed out for this very path and is good."""
+def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
+    """The relative address behind `text`, if it was handed out for this very path and is good.
+
+    `Invalid`.  Cost: 1 KV request.
+    """
+    relative = signed(ports, repo, branch, path, text)
+    note = uploads.find(ports.kv, repo, relative)
+    if note is ABSENT or ports.clock.now_ns() > note.expires_ns:
+        raise Invalid("link address expired: ask for a new one")
+    return relative
+
+
+def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
+    """The relative address behind `text`, if it was ever handed out for this very path.
+
+    `Invalid`.  No request.
+    """
     bad = Invalid("link address invalid: it was not handed out for this path of this branch")
     if len(text) > limits.address_length_bytes_max:
         raise bad
@@ -96,13 +115,10 @@ def _checked(ports: Ports, repo: Repository, branch: BranchId, path: str, text: 
     expected = _signature(ports, repo, branch, path, plain)
     if not hmac.compare_digest(signature.encode(), expected.encode()):
         raise bad
-    note = uploads.find(ports.kv, repo, relative)
-    if note is ABSENT or ports.clock.now_ns() > note.expires_ns:
-        raise Invalid("link address expired: ask for a new one")
     return relative
 
 
-def _signature(ports: Ports, repo: Repository, branch: BranchId, path: str, relative: str) -> str:
+def _signature(ports: Ports, repo: Repository, branch: str, path: str, relative: str) -> str:
     said = "\0".join((repo.id, repo.uid, branch, relative, path)).encode()
     digest = hmac.new(ports.settings.signing_key, said, hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest[:_SIGNATURE_BYTES]).decode().rstrip("=")

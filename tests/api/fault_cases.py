@@ -127,6 +127,7 @@ _REPOSITORIES = (
           {"keys": ["team", "old", "none"]}, (204,)),
     _get("getMetaRange", LAKE + "/metadata/meta_range/{dev metarange}"),
     _get("getRange", LAKE + "/metadata/range/{range}"),
+    _get("getMetadataObject", LAKE + "/metadata/object/range/{range}"),
 )
 
 _BRANCHES = (
@@ -172,6 +173,7 @@ _COMMITS = (
 _PATH = MAIN + "/objects?path="
 HANDED = MAIN + "/staging/backing?path=n"
 LINK: dict[str, Any] = {"checksum": "c", "size_bytes": 6}
+_STAGED = LINK | {"physical_address": "mem://outside/in/one", "size_bytes": 3}
 _LINKED = LINK | {"staging": {"physical_address": "{address}"}}
 _OBJECTS = (
     _get("getObject", REF + "/objects?path=a"),
@@ -186,6 +188,9 @@ _OBJECTS = (
                              {"Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"})),
     _upload("over another", Ask("POST", _PATH + "a", (b"content",))),
     _upload("if absent", Ask("POST", _PATH + "n", (b"content",), NONE_THERE), (412,)),
+    _json("stageObject", "PUT", _PATH + "n", _STAGED, (201,)),
+    _json("stageObject", "PUT", MAIN + "/objects?path=linked",
+          LINK | {"physical_address": "{address}"}, (201,), "handed out"),
     _bare("deleteObject", "DELETE", _PATH + "a"),
     _json("deleteObjects", "POST", MAIN + "/objects/delete", {"paths": ["a", "s/1", "none"]}),
     _json("copyObject", "POST", MAIN + "/objects/copy?dest_path=n", {"src_path": "a"}, (201,)),
