@@ -116,7 +116,9 @@ def upload(
     check_branch(ports, repo, branch)
     relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
     body = Measured(upload.body)
-    ports.blocks.put(address.join(repo.namespace, relative), body, CREATE)
+    # What is in memory can be sent again after a refusal; a stream cannot.
+    sent = tuple(body) if isinstance(upload.body, Sequence) else body
+    ports.blocks.put(address.join(repo.namespace, relative), sent, CREATE)
     entry = Entry(
         address=relative,
         size=body.size,

@@ -1,0 +1,40 @@
+"""Bytes that a busy storage refuses are sent again, if they are there to be sent."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from graveler.block.retrying import RetryingBlocks
+from graveler.engine import objects
+from graveler.engine.objects import Upload
+from graveler.errors import Unavailable
+from graveler.requests import RetryPolicy
+from graveler.testing.block_faults import FaultyBlocks
+from graveler.testing.faults import Fault, nth
+from tests.engine.lake import Lake
+
+
+def refusing(lake: Lake) -> Lake:
+    """The first request for bytes is refused."""
+    faulty = FaultyBlocks(lake.ports.blocks, nth({1: Fault.REFUSED}))
+    blocks = RetryingBlocks(faulty, lake.ports.clock, RetryPolicy())
+    return replace(lake, ports=replace(lake.ports, blocks=blocks))
+
+
+def test_a_body_in_memory_is_sent_again(lake: Lake) -> None:
+    mine = refusing(lake)
+    entry = objects.upload(mine.ports, mine.repo, "main", "a", Upload((b"some ", b"bytes")))
+    assert entry.size == 10
+    assert lake.tree() == {"a": entry.checksum}
+
+
+def test_a_stream_is_not(lake: Lake) -> None:
+    mine = refusing(lake)
+
+    def stream() -> Iterator[bytes]:
+        yield b"some bytes"
+
+    with pytest.raises(Unavailable):
+        objects.upload(mine.ports, mine.repo, "main", "a", Upload(stream()))
+    assert lake.tree() == {}
