@@ -155,14 +155,15 @@ def lost(writers: Sequence[Writer], lake: Lake, sandbox: Sandbox) -> list[str]:
         for each in writer.commits:
             if each.id not in logged:
                 wrong.append(f"commit is not in the log: writer={writer.name} id={each.id}")
-            wrong += _differences(lake, sandbox, each.id, each.known)
+            else:
+                wrong += _differences(lake, sandbox, each.id, each.known)
     return wrong
 
 
 def _differences(
     lake: Lake, sandbox: Sandbox, ref: str, known: Mapping[str, Contents]
 ) -> list[str]:
-    prefix = min(known).partition("/")[0] + "/"
+    prefix = min(known, default="").partition("/")[0] + "/"
     where = f"{REPOSITORY}/refs/{ref}/objects/ls"
     answer = ask(lake, sandbox, "GET", where, {"prefix": prefix, "amount": "1000"})
     assert answer.status == 200, answer
