@@ -1,0 +1,148 @@
+"""How far one branch goes: simulated load against DynamoDB's limits, sizes from the real writer.
+
+python -m benchmarks.scale                 prints the document
+python -m benchmarks.scale --write-docs    writes docs/scale.md (two minutes of processor time)
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import scale_text
+from benchmarks.committed import key, value
+from benchmarks.scale_runs import COMMIT_SECONDS, Outcome, events, readers, writers
+from graveler.block.memory import MemoryBlocks
+from graveler.clock import SystemClock
+from graveler.committed import writer
+from graveler.committed.ranges import Keyspace
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles, file_address
+from graveler.ids import RangeId
+from graveler.records import BreakParameters, RangeRef
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = ROOT / "docs" / "scale.md"
+OBJECTS = 1_000_000_000
+SAMPLE = 150_000
+_REGION = 20_000_000  # objects whose keys grow with their number
+NAMESPACE = "mem://bucket/lake"
+
+
+class Sizes(NamedTuple):
+    """A repository of so many objects; bytes of files are those that were written."""
+
+    objects: int
+    record_bytes: float  # key and framed value, which the break rule counts
+    stored_bytes: float  # of a record in a file
+    records_per_range: float
+    ranges: int
+    metarange_bytes: int
+
+    @property
+    def range_bytes(self) -> float:
+        return self.records_per_range * self.stored_bytes
+
+
+def sizes(objects: int = OBJECTS, sample: int = SAMPLE) -> Sizes:
+    """Ranges of a sample as the real writer makes them; a metarange over as many as there would
+    be, written in full."""
+    breaks = BreakParameters(salt=b"scale")
+    blocks = MemoryBlocks(SystemClock())
+    with tempfile.TemporaryDirectory() as folder:
+        store = SstRangeStore(StoredFiles(blocks, Path(folder)))
+        space = Keyspace(store, NAMESPACE, breaks)
+        written = writer.write(space, ((_key(n), value(n)) for n in range(sample)))
+        refs = space.metarange(written).ranges
+        stored = sum(blocks.head(file_address(NAMESPACE, ref.id)).size for ref in refs)
+        record = sum(ref.size for ref in refs) / sample
+        per_range = mean_count(record, breaks)
+        count = round(objects / per_range)
+        faked = [_ref(at, per_range) for at in range(count)]
+        metarange = store.write_metarange(NAMESPACE, faked)
+        size = blocks.head(file_address(NAMESPACE, metarange)).size
+    return Sizes(objects, record, stored / sample, per_range, count, size)
+
+
+def mean_count(record_bytes: float, breaks: BreakParameters) -> float:
+    """Records in a range, on the average: each ends it with a chance of one in `raggedness`, and
+    the last one that fits does."""
+    most = breaks.max_size / record_bytes
+    return float(breaks.raggedness * (1 - (1 - 1 / breaks.raggedness) ** most))
+
+
+def _key(number: int) -> bytes:
+    region, rest = divmod(number, _REGION)
+    return b"r=%03d/" % region + key(rest)
+
+
+def _ref(at: int, per_range: float) -> RangeRef:
+    first = int(at * per_range)
+    name = RangeId(f"{at * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 256):064x}")
+    return RangeRef(name, _key(first), _key(first + int(per_range) - 1), 18_000_000, int(per_range))
+
+
+class Run(NamedTuple):
+    """A line of a table."""
+
+    who: str
+    shards: int
+    clients: int
+    outcome: Outcome
+
+
+def _runs(
+    who: str, shards: int, counts: tuple[int, ...], run: Callable[[int], Outcome]
+) -> Iterator[Run]:
+    for count in counts:
+        yield Run(who, shards, count, run(count))
+
+
+def document() -> str:
+    """docs/scale.md."""
+    staged = [
+        line
+        for shards in (1, 8, 64)
+        for line in _runs(
+            "writers",
+            shards,
+            (10, 100, 1_000),
+            lambda count, shards=shards: writers(shards, count, 5, (1, COMMIT_SECONDS)),  # type: ignore[misc]
+        )
+    ]
+    read = list(_runs("readers", 1, (100, 1_000), lambda count: readers(count, 5)))
+    hot = list(
+        _runs(
+            "committers beside 50 writers",
+            8,
+            (1, 8, 32),
+            lambda count: writers(8, 50, 4, (count, 0.0)),
+        )
+    )
+    arrived = [
+        line
+        for shards in (1, 8, 64)
+        for line in _runs(
+            "functions",
+            shards,
+            (16, 64),
+            lambda count, shards=shards: events(shards, count, 4),  # type: ignore[misc]
+        )
+    ]
+    return "\n".join(scale_text.sections(sizes(), staged + read, hot, arrived)) + "\n"
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description="how far one branch goes")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/scale.md")
+    if parser.parse_args().write_docs:
+        DOCUMENT.write_text(document(), encoding="utf-8")
+        print(f"wrote {DOCUMENT.relative_to(ROOT)}")
+    else:
+        print(document())
+
+
+if __name__ == "__main__":
+    main()

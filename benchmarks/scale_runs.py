@@ -1,0 +1,272 @@
+"""Many clients on one branch, in virtual time, against DynamoDB's limits.
+
+The verbs are the real ones (objects.stage, objects.stat, commit.commit, arriving.take_in), each
+client with a cache of its own and the retries of production; only the store and time are made up.
+A client sends its next call as soon as it has its answer; one that is told 503 waits a second and
+up to another, as Retry-After asks.  A run is the same whenever it is made.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from statistics import median, quantiles
+from typing import NamedTuple
+
+from benchmarks.partitions import Limits, PartitionedStore
+from benchmarks.timeline import Timeline, TimelineClock, TimelineFanout
+from graveler import wire
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block.memory import MemoryBlocks
+from graveler.committed.memory import MemoryRangeStore
+from graveler.engine import arriving, batching, commit, objects, repository
+from graveler.engine.ports import Ports
+from graveler.errors import Conflict, NoChanges, Unavailable
+from graveler.ids import BranchId, MetarangeId
+from graveler.kv.memory import MemoryStore
+from graveler.kv.retrying import RetryingStore
+from graveler.records import BreakParameters, Entry, RangeRef, Repository
+from graveler.refs.event_rules import EventRule
+from graveler.requests import RetryPolicy
+from graveler.testing.clockwork import SeededIds
+
+WARM_SECONDS = 1.5  # until the first second's store of units is spent
+COMMIT_SECONDS = 5.0
+EVENTS = 100
+_RETRY_AFTER_SECONDS = 1.0
+_PUT_SECONDS = 0.04
+
+
+class Outcome(NamedTuple):
+    """What came of a run.  Rates are of acknowledged calls; `answers_503` per 1,000 calls."""
+
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    answers_503: float
+    throttled: float  # share of the requests to the store that were refused
+    commits: int
+    failed: int  # commits
+    lost: int  # acknowledged changes that no commit has
+
+
+@dataclass
+class Tally:
+    """What clients note."""
+
+    timeline: Timeline
+    delays: list[float] = field(default_factory=list)
+    done: int = 0
+    refused: int = 0
+    commits: int = 0
+    failed: int = 0
+    acknowledged: set[str] = field(default_factory=set)
+
+    def note(self, begun: float, count: int) -> None:
+        if begun >= WARM_SECONDS:
+            self.done += count
+            self.delays.append(self.timeline.now - begun)
+
+
+class SlowRanges(MemoryRangeStore):
+    """Ranges that take as long to store as they do in S3."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        super().__init__()
+        self._timeline = timeline
+
+    def splice_range(self, *arguments: object) -> RangeRef:
+        self._timeline.sleep(_PUT_SECONDS)
+        return super().splice_range(*arguments)  # type: ignore[arg-type]
+
+    def write_metarange(self, *arguments: object) -> MetarangeId:
+        self._timeline.sleep(_PUT_SECONDS)
+        return super().write_metarange(*arguments)  # type: ignore[arg-type]
+
+
+class Stage:
+    """One repository with one branch, and as many clients as are asked for."""
+
+    def __init__(self, shards: int, seed: int = 1) -> None:
+        self.timeline = Timeline()
+        self.limits = Limits(self.timeline)
+        self.random = Random(seed)
+        self._clock = TimelineClock(self.timeline)
+        self._ids = SeededIds(seed)
+        self._rows = MemoryStore()
+        self._blocks = MemoryBlocks(self._clock)
+        self._ranges = SlowRanges(self.timeline)
+        self.tally = Tally(self.timeline)
+        new = repository.NewRepository(
+            "lake",
+            "mem://bucket/lake",
+            breaks=BreakParameters(salt=b"scale"),
+            staging_shards=shards,
+        )
+        self.repo: Repository = repository.create(self._ports(self._rows), new)
+
+    def client(self) -> Ports:
+        """Ports of one more process."""
+        limited = PartitionedStore(self._rows, self.limits, self.random)
+        return self._ports(RetryingStore(limited, self._clock, RetryPolicy()))
+
+    def unlimited(self) -> Ports:
+        """Ports that nothing slows down, for looks afterwards."""
+        return self._ports(self._rows)
+
+    def _ports(self, kv: "MemoryStore | RetryingStore") -> Ports:
+        fanout = TimelineFanout(self.timeline)
+        drivers = Drivers(kv, self._blocks, self._ranges, self._clock, self._ids, fanout)
+        return ports_of(drivers, bytes(32))
+
+    def keep_calling(self, ports: Ports, call: Callable[[Ports, int], int], until: float) -> None:
+        """A client's life: call, wait for the answer, call again."""
+
+        def live() -> None:
+            number = 0
+            while self.timeline.now < until:
+                begun = self.timeline.now
+                try:
+                    count = call(ports, number)
+                    self.tally.note(begun, count)
+                    number += 1
+                except Unavailable:
+                    self.tally.refused += begun >= WARM_SECONDS
+                    self.timeline.sleep(_RETRY_AFTER_SECONDS * (1 + self.random.random()))
+
+        self.timeline.spawn(live, self.random.random() * 0.5)
+
+    def keep_committing(self, every: float, until: float) -> None:
+        """A committer, `every` so many seconds."""
+        ports = self.client()
+
+        def live() -> None:
+            while self.timeline.now < until:
+                self.timeline.sleep(every * (0.5 + self.random.random()))
+                self.tally.commits += 1
+                try:
+                    commit.commit(ports, self.repo, "main", commit.CommitRequest("m", "c"))
+                except NoChanges:
+                    self.tally.commits -= 1
+                except (Conflict, Unavailable):
+                    self.tally.failed += 1
+
+        self.timeline.spawn(live)
+
+    def outcome(self, seconds: float) -> Outcome:
+        """What was noted, after a last commit that nothing slows down."""
+        ports, tally = self.unlimited(), self.tally
+        self.timeline.run(1e9)  # whoever is still waiting for an answer gets it
+        if tally.acknowledged:
+            done: list[object] = []
+
+            def last() -> None:
+                with suppress(NoChanges):
+                    commit.commit(ports, self.repo, "main", commit.CommitRequest("last", "c"))
+                done.append(self._lost(ports))
+
+            self.timeline.spawn(last)
+            self.timeline.run(2e9)
+            lost = done[0]
+            assert isinstance(lost, int)
+        else:
+            lost = 0
+        delays = sorted(tally.delays) or [0.0]
+        p99 = quantiles(delays, n=100)[98] if len(delays) > 1 else delays[0]
+        calls = len(tally.delays) + tally.refused
+        sent = self.limits.taken + self.limits.refused
+        return Outcome(
+            tally.done / seconds,
+            1_000 * median(delays),
+            1_000 * p99,
+            1_000 * tally.refused / max(1, calls),
+            self.limits.refused / max(1, sent),
+            tally.commits,
+            tally.failed,
+            lost,
+        )
+
+    def _lost(self, ports: Ports) -> int:
+        found: set[str] = set()
+        after, more = "", True
+        while more:
+            query = objects.ListQuery(after=after, amount=1_000)
+            page = objects.list_objects(ports, self.repo, "main@", query)
+            found.update(path for path, _ in page.lines)
+            after, more = (page.lines[-1][0] if page.lines else ""), page.more
+        return len(self.tally.acknowledged - found)
+
+
+def entry_of(path: str) -> Entry:
+    """An object that lies somewhere."""
+    return Entry(f"mem://landing/{path}", 64, f"{len(path):032x}", 1_760_000_000_000_000_000)
+
+
+def _path(client: int, number: int) -> str:
+    return f"tables/events/client={client:05}/part-{number:06}.snappy.parquet"
+
+
+def writers(shards: int, clients: int, seconds: float, committers: tuple[int, float]) -> Outcome:
+    """Clients that stage one path after the other, and (how many, each how often) who commit."""
+    stage = Stage(shards)
+    until = WARM_SECONDS + seconds
+    for client in range(clients):
+
+        def write(ports: Ports, number: int, client: int = client) -> int:
+            path = _path(client, number)
+            objects.stage(ports, stage.repo, "main", path, entry_of(path))
+            stage.tally.acknowledged.add(path)
+            return 1
+
+        stage.keep_calling(stage.client(), write, until)
+    count, every = committers
+    for _ in range(count):
+        stage.keep_committing(every, until)
+    stage.timeline.run(until)
+    return stage.outcome(seconds)
+
+
+def readers(clients: int, seconds: float) -> Outcome:
+    """Clients that read paths of one branch by its name."""
+    stage = Stage(1)
+    until = WARM_SECONDS + seconds
+    path = _path(0, 0)
+    objects.stage(stage.unlimited(), stage.repo, "main", path, entry_of(path))
+    for client in range(clients):
+
+        def read(ports: Ports, number: int, client: int = client) -> int:
+            objects.stat(ports, stage.repo, "main", path)
+            return 1
+
+        stage.keep_calling(stage.client(), read, until)
+    stage.timeline.run(until)
+    return stage.outcome(seconds)
+
+
+def events(shards: int, functions: int, seconds: float) -> Outcome:
+    """Functions that take in one delivery of 100 events after the other."""
+    stage = Stage(shards)
+    until = WARM_SECONDS + seconds
+    rule = EventRule("rule", stage.repo.id, stage.repo.uid, BranchId("main"), "landing")
+    for client in range(functions):
+
+        def deliver(ports: Ports, number: int, client: int = client) -> int:
+            paths = [_path(client, number * EVENTS + each) for each in range(EVENTS)]
+            told = [
+                arriving.Told(
+                    path.encode(),
+                    f"{number:016X}",
+                    path.encode(),
+                    wire.encode_entry(entry_of(path)),
+                )
+                for path in paths
+            ]
+            arriving.take_in(ports, stage.repo, rule, told)
+            batching.note(ports, stage.repo, rule, batching.Delivery(EVENTS))
+            stage.tally.acknowledged.update(paths)
+            return EVENTS
+
+        stage.keep_calling(stage.client(), deliver, until)
+    stage.keep_committing(COMMIT_SECONDS, until)
+    stage.timeline.run(until)
+    return stage.outcome(seconds)

@@ -1,0 +1,244 @@
+"""The words and tables of docs/scale.md; the figures come from scale.py."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from benchmarks.scale_runs import Outcome
+
+HEAD = """# How far it goes
+
+Written by `python -m benchmarks.scale --write-docs`.  Sizes are those of files that the real writer
+made; rates are simulated: the real verbs of many clients, each with a cache of its own and the
+retries of production, run in virtual time against a store that bears what DynamoDB bears.
+"""
+
+LIMITS = """## The limits
+
+| what | bears | can grow |
+|---|---:|---|
+| a partition key of DynamoDB | 1,000 write units/s, 3,000 read units/s | no |
+| a table of an account | 40,000 write units/s, 40,000 read units/s | on request |
+| a new table, at once | 4,000 write units/s, 12,000 read units/s | by warming it |
+| a prefix of S3 | 3,500 writes/s, 5,500 reads/s | by itself, within the hour |
+| Lambda, an account | 1,000 functions at once | on request |
+| API Gateway, an account | 10,000 requests/s | on request |
+
+Who meets them:
+
+| records | partition key | rate that they bear |
+|---|---|---|
+| all records of one repository but these | one | 3,000 fresh looks at branches/s |
+| staged rows of one branch | one a shard, 1 to 64 | 1,000 rows/s a shard |
+| events that a rule took in | 64 a rule | 32,000 events/s a rule |
+| ranges and metaranges | none: S3 | immutable, cached for ever |
+
+Every read of a branch by name, and every write, looks at the branch's record once, afresh: that is
+what makes them see each other.  So **one branch bears 3,000 reads and writes a second together**,
+whatever the number of shards.  Branches of one repository share that figure until DynamoDB splits
+the partition between them, which it does after minutes of load; a single record is never split.
+Reads that name a commit look at no record and have no such limit.  An event is one transaction of
+two rows, 4 write units; its look at the branch is shared by the 100 of a delivery.
+"""
+
+
+class SizeLine(Protocol):
+    """What a repository comes to."""
+
+    @property
+    def objects(self) -> int: ...
+    @property
+    def record_bytes(self) -> float: ...
+    @property
+    def stored_bytes(self) -> float: ...
+    @property
+    def records_per_range(self) -> float: ...
+    @property
+    def ranges(self) -> int: ...
+    @property
+    def metarange_bytes(self) -> int: ...
+    @property
+    def range_bytes(self) -> float: ...
+
+
+class RunLine(Protocol):
+    """One simulated load."""
+
+    @property
+    def who(self) -> str: ...
+    @property
+    def shards(self) -> int: ...
+    @property
+    def clients(self) -> int: ...
+    @property
+    def outcome(self) -> Outcome: ...
+
+
+def _objects(found: SizeLine) -> Iterator[str]:
+    yield "## A billion objects\n"
+    yield f"With paths of 80 bytes and full entries a record is {found.record_bytes:.0f} bytes"
+    yield "to the"
+    yield f"rule that ends ranges and {found.stored_bytes:.0f} bytes in a file.  With the default"
+    yield f"raggedness a range has {found.records_per_range:,.0f} records on the average and"
+    yield f"{found.range_bytes / 1e6:.1f} MB in S3.\n"
+    total = found.objects * found.stored_bytes
+    size = found.metarange_bytes / 1e6
+    yield "| a repository of 1,000,000,000 objects | |"
+    yield "|---|---:|"
+    yield f"| ranges | {found.ranges:,} |"
+    yield (
+        f"| all ranges of one commit | {total / 1e9:,.0f} GB, ${total / 1e9 * 0.023:.2f} a month |"
+    )
+    yield (
+        f"| its metarange | {size:.1f} MB, "
+        f"{found.metarange_bytes / found.ranges:.0f} bytes a range |"
+    )
+    one = found.range_bytes / 1e6 + size
+    yield (
+        f"| a commit of adjacent changes writes | 1 range and the metarange: {one:.1f} MB, 2 PUT |"
+    )
+    spread = 1_000 * found.range_bytes / 1e9
+    yield (
+        f"| a commit of 1,000 changes, each elsewhere, writes | 1,000 ranges: {spread:.1f} GB, "
+        "$0.005 |"
+    )
+    yield "| a cold stat reads | 2 × (end of a file and one block), 4 GET, 256 KiB |"
+    yield ""
+    yield "**Met first:** the time of a worker.  The metarange is written whole by every commit,"
+    yield f"but {size:.1f} MB are no burden; a cold read of one object does not even need all.  What"
+    yield "counts is how many ranges the changes touch: each is read, merged and written, some five a"
+    yield "second and core, so what touches more than 5,000 ranges does not end within a worker's 14"
+    yield "minutes.  That is for Spark or an import, which write ranges in parallel and land as one"
+    yield "commit.  A garbage collection lists a thousand files a request: a million requests, $5, and"
+    yield "hours; it, too, is for Spark.\n"
+
+
+def _branches() -> Iterator[str]:
+    yield "## Ten thousand branches\n"
+    yield "A branch is one row of 300 bytes; making one takes 3 requests and copies nothing.  Ten"
+    yield "thousand are 3 MB: three pages of a Query, ten pages of the API.  **Met first:** the"
+    yield "1,000 write units a second of the repository's partition, shared by everything that"
+    yield "makes"
+    yield "or moves branches: 900 new branches a second, or about 200 commits (5 units each) a"
+    yield "second over all branches of one repository, until DynamoDB splits the partition.  Beyond"
+    yield "that: 503 with Retry-After, and nothing half done.  Repositories share nothing.\n"
+
+
+def _load(lines: Sequence[RunLine]) -> Iterator[str]:
+    yield "## A thousand functions on one branch\n"
+    yield "Each stages (or reads) one path after the other, as fast as it is answered, for 5 s; one"
+    yield "more commits every 5 s.  503: answers for each 1,000 calls, after four attempts; the"
+    yield "client comes again after one to two seconds.  Lost: acknowledged changes that the last"
+    yield "commit does not have.\n"
+    yield "| clients | shards | answered/s | p50 ms | p99 ms | 503 of 1,000 | throttled | lost |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    for line in lines:
+        found = line.outcome
+        yield (
+            f"| {line.clients:,} {line.who} | {line.shards} | {found.per_second:,.0f} "
+            f"| {found.p50_ms:.0f} | {found.p99_ms:.0f} | {found.answers_503:.0f} "
+            f"| {100 * found.throttled:.0f} % | {found.lost} |"
+        )
+    failed = sum(line.outcome.failed for line in lines)
+    commits = sum(line.outcome.commits for line in lines)
+    yield ""
+    yield "**Met first:** with one shard, the shard (1,000 rows a second, and what the token of a"
+    yield "fresh commit adds in its first second); with 8, the branch's record.  More shards than 8"
+    yield "do nothing for single writes and cost a Query each in every page and commit; they"
+    yield "are for"
+    yield "events and bulk deletes, which look at the record once for many rows.  Past the"
+    yield "limit the"
+    yield "throughput stays where the limit is: what is refused is retried three times, then told"
+    yield "503, and no acknowledged change is lost.  A thousand functions that never rest are"
+    yield f"thirty times what a branch bears; of {commits} commits among them {failed} were"
+    yield "told 503"
+    yield "and had to be sent again.  Give such a crowd branches (better: repositories) of their"
+    yield "own and merge, or hand their changes over as events.\n"
+
+
+def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
+    yield "## The hot record\n"
+    yield "Committers that never rest, on one branch, beside 50 writers, 8 shards, for 4 s.\n"
+    yield (
+        "| committers | commits/s | told 503 or 423 | writes/s | write p99 ms | throttled | lost |"
+    )
+    yield "|---:|---:|---:|---:|---:|---:|---:|"
+    for line in lines:
+        found = line.outcome
+        landed = found.commits - found.failed
+        yield (
+            f"| {line.clients} | {landed / 5.5:.0f} | {found.failed} of {found.commits} "
+            f"| {found.per_second:,.0f} | {found.p99_ms:.0f} | {100 * found.throttled:.0f} % "
+            f"| {found.lost} |"
+        )
+    yield ""
+    yield "Committers that lose the race for the record find their changes in the winner's commit"
+    yield "and answer with it, so the record is swapped a few times for each of them, not for each"
+    yield "pair of them.\n"
+
+
+def _events(lines: Sequence[RunLine]) -> Iterator[str]:
+    yield "## A hundred thousand events a second\n"
+    yield "Functions that take in one delivery of 100 events after the other, 16 rows at once each,"
+    yield "for 4 s, on one branch by one rule.\n"
+    yield (
+        "| functions at once | shards | events/s | delivery p50 ms | 503 of "
+        "1,000 | throttled | lost |"
+    )
+    yield "|---:|---:|---:|---:|---:|---:|---:|"
+    for line in lines:
+        found = line.outcome
+        yield (
+            f"| {line.clients} | {line.shards} | {found.per_second:,.0f} | {found.p50_ms:.0f} "
+            f"| {found.answers_503:.0f} | {100 * found.throttled:.0f} % | {found.lost} |"
+        )
+    yield ""
+    yield "A shard bears 500 events a second (2 of its 1,000 units each), so 8 shards 4,000 and 64"
+    yield "shards 32,000; the account's 40,000 write units bear **10,000, which is met first**"
+    yield "where"
+    yield "there are enough shards.  A hundred thousand a second need 400,000 units: ask for that"
+    yield "quota, warm the table, and spread the load over four branches of 64 shards or more."
+    yield "What"
+    yield "is beyond waits in the queue, for four days, in any order: events may come late. "
+    yield "Too many"
+    yield "functions on few shards do worse than few (their rows refuse one another's deliveries),"
+    yield "which is why the template lets 16 run at once; sixteen functions of 1 GB have processor"
+    yield "time for some 4,600 events a second (2 ms of one each), so raise that number with the"
+    yield "shards.  A backlog that is already in a bucket is cheaper to import: a request for each"
+    yield "1,000 objects, one commit, no staging.\n"
+
+
+def _what_is_done() -> Iterator[str]:
+    yield "## What the design does at a limit\n"
+    yield "- A throttled request was not applied.  It is tried four times, with pauses of 50,"
+    yield "100 and"
+    yield "  200 ms (what a batch or a transaction left: with pauses that are drawn); then the"
+    yield "answer"
+    yield "  is 503 with Retry-After, or *outcome unknown* if an earlier step may show."
+    yield "- Staging is sharded by the hash of the path; each new token may have another number."
+    yield "- Batches share what can be shared: one look at the record for 1,000 deletions or 100"
+    yield "  events, one Query for a page, one BatchGet for all sealed tokens."
+    yield "- Nobody waits for a lock.  A commit that loses its swap goes on from the new head."
+    yield "- Deletion is the janitor's, an hour later, and competes with nobody's partition"
+    yield "but that"
+    yield "  of tokens which are closed."
+    yield ""
+    yield "Left out of the simulation: bursts longer than a second and the splitting of hot"
+    yield "partitions (both help), cold starts, conflicts of transactions, the processor time of"
+    yield "functions.  A table that was not warmed bears a tenth at first."
+
+
+def sections(
+    found: SizeLine,
+    load: Sequence[RunLine],
+    hot: Sequence[RunLine],
+    arrived: Sequence[RunLine],
+) -> Iterator[str]:
+    """All of it."""
+    yield HEAD
+    yield LIMITS
+    yield from _objects(found)
+    yield from _branches()
+    yield from _load(load)
+    yield from _hot(hot)
+    yield from _events(arrived)
+    yield from _what_is_done()
