@@ -3,12 +3,12 @@
     service = open_service(ports, grants, secret, settings)
     application = create_app(service)
 
-FastAPI types nothing here: it hosts two plain routes, one for the API and one for all the rest.  At
-its start the jobs of processes that died are failed; at its stop the imports that run here are
-cancelled and waited for.  For the commands and the functions.
+FastAPI types nothing here: it hosts two plain routes, one for the API and one for all the rest.  It
+belongs to a store that one process at a time can open: at its start the jobs of processes that died
+go on; at its stop those that run here stop, to go on after the next start.  For the commands.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,12 +16,15 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from graveler import __version__
-from graveler.api import imports
 from graveler.api.openapi import document
 from graveler.api.opening import open_service
 from graveler.api.pages import Pages
 from graveler.api.routing import api_route
 from graveler.api.service import Service
+from graveler.engine import jobs, repository
+from graveler.jobs.handing import Desk, revive_all
+from graveler.limits import page_count_max
+from graveler.records import Repository
 
 __all__ = ["create_app", "open_service"]
 
@@ -31,9 +34,11 @@ def create_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        imports.fail_orphans(service)
+        for repo in _repositories(service):
+            revive_all(Desk(service.ports, repo, service.queue))
         yield
-        imports.cancel_running(service)
+        for repo in _repositories(service):
+            jobs.free_all(service.ports, repo)  # whose runners stop when they next beat
         service.pools.close()
 
     application = _Application(
@@ -48,6 +53,15 @@ def create_app(service: Service) -> FastAPI:
     application.router.routes.append(api_route(service))
     application.router.routes.append(Pages(service))
     return application
+
+
+def _repositories(service: Service) -> Iterator[Repository]:
+    after, more = "", True
+    while more:
+        found, more = repository.list_page(service.ports, "", "", after, page_count_max)
+        for repo in found:
+            yield repo
+            after = repo.id
 
 
 class _Application(FastAPI):

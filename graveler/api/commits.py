@@ -11,18 +11,35 @@ from graveler.engine import commit as committing
 from graveler.engine.adopting import NewCommitRecord
 from graveler.engine.commit import CommitRequest
 from graveler.engine.compare import DiffPage, DiffQuery
+from graveler.engine.heads import commit_of
 from graveler.engine.history import LogRequest
 from graveler.engine.merge import MergeRequest
+from graveler.engine.ports import Ports
 from graveler.engine.replay import ReplayRequest
 from graveler.errors import Invalid
 from graveler.ids import CommitId, MetarangeId
+from graveler.jobs.handing import attend
+from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.limits import SECOND_NS
-from graveler.records import Commit
+from graveler.records import Commit, CommitEntry
 
 
 def commit(call: Call) -> Answer:
+    request, force = commit_request(call), call.body.get("force", False)
+    branch = call.arguments["branch"]
+
+    def direct(ports: Ports) -> CommitEntry:
+        return committing.commit(ports, call.repo, branch, request, force=force)
+
+    asked = commit_asked(branch, request, force=force)
+    made = attend(call.desk, asked, call.service.settings.patience, direct)
+    return answers.json(shapes.commit(made), 201)
+
+
+def commit_request(call: Call) -> CommitRequest:
+    """What a request for a commit says."""
     body = call.body
-    request = CommitRequest(
+    return CommitRequest(
         message=body["message"],
         committer=call.committer,
         metadata=body.get("metadata", {}),
@@ -31,10 +48,6 @@ def commit(call: Call) -> Answer:
         created_ns=body.get("date", 0) * SECOND_NS,
         request_id=call.ports.ids.stamp(),
     )
-    made = committing.commit(
-        call.ports, call.repo, call.arguments["branch"], request, force=body.get("force", False)
-    )
-    return answers.json(shapes.commit(made), 201)
 
 
 def get_commit(call: Call) -> Answer:
@@ -131,8 +144,22 @@ def find_merge_base(call: Call) -> Answer:
 
 
 def merge_into_branch(call: Call) -> Answer:
-    body, source = call.body, call.arguments["sourceRef"]
-    request = MergeRequest(
+    request, force = merge_request(call), call.body.get("force", False)
+    source, branch = call.arguments["sourceRef"], call.arguments["destinationBranch"]
+
+    def direct(ports: Ports) -> CommitEntry:
+        made = merge.merge(ports, call.repo, source, branch, request, force=force)
+        return CommitEntry(made, commit_of(ports, call.repo, made))
+
+    asked = merge_asked(source, branch, request, force=force)
+    made = attend(call.desk, asked, call.service.settings.patience, direct)
+    return answers.json({"reference": made.id})
+
+
+def merge_request(call: Call) -> MergeRequest:
+    """What a request for a merge says."""
+    body = call.body
+    return MergeRequest(
         committer=call.committer,
         message=body.get("message", ""),
         metadata=body.get("metadata", {}),
@@ -140,15 +167,6 @@ def merge_into_branch(call: Call) -> Answer:
         squash=body.get("squash_merge", False),
         allow_empty=body.get("allow_empty", False) or body.get("force", False),
     )
-    reference = merge.merge(
-        call.ports,
-        call.repo,
-        source,
-        call.arguments["destinationBranch"],
-        request,
-        force=body.get("force", False),
-    )
-    return answers.json({"reference": reference})
 
 
 def _replay(call: Call) -> ReplayRequest:

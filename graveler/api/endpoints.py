@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 from typing import Final
 
-from graveler.api import branches, commits, events, imports, reading, repositories, session, writing
+from graveler.api import (
+    branches,
+    commits,
+    events,
+    imports,
+    reading,
+    repositories,
+    session,
+    tasks,
+    writing,
+)
 from graveler.api.service import Endpoint
 
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
@@ -11,6 +21,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     **repositories.ENDPOINTS,
     **branches.ENDPOINTS,
     **commits.ENDPOINTS,
+    **tasks.ENDPOINTS,
     **reading.ENDPOINTS,
     **writing.ENDPOINTS,
     **imports.ENDPOINTS,

@@ -66,6 +66,11 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
     return answers.message(status, _said(error, wording(error, operation, names)), headers)
 
 
+def text_for(error: Exception, operation: str, names: Mapping[str, str]) -> str:
+    """What is said of an operation that failed behind the client's back."""
+    return _said(error, wording(error, operation, names))
+
+
 def text_of(error: Exception) -> str:
     """What is said of one path among many."""
     return _said(error, str(error))

@@ -9,7 +9,6 @@ begun by processes that died: many of its kind run at once.  For the commands an
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Literal
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,6 +21,8 @@ from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import NewCredential, keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.engine.ports import Ports
+from graveler.jobs.queue import LocalQueue, Queue
+from graveler.jobs.working import run
 from graveler.records import ABSENT, Absent
 
 
@@ -31,18 +32,26 @@ def open_service(
     secret: bytes,
     settings: ServiceSettings,
     first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
+    queue: Queue | Literal[Absent.ABSENT] = ABSENT,
 ) -> Service:
     """The service over `ports`; `secret`: the store's own, at least 32 bytes; `first`: credentials
-    that the deployment made for the administrator.  Threads start when they are first needed."""
+    that the deployment made for the administrator; `queue`: of jobs, else they run here.  Threads
+    start when they are first needed."""
     auth = Authenticator(keeper(ports.kv, ports.clock, ports.ids, secret), secret, first)
     pools = Pools(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
         BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
         ThreadPoolExecutor(settings.import_threads, "import"),
     )
-    if not settings.owner:
-        settings = replace(settings, owner=ports.ids.stamp())
-    return Service(ports, auth, grants, settings, pools)
+    if queue is ABSENT:
+        queue = local_queue(ports, pools)
+    return Service(ports, auth, grants, settings, pools, queue)
+
+
+def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
+    """The queue of a process that runs its jobs itself."""
+    executor, clock = pools.imports, ports.clock
+    return LocalQueue(executor, clock, lambda queue, message: run(ports, queue, message))
 
 
 def bare_app(service: Service) -> ASGIApp:

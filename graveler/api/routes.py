@@ -31,6 +31,8 @@ API_PREFIX: Final = "/api/v1"
 REPO: Final = "/repositories/{repository}"
 BRANCH: Final = REPO + "/branches/{branch}"
 REF: Final = REPO + "/refs/{ref}"
+_PARTS: Final = BRANCH + "/staging/pmpu"
+_MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 
 _REPOSITORY: Final = "repository/{repository}"
 _OF_BRANCH: Final = _REPOSITORY + "/branch/{branch}"
@@ -149,6 +151,13 @@ _COMMITS = (
           "fs:CreateCommit", _OF_BRANCH,
           (Parameter("source_metarange", TEXT, description="commit this instead"),),
           "CommitCreation", {201: "Commit"}, **_POOL),
+    Route("commitAsync", "POST", BRANCH + "/commits/async", "commits",
+          "Have what is uncommitted committed, without waiting", "fs:CreateCommit", _OF_BRANCH,
+          (Parameter("source_metarange", TEXT, description="commit this instead"),),
+          "CommitCreation", {202: "TaskCreation"}, **_POOL),
+    Route("commitAsyncStatus", "GET", BRANCH + "/commits/async/{id}/status", "commits",
+          "What became of such a commit", "fs:ReadBranch", _OF_BRANCH,
+          answers={200: "CommitStatus"}, **_POOL),
     Route("getCommit", "GET", REPO + "/commits/{commitId}", "commits",
           "One commit, by any ref expression", "fs:ReadCommit", _REPOSITORY,
           answers={200: "Commit"}),
@@ -171,13 +180,20 @@ _COMMITS = (
                               "default": "three_dot"}),
            Parameter("include_right_stats", SWITCH)),
           answers={200: "DiffList"}, **_ADAPTIVE),
-    Route("findMergeBase", "GET", REPO + "/refs/{sourceRef}/merge/{destinationBranch}", "refs",
+    Route("findMergeBase", "GET", _MERGE, "refs",
           "The best common ancestor", "fs:ListCommits", _REPOSITORY,
           answers={200: "FindMergeBaseResult"}, **_ADAPTIVE),
-    Route("mergeIntoBranch", "POST", REPO + "/refs/{sourceRef}/merge/{destinationBranch}",
+    Route("mergeIntoBranch", "POST", _MERGE,
           "refs", "Merge a ref into a branch", "fs:CreateCommit",
           _REPOSITORY + "/branch/{destinationBranch}", body="Merge",
           answers={200: "MergeResult", 409: "MergeResult"}, **_POOL),
+    Route("mergeIntoBranchAsync", "POST", _MERGE + "/async", "refs",
+          "Have a ref merged into a branch, without waiting", "fs:CreateCommit",
+          _REPOSITORY + "/branch/{destinationBranch}", body="Merge",
+          answers={202: "TaskCreation"}, **_POOL),
+    Route("mergeIntoBranchAsyncStatus", "GET", _MERGE + "/async/{id}/status", "refs",
+          "What became of such a merge", "fs:ReadBranch",
+          _REPOSITORY + "/branch/{destinationBranch}", answers={200: "MergeStatus"}, **_POOL),
 )
 
 _OBJECTS = (
@@ -225,10 +241,20 @@ _OBJECTS = (
     Route("linkPhysicalAddress", "PUT", BRANCH + "/staging/backing", "staging",
           "Link what was written to such an address", "fs:WriteObject", _OF_OBJECT,
           (PATH, IF_NONE_MATCH, IF_MATCH), "StagingMetadata", {200: "ObjectStats"}, **_POOL),
-    Route("createPresignMultipartUpload", "POST", BRANCH + "/staging/pmpu", "staging",
-          "Not served by this store", "fs:WriteObject", _OF_OBJECT,
-          (PATH, Parameter("parts", {"type": "integer", "minimum": 0, "maximum": 10_000})),
-          answers={501: "Error"}),
+    Route("createPresignMultipartUpload", "POST", _PARTS, "staging",
+          "Begin an upload in parts, with URLs for them", "fs:WriteObject", _OF_OBJECT,
+          (PATH, Parameter("parts", {"type": "integer"}, description="how many URLs")),
+          answers={201: "PresignMultipartUpload"}, **_POOL),
+    Route("uploadPart", "PUT", _PARTS + "/{uploadId}/parts/{partNumber}", "staging",
+          "A URL for one part", "fs:WriteObject", _OF_OBJECT, (PATH,),
+          "PartsUploadAddress", {200: "PresignedPart"}, **_POOL),
+    Route("completePresignMultipartUpload", "PUT", _PARTS + "/{uploadId}", "staging",
+          "Join the parts and link the object", "fs:WriteObject", _OF_OBJECT,
+          (PATH, IF_NONE_MATCH, IF_MATCH), "CompletePresignMultipartUpload",
+          {200: "ObjectStats"}, **_POOL),
+    Route("abortPresignMultipartUpload", "DELETE", _PARTS + "/{uploadId}", "staging",
+          "Forget an upload and its parts", "fs:WriteObject", _OF_OBJECT, (PATH,),
+          "PartsUploadAddress", {204: ""}, **_POOL),
     Route("importStart", "POST", BRANCH + "/import", "import",
           "Import objects in place, as one commit", "fs:ImportFromStorage", _OF_BRANCH,
           body="ImportCreation", answers={202: "ImportCreationResponse"}, **_POOL),

@@ -56,6 +56,18 @@ def many(name: str) -> Schema:
     )
 
 
+def _task(result: Schema) -> Schema:
+    """What became of an order whose giver does not wait."""
+    return record(
+        "task_id completed update_time",
+        completed=BOOLEAN,
+        update_time={"type": "string", "format": "date-time"},
+        status_code=INTEGER,
+        error=of("Error"),
+        result=result,
+    )
+
+
 def choice(*values: str) -> Schema:
     """One of these strings."""
     return {"type": "string", "enum": list(values)}
@@ -177,6 +189,23 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         mtime=INTEGER,
         force=FLAG,
     ),
+    "PartsUploadAddress": record("physical_address"),
+    "UploadedPart": record(
+        "part_number etag",
+        part_number={
+            "type": "integer",
+            "minimum": 1,
+            "maximum": limits.multipart_parts_count_max,
+        },
+        etag={"type": "string", "maxLength": limits.checksum_length_bytes_max},
+    ),
+    "CompletePresignMultipartUpload": record(
+        "physical_address parts",
+        "content_type",
+        parts=items(of("UploadedPart"), limits.multipart_parts_count_max),
+        user_metadata=PAIRS,
+        force=FLAG,
+    ),
     "ImportLocation": record("type path destination", type=choice("common_prefix", "object")),
     "ImportCreation": record(
         "paths commit",
@@ -265,6 +294,8 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         metadata=PAIRS,
     ),
     "ObjectStatsList": many("ObjectStats"),
+    "PresignMultipartUpload": record("upload_id physical_address", presigned_urls=items(STRING)),
+    "PresignedPart": record("presigned_url"),
     "UnderlyingObjectProperties": record("", storage_class={"type": "string", "nullable": True}),
     "ObjectError": record("status_code message", "path", status_code=INTEGER),
     "ObjectErrorList": record("errors", errors=items(of("ObjectError"))),
@@ -273,6 +304,9 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         "id branch bucket prefix suffix path marker creation_date", creation_date=INTEGER, **_BATCH
     ),
     "EventRuleList": record("results", results=items(of("EventRule"))),
+    "TaskCreation": record("id"),
+    "CommitStatus": _task(of("Commit")),
+    "MergeStatus": _task(of("MergeResult")),
     "ImportCreationResponse": record("id"),
     "ImportStatus": record(
         "completed update_time",

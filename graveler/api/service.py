@@ -17,7 +17,7 @@ from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signing import Grant
 from graveler.engine.ports import Ports, within
-from graveler.jobs.handing import Desk, Patience
+from graveler.jobs.handing import AT_ONCE, Desk, Patience
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
 
@@ -43,7 +43,7 @@ class ServiceSettings:
     presigns: bool = False  # clients may move bytes by URLs that the block store signs
     presigns_parts: bool = False  # the same of the parts of an upload
     inline_bytes_max: int = 0  # what is larger goes by such a URL alone; 0: no bound
-    patience: Patience = Patience()  # with requests that take long
+    patience: Patience = AT_ONCE  # with requests that take long
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Records as the JSON that clients read.  Pure; for the endpoints."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from graveler.engine.branching import BranchView
@@ -14,6 +15,12 @@ Shape = dict[str, Any]
 def seconds(nanoseconds: int) -> int:
     """Whole seconds."""
     return nanoseconds // SECOND_NS
+
+
+def moment(nanoseconds: int) -> str:
+    """A time as RFC 3339 writes it."""
+    found = datetime.fromtimestamp(nanoseconds / SECOND_NS, UTC)
+    return found.isoformat().replace("+00:00", "Z")
 
 
 def repository(repo: Repository) -> Shape:

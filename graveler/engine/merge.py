@@ -118,12 +118,17 @@ def _drawn(
     source, destination = names
     return Commit(
         committer=request.committer,
-        message=request.message or f"Merge '{source}' into '{destination}'",
+        message=request.message or message(source, destination),
         created_ns=request.created_ns or ports.clock.now_ns(),
         metarange=metarange,
         metadata={**request.metadata, STRATEGY_KEY: request.strategy or "default"},
         parents=parents[:1] if request.squash else parents,
     )
+
+
+def message(source: str, destination: str) -> str:
+    """What a merge says that was not told what to say.  Pure."""
+    return f"Merge '{source}' into '{destination}'"
 
 
 def preview(

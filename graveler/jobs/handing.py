@@ -13,7 +13,7 @@ hands on what may have landed.  For the service.
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import errors
 from graveler.engine import jobs
@@ -40,6 +40,9 @@ class Patience(NamedTuple):
 
     hand_over_seconds: float = inf
     answer_seconds: float = inf
+
+
+AT_ONCE: Final = Patience()
 
 
 class _TimeUp(Unavailable):
@@ -69,7 +72,7 @@ def attend(desk: Desk, asked: Asked, patience: Patience, direct: Direct) -> Comm
     hand_over, answer = (started + seconds for seconds in patience)
     known = newest(desk, asked)
     if known is not ABSENT and not known.ended:
-        return _joined(desk, known, answer, direct)
+        return _joined(desk, known, asked, answer, direct)
     try:
         return direct(_until(desk.ports, hand_over))
     except NoChanges:
@@ -88,12 +91,16 @@ def _until(ports: Ports, end: float) -> Ports:
     return beating(ports, check)
 
 
-def _joined(desk: Desk, job: Job, answer: float, direct: Direct) -> CommitEntry:
-    """The result of a job that ran already; of a commit it must hold what was staged by now."""
-    wanted = _staged(desk, job) if job.kind == COMMIT else ()
-    revive(desk, job)
-    made = _waited(desk, job, answer)
-    if not any(token in _tokens(desk, job) for token in wanted):
+def _joined(desk: Desk, known: Job, asked: Asked, answer: float, direct: Direct) -> CommitEntry:
+    """The result of a job that ran already; it must hold what this request would have held."""
+    wanted = _staged(desk, known) if known.kind == COMMIT else ()
+    revive(desk, known)
+    made = _waited(desk, known, answer)
+    if known.kind == COMMIT:
+        whole = not any(token in _tokens(desk, known) for token in wanted)
+    else:  # the source of a merge may have moved on
+        whole = asked.said["allow_empty"]
+    if whole:
         return made
     try:
         return direct(_until(desk.ports, answer))

@@ -59,7 +59,7 @@ def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> Asked:
 
 
 def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool) -> Asked:
-    """A merge of the commit `source` into a branch.  Pure."""
+    """A merge of what `source` is when it is done; a commit id is always the same.  Pure."""
     return Asked(
         MERGE,
         branch,

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, NamedTuple, Protocol
 
-from graveler.errors import GravelerError, Invalid
+from graveler.clock import Clock
+from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.events.intake import BatchJob
 
 JOB: Final = "job"
 BATCH: Final = "batch"
+_DELIVERIES: Final = 10
+_PAUSE_SECONDS: Final = 1.0
 _LOG = logging.getLogger("graveler.jobs")
 
 
@@ -63,17 +66,27 @@ def decode(text: str) -> Message:
 
 
 class LocalQueue:
-    """The queue of one process: its messages die with it, the records of the jobs do not."""
+    """The queue of one process: its messages die with it, the records of jobs do not.  A message
+    whose store does not answer is delivered again for a while."""
 
-    def __init__(self, executor: Executor, run: Callable[[Queue, Message], object]) -> None:
+    def __init__(
+        self, executor: Executor, clock: Clock, run: Callable[[Queue, Message], object]
+    ) -> None:
         self._executor = executor
+        self._clock = clock
         self._run = run
 
     def enqueue(self, message: Message) -> None:
-        self._executor.submit(self._run_one, message)
+        self._executor.submit(self._deliver, message)
 
-    def _run_one(self, message: Message) -> None:
-        try:
-            self._run(self, message)
-        except GravelerError as error:
-            _LOG.error("job not run: message=%s", encode(message), exc_info=error)
+    def _deliver(self, message: Message) -> None:
+        for _ in range(_DELIVERIES):
+            try:
+                self._run(self, message)
+                return
+            except Unavailable as error:
+                _LOG.info("job is delivered again: message=%s error=%s", encode(message), error)
+            except GravelerError as error:
+                _LOG.error("job not run: message=%s", encode(message), exc_info=error)
+                return
+            self._clock.sleep(_PAUSE_SECONDS)

@@ -82,7 +82,7 @@ def _worked(task: Task) -> Landed:
         try:
             return work(task)
         except (Unavailable, Contended) as error:
-            _LOG.warning("job goes on: id=%s error=%s", task.job.id, error)
+            _LOG.info("job goes on: id=%s error=%s", task.job.id, error)
             task.ports.clock.sleep(attempt * _PAUSE_SECONDS)
             task.pulse.beat(always=True)
     return work(task)

@@ -50,11 +50,13 @@ class Case(NamedTuple):
     @property
     def goes_on(self) -> bool:
         """Whether work goes on behind the answer, and fails on its own."""
-        return self.operation == "importStart"
+        return self.operation in ("importStart", "commitAsync", "mergeIntoBranchAsync")
 
     @property
     def patience(self) -> float:
         """Seconds until the trace of a failed attempt no longer stands in the way."""
+        if self.goes_on:
+            return limits.job_lease_seconds + 1
         return _CLAIM_SECONDS if self.operation == "createRepository" else 0.0
 
     def __str__(self) -> str:
@@ -156,6 +158,8 @@ _COMMITS = (
     _json("commit", "POST", MAIN + "/commits", {"message": "m"}, (201, 400)),
     _json("commit", "POST", CLEAN + "/commits?source_metarange={dev metarange}", {"message": "m"},
           (201, 400), "of a metarange"),
+    _json("commitAsync", "POST", MAIN + "/commits/async", {"message": "m"}, (202,)),
+    _get("commitAsyncStatus", MAIN + "/commits/async/{commit job}/status"),
     _get("getCommit", LAKE + "/commits/{dev}"),
     Case("CreateCommitRecord",
          lambda world: Ask.json("POST", LAKE + "/commits", record(world)), 204,
@@ -168,6 +172,9 @@ _COMMITS = (
     _json("mergeIntoBranch", "POST", LAKE + "/refs/dev/merge/clean", {}, (200, 400)),
     _json("mergeIntoBranch", "POST", LAKE + "/refs/dev/merge/clean", {"squash_merge": True},
           (200,), "squashed"),
+    _json("mergeIntoBranchAsync", "POST", LAKE + "/refs/dev/merge/clean/async", {}, (202,)),
+    _get("mergeIntoBranchAsyncStatus",
+         LAKE + "/refs/dev/merge/clean/async/{merge job}/status"),
 )
 
 _PATH = MAIN + "/objects?path="
@@ -175,6 +182,8 @@ HANDED = MAIN + "/staging/backing?path=n"
 LINK: dict[str, Any] = {"checksum": "c", "size_bytes": 6}
 _STAGED = LINK | {"physical_address": "mem://outside/in/one", "size_bytes": 3}
 _LINKED = LINK | {"staging": {"physical_address": "{address}"}}
+_UPLOAD = MAIN + "/staging/pmpu/{{upload}}{}?path=joined"
+_AT = {"physical_address": "{parts}"}
 _OBJECTS = (
     _get("getObject", REF + "/objects?path=a"),
     _get("getObject", REF + "/objects?path=s/3", "staged"),
@@ -203,7 +212,11 @@ _OBJECTS = (
          lambda world: Ask.json("PUT", MAIN + "/staging/backing?path=linked",
                                 _named(_LINKED, world))._replace(headers=NONE_THERE),
          note="if absent"),
-    _bare("createPresignMultipartUpload", "POST", MAIN + "/staging/pmpu?path=n", (501,)),
+    _bare("createPresignMultipartUpload", "POST", MAIN + "/staging/pmpu?path=n&parts=2", (201,)),
+    _json("uploadPart", "PUT", _UPLOAD.format("/parts/3"), _AT),
+    _json("completePresignMultipartUpload", "PUT", _UPLOAD.format(""),
+          _AT | {"parts": [{"part_number": 1, "etag": "{etag}"}]}),
+    _json("abortPresignMultipartUpload", "DELETE", _UPLOAD.format(""), _AT, (204, 404)),
     _json("importStart", "POST", CLEAN + "/import", IMPORT, (202,)),
     _get("importStatus", MAIN + "/import?id={job}"),
     Case("importCancel", lambda world: Ask("DELETE", f"{MAIN}/import?id={world.names['job']}"),

@@ -4,7 +4,7 @@
     dev     d on top of the first commit
     clean   e on top of the first commit; nothing uncommitted
     tag     v1, the first commit
-    import  one that was started and not run
+    jobs    an import, a commit and a merge that were begun and not run
 
 Names that requests need (ids of commits, an upload address) are kept with the world.
 """
@@ -12,6 +12,7 @@ Names that requests need (ids of commits, an upload address) are kept with the w
 from typing import Any
 from urllib.parse import quote
 
+from graveler.engine.jobs import MARK_KEY
 from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
 from graveler.records import Commit
@@ -65,6 +66,10 @@ def lake(around: Surroundings) -> World:
     world.blocks.put(handed, [b"linked"])
     world.names["address"] = handed
     world.names["job"] = _done(door, Ask.json("POST", MAIN + "/import", IMPORT))["id"]
+    task = _done(door, Ask.json("POST", MAIN + "/commits/async", {"message": "waits"}))
+    world.names["commit job"] = task["id"]
+    task = _done(door, Ask.json("POST", LAKE + "/refs/dev/merge/clean/async", {"message": "waits"}))
+    world.names["merge job"] = task["id"]
     running.later.waiting.clear()
     rule = {"branch": "main", "bucket": "arrivals", "prefix": "in/"}
     world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", rule))["id"]
@@ -152,7 +157,7 @@ def _branch(door: Door, at: str, branch: str) -> dict[str, Any]:
     staged = _results(door, f"{at}/branches/{branch}/diff")
     committed = _results(door, f"{at}/refs/{branch}@/objects/ls")
     return {
-        "history": [(made["message"], made["metadata"], len(made["parents"])) for made in history],
+        "history": [(made["message"], _said(made), len(made["parents"])) for made in history],
         "staged": [(line["type"], line["path"]) for line in staged],
         "committed": [(line["path"], line["checksum"]) for line in committed],
         "objects": [
@@ -161,6 +166,11 @@ def _branch(door: Door, at: str, branch: str) -> dict[str, Any]:
         ],
         "bytes": [_content(door, at, branch, line) for line in lines if branch != "dev"],
     }
+
+
+def _said(commit: dict[str, Any]) -> dict[str, str]:
+    """The metadata, without the id of the job that made the commit."""
+    return {name: text for name, text in commit["metadata"].items() if name != MARK_KEY}
 
 
 def _content(door: Door, at: str, branch: str, line: dict[str, Any]) -> bytes:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graveler.api.opening import local_queue
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.routing import api_route
 from graveler.api.service import Service, ServiceSettings
@@ -180,8 +181,9 @@ class World:
             ports,
             Authenticator(keeper(kv, self.clock, ids, SECRET), SECRET),
             Signer(SECRET, "", self.clock),
-            ServiceSettings(blockstore_type="mem", owner=b"this process"),
+            ServiceSettings(blockstore_type="mem"),
             self.around.pools,
+            local_queue(ports, self.around.pools),
         )
         headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
         door = Door(api_route(service).handle, self.around.loop, headers)

@@ -19,7 +19,7 @@ from graveler.engine.ports import Unconfirmed
 from graveler.testing.asgi import Ask, Heard
 from graveler.testing.faults import Fault
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
-from tests.api.fault_lake import CLEAN, lake, picture
+from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake, picture
 from tests.api.fault_world import Running, Strikes, Surroundings, World, sound, surroundings
 
 READS = frozenset(
@@ -31,6 +31,13 @@ OF_WRITES = (Fault.REFUSED, Fault.FULL, Fault.DROPPED, Fault.LOST, Fault.REPEATE
 PUT = "block.put"  # never repeated below its caller (B5); not retried if its body is a stream
 UNAVAILABLE, FULL = 503, 507
 UNKNOWN = "outcome unknown"
+
+
+_STATUS = {
+    "importStart": CLEAN + "/import?id={id}",
+    "commitAsync": MAIN + "/commits/async/{id}/status",
+    "mergeIntoBranchAsync": LAKE + "/refs/dev/merge/clean/async/{id}/status",
+}
 
 
 class Blow(NamedTuple):
@@ -196,14 +203,14 @@ def _allowed(
         return either if _is_unknown(heard) else [known.before]
     if case.operation == "deleteObjects" and heard.json["errors"]:
         return either
-    if case.operation != "importStart":
+    if not case.goes_on:
         return [known.after]
-    job = running.door.get(f"{CLEAN}/import?id={heard.json['id']}")
-    if job["completed"]:
-        return [known.after]
+    job = running.door.get(_STATUS[case.operation].format(id=heard.json["id"]))
     if "error" in job:
         return either if UNKNOWN in job["error"]["message"] else [known.before]
-    assert blow.lasting, f"the import never ends: {job}"
+    if job["completed"]:
+        return [known.after]
+    assert blow.lasting, f"the job never ends: {job}"
     return either
 
 

@@ -204,7 +204,7 @@ def test_a_stop_lets_requests_in_flight_finish(tmp_path: Path) -> None:
         connection.close()
 
 
-def test_jobs_of_a_dead_process_have_failed(tmp_path: Path) -> None:
+def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with served(store, import_roots=[tmp_path]) as live:
         name = live.fresh_repository()
@@ -219,6 +219,10 @@ def test_jobs_of_a_dead_process_have_failed(tmp_path: Path) -> None:
         assert importing.status(ports, repo, job.id).state is JobState.RUNNING
     with served(store, import_roots=[tmp_path]) as live:
         where = f"/repositories/{name}/branches/main/import"
-        found = live.client.send("GET", where, {"id": job.id}).json
-        assert not found["completed"]
-        assert "ended" in found["error"]["message"]
+        found = {"completed": False}
+        for _ in range(500):
+            found = live.client.send("GET", where, {"id": job.id}).json
+            if found["completed"]:
+                break
+            time.sleep(0.02)
+        assert found["completed"] and found["ingested_objects"] == 1
