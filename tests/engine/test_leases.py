@@ -282,6 +282,26 @@ def test_a_step_that_another_runner_stored_first_is_the_one_that_counts(
     assert _marks(lake).count(JOB) == 1
 
 
+def test_steps_are_taken_up_by_the_source_that_they_are_of(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "page_count_max", 4)
+    sources(lake, 9)
+    request = an_import(ImportPath("common_prefix", SOURCE, "again/"))
+    begun(lake, "import")
+    broken = lake.with_kv(lambda kv: FaultyStore(kv, _until_the_branch))
+    with pytest.raises(Unavailable):
+        work(broken, request, pulse(broken, b""))
+    assert {step.source for step in stored.steps(lake.ports.kv, lake.repo, JOB)} == {0, 1}
+    work(lake, request, pulse(lake, b""))
+    names = {f"{number:03}" for number in range(9)}
+    assert set(lake.tree("main@")) == {f"{to}/{name}" for to in ("in", "again") for name in names}
+
+
+def _until_the_branch(_: int, verb: str) -> Fault:
+    return Fault.REFUSED if verb == "set_many" else Fault.NONE
+
+
 def _marks(lake: Lake) -> list[str]:
     log, _ = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=100))
     return [entry.commit.metadata.get(jobs.MARK_KEY, "") for entry in log]

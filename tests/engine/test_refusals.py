@@ -9,7 +9,7 @@ from graveler import assembly, identity, limits
 from graveler.engine import adopting, branching, history, objects, repository, uploads
 from graveler.engine.objects import Source, Upload
 from graveler.engine.uploads import Link
-from graveler.errors import Gone, Invalid, NotFound
+from graveler.errors import Gone, Invalid, NoChanges, NotFound
 from graveler.records import Commit
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import COMMITTER, Lake
@@ -93,6 +93,15 @@ def test_a_metarange_that_is_not_there_is_not_committed(lake: Lake) -> None:
     with pytest.raises(NotFound, match="metarange not found"):
         lake.commit(source_metarange="0" * 64)
     assert lake.head() == head
+
+
+def test_the_metarange_of_the_head_is_no_change(lake: Lake) -> None:
+    head = history.get_commit(lake.ports, lake.repo, lake.commit_of(a="1"))
+    with pytest.raises(NoChanges):
+        lake.commit(source_metarange=head.commit.metarange)
+    assert lake.head() == head.id
+    lake.commit(source_metarange=head.commit.metarange, allow_empty=True)
+    assert lake.head() != head.id and lake.tree("main@") == {"a": "1"}
 
 
 # ---- upload addresses ----------------------------------------------------------------------------

@@ -61,6 +61,18 @@ def test_each_repository_has_its_turn_once(monkeypatch: pytest.MonkeyPatch, seed
     assert rows >= len(NAMES)
 
 
+def test_a_token_that_is_condemned_waits_before_its_rows_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Round(monkeypatch, 1)
+    world.clock.sleep(40 * HOUR)
+    found = [rounds.tend_all(world.ports, HOUR) for _ in range(2)]
+    assert [each.rows for each in found] == [0, 0]
+    assert [each.tokens_waiting for each in found] == [len(NAMES)] * 2
+    world.clock.sleep(40 * HOUR)
+    assert rounds.tend_all(world.ports, HOUR).rows == len(NAMES)
+
+
 def test_rounds_begin_at_different_repositories(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Round(monkeypatch, 1)
     for _ in range(40):

@@ -5,8 +5,17 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine import history, repository, resetting
-from graveler.errors import OutcomeUnknown, PreconditionFailed, Unavailable
+from graveler.engine import branching, history, repository, resetting
+from graveler.engine.sealing import Once
+from graveler.errors import (
+    AlreadyExists,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.ids import CommitId
 from graveler.kv.store import Store
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from graveler.testing.interposed import Script
@@ -157,6 +166,86 @@ def test_a_commit_of_its_own_whose_rows_a_rival_commits_is_made_without_them(
     made = mine.commit("mine", allow_empty=True)
     assert script.finished and lake.head() == made.id and lake.tree("main@") == {"a": "1"}
     assert lake.record().sealed == ()
+
+
+def dies_when_sealed(lake: Lake) -> None:
+    """A process that commits, and ends once the open token is sealed."""
+    dying, script = lake.interposed()
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    script.after("set_if", die)
+    with pytest.raises(KeyboardInterrupt):
+        dying.commit("never")
+
+
+def test_a_commit_that_is_made_once_is_found_though_more_was_sealed_since(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    once = Once("mark", "m1", CommitId(lake.head()))
+    mine, script = scripted
+
+    def act() -> None:
+        rival.commit("marked", metadata={"mark": "m1"}, once=once)
+        rival.put("b", "2")
+        dies_when_sealed(rival)
+
+    script.before("set_if", act)
+    made = mine.commit("mine", metadata={"mark": "m1"}, once=once)
+    assert script.finished and lake.head() == made.id and made.commit.message == "marked"
+    assert lake.tree("main@") == {"a": "1"} and lake.tree() == {"a": "1", "b": "2"}
+
+
+def test_a_commit_of_rows_that_change_nothing_and_that_others_drop(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """Its own row is dropped first, then what somebody else has sealed since."""
+    head = lake.commit_of(a="1")
+    lake.put("a", "1")
+    mine, script = scripted
+
+    def act() -> None:
+        resetting.reset(rival.ports, rival.repo, "main")
+        rival.put("a", "1")
+        dies_when_sealed(rival)
+
+    script.before("set_if", act)
+    script.before("set_if", lambda: resetting.reset(rival.ports, rival.repo, "main"), 2)
+    with pytest.raises(NoChanges):
+        mine.commit("mine")
+    assert script.finished and lake.head() == head and lake.tree() == {"a": "1"}
+
+
+# ---- branches ------------------------------------------------------------------------------------
+
+
+def test_a_branch_that_somebody_else_creates_when_the_answer_is_lost(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    loses(script, lambda: rival.branch("dev"))
+    with pytest.raises(AlreadyExists):
+        mine.branch("dev")
+    assert script.finished and lake.record("dev").live
+
+
+def test_a_write_to_a_branch_that_is_committed_and_deleted_meanwhile(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.branch("dev")
+    mine, script = scripted
+
+    def act() -> None:
+        rival.commit("with the row", "dev")
+        branching.delete_branch(rival.ports, rival.repo, "dev")
+
+    script.after("set_newer", act)
+    with pytest.raises(OutcomeUnknown):
+        mine.put("a", "1", "dev")
+    with pytest.raises(NotFound):
+        lake.another_process().put("a", "1", "dev")
 
 
 # ---- metadata ------------------------------------------------------------------------------------

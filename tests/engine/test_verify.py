@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler.block import address
 from graveler.block.adapter import OVERWRITE
 from graveler.engine import branching, history, objects, tagging
 from graveler.engine.verify import verify
@@ -74,3 +75,11 @@ def test_a_commit_that_is_missing_is_told_with_what_names_it(storage: Storage) -
         f"commit {entry.id}",
         f"commit {lost}, named by commit {entry.id}",
     ]
+
+
+def test_a_file_that_is_not_what_was_written_is_told(storage: Storage) -> None:
+    metarange = history.get_commit(storage.ports, storage.repo, "v1").commit.metarange
+    place = address.range_file(storage.repo.namespace, metarange)
+    storage.blocks.put(place, [b"no table at all"], OVERWRITE)
+    ((where, _),) = told(storage)
+    assert where.endswith(f"file {metarange}")
