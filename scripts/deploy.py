@@ -9,6 +9,7 @@ scripts/deploy.sh calls it; the tests use its parts.
 """
 
 import argparse
+import contextlib
 import os
 import platform
 import re
@@ -21,7 +22,6 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -153,30 +153,35 @@ def first_credentials(stack: str, url: str = "") -> tuple[str, str]:
     return f"GRVL{text[:16]}", text[16:56]
 
 
-@contextmanager
+@contextlib.contextmanager
 def engine(log: Path, variables: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The URL of a local engine of AWS, which is ended, with the functions that it runs;
-    `variables` are added to its environment."""
+    """The URL of a local engine of AWS, which is ended, with the functions that it runs and the
+    copies of their code that it made; `variables` are added to its environment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "IOT_MTLS_ENABLED": "0"}
-    environment = {**os.environ, **LOCAL_CREDENTIALS, **settings, **(variables or {})}
-    with log.open("wb") as output:
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="graveler-engine-", ignore_cleanup_errors=True
+        ) as copies,
+        log.open("wb") as output,
+    ):
+        environment = {**os.environ, **LOCAL_CREDENTIALS, **settings, **(variables or {})}
         process = subprocess.Popen(
             [tool("ministack")],
-            env=environment,
+            env={**environment, "TMPDIR": copies},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait(process, url)
-        yield url
-    finally:
-        _end(process)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait(process, url)
+            yield url
+        finally:
+            _end(process)
 
 
 def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
@@ -201,6 +206,9 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             return
         except subprocess.TimeoutExpired:
             continue
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # functions that still run
+        return
 
 
 def main() -> int:
