@@ -6,27 +6,30 @@
 
 Notifications come late, in any order, and more than once.  The record of an object (refs/arrivals)
 names its newest event, the token in which the row of that event stands, and the calls that answer
-for it.  An older event is dropped.  The same one again is dropped if one of its calls has vouched:
-it counted once, and whatever came later came later.  If none has, no delivery of it was ever
-acknowledged: a row in the token that is still open will count, any other is staged again, guarded
-by the branch record that was read first, so that nothing which came after somebody's vouching is
-undone.  Basis: docs/protocol.md.
+for it.  The same event again is dropped if one of its calls has vouched: it counted once, and
+whatever came later came later.  If none has, no delivery of it was ever acknowledged: a row in the
+token that is still open will count, any other is staged again, guarded by the branch record that
+was read first, so that nothing which came after somebody's vouching is undone.  An older event is
+dropped once the newer one counts, and waits until then.  Basis: docs/protocol.md.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.heads import cached, fresh
 from graveler.engine.ports import Ports, check_writable, operation_deadline
-from graveler.errors import OutcomeUnknown
+from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.store import WRITTEN, Matches, Place, Row
 from graveler.records import ABSENT, Absent, Repository, Staged, StagedValue, Versioned
 from graveler.refs import arrivals, branches
 from graveler.refs.arrivals import Arrival, StoredArrival
 from graveler.refs.event_rules import EventRule
 from graveler.staging import area
+
+_WAITS_MAX: Final = 8
+_WAIT_SECONDS: Final = 0.02  # and so much longer each time: 0.6 seconds in all
 
 
 class Told(NamedTuple):
@@ -54,13 +57,17 @@ class _Look(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """`ours`: true if the token is still open when the branch is read again, and we must vouch."""
+    """`open`: true if the token is still open when the branch is read again; `ours`: then we must
+    vouch.  `waits`: nothing is to be done but by others."""
 
     taken: Taken | Literal[Absent.ABSENT]
+    open: bool = False
     ours: bool = False
+    waits: bool = False
 
 
 _AGAIN = _Verdict(ABSENT)
+_WAIT = _Verdict(ABSENT, waits=True)
 
 
 class _Round(NamedTuple):
@@ -88,7 +95,7 @@ def take_in(
     check_writable(repo, force=False)
     deadline = operation_deadline(ports)
     became: dict[int, _Verdict] = {}
-    call = ports.ids.stamp()
+    waits, call = 0, ports.ids.stamp()
     round_ = _Round(ports, repo, rule, call, cached(ports, repo, rule.branch), is_fresh=False)
     for _ in range(limits.write_attempt_count_max):
         deadline.check("taking events in")
@@ -97,14 +104,24 @@ def take_in(
         now = fresh(ports, repo, rule.branch)
         counts = now.branch.staging == round_.seen.branch.staging
         for number, verdict in zip(waiting, verdicts, strict=True):
-            if verdict.taken is not ABSENT and (counts or not verdict.ours):
+            if verdict.taken is not ABSENT and (counts or not verdict.open):
                 became[number] = verdict
         if len(became) == len(events):
-            if any(verdict.ours for verdict in became.values()):
-                arrivals.vouch(ports.kv, repo, rule.id, call)
+            _vouch(round_, became.values())
             return _ended([became[number] for number in range(len(events))])
         round_ = round_._replace(seen=now, is_fresh=True)
+        if all(verdict.waits for verdict in verdicts):
+            waits += 1
+            if waits == _WAITS_MAX:
+                _vouch(round_, became.values())
+                raise Unavailable(f"newer events are still under way: branch={rule.branch}")
+            ports.clock.sleep(_WAIT_SECONDS * waits)
     raise OutcomeUnknown(f"events kept losing against commits: branch={rule.branch}")
+
+
+def _vouch(round_: _Round, became: Iterable[_Verdict]) -> None:
+    if any(verdict.ours for verdict in became):
+        arrivals.vouch(round_.ports.kv, round_.repo, round_.rule.id, round_.call)
 
 
 def _ended(verdicts: Sequence[_Verdict]) -> tuple[Taken, ...]:
@@ -122,7 +139,7 @@ def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
     again = {
         call
         for event, look in zip(events, looks, strict=True)
-        if look.stored is not ABSENT and _is_same(event, look.stored.arrival)
+        if look.stored is not ABSENT and not look.stored.arrival.is_older_than(event.sequencer)
         for call in look.stored.arrival.calls
         if call != round_.call
     }
@@ -142,30 +159,27 @@ def _look(rows: Mapping[Place, Row], places: tuple[Place, Place]) -> _Look:
     )
 
 
-def _is_same(event: Told, arrival: Arrival) -> bool:
-    newer, older = arrival.is_newer_than(event.sequencer), arrival.is_older_than(event.sequencer)
-    return not newer and not older
-
-
 def _step(round_: _Round, event: Told, look: _Look, vouched: Collection[bytes]) -> _Verdict:
     """Drop the event, or put row and record over what was looked at."""
     if look.stored is ABSENT or look.stored.arrival.is_older_than(event.sequencer):
         return _staged(_put(round_, event, look))
     arrival = look.stored.arrival
+    is_open = arrival.token == round_.seen.branch.staging
+    has_counted = any(call in vouched for call in arrival.calls)
     if arrival.is_newer_than(event.sequencer):
-        return _Verdict(Taken.OLD)
-    if any(call in vouched for call in arrival.calls):
+        return _Verdict(Taken.OLD, open=not has_counted) if has_counted or is_open else _WAIT
+    if has_counted:
         return _Verdict(Taken.KNOWN)
-    if arrival.token == round_.seen.branch.staging:
+    if is_open:
         if round_.call in arrival.calls:
             return _staged(True)
         joined = _record(round_, event, look.stored)
-        return _Verdict(Taken.KNOWN, ours=True) if joined else _AGAIN
+        return _Verdict(Taken.KNOWN, open=True, ours=True) if joined else _AGAIN
     return _staged(round_.is_fresh and _put_again(round_, event, look, look.stored))
 
 
 def _staged(done: bool) -> _Verdict:
-    return _Verdict(Taken.STAGED, ours=True) if done else _AGAIN
+    return _Verdict(Taken.STAGED, open=True, ours=True) if done else _AGAIN
 
 
 def _put(round_: _Round, event: Told, look: _Look) -> bool:

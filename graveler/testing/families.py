@@ -6,9 +6,10 @@ A program is some clients with one to four calls each, drawn from a seed.  For t
 from dataclasses import replace
 from itertools import accumulate
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graveler.testing.schedule import Call, Profile, Scheduler
+from graveler.testing.sim_arrival_verbs import drawn
 
 SCHEDULERS: tuple[Scheduler, ...] = ("uniform", "pct", "sticky")
 
@@ -74,6 +75,21 @@ FAMILIES: dict[str, Family] = {
     ),
     "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3, "hard": 0.5}),
     "back": Family({"hard_back": 4, "commit": 4, "write": 4, "list": 2, "read": 1}),
+    "arrivals": Family(
+        {
+            "arrive": 6,
+            "tick": 2,
+            "write": 2,
+            "delete": 0.5,
+            "commit": 3,
+            "merge": 0.3,
+            "hard": 0.1,
+            "reset": 0.3,
+            "read": 1,
+            "list": 0.5,
+        },
+        ("k1", "k1", "k2", "m1"),
+    ),
     "twins": Family(
         {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
     ),
@@ -116,8 +132,10 @@ def program(family: Family, choose: Random) -> list[list[Call]]:
     return clients
 
 
-def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[str, ...]:
+def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[Any, ...]:
     """What a call is given; now and then a value that is there already, so that nothing changes."""
+    if verb == "arrive":
+        return drawn(key, serial, chance)
     if verb == "delete_many":
         return ("k1", "k2")
     if verb == "note":

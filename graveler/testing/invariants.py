@@ -25,6 +25,7 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
+from graveler.testing.arrived import Arrived
 from graveler.testing.families import FAMILIES, profile_of, program, sweeps_of
 from graveler.testing.histories import Run
 from graveler.testing.legality import LANDING, REFUSALS, Judge
@@ -55,8 +56,13 @@ def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
     every = [list(calls) for calls in clients]
     plan = profile_of(profile, seed)
     run = Run(stage, SeededChoices(random, plan), random)
+    arrived = Arrived(run) if "arrive" in FAMILIES[family].weights else None
     run.play(clients, sweeps=sweeps_of(profile, seed))
+    if arrived is not None:
+        every.append(arrived.settle(every))
     judge(run, every, calm=profile == "clean", fully=seed % 3 == 0)
+    if arrived is not None:
+        arrived.judge(every)
     if seed % _LEAK_SHARE == 0:
         run.leaked = count_leaks(run)
         if run.leaked and profile != "aging":  # there, callers outlive what old tokens are kept
@@ -112,7 +118,8 @@ def _unmixed(verdict: Judge, call: Call) -> None:
     """m1 and m2 change together unless somebody writes them alone."""
     alone = ("write", "delete", "prefix", "reset_path")
     if call.answer == NO_BRANCH or any(
-        other.verb in alone and other.arguments[0] in ("m1", "m2") for other in verdict.calls
+        other.verb == "arrive" or (other.verb in alone and other.arguments[0] in ("m1", "m2"))
+        for other in verdict.calls
     ):
         return
     sides = {(call.answer.get(key) or "").endswith("other") for key in ("m1", "m2")}
@@ -211,7 +218,8 @@ def _calm(run: Run, calls: Sequence[Call]) -> None:
     dropping = any(call.verb == "reset" or call.verb in RESETS for call in calls)
     for call in calls:
         error = call.error
-        if isinstance(error, Unavailable | Contended) and not dropping:
+        waited = call.verb == "arrive"  # for a newer event, whose worker had no turn
+        if isinstance(error, Unavailable | Contended) and not dropping and not waited:
             run.wrong.append(f"I9 {call.verb} failed though nothing broke: {error!r}")
         elif call.verb in COMMITS and isinstance(error, Conflict) and not dropping:
             run.wrong.append(f"I9 commit failed for others: {error!r}")

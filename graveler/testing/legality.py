@@ -22,6 +22,7 @@ from graveler.errors import (
 from graveler.ids import CommitId
 from graveler.testing.histories import Run
 from graveler.testing.schedule import NEVER, Call
+from graveler.testing.sim_arrival_verbs import Event
 from graveler.testing.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 
 # Errors after which a call surely had no effect.
@@ -48,6 +49,8 @@ class Written(NamedTuple):
     values: frozenset[Value]
     refused: bool
     number: str = ""  # of user metadata: it keeps what the path says besides
+    sequence: int = 0  # of an event: newer ones of its object hide it, whenever they came
+    beaten: bool = False  # an event that perhaps came after a newer one, and changed nothing
 
 
 class Judge:
@@ -59,7 +62,9 @@ class Judge:
         self.calls = [call for call in calls if call.branch == branch and call.start != NEVER]
         self.writes: dict[str, list[Written]] = {}
         for call in self.calls:
-            self._add(call)
+            if call.verb != "arrive":
+                self._add(call)
+        self._add_events([call for call in self.calls if call.verb == "arrive"])
         self.untouched = {
             key: value for key, value in run.stage.start.items() if key not in self.writes
         }
@@ -72,12 +77,33 @@ class Judge:
         number = call.arguments[1] if call.verb == "note" else ""
         for key, values in self._effects(call).items():
             until = NEVER if call.verb == "delete_many" and key in (call.answer or ()) else end
-            found = Written(call.start, until, frozenset(values), refused, number)
-            before = self.writes.get(key)
-            if before is None:
-                first = Written(-1, -1, frozenset((self.run.stage.start[key],)), False)
-                before = self.writes[key] = [first]
-            before.append(found)
+            self._put(key, Written(call.start, until, frozenset(values), refused, number))
+
+    def _put(self, key: str, found: Written) -> None:
+        before = self.writes.get(key)
+        if before is None:
+            first = Written(-1, -1, frozenset((self.run.stage.start[key],)), False)
+            before = self.writes[key] = [first]
+        before.append(found)
+
+    def _add_events(self, deliveries: Sequence[Call]) -> None:
+        """An event is one write, however often it is delivered: done when a delivery of it is
+        acknowledged for the first time."""
+        told: dict[Event, list[Call]] = {}
+        for call in deliveries:
+            for event in call.arguments:
+                told.setdefault(event, []).append(call)
+        starts = {event: min(call.start for call in calls) for event, calls in told.items()}
+        for event, calls in told.items():
+            end = min((call.end for call in calls if call.acknowledged), default=NEVER)
+            beaten = any(
+                other.key == event.key and other.sequence > event.sequence and start <= end
+                for other, start in starts.items()
+            )
+            values = frozenset((event.value,))
+            number, sequence = "", event.sequence
+            found = Written(starts[event], end, values, False, number, sequence, beaten)
+            self._put(event.key, found)
 
     def _effects(self, call: Call) -> dict[str, set[Value]]:
         verb = call.verb
@@ -183,7 +209,9 @@ class Judge:
         for write in writes:
             if value not in write.values or write.start > end or (write.refused and not seen):
                 continue
-            if not hidden(writes, write.end, start, value) and self._based(key, value, write):
+            if hidden(writes, write.end, start, value) or not self._based(key, value, write):
+                continue
+            if not write.sequence or not outdone(writes, write, start):
                 return True
         return False
 
@@ -214,5 +242,14 @@ class Judge:
 
 def hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> bool:
     return any(
-        after < other.start and other.end < before and value not in other.values for other in writes
+        after < other.start
+        and other.end < before
+        and value not in other.values
+        and not other.beaten
+        for other in writes
     )
+
+
+def outdone(writes: Sequence[Written], event: Written, before: int) -> bool:
+    """Whether a newer event of the object was acknowledged."""
+    return any(other.sequence > event.sequence and other.end < before for other in writes)

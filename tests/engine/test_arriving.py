@@ -10,7 +10,7 @@ import pytest
 from graveler.engine import arriving, batching, branching, heads, history, janitor, resetting
 from graveler.engine.arriving import Told
 from graveler.engine.batching import Delivery
-from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused
+from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused, Unavailable
 from graveler.ids import BranchId
 from graveler.records import ABSENT, TOMBSTONE, Entry
 from graveler.refs import arrivals, event_rules
@@ -216,6 +216,27 @@ def test_a_delivery_that_vouched_is_not_undone_by_one_that_is_under_way(
     steps.before("set", slow)
     deliver(first, event)
     assert lake.tree() == {"a": "merged"}
+
+
+def test_an_older_event_waits_for_a_newer_one_that_does_not_count_yet(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """The newer one's row landed behind the scan, and its worker died."""
+    lake.put("b", "1")
+    mine = late_row(lake, scripted, rival.commit)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    scripted[1].before("get", die)
+    newer, older = told("a", "2", "newer"), told("a", "1", "older")
+    with pytest.raises(KeyboardInterrupt):
+        deliver(mine, newer)
+    with pytest.raises(Unavailable):
+        deliver(rival, older)
+    assert deliver(rival, newer) == ["staged"]
+    assert deliver(rival, older) == ["old"]
+    assert lake.tree()["a"] == "newer"
 
 
 def _call(lake: Lake, key: str) -> bytes:

@@ -4,12 +4,13 @@ import pytest
 
 from graveler.testing.invariants import check_seed
 from graveler.testing.stage import Stage, build_stage
+from tests.simulation.arrival_mutants import ARRIVAL_MUTANTS
 from tests.simulation.later_mutants import LATER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.name_mutants import NAME_MUTANTS
 from tests.simulation.patching import patched
 
-ALL = (*MUTANTS, *LATER_MUTANTS, *NAME_MUTANTS)
+ALL = (*MUTANTS, *LATER_MUTANTS, *NAME_MUTANTS, *ARRIVAL_MUTANTS)
 SEEDS_MAX = 5_000
 
 
