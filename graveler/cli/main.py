@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from graveler import __version__
-from graveler.cli import gc_arguments
+from graveler.cli import event_arguments, gc_arguments
 from graveler.cli.options import (
     CredentialsOptions,
     DemoOptions,
@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     _add_verify(commands)
     _add_credentials(commands)
     gc_arguments.add(commands)
+    event_arguments.add(commands)
     return root
 
 

@@ -1,0 +1,134 @@
+"""Which queue a bucket tells of its changes: one configuration of our own among those of others.
+
+S3 keeps one document for a bucket, which is replaced whole, unconditionally.  So: read, change our
+entry alone, write, read again.  Our entry is known by its id, which says queue and prefix.  S3
+refuses entries that overlap; that is said here with the name of the other one.  For the commands.
+"""
+
+import hashlib
+from typing import Any, Final, Literal
+
+from graveler.aws import FAILURES, AwsSession, CallPolicy, failure_of, unavailable
+from graveler.errors import Conflict, Invalid, NotFound
+from graveler.records import ABSENT, Absent
+
+EVENTS: Final = ("s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*")
+_QUEUES: Final = "QueueConfigurations"
+_LISTS: Final = (_QUEUES, "TopicConfigurations", "LambdaFunctionConfigurations")
+_POLICY: Final = CallPolicy(read_seconds=30.0)  # S3 asks the queue before it answers
+Document = dict[str, Any]
+
+
+def connect(session: AwsSession, bucket: str, queue: str, prefix: str = "") -> bool:
+    """Have the bucket tell the queue of every object below `prefix`; False: it did already.
+
+    Errors: `NotFound` (no such bucket), `Invalid` (another entry overlaps, the queue is not there
+    or does not let the bucket send), `Conflict` (somebody else changed the document at the same
+    time: look, and try again), `Unavailable`, `OutcomeUnknown`.  3 requests.
+    """
+    wanted = _entry(queue, prefix)
+    return _change(session, bucket, wanted["Id"], wanted)
+
+
+def disconnect(session: AwsSession, bucket: str, queue: str, prefix: str = "") -> bool:
+    """Take our entry away; False: there was none.  As `connect`."""
+    return _change(session, bucket, _entry(queue, prefix)["Id"], ABSENT)
+
+
+def changed(document: Document, id: str, entry: Document | Literal[Absent.ABSENT]) -> Document:
+    """The document with this entry, or without; everything else as it was.  Raises `Invalid`."""
+    new = {name: value for name, value in document.items() if name != "ResponseMetadata"}
+    others = [each for each in new.get(_QUEUES, []) if each.get("Id") != id]
+    if entry is not ABSENT:
+        _check_apart({**new, _QUEUES: others}, entry)
+        others.append(entry)
+    new.pop(_QUEUES, None)
+    return {**new, _QUEUES: others} if others else new
+
+
+def _change(
+    session: AwsSession, bucket: str, id: str, entry: Document | Literal[Absent.ABSENT]
+) -> bool:
+    client = session.client("s3", _POLICY, _options(session))
+    before = _read(client, bucket)
+    new = changed(before, id, entry)
+    if _same(new, before):
+        return False
+    try:
+        client.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=new)
+    except FAILURES as error:
+        failure = failure_of(error)
+        if failure.code == "InvalidArgument":
+            raise Invalid(f"S3 refuses: {failure.message} bucket={bucket}") from error
+        raise unavailable(failure, f"configure notifications: {bucket=}", write=True) from error
+    if not _same(_read(client, bucket), new):
+        raise Conflict(f"notifications were changed by somebody else meanwhile: {bucket=}")
+    return True
+
+
+def _read(client: Any, bucket: str) -> Document:
+    try:
+        found: Document = client.get_bucket_notification_configuration(Bucket=bucket)
+    except FAILURES as error:
+        failure = failure_of(error)
+        if failure.code == "NoSuchBucket":
+            raise NotFound(f"bucket not found: {bucket=}") from error
+        raise unavailable(failure, f"read notifications: {bucket=}", write=False) from error
+    found.pop("ResponseMetadata", None)
+    return found
+
+
+def _options(session: AwsSession) -> dict[str, Any]:
+    return {"s3": {"addressing_style": "path" if session.settings.endpoint_url else "auto"}}
+
+
+def _entry(queue: str, prefix: str) -> Document:
+    digest = hashlib.sha256(f"{queue}\0{prefix}".encode()).hexdigest()[:16]
+    entry: Document = {"Id": f"graveler-{digest}", "QueueArn": queue, "Events": list(EVENTS)}
+    if prefix:
+        rules = [{"Name": "prefix", "Value": prefix}]
+        entry["Filter"] = {"Key": {"FilterRules": rules}}
+    return entry
+
+
+def _check_apart(document: Document, entry: Document) -> None:
+    mine = _prefix(entry)
+    for kind in _LISTS:
+        for other in document.get(kind, []):
+            theirs = _prefix(other)
+            overlap = mine.startswith(theirs) or theirs.startswith(mine)
+            if overlap and not _families(other).isdisjoint(_families(entry)):
+                raise Invalid(
+                    "the bucket tells somebody else of the same objects, and S3 allows one only: "
+                    f"id={other.get('Id', '')} prefix={theirs!r}"
+                )
+
+
+def _prefix(entry: Document) -> str:
+    rules = entry.get("Filter", {}).get("Key", {}).get("FilterRules", [])
+    found = [str(rule["Value"]) for rule in rules if str(rule["Name"]).lower() == "prefix"]
+    return found[0] if found else ""
+
+
+def _families(entry: Document) -> set[str]:
+    """`s3:ObjectCreated:Put` is of the family ObjectCreated."""
+    return {event.split(":")[1] for event in entry["Events"]}
+
+
+def _same(document: Document, other: Document) -> bool:
+    """Whether two documents say the same; services change order, and the case of names."""
+    return _said(document) == _said(other)
+
+
+def _said(document: Document) -> list[str]:
+    entries = [
+        repr((kind, entry.get("Id"), sorted(entry["Events"]), _target(entry), _prefix(entry)))
+        for kind in _LISTS
+        for entry in document.get(kind, [])
+    ]
+    return sorted(entries)
+
+
+def _target(entry: Document) -> str:
+    names = ("QueueArn", "TopicArn", "LambdaFunctionArn")
+    return next((str(entry[name]) for name in names if name in entry), "")
