@@ -298,6 +298,34 @@ def test_steps_are_taken_up_by_the_source_that_they_are_of(
     assert set(lake.tree("main@")) == {f"{to}/{name}" for to in ("in", "again") for name in names}
 
 
+def test_a_source_that_a_step_calls_whole_is_listed_no_more(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "page_count_max", 4)
+    sources(lake, 9)
+    other = JobId("other")
+    jobs.begin(lake.ports, lake.repo, NewJob(other, "import", since=lake.head()))
+    order = jobs.ordered(lake.ports, lake.repo, other)
+    broken = lake.with_kv(lambda kv: FaultyStore(kv, _until_the_branch))
+    resumed = Resumed(jobs.once(other, order), spill_count=9)
+    with pytest.raises(Unavailable):
+        importing.work(
+            broken.ports,
+            lake.repo,
+            "main",
+            an_import(),
+            Pulse(broken.ports, lake.repo, other),
+            resumed,
+        )
+    (step,) = stored.steps(lake.ports.kv, lake.repo, other)
+    begun(lake, "import")
+    whole = step._replace(whole=True)
+    assert stored.add_step(lake.ports.kv, lake.repo, JOB, 0, whole, b"stamp") == whole
+    lake.ports.blocks.put(SOURCE + "later", [b"x"], CREATE)
+    work(lake, an_import(), pulse(lake, b""))
+    assert set(lake.tree("main@")) == {f"in/{number:03}" for number in range(9)}
+
+
 def _until_the_branch(_: int, verb: str) -> Fault:
     return Fault.REFUSED if verb == "set_many" else Fault.NONE
 
