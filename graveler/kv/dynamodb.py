@@ -220,7 +220,12 @@ class DynamoStore:
         shown: Row | Literal[Absent.ABSENT],
         unknown: Failure | None,
     ) -> Outcome:
-        current = self.get(*place) if shown is ABSENT else shown
+        try:
+            current = self.get(*place) if shown is ABSENT else shown
+        except Unavailable as error:
+            if unknown is None:
+                raise
+            raise OutcomeUnknown(f"kv: transaction may have been applied: {place=}") from error
         if unknown and (current is ABSENT or current.version != row.version):
             raise OutcomeUnknown(f"kv: transaction may have been applied and replaced: {place=}")
         return Declined(current)

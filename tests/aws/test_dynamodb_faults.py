@@ -256,6 +256,20 @@ def test_an_unknown_transaction_that_meets_another_row_stays_unknown(
     assert TWO_ROWS["guarded"](store) == Declined(Row(b"theirs", b"t"))
 
 
+def test_an_unknown_transaction_stays_unknown_if_nothing_can_be_read_back(
+    store: DynamoStore, proxy: FaultProxy
+) -> None:
+    proxy.plan(error_after, canceled("None", "ConditionalCheckFailed"))
+    proxy.plan(throttle, operation="GetItem")
+    with pytest.raises(OutcomeUnknown):
+        TWO_ROWS["guarded"](store)
+    proxy.plan(canceled("None", "ConditionalCheckFailed"))
+    proxy.plan(throttle, operation="GetItem")
+    with pytest.raises(Unavailable) as raised:
+        TWO_ROWS["guarded"](store)
+    assert type(raised.value) is Unavailable
+
+
 # ---- batches and reads ---------------------------------------------------------------------------
 
 KEYS = [b"%03d" % number for number in range(60)]
