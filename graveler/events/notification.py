@@ -17,6 +17,7 @@ _CREATED: Final = "ObjectCreated:"
 _REMOVED: Final = ("ObjectRemoved:", "LifecycleExpiration:")
 _SEQUENCER: Final = re.compile(r"[0-9A-Fa-f]{1,64}", re.ASCII)
 _TEST: Final = "s3:TestEvent"
+_TIME_NS_MAX: Final = 2**63 - 1  # records hold 64 bits
 
 
 class Notification(NamedTuple):
@@ -35,7 +36,7 @@ def parse(message: str) -> tuple[Notification, ...]:
     """The events that a message tells of; none for a trial message.  Raises `Invalid`."""
     try:
         said = json.loads(message)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"notification is not JSON: length={len(message)}") from error
     if not isinstance(said, dict):
         raise Invalid("notification is not an object of JSON")
@@ -61,12 +62,18 @@ def _event(record: Any) -> Notification | None:
         size, checksum = 0, ""
         if not removed:
             size, checksum = int(told.get("size", 0)), str(told["eTag"]).strip('"')
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Invalid(f"notification lacks a part or has a wrong one: {error!r}") from error
     if not isinstance(bucket, str) or not _SEQUENCER.fullmatch(sequencer):
         raise Invalid("notification has no bucket or no sequencer")
     if not 0 <= size <= limits.object_size_bytes_max:
         raise Invalid(f"notification has a size out of bounds: {size=}")
+    if len(checksum.encode(errors="replace")) > limits.checksum_length_bytes_max:
+        raise Invalid("notification has an etag that is too long")
+    if len(key.encode(errors="replace")) > limits.kv_key_length_bytes_max:
+        raise Invalid("notification has a key that is longer than keys are")
+    if not 0 <= told_ns <= _TIME_NS_MAX:
+        raise Invalid("notification has a time out of bounds")
     return Notification(bucket, key, sequencer, removed, told_ns, size, checksum)
 
 

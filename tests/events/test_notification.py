@@ -66,7 +66,13 @@ def test_other_events_and_trial_messages_tell_nothing() -> None:
         message(record(size=2**60)),
         message(record(size="many")),
         message(record(key="%FF")),
+        message(record(size=float("inf"))),
+        message(record(key="k" * 1_025)),
+        message(record(eTag="e" * 257)),
+        "[" * 100_000,
         message({**record(), "eventTime": "yesterday"}),
+        message({**record(), "eventTime": "9999-12-31T23:59:59Z"}),
+        message({**record(), "eventTime": "0001-01-01T00:00:00Z"}),
         message({**record(), "s3": {"bucket": {"name": 1}, "object": record()["s3"]["object"]}}),
     ],
 )
