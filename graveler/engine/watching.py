@@ -1,7 +1,8 @@
 """Making, showing and ending the rules by which a repository takes in what arrives in a bucket.
 
-A rule that watched the repository's own namespace would stage what the repository itself writes;
-it is refused.  Ending a rule leaves what it staged and committed.
+A rule that watched the repository's own namespace would stage what the repository itself writes,
+one that watched another's would refer to objects that the other may collect as garbage; both are
+refused.  Ending a rule leaves what it staged and committed.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from graveler.engine.ports import Ports, check_writable
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id
 from graveler.records import Repository
-from graveler.refs import event_rules
+from graveler.refs import event_rules, repositories
 from graveler.refs.event_rules import EventRule
 
 _ID_LENGTH = 16
@@ -41,7 +42,7 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
     Errors: `Invalid`, `NotFound` (no such branch), `Refused`, `AlreadyExists` (another rule of the
     repository stages the same objects at the same paths).
 
-    Cost: 3 KV requests, and the rules that there are.
+    Cost: 3 KV requests, the rules and the repositories that there are.
     """
     check_writable(repo, force=False)
     branch = parse_branch_id(new.branch)
@@ -61,7 +62,7 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
         ports.clock.now_ns(),
     )
     event_rules.check(rule)
-    _check_apart(repo, rule)
+    _check_apart(ports, repo, rule)
     fresh(ports, repo, branch)
     if sum(1 for _ in event_rules.every(ports.kv)) >= limits.event_rules_max:
         raise Invalid(f"too many rules: at most {limits.event_rules_max} in a deployment")
@@ -90,12 +91,19 @@ def _id(repo: Repository, new: NewRule) -> str:
     return digest.hexdigest()[:_ID_LENGTH]
 
 
-def _check_apart(repo: Repository, rule: EventRule) -> None:
-    own = address.split_prefix(repo.namespace.rstrip("/") + "/")
-    if rule.bucket == own.bucket and (
-        own.key.startswith(rule.prefix) or rule.prefix.startswith(own.key)
-    ):
-        raise Invalid(
-            f"rule watches the repository's own namespace: namespace={repo.namespace} "
-            f"prefix={rule.prefix}"
-        )
+def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
+    """Raises `Invalid` if a repository has its namespace where the rule watches."""
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            own = address.split_prefix(other.namespace.rstrip("/") + "/")
+            if rule.bucket == own.bucket and (
+                own.key.startswith(rule.prefix) or rule.prefix.startswith(own.key)
+            ):
+                whose = "the repository's own" if other.uid == repo.uid else "another repository's"
+                raise Invalid(
+                    f"rule watches {whose} namespace: namespace={other.namespace} "
+                    f"prefix={rule.prefix}"
+                )
+            after = other.id

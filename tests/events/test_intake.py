@@ -231,6 +231,14 @@ def test_rules_that_cannot_work_are_refused(lake: Lake, said: dict[str, Any], wh
     assert watching.list_all(lake.ports, lake.repo) == ()
 
 
+def test_a_rule_does_not_watch_what_another_repository_may_collect(lake: Lake) -> None:
+    repository.create(lake.ports, NewRepository("second", "mem://shared/second"))
+    for prefix in ("", "sec", "second/data/"):
+        with pytest.raises(Invalid, match="another repository's namespace"):
+            watch(lake, bucket="shared", prefix=prefix)
+    watch(lake, bucket="shared", prefix="second-hand/")
+
+
 def test_rules_are_made_shown_and_ended(lake: Lake) -> None:
     with pytest.raises(NotFound):
         watch(lake, branch="nowhere")
