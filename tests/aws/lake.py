@@ -31,6 +31,7 @@ class Lake(NamedTuple):
 
     name: str  # of the table, of the bucket, and of the secret
     authorization: str
+    jobs_queue: str  # nobody takes from it
 
 
 class Answer(NamedTuple):
@@ -50,13 +51,14 @@ class Answer(NamedTuple):
 
 
 def make_lake(session: AwsSession, name: str) -> Lake:
-    """A table, a bucket, a secret."""
+    """A table, a bucket, a secret, a queue."""
     create_table(session, name)
     create_bucket(session, name)
     text = SystemIds().unique(120)
     session.client("secretsmanager").create_secret(Name=name, SecretString=text)
     pair = f"GRVL{text[:16]}:{text[16:56]}".encode()
-    return Lake(name, "Basic " + base64.b64encode(pair).decode())
+    queue = session.client("sqs").create_queue(QueueName=name)["QueueUrl"]
+    return Lake(name, "Basic " + base64.b64encode(pair).decode(), queue)
 
 
 def build(name: str, folder: Path) -> Path:
@@ -88,6 +90,7 @@ def _function(lake: Lake, code: Path, endpoint: str, number: int, seconds: float
         "GRAVELER_TABLE": lake.name,
         "GRAVELER_SECRET": lake.name,
         "GRAVELER_BUCKETS": lake.name,
+        "GRAVELER_JOBS_QUEUE": lake.jobs_queue,
         "GRAVELER_CACHE_FOLDER": str(code.parent / f"cache-{lake.name}-{number}"),
         "POWERTOOLS_METRICS_NAMESPACE": "Graveler",
         "POWERTOOLS_SERVICE_NAME": lake.name,
