@@ -14,7 +14,11 @@ from graveler.assembly.aws import StorageSigns
 
 INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and binary bodies grow by a third
 SETTINGS = ServiceSettings(
-    blockstore_type="s3", access_log=True, presigns=True, inline_bytes_max=INLINE_BYTES_MAX
+    blockstore_type="s3",
+    access_log=True,
+    presigns=True,
+    presigns_parts=True,
+    inline_bytes_max=INLINE_BYTES_MAX,
 )
 
 

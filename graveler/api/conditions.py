@@ -1,11 +1,13 @@
 """Conditions and ranges of a request for an object (RFC 9110), decided without touching it.
 
-Pure; for reading.py.
+Pure; for the endpoints of objects.
 """
 
+from collections.abc import Mapping
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Final, NamedTuple
 
+from graveler.errors import Unsupported
 from graveler.limits import SECOND_NS
 
 
@@ -60,3 +62,12 @@ def unchanged(if_none_match: str, if_modified_since: str, etag: str, modified_ns
     except ValueError:
         return False
     return modified_ns // SECOND_NS <= since
+
+
+def only_if_absent(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a write asks for a path that holds nothing; no other condition is served
+    (`Unsupported`)."""
+    condition = headers.get(b"if-none-match", b"")
+    if b"if-match" in headers or condition not in (b"", b"*"):
+        raise Unsupported("Not Implemented")
+    return condition == b"*"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from graveler import limits
-from graveler.api import answers, errors, multipart, shapes
+from graveler.api import answers, conditions, errors, multipart, parts, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.requests import TooLarge
@@ -26,7 +26,7 @@ _INTERNAL: Final = b"x-lakefs-internal-"
 async def upload_object(call: Call) -> Answer:
     """A body that arrived whole goes to the pool at once; another is fed to a thread as it
     comes."""
-    only_if_absent = _only_if_absent(call)
+    only_if_absent = conditions.only_if_absent(call.headers)
     content_type = call.header(b"content-type")
     boundary = multipart.boundary_of(content_type)
     objects.check_branch(call.ports, call.repo, call.arguments["branch"])
@@ -69,15 +69,6 @@ def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes)
     shape = shapes.full_stats(call.repo, path, entry)
     shape["content_type"] = content_type  # as it was given; the entry has a default
     return answers.json(shape, 201)
-
-
-def _only_if_absent(call: Call) -> bool:
-    if b"if-match" in call.headers:
-        raise Unsupported("Not Implemented")
-    condition = call.header(b"if-none-match")
-    if condition not in ("", "*"):
-        raise Unsupported("Not Implemented")
-    return condition == "*"
 
 
 def _user_metadata(call: Call) -> dict[str, str]:
@@ -159,7 +150,7 @@ def get_physical_address(call: Call) -> Answer:
 
 
 def link_physical_address(call: Call) -> Answer:
-    only_if_absent = _only_if_absent(call)
+    only_if_absent = conditions.only_if_absent(call.headers)
     body, path = call.body, call.query["path"]
     address = body["staging"].get("physical_address", "")
     if not address:
@@ -179,7 +170,7 @@ def link_physical_address(call: Call) -> Answer:
 
 
 def stage_object(call: Call) -> Answer:
-    if _only_if_absent(call):
+    if conditions.only_if_absent(call.headers):
         raise Unsupported("Not Implemented")
     body, path = call.body, call.query["path"]
     link = Link(
@@ -195,10 +186,6 @@ def stage_object(call: Call) -> Answer:
     return answers.json(shapes.stats(call.repo, path, entry), 201)
 
 
-def create_presign_multipart_upload(_call: Call) -> Answer:
-    raise Unsupported("presign multipart upload API is not supported")
-
-
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "uploadObject": upload_object,
     "stageObject": stage_object,
@@ -208,5 +195,5 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "updateObjectUserMetadata": update_object_user_metadata,
     "getPhysicalAddress": get_physical_address,
     "linkPhysicalAddress": link_physical_address,
-    "createPresignMultipartUpload": create_presign_multipart_upload,
+    **parts.ENDPOINTS,
 }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from graveler.block.adapter import BlockStore
+from graveler.block.adapter import Blocks
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import RangeStore
 from graveler.engine.ports import EngineSettings, Fanout, Ports
@@ -15,7 +15,7 @@ class Drivers:
     """What stands behind the ports."""
 
     kv: Store
-    blocks: BlockStore
+    blocks: Blocks
     ranges: RangeStore
     clock: Clock
     ids: Ids

@@ -161,6 +161,11 @@ class Multipart(Protocol):
         """Forget the upload; unknown ones raise `NotFound`."""
         ...
 
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        """A URL that stores part `number`, as `put_part` does; whether the upload is known is found
+        out by whoever uses it.  No request is made.  `Unsupported` where parts have no URL."""
+        ...
+
 
 class Blocks(BlockStore, Multipart, Protocol):
     """Both together: what every driver and wrapper is."""

@@ -29,6 +29,7 @@ from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
 from graveler.block.signing import Presigner, Unsigned
 from graveler.clock import Clock, Ids
+from graveler.errors import Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,10 @@ class LocalBlocks:
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._uploads.abort(layout.owned(address).address, upload_id)
+
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        layout.owned(address)
+        raise Unsupported(f"parts of an upload have no URL on this store: {address=}")
 
     def _open(self, address: str) -> Chunks:
         parts = layout.served(address)

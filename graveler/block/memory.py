@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
+from urllib.parse import urlencode
 
 from graveler import limits
 from graveler.block import bounds
@@ -137,6 +138,20 @@ class MemoryBlocks:
         with self._lock:
             if self._uploads.pop(upload_id, None) is None:
                 raise NotFound(f"upload is not known: {upload_id=}")
+
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        """A URL that says what it is for; nobody serves it."""
+        canonical = self._canonical(address)
+        bounds.check_part_number(number)
+        if not upload_id:
+            raise NotFound(f"upload is not known: {upload_id=} {address=}")
+        if not 1 <= seconds <= limits.presign_seconds_max:
+            raise Invalid(
+                f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
+            )
+        query = urlencode({"uploadId": upload_id, "partNumber": number})
+        expires_ns = self._clock.now_ns() + seconds * limits.SECOND_NS
+        return Presigned(f"{canonical}?{query}", expires_ns)
 
     def _canonical(self, address: str) -> str:
         parts = split(address)

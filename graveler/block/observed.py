@@ -78,3 +78,6 @@ class ObservedBlocks:
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._counts.add("abort_upload")
         self._store.abort_upload(address, upload_id)
+
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        return self._store.presign_part(address, upload_id, number, seconds)

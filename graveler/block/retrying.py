@@ -113,6 +113,9 @@ class RetryingBlocks:
                 if not attempts.another(error):
                     raise attempts.verdict(error) from error
 
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        return self._store.presign_part(address, upload_id, number, seconds)
+
     def _repeat(self, call: Callable[[], T]) -> T:
         attempts = _Attempts(self._clock, self._policy)
         while True:

@@ -49,10 +49,7 @@ class S3Options:
 
 
 class S3Blocks:
-    """`BlockStore` and `Multipart`.  Thread-safe; sends nothing before the first verb.
-
-    `urls` signs what the port does not know: the parts of an upload.
-    """
+    """`BlockStore` and `Multipart`.  Thread-safe; sends nothing before the first verb."""
 
     def __init__(
         self,
@@ -144,6 +141,9 @@ class S3Blocks:
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         s3_uploads.abort(self._calls, self._upload(address, upload_id), upload_id)
+
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        return self.urls.presign_part(address, upload_id, number, seconds)
 
     def _upload(self, address: str, upload_id: str) -> Parts:
         parts = self._places.object(address)

@@ -8,7 +8,7 @@ runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import 
 from dataclasses import dataclass, replace
 
 from graveler import limits
-from graveler.block.adapter import BlockStore
+from graveler.block.adapter import Blocks
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore
 from graveler.errors import OutcomeUnknown, Refused, Unavailable
@@ -34,7 +34,7 @@ class Ports:
     """The outside world of a verb."""
 
     kv: Store
-    blocks: BlockStore
+    blocks: Blocks
     ranges: RangeStore
     clock: Clock
     ids: Ids

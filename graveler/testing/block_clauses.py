@@ -29,6 +29,7 @@ class Capabilities:
     bucket: ClassVar[str] = "mem://suite"
     presigns: ClassVar[bool] = False
     uploads_parts: ClassVar[bool] = True
+    presigns_parts: ClassVar[bool] = True
     tells_put_time: ClassVar[bool] = True  # a put answers with the time that `head` shows
     completes_again: ClassVar[bool] = False  # completing a complete upload is no error
     unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that lists of the engine lack

@@ -80,6 +80,9 @@ class FaultyBlocks:
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
 
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        return self._store.presign_part(address, upload_id, number, seconds)
+
     def _send(self, verb: str, call: Callable[[], T]) -> T:
         return self._become(self._next(verb), call)
 

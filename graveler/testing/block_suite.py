@@ -264,6 +264,31 @@ class PresignClauses(Capabilities):
             blocks.head(address)
 
 
+class PresignedPartClauses(Capabilities):
+    """B9, of the parts of an upload."""
+
+    def test_b9_urls_of_parts_are_bound(self, blocks: Blocks) -> None:
+        address = f"{self.bucket}/a"
+        upload = blocks.create_upload(address)
+        if not self.presigns_parts:
+            with pytest.raises(Unsupported):
+                blocks.presign_part(address, upload, 1, 60)
+            blocks.abort_upload(address, upload)
+            return
+        urls = {
+            blocks.presign_part(place, upload, number, 60).url
+            for place in (address, f"{self.bucket}/b")
+            for number in (1, 10_000)
+        }
+        assert len(urls) == 4
+        for number, seconds in ((0, 60), (10_001, 60), (1, 0), (1, limits.presign_seconds_max + 1)):
+            with pytest.raises(Invalid):
+                blocks.presign_part(address, upload, number, seconds)
+        with pytest.raises(NotFound):
+            blocks.presign_part(address, "", 1, 60)
+        blocks.abort_upload(address, upload)
+
+
 class BlockSuite(
     PutClauses,
     ReadClauses,
@@ -272,6 +297,7 @@ class BlockSuite(
     AddressClauses,
     UploadClauses,
     PresignClauses,
+    PresignedPartClauses,
 ):
     """All clauses; subclass it and supply the fixture `blocks`."""
 

@@ -8,7 +8,7 @@ any age, as one in another process might.  For tests only.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from graveler.block.adapter import BlockStore
+from graveler.block.adapter import Blocks
 from graveler.committed.ranges import RangeStore
 from graveler.engine.ports import EngineSettings, Ports, Sequential
 from graveler.errors import OutcomeUnknown
@@ -244,7 +244,7 @@ class Deployment(NamedTuple):
     """What all clients of a run share besides the world, and how they are set up."""
 
     ranges: RangeStore
-    blocks: BlockStore
+    blocks: Blocks
     commits: Mapping[CommitId, Commit]  # that every cache has
     retrying: bool = False
 

@@ -24,6 +24,7 @@ from graveler.block.adapter import (
     Mode,
     ObjectHead,
     ObjectPage,
+    Part,
     Presigned,
 )
 from graveler.block.address import range_file
@@ -73,8 +74,32 @@ class SharedObjects:
             watch(address)
 
 
-class SimulatedBlocks:
-    """`BlockStore` of one client.  `step` is called before each effect; it may raise."""
+class _WithoutParts:
+    """`Multipart` of a driver that lacks it."""
+
+    def create_upload(self, address: str) -> str:
+        raise _no_parts(address)
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        raise _no_parts(address)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        raise _no_parts(address)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        raise _no_parts(address)
+
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+        raise _no_parts(address)
+
+
+def _no_parts(address: str) -> Unsupported:
+    return Unsupported(f"simulated objects are not uploaded in parts: {address=}")
+
+
+class SimulatedBlocks(_WithoutParts):
+    """`Blocks` of one client, without uploads in parts.  `step` is called before each effect; it
+    may raise."""
 
     def __init__(self, shared: SharedObjects, step: Step) -> None:
         self._shared = shared

@@ -216,7 +216,7 @@ _OBJECTS = (
     _json("uploadPart", "PUT", _UPLOAD.format("/parts/3"), _AT),
     _json("completePresignMultipartUpload", "PUT", _UPLOAD.format(""),
           _AT | {"parts": [{"part_number": 1, "etag": "{etag}"}]}),
-    _json("abortPresignMultipartUpload", "DELETE", _UPLOAD.format(""), _AT, (204, 404)),
+    _json("abortPresignMultipartUpload", "DELETE", _UPLOAD.format(""), _AT, (204,)),
     _json("importStart", "POST", CLEAN + "/import", IMPORT, (202,)),
     _get("importStatus", MAIN + "/import?id={job}"),
     Case("importCancel", lambda world: Ask("DELETE", f"{MAIN}/import?id={world.names['job']}"),

@@ -65,6 +65,7 @@ def lake(around: Surroundings) -> World:
     handed = door.get(MAIN + "/staging/backing?path=linked")["physical_address"]
     world.blocks.put(handed, [b"linked"])
     world.names["address"] = handed
+    _begin_parts(door, world)
     world.names["job"] = _done(door, Ask.json("POST", MAIN + "/import", IMPORT))["id"]
     task = _done(door, Ask.json("POST", MAIN + "/commits/async", {"message": "waits"}))
     world.names["commit job"] = task["id"]
@@ -75,6 +76,14 @@ def lake(around: Surroundings) -> World:
     world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", rule))["id"]
     world.names["range"] = _range_of(world)
     return world
+
+
+def _begin_parts(door: Door, world: World) -> None:
+    """An upload in parts for `joined`, of which one part is there."""
+    begun = _done(door, Ask("POST", MAIN + "/staging/pmpu?path=joined&parts=1"))
+    at, upload = begun["physical_address"], begun["upload_id"]
+    part = world.blocks.put_part(at, upload, 1, [b"joined"])
+    world.names |= {"parts": at, "upload": upload, "etag": part.etag}
 
 
 def _range_of(world: World) -> str:

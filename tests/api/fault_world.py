@@ -153,6 +153,8 @@ class World:
         twin.blocks._objects = dict(self.blocks._objects)
         twin.blocks._addresses = list(self.blocks._addresses)
         twin.blocks._serial = self.blocks._serial
+        for name, upload in self.blocks._uploads.items():
+            twin.blocks._uploads[name] = upload._replace(parts=dict(upload.parts))
         twin.names = self.names
         return twin
 
@@ -181,7 +183,7 @@ class World:
             ports,
             Authenticator(keeper(kv, self.clock, ids, SECRET), SECRET),
             Signer(SECRET, "", self.clock),
-            ServiceSettings(blockstore_type="mem"),
+            ServiceSettings(blockstore_type="mem", presigns_parts=True),
             self.around.pools,
             local_queue(ports, self.around.pools),
         )

@@ -16,7 +16,7 @@ import pytest
 
 from graveler.api.routes import ROUTES
 from graveler.engine.ports import Unconfirmed
-from graveler.testing.asgi import Ask, Heard
+from graveler.testing.asgi import Ask, Door, Heard
 from graveler.testing.faults import Fault
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
 from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake, picture
@@ -187,11 +187,20 @@ def _check_answer(case: Case, world: World, heard: Heard, known: Known) -> None:
     if case.operation == "getPhysicalAddress":
         link = Ask.json("PUT", HANDED, LINK | {"staging": heard.json})
         assert door.send(link).status == 200, "the address cannot be linked"
+    elif case.operation == "createPresignMultipartUpload":
+        assert _finished(door, world, heard.json) == 200, "the upload cannot be finished"
     elif case.operation == "login":
         token = {"Authorization": f"Bearer {heard.json['token']}"}
         assert door.send(Ask("GET", "/user", (), token)).status == 200
     elif known.before == known.after:
         assert heard.body == known.heard.body, heard
+
+
+def _finished(door: Door, world: World, begun: dict[str, Any]) -> int:
+    at, upload = begun["physical_address"], begun["upload_id"]
+    part = world.blocks.put_part(at, upload, 1, [b"part"])
+    body = {"physical_address": at, "parts": [{"part_number": 1, "etag": part.etag}]}
+    return door.send(Ask.json("PUT", f"{MAIN}/staging/pmpu/{upload}?path=n", body)).status
 
 
 def _allowed(

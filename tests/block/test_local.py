@@ -43,11 +43,13 @@ def blocks(root: Path) -> LocalBlocks:
 class TestLocalBlocks(BlockSuite):
     bucket = "local://suite"
     presigns = True
+    presigns_parts = False
 
 
 class TestRetryingLocalBlocks(BlockSuite):
     bucket = "local://suite"
     presigns = True
+    presigns_parts = False
 
     @pytest.fixture
     def blocks(self, root: Path) -> Blocks:
@@ -57,6 +59,7 @@ class TestRetryingLocalBlocks(BlockSuite):
 class TestObservedLocalBlocks(BlockSuite):
     bucket = "local://suite"
     presigns = True
+    presigns_parts = False
 
     @pytest.fixture
     def blocks(self, root: Path) -> Blocks:

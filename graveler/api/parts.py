@@ -1,0 +1,79 @@
+"""Endpoints of uploads in parts whose bytes go to the storage by signed URLs."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from graveler.api import answers, conditions, shapes
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.service import Call, Endpoint
+from graveler.block.adapter import Part
+from graveler.engine import parts
+from graveler.engine.parts import Finish, PartsUpload
+from graveler.errors import Invalid, Unsupported
+
+_NUMBER_LENGTH_MAX: Final = 9
+
+
+def create_presign_multipart_upload(call: Call) -> Answer:
+    _check_served(call)
+    branch, path, count = call.arguments["branch"], call.query["path"], call.query["parts"]
+    begun = parts.begin(call.ports, call.repo, branch, path, count)
+    shape: dict[str, Any] = {
+        "upload_id": begun.upload.id,
+        "physical_address": begun.upload.address,
+    }
+    if begun.urls:
+        shape["presigned_urls"] = [call.absolute(url) for url in begun.urls]
+    return answers.json(shape, 201)
+
+
+def upload_part(call: Call) -> Answer:
+    _check_served(call)
+    text = call.arguments["partNumber"]
+    if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_LENGTH_MAX):
+        raise Invalid('parameter "partNumber" in path has an error: it must be a whole number')
+    branch, path = call.arguments["branch"], call.query["path"]
+    url = parts.part_url(call.ports, call.repo, branch, path, _upload(call), int(text))
+    return answers.json({"presigned_url": call.absolute(url)})
+
+
+def complete_presign_multipart_upload(call: Call) -> Answer:
+    _check_served(call)
+    only_if_absent = conditions.only_if_absent(call.headers)
+    body, branch, path = call.body, call.arguments["branch"], call.query["path"]
+    wanted = Finish(
+        _upload(call),
+        tuple(Part(each["part_number"], each["etag"].strip('"')) for each in body["parts"]),
+        body.get("content_type", ""),
+        body.get("user_metadata", {}),
+        only_if_absent,
+    )
+    force = body.get("force", False)
+    entry = parts.finish(call.ports, call.repo, branch, path, wanted, force=force)
+    shape = shapes.full_stats(call.repo, path, entry)
+    shape["physical_address"] = entry.address  # clients get it relative to the namespace here
+    return answers.json(shape)
+
+
+def abort_presign_multipart_upload(call: Call) -> Answer:
+    _check_served(call)
+    branch, path = call.arguments["branch"], call.query["path"]
+    parts.give_up(call.ports, call.repo, branch, path, _upload(call))
+    return NO_CONTENT
+
+
+def _upload(call: Call) -> PartsUpload:
+    return PartsUpload(call.body["physical_address"], call.arguments["uploadId"])
+
+
+def _check_served(call: Call) -> None:
+    if not call.service.settings.presigns_parts:
+        raise Unsupported("presign multipart upload API is not supported")
+
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {
+    "createPresignMultipartUpload": create_presign_multipart_upload,
+    "uploadPart": upload_part,
+    "completePresignMultipartUpload": complete_presign_multipart_upload,
+    "abortPresignMultipartUpload": abort_presign_multipart_upload,
+}

@@ -1,0 +1,137 @@
+"""Uploads in parts through the API over S3: parts go to the storage, by the URLs that it signs."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from graveler.api.app import open_service
+from graveler.api.routing import api_route
+from graveler.api.service import ServiceSettings
+from graveler.assembly.aws import StorageSigns
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.aws import AwsSession
+from graveler.block.retrying import RetryingBlocks
+from graveler.block.s3 import S3Blocks
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.engine.ports import Sequential
+from graveler.kv.memory import MemoryStore
+from graveler.requests import RetryPolicy
+from graveler.testing.asgi import Ask, Door, Heard
+from graveler.testing.http_client import basic
+from tests.aws.buckets import create_bucket
+from tests.aws.test_s3_urls import send
+
+SECRET = bytes(range(32))
+KEY = {"access_key_id": "AKIAIOSFDNN7EXAMPLEQ", "secret_access_key": "wJalrXUtnFEMI/K7MDENG"}
+SETTINGS = ServiceSettings(blockstore_type="s3", presigns=True, presigns_parts=True)
+MAIN = "/repositories/lake/branches/main"
+BEGIN = MAIN + "/staging/pmpu?path=n"
+
+
+class OnS3(NamedTuple):
+    """A service whose objects are in S3."""
+
+    door: Door
+    blocks: RetryingBlocks
+    namespace: str
+
+    def begun(self, parts: int) -> dict[str, Any]:
+        heard = self.door.send(Ask("POST", f"{BEGIN}&parts={parts}"))
+        assert heard.status == 201, heard
+        found: dict[str, Any] = heard.json
+        return found
+
+    def asked(self, method: str, begun: dict[str, Any], rest: str = "", **more: Any) -> Heard:
+        target = f"{MAIN}/staging/pmpu/{begun['upload_id']}{rest}?path=n"
+        body = {"physical_address": begun["physical_address"]} | more
+        return self.door.send(Ask.json(method, target, body))
+
+    def objects(self) -> list[str]:
+        """Addresses of everything but the repository's own files."""
+        lines = self.blocks.list(f"{self.namespace}/data/", "", 100).lines
+        return [line.address for line in lines]
+
+
+@pytest.fixture
+def served(session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path) -> Iterator[OnS3]:
+    name = fresh_name()
+    create_bucket(session, name)
+    clock, ids = SystemClock(), SystemIds()
+    blocks = RetryingBlocks(S3Blocks(session, clock, [name]), clock, RetryPolicy())
+    ranges = SstRangeStore(StoredFiles(blocks, tmp_path))
+    ports = ports_of(Drivers(MemoryStore(), blocks, ranges, clock, ids, Sequential()), SECRET)
+    service = open_service(ports, StorageSigns(), SECRET, SETTINGS)
+    loop = asyncio.new_event_loop()
+    headers = {"Authorization": basic(KEY["access_key_id"], KEY["secret_access_key"])}
+    door = Door(api_route(service).handle, loop, headers | {"Host": "lake"})
+    namespace = f"s3://{name}/x"
+    repository = {"name": "lake", "storage_namespace": namespace}
+    try:
+        for target, body in (
+            ("/setup_lakefs", {"username": "admin", "key": KEY}),
+            ("/repositories", repository),
+        ):
+            assert door.send(Ask.json("POST", target, body)).status < 300
+        yield OnS3(door, blocks, namespace)
+    finally:
+        service.pools.close()
+        loop.close()
+
+
+def test_parts_that_were_put_by_urls_become_an_object(served: OnS3) -> None:
+    begun = served.begun(1)
+    one = send("PUT", begun["presigned_urls"][0], b"a" * (5 << 20))
+    more = served.asked("PUT", begun, "/parts/2")
+    two = send("PUT", more.json["presigned_url"], b"end")
+    assert (one[0], two[0]) == (200, 200)
+    parts = [
+        {"part_number": number, "etag": f'"{part[2]}"'} for number, part in enumerate((one, two), 1)
+    ]
+    done = served.asked("PUT", begun, parts=parts, user_metadata={"k": "v"})
+    assert done.status == 200, done
+    assert done.json["size_bytes"] == (5 << 20) + 3
+    assert done.json["metadata"] == {"k": "v"}
+    stat = served.door.get("/repositories/lake/refs/main/objects/stat?path=n")
+    assert stat["physical_address"] == begun["physical_address"]
+    assert stat["checksum"] == done.json["checksum"]
+    ask = Ask("GET", "/repositories/lake/refs/main/objects?path=n", (), {"Range": "bytes=-4"})
+    assert served.door.send(ask).body == b"aend"
+    again = served.asked("PUT", begun, parts=parts)
+    assert (again.status, again.json["size_bytes"]) == (200, (5 << 20) + 3)
+
+
+def test_what_is_given_up_leaves_nothing(served: OnS3) -> None:
+    begun = served.begun(1)
+    url = begun["presigned_urls"][0]
+    etag = send("PUT", url, b"part")[2]
+    assert served.asked("DELETE", begun).status == 204
+    assert served.asked("DELETE", begun).status == 204
+    parts = [{"part_number": 1, "etag": etag}]
+    assert served.asked("PUT", begun, parts=parts).status == 404
+    assert send("PUT", url, b"part")[0] == 404
+    assert served.objects() == []
+    assert served.door.send(Ask("GET", "/repositories/lake/refs/main/objects?path=n")).status == 404
+
+
+def test_an_upload_is_good_for_its_address_alone(served: OnS3) -> None:
+    mine, other = served.begun(1), served.begun(0)
+    etag = send("PUT", mine["presigned_urls"][0], b"part")[2]
+    parts = [{"part_number": 1, "etag": etag}]
+    crossed = mine | {"physical_address": other["physical_address"]}
+    assert served.asked("PUT", crossed, parts=parts).status == 404
+    foreign = mine | {"physical_address": f"{served.namespace}/data/x"}
+    assert served.asked("PUT", foreign, parts=parts).status == 400
+    assert served.asked("PUT", mine, parts=[{"part_number": 1, "etag": "x"}]).status == 400
+    assert served.objects() == []
+    assert served.asked("PUT", mine, parts=parts).status == 200
+
+
+def test_the_configuration_says_so(served: OnS3) -> None:
+    storage = served.door.get("/config")["storage_config"]
+    assert storage["pre_sign_multipart_upload"] is True
+    assert storage["default_namespace_prefix"] == ""
