@@ -1,5 +1,6 @@
 """The words and tables of docs/scale.md; the figures come from scale.py."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -76,10 +77,9 @@ class RunLine(Protocol):
 def _objects(found: SizeLine) -> Iterator[str]:
     yield "## A billion objects\n"
     yield f"With paths of 80 bytes and full entries a record is {found.record_bytes:.0f} bytes"
-    yield "to the"
-    yield f"rule that ends ranges and {found.stored_bytes:.0f} bytes in a file.  With the default"
-    yield f"raggedness a range has {found.records_per_range:,.0f} records on the average and"
-    yield f"{found.range_bytes / 1e6:.1f} MB in S3.\n"
+    yield f"to the rule that ends ranges and {found.stored_bytes:.0f} bytes in a file. With the"
+    yield f"default raggedness a range has {found.records_per_range:,.0f} records on the average"
+    yield f"and {found.range_bytes / 1e6:.1f} MB in S3.\n"
     total = found.objects * found.stored_bytes
     size = found.metarange_bytes / 1e6
     yield "| a repository of 1,000,000,000 objects | |"
@@ -103,36 +103,33 @@ def _objects(found: SizeLine) -> Iterator[str]:
     )
     yield "| a cold stat reads | 2 × (end of a file and one block), 4 GET, 256 KiB |"
     yield ""
-    yield "**Met first:** the time of a worker.  The metarange is written whole by every commit,"
-    yield f"but {size:.1f} MB are no burden; a cold read of one object does not even need all. "
-    yield "What"
-    yield "counts is how many ranges the changes touch: each is read, merged and written, some"
-    yield "five a"
-    yield "second and core, so what touches more than 5,000 ranges does not end within a"
-    yield "worker's 14"
-    yield "minutes.  That is for Spark or an import, which write ranges in parallel and land as one"
-    yield "commit.  A garbage collection lists a thousand files a request: a million requests,"
-    yield "$5, and"
-    yield "hours; it, too, is for Spark.\n"
+    yield "**Met first:** the time of a worker. The metarange is written whole by every commit,"
+    yield f"but {size:.1f} MB are no burden; a cold read of one object does not even need all."
+    yield "What counts is how many ranges the changes touch: each is read, merged and written,"
+    yield "some five a second and core, so what touches more than 4,000 ranges does not end"
+    yield "within a worker's 14 minutes. That is for Spark or an import, which write ranges in"
+    yield "parallel and land as one commit. A garbage collection lists a thousand files a"
+    yield "request: a million requests, $5, and half a day; what has more than some 15 million"
+    yield "objects is for Spark, too.\n"
 
 
 def _branches() -> Iterator[str]:
     yield "## Ten thousand branches\n"
-    yield "A branch is one row of 300 bytes; making one takes 3 requests and copies nothing.  Ten"
-    yield "thousand are 3 MB: three pages of a Query, ten pages of the API.  **Met first:** the"
-    yield "1,000 write units a second of the repository's partition, shared by everything that"
-    yield "makes"
-    yield "or moves branches: 900 new branches a second, or about 200 commits (5 units each) a"
-    yield "second over all branches of one repository, until DynamoDB splits the partition.  Beyond"
-    yield "that: 503 with Retry-After, and nothing half done.  Repositories share nothing.\n"
+    yield "A branch is one row of 300 bytes; making one takes 3 requests and copies nothing."
+    yield "Ten thousand are 3 MB: three pages of a Query, ten pages of the API. **Met first:**"
+    yield "the 1,000 write units a second of the repository's partition, shared by everything"
+    yield "that makes or moves branches: 750 new branches a second, or about 200 commits (5"
+    yield "units each) a second over all branches of one repository, until DynamoDB splits the"
+    yield "partition. Beyond that: 503 with Retry-After, and nothing half done (750: a new name"
+    yield "is looked for in four rows). Repositories share nothing.\n"
 
 
 def _load(lines: Sequence[RunLine]) -> Iterator[str]:
     yield "## A thousand functions on one branch\n"
-    yield "Each stages (or reads) one path after the other, as fast as it is answered, for 5 s; one"
-    yield "more commits every 5 s.  503: answers for each 1,000 calls, after four attempts; the"
-    yield "client comes again after one to two seconds.  Lost: acknowledged changes that the last"
-    yield "commit does not have.\n"
+    yield "Each stages (or reads) one path after the other, as fast as it is answered, for 5 s;"
+    yield "one more commits every 5 s. 503: answers for each 1,000 calls, after four attempts;"
+    yield "the client comes again after one to two seconds. Lost: acknowledged changes that the"
+    yield "last commit does not have.\n"
     yield "| clients | shards | answered/s | p50 ms | p99 ms | 503 of 1,000 | throttled | lost |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     for line in lines:
@@ -145,18 +142,15 @@ def _load(lines: Sequence[RunLine]) -> Iterator[str]:
     failed = sum(line.outcome.failed for line in lines)
     commits = sum(line.outcome.commits for line in lines)
     yield ""
-    yield "**Met first:** with one shard, the shard (1,000 rows a second, and what the token of a"
-    yield "fresh commit adds in its first second); with 8, the branch's record.  More shards than 8"
-    yield "do nothing for single writes and cost a Query each in every page and commit; they"
-    yield "are for"
-    yield "events and bulk deletes, which look at the record once for many rows.  Past the"
-    yield "limit the"
-    yield "throughput stays where the limit is: what is refused is retried three times, then told"
-    yield "503, and no acknowledged change is lost.  A thousand functions that never rest are"
-    yield f"thirty times what a branch bears; of {commits} commits among them {failed} were"
-    yield "told 503"
-    yield "and had to be sent again.  Give such a crowd branches (better: repositories) of their"
-    yield "own and merge, or hand their changes over as events.\n"
+    yield "**Met first:** with one shard, the shard (1,000 rows a second, and what the token of"
+    yield "a fresh commit adds in its first second); with 8, the branch's record. More shards"
+    yield "than 8 do nothing for single writes and cost a Query each in every page and commit;"
+    yield "they are for events and bulk deletes, which look at the record once for many rows."
+    yield "Past the limit the throughput stays where the limit is: what is refused is retried"
+    yield "three times, then told 503, and no acknowledged change is lost. A thousand functions"
+    yield f"that never rest are thirty times what a branch bears; of {commits} commits among"
+    yield f"them {failed} were told 503 and had to be sent again. Give such a crowd branches"
+    yield "(better: repositories) of their own and merge, or hand their changes over as events.\n"
 
 
 def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
@@ -175,15 +169,15 @@ def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
             f"| {found.lost} |"
         )
     yield ""
-    yield "Committers that lose the race for the record find their changes in the winner's commit"
-    yield "and answer with it, so the record is swapped a few times for each of them, not for each"
-    yield "pair of them.\n"
+    yield "Committers that lose the race for the record find their changes in the winner's"
+    yield "commit and answer with it, so the record is swapped a few times for each of them,"
+    yield "not for each pair of them.\n"
 
 
 def _events(lines: Sequence[RunLine]) -> Iterator[str]:
     yield "## A hundred thousand events a second\n"
-    yield "Functions that take in one delivery of 100 events after the other, 16 rows at once each,"
-    yield "for 4 s, on one branch by one rule.\n"
+    yield "Functions that take in one delivery of 100 events after the other, 16 rows at once"
+    yield "each, for 4 s, on one branch by one rule.\n"
     yield (
         "| functions at once | shards | events/s | delivery p50 ms | 503 of "
         "1,000 | throttled | lost |"
@@ -196,39 +190,38 @@ def _events(lines: Sequence[RunLine]) -> Iterator[str]:
             f"| {found.answers_503:.0f} | {100 * found.throttled:.0f} % | {found.lost} |"
         )
     yield ""
-    yield "A shard bears 500 events a second (2 of its 1,000 units each), so 8 shards 4,000 and 64"
-    yield "shards 32,000; the account's 40,000 write units bear **10,000, which is met first**"
-    yield "where"
-    yield "there are enough shards.  A hundred thousand a second need 400,000 units: ask for that"
-    yield "quota, warm the table, and spread the load over four branches of 64 shards or more."
-    yield "What"
-    yield "is beyond waits in the queue, for four days, in any order: events may come late. "
-    yield "Too many"
-    yield "functions on few shards do worse than few (their rows refuse one another's deliveries),"
-    yield "which is why the template lets 16 run at once; sixteen functions of 1 GB have processor"
-    yield "time for some 4,600 events a second (2 ms of one each), so raise that number with the"
-    yield "shards.  A backlog that is already in a bucket is cheaper to import: a request for each"
-    yield "1,000 objects, one commit, no staging.\n"
+    yield "A shard bears 500 events a second (2 of its 1,000 units each), so 8 shards 4,000 and"
+    yield "64 shards 32,000; the account's 40,000 write units bear **10,000, which is met"
+    yield "first** where there are enough shards; crowds that meet it reach half of it, because"
+    yield "a delivery with one refused row is delivered again. A hundred thousand a second need"
+    yield "400,000 units: ask for that quota, warm the table, and spread the load over four"
+    yield "branches of 64 shards or more. What is beyond waits in the queue, for four days, in"
+    yield "any order: events may come late. Too many functions on few shards do worse than few"
+    yield "(their rows refuse one another's deliveries), which is why the template lets 16 run"
+    yield "at once; sixteen functions of 1 GB have processor time for some 4,600 events a"
+    yield "second (2 ms of one each), so raise that number with the shards. A backlog that is"
+    yield "already in a bucket is cheaper to import: a request for each 1,000 objects, one"
+    yield "commit, no staging.\n"
 
 
-def _what_is_done() -> Iterator[str]:
+def _done() -> Iterator[str]:
     yield "## What the design does at a limit\n"
-    yield "- A throttled request was not applied.  It is tried four times, with pauses of 50,"
-    yield "100 and"
-    yield "  200 ms (what a batch or a transaction left: with pauses that are drawn); then the"
-    yield "answer"
-    yield "  is 503 with Retry-After, or *outcome unknown* if an earlier step may show."
-    yield "- Staging is sharded by the hash of the path; each new token may have another number."
-    yield "- Batches share what can be shared: one look at the record for 1,000 deletions or 100"
-    yield "  events, one Query for a page, one BatchGet for all sealed tokens."
-    yield "- Nobody waits for a lock.  A commit that loses its swap goes on from the new head."
-    yield "- Deletion is the janitor's, an hour later, and competes with nobody's partition"
-    yield "but that"
-    yield "  of tokens which are closed."
+    yield "- A throttled request was not applied. It is tried four times, with pauses of 50,"
+    yield "  100 and 200 ms (what a batch or a transaction left: with pauses that are drawn);"
+    yield "  then the answer is 503 with Retry-After, or *outcome unknown* if an earlier step may"
+    yield "  show."
+    yield "- Staging is sharded by the hash of the path, in as many shards as the repository"
+    yield "  was made with: 1 unless its maker says otherwise, and the HTTP API has no field for"
+    yield "  it yet."
+    yield "- Batches share what can be shared: one look at the record for 1,000 deletions or"
+    yield "  100 events, one Query for a page, one BatchGet for all sealed tokens."
+    yield "- Nobody waits for a lock. A commit that loses its swap goes on from the new head."
+    yield "- Deletion is the janitor's, an hour later, and competes with nobody's partition but"
+    yield "  that of tokens which are closed."
     yield ""
     yield "Left out of the simulation: bursts longer than a second and the splitting of hot"
-    yield "partitions (both help), cold starts, conflicts of transactions, the processor time of"
-    yield "functions.  A table that was not warmed bears a tenth at first."
+    yield "partitions (both help), cold starts, conflicts of transactions, the processor time"
+    yield "of functions. A table that was not warmed bears a tenth of the writes at first."
 
 
 def sections(
@@ -240,9 +233,23 @@ def sections(
     """All of it."""
     yield HEAD
     yield LIMITS
-    yield from _objects(found)
-    yield from _branches()
-    yield from _load(load)
-    yield from _hot(hot)
-    yield from _events(arrived)
-    yield from _what_is_done()
+    for lines in (_objects(found), _branches(), _load(load), _hot(hot), _events(arrived), _done()):
+        yield _filled("\n".join(lines))
+
+
+def _filled(text: str) -> str:
+    """Paragraphs and lists with lines as long as they may be; tables and headings as they are."""
+    blocks = [each.strip() for each in text.split("\n\n")]
+    return "\n\n".join(map(_filled_block, blocks)) + "\n"
+
+
+def _filled_block(block: str) -> str:
+    if block.startswith(("|", "#")):
+        return block
+    if block.startswith("- "):
+        items = ("- " + " ".join(each.split()) for each in block[2:].split("\n- "))
+        return "\n".join(
+            textwrap.fill(each, 98, subsequent_indent="  ", break_on_hyphens=False)
+            for each in items
+        )
+    return textwrap.fill(" ".join(block.split()), 98, break_on_hyphens=False)
