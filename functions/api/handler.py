@@ -6,11 +6,13 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from gateway import Gateway, is_commit
 from mangum import Mangum
-from starting import Afresh, open_log, open_store
+from starting import Afresh, deployment, open_log, open_store
 
 from graveler.api.opening import bare_app, open_service
 from graveler.api.service import ServiceSettings
 from graveler.assembly.aws import StorageSigns
+from graveler.jobs.handing import Patience
+from graveler.jobs.sqs import SqsQueue
 
 INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and binary bodies grow by a third
 SETTINGS = ServiceSettings(
@@ -19,12 +21,16 @@ SETTINGS = ServiceSettings(
     presigns=True,
     presigns_parts=True,
     inline_bytes_max=INLINE_BYTES_MAX,
+    patience=Patience(hand_over_seconds=20.0, answer_seconds=27.0),  # the gateway's is 30 s
 )
 
 
 def _adapter() -> Mangum:
     secret = aws.secret
-    service = open_service(aws.ports, StorageSigns(), secret.key, SETTINGS, secret.first)
+    queue = SqsQueue(aws.session, deployment().jobs_queue)
+    service = open_service(
+        aws.ports, StorageSigns(), secret.key, SETTINGS, secret.first, queue=lambda *_: queue
+    )
     return Mangum(bare_app(service), lifespan="off", custom_handlers=[Gateway])
 
 

@@ -7,24 +7,24 @@ from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from jobs import JobQueue
-from starting import open_log, open_store
+from starting import deployment, open_log, open_store
 
 from graveler.events import intake
 from graveler.events.intake import Message
+from graveler.jobs.sqs import SqsQueue
 
 log, metrics = open_log(), Metrics()
 aws = open_store()
-queue = JobQueue(aws)
+queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 
 @log.inject_lambda_context
 def handle(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """Take in a delivery; what failed is delivered again, at last to the dead letters."""
     if "Records" not in event:
-        return {"closed": intake.tick(aws.ports, queue.hand_on)}
+        return {"closed": intake.tick(aws.ports, queue.enqueue)}
     messages = [Message(each["messageId"], each["body"]) for each in event["Records"]]
-    counts, failed = intake.take_in(aws.ports, messages, queue.hand_on)
+    counts, failed = intake.take_in(aws.ports, messages, queue.enqueue)
     for each in failed:
         log.warning("message failed", message=each.id, error=str(each.error))
     for taken, count in counts.items():

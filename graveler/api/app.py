@@ -16,8 +16,8 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from graveler import __version__
+from graveler.api.local_jobs import open_service
 from graveler.api.openapi import document
-from graveler.api.opening import open_service
 from graveler.api.pages import Pages
 from graveler.api.routing import api_route
 from graveler.api.service import Service

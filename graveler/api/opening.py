@@ -1,6 +1,6 @@
 """From ports to the service, and from the service to an application without a framework.
 
-    service = open_service(ports, grants, secret, settings)
+    service = open_service(ports, grants, secret, settings, queue=queue)
     application = bare_app(service)
 
 The bare application answers as the one of app.py does, but never loads FastAPI, which costs a
@@ -8,6 +8,7 @@ function more at each cold start than everything else of ours together.  It does
 begun by processes that died: many of its kind run at once.  For the commands and the functions.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
@@ -21,9 +22,10 @@ from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import NewCredential, keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.engine.ports import Ports
-from graveler.jobs.queue import LocalQueue, Queue
-from graveler.jobs.working import run
+from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent
+
+QueueOf = Callable[[Ports, Pools], Queue]
 
 
 def open_service(
@@ -32,26 +34,19 @@ def open_service(
     secret: bytes,
     settings: ServiceSettings,
     first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
-    queue: Queue | Literal[Absent.ABSENT] = ABSENT,
+    *,
+    queue: QueueOf,
 ) -> Service:
     """The service over `ports`; `secret`: the store's own, at least 32 bytes; `first`: credentials
-    that the deployment made for the administrator; `queue`: of jobs, else they run here.  Threads
-    start when they are first needed."""
+    that the deployment made for the administrator; `queue`: where jobs go.  Threads start
+    when they are first needed."""
     auth = Authenticator(keeper(ports.kv, ports.clock, ports.ids, secret), secret, first)
     pools = Pools(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
         BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
         ThreadPoolExecutor(settings.import_threads, "import"),
     )
-    if queue is ABSENT:
-        queue = local_queue(ports, pools)
-    return Service(ports, auth, grants, settings, pools, queue)
-
-
-def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
-    """The queue of a process that runs its jobs itself."""
-    executor, clock = pools.imports, ports.clock
-    return LocalQueue(executor, clock, lambda queue, message: run(ports, queue, message))
+    return Service(ports, auth, grants, settings, pools, queue(ports, pools))
 
 
 def bare_app(service: Service) -> ASGIApp:

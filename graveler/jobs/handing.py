@@ -172,10 +172,11 @@ def submit(desk: Desk, asked: Asked, known: Seen) -> Job:
     if known is not ABSENT and not known.ended:
         revive(desk, known)
         return known
-    return _begun(desk, asked, known)
+    return begin(desk, asked, known)
 
 
-def _begun(desk: Desk, asked: Asked, known: Seen) -> Job:
+def begin(desk: Desk, asked: Asked, known: Seen) -> Job:
+    """As `submit`, beside a job that runs already."""
     since = ""
     if asked.branch:
         since = fresh(desk.ports, desk.repo, parse_branch_id(asked.branch)).branch.commit
@@ -184,17 +185,6 @@ def _begun(desk: Desk, asked: Asked, known: Seen) -> Job:
     job = jobs.begin(desk.ports, desk.repo, new)
     desk.queue.enqueue(JobMessage(desk.repo.id, job.id))
     return job
-
-
-def ask(desk: Desk, asked: Asked) -> Job:
-    """As `submit`, for whoever does not wait.  A running commit is joined only if nothing was
-    staged that it may not hold."""
-    known = newest(desk, asked)
-    if known is not ABSENT and not known.ended and known.kind == COMMIT:
-        branch = fresh(desk.ports, desk.repo, BranchId(known.branch)).branch
-        if not area.is_empty(desk.ports.kv, branch.staging, desk.ports.fanout):
-            return _begun(desk, asked, known)
-    return submit(desk, asked, known)
 
 
 def status(desk: Desk, kind: str, job_id: str) -> Job:

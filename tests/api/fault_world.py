@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graveler.api.opening import local_queue
+from graveler.api.local_jobs import local_queue
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.routing import api_route
 from graveler.api.service import Service, ServiceSettings

@@ -57,7 +57,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
-    "jobs": ("functions",),
     "mangum": ("functions",),
     "numpy": ("graveler/spark",),
     "orjson": ("graveler/api",),

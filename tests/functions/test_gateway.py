@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from mangum import Mangum
 
+from graveler.api.local_jobs import local_queue
 from graveler.api.opening import bare_app, open_service
 from graveler.api.service import ServiceSettings
 from graveler.assembly import open_embedded
@@ -79,7 +80,9 @@ def function(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     store = open_embedded(tmp_path_factory.mktemp("store"))
-    service = open_service(store.ports, store.signer, store.secret, SETTINGS, FIRST)
+    service = open_service(
+        store.ports, store.signer, store.secret, SETTINGS, FIRST, queue=local_queue
+    )
     with warnings.catch_warnings():
         function = Function(bare_app(service))
     made = json.dumps({"name": "lake", "storage_namespace": "local://lake/x"}).encode()

@@ -13,7 +13,7 @@ from graveler.engine.jobs import Pulse, Stopped
 from graveler.engine.ports import Ports, keyspace
 from graveler.errors import Invalid, MergeConflict, NoChanges, OutcomeUnknown
 from graveler.ids import JobId
-from graveler.jobs import handing, orders
+from graveler.jobs import asking, handing, orders
 from graveler.jobs.handing import Patience
 from graveler.jobs.queue import JobMessage, Message, decode, encode
 from graveler.records import CommitEntry, JobState
@@ -71,7 +71,7 @@ def test_a_second_equal_request_makes_a_second_job_once_the_first_has_ended() ->
     first = begin_commit(world)
     world.work(first.id)
     world.lake.put("e", "4")
-    second = handing.ask(world.desk, ASKED)
+    second = asking.ask(world.desk, ASKED)
     assert second.id != first.id
     world.work(second.id)
     assert len(world.marked(second.id)) == 1 and world.lake.uncommitted() == []

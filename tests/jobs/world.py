@@ -11,7 +11,7 @@ from graveler.engine.history import LogRequest
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.engine.merge import MergeRequest
 from graveler.ids import JobId
-from graveler.jobs import handing, orders, working
+from graveler.jobs import asking, orders, working
 from graveler.jobs.handing import Desk
 from graveler.jobs.queue import JobMessage, Message
 from graveler.records import CommitEntry, Job
@@ -85,13 +85,13 @@ COMMIT = CommitRequest("job", COMMITTER, {"key": "value"})
 def begin_commit(world: World) -> Job:
     world.lake.put("d", "3")
     world.lake.delete("b")
-    return handing.ask(world.desk, orders.commit_asked("main", COMMIT, force=False))
+    return asking.ask(world.desk, orders.commit_asked("main", COMMIT, force=False))
 
 
 def begin_merge(world: World) -> Job:
     source = world.lake.head("other")
     request = MergeRequest(COMMITTER, "merge")
-    return handing.ask(world.desk, orders.merge_asked(source, "main", request, force=False))
+    return asking.ask(world.desk, orders.merge_asked(source, "main", request, force=False))
 
 
 def begin_import(world: World) -> Job:

@@ -1,0 +1,23 @@
+"""The service of a process that runs its jobs itself.  For app.py: the functions never load a
+worker with the service.
+"""
+
+from graveler.api import opening
+from graveler.api.pools import Pools
+from graveler.api.service import GrantCheck, Service, ServiceSettings
+from graveler.engine.ports import Ports
+from graveler.jobs.queue import LocalQueue
+from graveler.jobs.working import run
+
+
+def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
+    """Runs jobs on the service's own threads."""
+    executor, clock = pools.imports, ports.clock
+    return LocalQueue(executor, clock, lambda queue, message: run(ports, queue, message))
+
+
+def open_service(
+    ports: Ports, grants: GrantCheck, secret: bytes, settings: ServiceSettings
+) -> Service:
+    """As `opening.open_service`, with the queue of this process."""
+    return opening.open_service(ports, grants, secret, settings, queue=local_queue)
