@@ -10,8 +10,8 @@ from lakefs.client import Client
 from scripts import deploy
 from scripts.deploy import Target
 
-LANDING = "landing"  # a bucket that exists before the stack
-TARGET = Target.here("lake", f"ExistingBuckets={LANDING}")
+LANDING, WATCHED = "landing", "watched"  # buckets that exist before the stack
+TARGET = Target.here("lake", f"ExistingBuckets={LANDING},{WATCHED}")
 
 
 class Stack(NamedTuple):
