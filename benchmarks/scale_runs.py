@@ -27,7 +27,7 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.retrying import RetryingStore
 from graveler.records import BreakParameters, Entry, RangeRef, Repository
 from graveler.refs.event_rules import EventRule
-from graveler.requests import RetryPolicy
+from graveler.requests import THROTTLED_STORE
 from graveler.testing.clockwork import SeededIds
 
 WARM_SECONDS = 1.5  # until the first second's store of units is spent
@@ -108,7 +108,7 @@ class Stage:
     def client(self) -> Ports:
         """Ports of one more process."""
         limited = PartitionedStore(self._rows, self.limits, self.random)
-        return self._ports(RetryingStore(limited, self._clock, RetryPolicy()))
+        return self._ports(RetryingStore(limited, self._clock, THROTTLED_STORE))
 
     def unlimited(self) -> Ports:
         """Ports that nothing slows down, for looks afterwards."""

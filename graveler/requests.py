@@ -6,6 +6,7 @@ Pure but for a lock; everybody may import this.
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 
 class Counts:
@@ -41,7 +42,7 @@ class Counts:
 class RetryPolicy:
     """At most `attempts` tries (the first included), none begun `deadline_seconds` after the first.
 
-    The pause before the second is `backoff_seconds`; each further pause is twice as long.
+    The pause before the second is about `backoff_seconds`; each further pause is twice as long.
     """
 
     attempts: int = 4
@@ -50,3 +51,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         assert self.attempts >= 1, "nothing can be done in no attempt"
+
+
+# For a store that refuses what exceeds its capacity: 1.5 seconds, within which its units come back.
+THROTTLED_STORE: Final = RetryPolicy(attempts=6)

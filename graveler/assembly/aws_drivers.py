@@ -21,7 +21,7 @@ from graveler.committed.tiers import TieredFiles
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retrying import RetryingStore
 from graveler.records import ABSENT
-from graveler.requests import RetryPolicy
+from graveler.requests import THROTTLED_STORE, RetryPolicy
 from graveler.settings import Deployment
 
 _BLOCK_SHARE: Final = 4  # of the memory, for blocks of tables
@@ -30,9 +30,10 @@ _TABLE_SHARE: Final = 16  # of the memory, for indexes, and again for metaranges
 
 def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> Drivers:
     """The drivers over what a deployment made."""
-    clock, policy = SystemClock(), RetryPolicy()
-    kv = RetryingStore(DynamoStore(session, deployment.table, clock=clock, ids=ids), clock, policy)
-    blocks = RetryingBlocks(S3Blocks(session, clock, deployment.buckets), clock, policy)
+    clock = SystemClock()
+    table = DynamoStore(session, deployment.table, clock=clock, ids=ids)
+    kv = RetryingStore(table, clock, THROTTLED_STORE)
+    blocks = RetryingBlocks(S3Blocks(session, clock, deployment.buckets), clock, RetryPolicy())
     shared = Path(deployment.shared_folder) if deployment.shared_folder else ABSENT
     folder, budget = Path(deployment.cache_folder), deployment.cache_bytes
     files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes)

@@ -145,7 +145,10 @@ class RetryingStore:
     def _pause(self, attempt: int, begun: float) -> bool:
         """Wait before the next attempt; False if there is none."""
         policy = self._policy
-        pause = policy.backoff_seconds * 2 ** (attempt - 1)
+        # Who was refused at one moment must not come again at one moment; the microseconds of the
+        # clocks of many machines are as good as drawn.
+        drawn = 0.5 + self._clock.now_ns() // 1_000 % 1_024 / 1_024
+        pause = drawn * policy.backoff_seconds * 2 ** (attempt - 1)
         spent = self._clock.steady_seconds() - begun
         if attempt >= policy.attempts or spent + pause >= policy.deadline_seconds:
             return False
