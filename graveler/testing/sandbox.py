@@ -285,13 +285,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            return self._read(int(self.headers.get("Content-Length") or 0))
         pieces = []
-        while size := int(self.rfile.readline(), 16):
-            pieces.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
+        while size := int(self._read_line(), 16):
+            pieces.append(self._read(size))
+            self._read_line()
+        self._read_line()
         return b"".join(pieces)
+
+    def _read(self, size: int) -> bytes:
+        """All of it: who is killed in the middle of an answer has not answered."""
+        body = self.rfile.read(size)
+        if len(body) < size:
+            raise ConnectionError(f"answer broke off: {len(body)} of {size} bytes")
+        return body
+
+    def _read_line(self) -> bytes:
+        line = self.rfile.readline()
+        if not line.endswith(b"\n"):
+            raise ConnectionError("answer broke off")
+        return line
 
     def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.send_response(status)

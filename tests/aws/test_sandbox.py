@@ -77,6 +77,23 @@ def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
         assert sandbox.invoke({})["calls"] == 1
 
 
+BREAKS_OFF = """
+import os, socket, time
+def handle(event, context):
+    host, port = os.environ["AWS_LAMBDA_RUNTIME_API"].split(":")
+    line = f"POST /2018-06-01/runtime/invocation/{context.aws_request_id}/response HTTP/1.1"
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(f"{line}\\r\\nContent-Length: 100\\r\\n\\r\\n{{}}".encode())
+    time.sleep(0.5)
+    os._exit(1)
+"""
+
+
+def test_half_an_answer_is_none(tmp_path: Path) -> None:
+    with Sandbox(function(tmp_path, BREAKS_OFF)) as sandbox, pytest.raises(SandboxLost):
+        sandbox.invoke({})
+
+
 def test_code_that_cannot_be_loaded_says_so(tmp_path: Path) -> None:
     with (
         Sandbox(function(tmp_path, "import nowhere_to_be_found")) as sandbox,
