@@ -57,6 +57,13 @@ class LocalFile:
         for offset in range(0, self._size, limits.chunk_length_bytes):
             yield self.read(offset, min(limits.chunk_length_bytes, self._size - offset))
 
+    def is_gone(self) -> bool:
+        """Whether the folder has it no more: its bytes are on the disk only while it is open."""
+        try:
+            return os.fstat(self._descriptor).st_nlink == 0
+        except OSError:
+            return True
+
     def is_whole(self) -> bool:
         """Whether the bytes still are what was stored."""
         if self._size < 0:

@@ -11,10 +11,12 @@ For `sstable.py` and the assembly.
 """
 
 import errno
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
+from weakref import WeakSet
 
 from graveler import limits
 from graveler.block.adapter import CREATE, BlockStore
@@ -79,7 +81,8 @@ class TieredFiles:
     A file is read by ranges from block storage until a quarter of it was wanted; then it is fetched
     whole, by one of all who want it at that moment, and enters the folders.  So does what is
     written, and what came whole by the first request.  A copy in the shared folder is copied to
-    the local one when it is opened, and checked on the way."""
+    the local one when it is opened, and checked on the way.  Copies that were evicted are let go,
+    so that tables that stay open hold no more of the disk than the budget."""
 
     def __init__(
         self,
@@ -95,12 +98,16 @@ class TieredFiles:
         self._shared: CacheFolder | Absent = ABSENT
         if shared is not ABSENT:
             self._shared = CacheFolder(shared, shared_budget, SystemClock())
+        self._open: WeakSet[_WarmingFile] = WeakSet()
+        self._open_lock = threading.Lock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def open(self, namespace: str, name: str) -> Source:
         address = file_address(namespace, name)
-        copy = self._opened(address)
-        return copy if copy is not ABSENT else _WarmingFile(self._blocks, address, self)
+        file = _WarmingFile(self._blocks, address, self, self._opened(address))
+        with self._open_lock:
+            self._open.add(file)
+        return file
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         address = file_address(namespace, name)
@@ -108,9 +115,9 @@ class TieredFiles:
             if not _store(self._blocks, address, lambda: _chunks_of(path)):
                 return  # a copy of ours might have other blocks than the file that is stored
             with suppress(OSError):  # stored already: the copies are a matter of speed
-                self._local.enter(address, _chunks_of(path))
+                self._enter(self._local, address, _chunks_of(path))
                 if self._shared is not ABSENT:
-                    self._shared.enter(address, _chunks_of(path))
+                    self._enter(self._shared, address, _chunks_of(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
         self.add(namespace, name, lambda path: _write(path, content))
@@ -123,40 +130,52 @@ class TieredFiles:
             copy = self._opened(address)
             if copy is not ABSENT or not in_time:
                 return copy
-            self._local.enter(address, self._blocks.get(address).chunks)
+            self._enter(self._local, address, self._blocks.get(address).chunks)
             copy = self._local.opened(address)
             if copy is not ABSENT and self._shared is not ABSENT:
-                self._shared.enter(address, copy.chunks())
+                self._enter(self._shared, address, copy.chunks())
             return copy
 
     def keep(self, address: str, content: bytes) -> None:
         """Take a copy of a file that is at hand."""
-        self._local.enter(address, [content])
+        self._enter(self._local, address, [content])
         if self._shared is not ABSENT:
-            self._shared.enter(address, [content])
+            self._enter(self._shared, address, [content])
+
+    def _enter(self, folder: CacheFolder, address: str, chunks: Iterable[bytes]) -> None:
+        """Take a copy; open tables let go of those that had to make room for it."""
+        folder.enter(address, chunks)
+        with self._open_lock:
+            for file in self._open:
+                file.let_go()
 
     def _opened(self, address: str) -> LocalFile | Absent:
         copy = self._local.opened(address)
         if copy is ABSENT and self._shared is not ABSENT:
             shared = self._shared.opened(address)
             if shared is not ABSENT:
-                self._local.enter(address, shared.chunks())
+                self._enter(self._local, address, shared.chunks())
                 copy = self._local.opened(address)
                 return copy if copy is not ABSENT else shared
         return copy
 
 
 class _WarmingFile:
-    """Read by ranges until it is hot, from then on local."""
+    """Read by ranges until it is hot, from then on local, until the copy is evicted."""
 
-    def __init__(self, blocks: BlockStore, address: str, files: TieredFiles) -> None:
+    def __init__(
+        self, blocks: BlockStore, address: str, files: TieredFiles, copy: LocalFile | Absent
+    ) -> None:
         self._remote = RemoteFile(blocks, address)
-        self._local: LocalFile | Absent = ABSENT
+        self._local = copy
         self._files = files
         self._wanted = -1
         self.name = address
 
     def size(self) -> int:
+        local = self._local
+        if local is not ABSENT:
+            return local.size()
         size = self._remote.size()
         if self._wanted < 0:
             self._wanted = 0
@@ -166,15 +185,25 @@ class _WarmingFile:
         return size
 
     def read(self, offset: int, length: int) -> bytes:
-        if self._local is not ABSENT:
-            return self._local.read(offset, length)
+        local = self._local
+        if local is ABSENT:
+            local = self._warmed(offset, length)
+        return self._remote.read(offset, length) if local is ABSENT else local.read(offset, length)
+
+    def _warmed(self, offset: int, length: int) -> LocalFile | Absent:
+        """The file as a local one if it is hot now."""
         self._wanted += self._remote.missing(offset, length)
-        if self._wanted * _HOT_SHARE > self.size():
-            self._wanted = 0
-            self._local = self._files.fetch(self.name)
-            if self._local is not ABSENT:
-                return self._local.read(offset, length)
-        return self._remote.read(offset, length)
+        if self._wanted * _HOT_SHARE <= self.size():
+            return ABSENT
+        self._wanted = 0
+        copy = self._local = self._files.fetch(self.name)
+        return copy
+
+    def let_go(self) -> None:
+        """Hold on to no copy that was evicted; who reads it at this moment reads to the end."""
+        local = self._local
+        if local is not ABSENT and local.is_gone():
+            self._local = ABSENT
 
 
 def _store(blocks: BlockStore, address: str, content: Callable[[], Iterable[bytes]]) -> bool:

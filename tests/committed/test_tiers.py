@@ -1,9 +1,12 @@
 """The folder before block storage: a cache that may lie, vanish, or be shared."""
 
 import errno
+import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,6 +102,34 @@ def test_the_folder_keeps_its_budget(blocks: CountingBlocks, tmp_path: Path) -> 
     assert list(reader.scan(space(blocks, tmp_path, budget), metarange)) == RECORDS
     assert used(tmp_path) <= budget
     assert not list(tmp_path.glob("*.part"))
+
+
+def on_disk(folder: Path) -> int:
+    """The bytes on the disk of files that this process has open, evicted ones included."""
+    size = 0
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{number}").startswith(str(folder)):
+                size += os.stat(int(number)).st_size
+    return size
+
+
+def test_tables_that_stay_open_hold_no_more_than_the_budget(
+    blocks: CountingBlocks, tmp_path: Path
+) -> None:
+    generator = random.Random(1)
+    records = [(key, held[:100] + generator.randbytes(500)) for key, held in RECORDS[:6_000]]
+    budget = 1_000_000
+    files = TieredFiles(blocks, tmp_path, budget)
+    small = Keyspace(SstRangeStore(files), NAMESPACE, BreakParameters(raggedness=500))
+    metarange = writer.write(small, records)
+    assert sum(ref.size for ref in reader.ranges(small, metarange)) > 3 * budget
+    for _ in range(2):
+        assert list(reader.scan(small, metarange)) == records
+        assert 0 < on_disk(tmp_path) <= budget
+    for key, expected in records[::300]:
+        assert reader.get(small, metarange, key) == expected
+    assert 0 < on_disk(tmp_path) <= budget
 
 
 def test_a_damaged_copy_is_fetched_again(blocks: CountingBlocks, tmp_path: Path) -> None:
