@@ -229,7 +229,7 @@ def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
     yield "last rate the account's gateway quota is met first (ask for more, or use a function"
     yield "URL), then the record of the one branch: spread readers over four branches or more, in"
     yield "repositories of their own, or let them name a commit id, which needs no record at all;"
-    yield "then the one shard of staging: make the repository with 8.  A table that is new must be"
+    yield "then the one shard of staging: it takes 8 (docs/scale.md).  A table that is new must be"
     yield "warmed for such a rate (`WarmThroughput`).  The objects' own PUTs are not in the sums.\n"
 
 
