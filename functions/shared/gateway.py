@@ -2,15 +2,20 @@
 
 API Gateway hands the path on decoded, and the adapter would decode it again: here it is taken as it
 came, once.  (Paths of objects are query parameters, which nobody touches.)  Each request knows how
-much of its time is left; a little is kept back for the answer.
+much of its time is left; a little is kept back for the answer.  An answer that Lambda would not
+take, such as a page of the longest records, becomes a refusal that says what to ask for.
 """
 
+import json
 from typing import Any
 from urllib.parse import quote
 
 from mangum.handlers import HTTPGateway
+from mangum.types import Response
 
 _KEPT_BACK_SECONDS = 2.0
+_ANSWER_BYTES_MAX = 6 * 1024 * 1024 - 64 * 1024  # of 6 MB that Lambda takes
+_GROWTH_MAX = 6  # of text that is put in JSON: a character may become an escape of six
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
 
@@ -26,6 +31,23 @@ class Gateway(HTTPGateway):
         left = self.context.get_remaining_time_in_millis() / 1000
         scope["graveler.seconds_left"] = max(left - _KEPT_BACK_SECONDS, 0.0)
         return scope
+
+    def __call__(self, response: Response) -> dict[str, Any]:
+        answer: dict[str, Any] = super().__call__(response)
+        if len(answer["body"]) * _GROWTH_MAX <= _ANSWER_BYTES_MAX or _fits(answer):
+            return answer
+        said = "answer would be too large for this deployment: ask for less, by a smaller amount"
+        return {
+            **answer,
+            "statusCode": 400,
+            "headers": {"content-type": "application/json"},
+            "body": json.dumps({"message": said}),
+            "isBase64Encoded": False,
+        }
+
+
+def _fits(answer: dict[str, Any]) -> bool:
+    return len(json.dumps(answer, ensure_ascii=False).encode()) <= _ANSWER_BYTES_MAX
 
 
 def is_commit(event: dict[str, Any]) -> bool:

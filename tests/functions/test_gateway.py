@@ -76,9 +76,19 @@ class Function:
 
 
 @pytest.fixture(scope="module")
-def function(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """The one that the adapter takes."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
+    yield loop
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def function(
+    tmp_path_factory: pytest.TempPathFactory, loop: asyncio.AbstractEventLoop
+) -> Iterator[Function]:
     store = open_embedded(tmp_path_factory.mktemp("store"))
     service = open_service(
         store.ports, store.signer, store.secret, SETTINGS, FIRST, queue=local_queue
@@ -90,8 +100,6 @@ def function(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
     yield function
     service.pools.close()
     store.close()
-    asyncio.set_event_loop(None)
-    loop.close()
 
 
 OBJECTS = "/api/v1/repositories/lake/branches/main/objects"
@@ -128,6 +136,27 @@ def test_small_bodies_pass_and_large_ones_are_sent_elsewhere(function: Function)
     assert refused["statusCode"] == 413
     assert "presign" in json.loads(refused["body"])["message"]
     assert function.ask("GET", REFS + "/stat", "path=large")["statusCode"] == 404
+
+
+@pytest.mark.parametrize("character", ["a", '"', "\x7f", "é"])
+def test_an_answer_that_lambda_does_not_take_says_what_to_ask_for(
+    loop: asyncio.AbstractEventLoop, character: str
+) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        results = [character * int(scope["query_string"])]
+        body = json.dumps({"results": results}, ensure_ascii=False).encode()
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    function = Function(application)
+    for length in (10, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 7_000_000):
+        answer = function.ask("GET", "/", str(length))
+        assert len(json.dumps(answer, ensure_ascii=False).encode()) <= 6 * 1024 * 1024
+        if length <= 1_000_000:
+            assert json.loads(answer["body"]) == {"results": [character * length]}
+    assert answer["statusCode"] == 400
+    assert "smaller amount" in json.loads(answer["body"])["message"]
 
 
 def test_a_request_without_time_is_refused_and_may_come_back(function: Function) -> None:
