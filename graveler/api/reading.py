@@ -150,8 +150,9 @@ def stat_object(call: Call) -> Answer:
 
 
 def get_underlying_properties(call: Call) -> Answer:
-    objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
-    return answers.json({"storage_class": None})
+    entry = objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
+    kept = objects.storage_class(call.ports, call.repo, entry)
+    return answers.json({"storage_class": kept or None})
 
 
 async def get_metadata_object(call: Call) -> Answer:

@@ -1,6 +1,7 @@
 """Endpoints that change objects on a branch: upload, link, delete, copy, pairs."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from graveler import limits
@@ -30,7 +31,13 @@ async def upload_object(call: Call) -> Answer:
     content_type = call.header(b"content-type")
     boundary = multipart.boundary_of(content_type)
     objects.check_branch(call.ports, call.repo, call.arguments["branch"])
-    upload = Upload((), content_type or _DEFAULT_TYPE, _user_metadata(call), only_if_absent)
+    upload = Upload(
+        (),
+        content_type or _DEFAULT_TYPE,
+        _user_metadata(call),
+        only_if_absent,
+        call.query["storageClass"],
+    )
     message = await call.receive()
     if message["type"] == "http.disconnect":
         raise Disconnected("client went away before its request was whole")
@@ -61,7 +68,7 @@ def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes)
     content_type = upload.content_type
     if boundary:
         content_type, chunks = multipart.open_part(chunks, boundary, "content")
-    wanted = Upload(chunks, content_type, upload.metadata, upload.only_if_absent)
+    wanted = replace(upload, body=chunks, content_type=content_type)
     path, force = call.query["path"], call.query["force"]
     entry = objects.upload(
         call.ports, call.repo, call.arguments["branch"], path, wanted, force=force

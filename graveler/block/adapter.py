@@ -53,12 +53,13 @@ TO_END = -1  # a range that ends with its object
 
 class ObjectHead(NamedTuple):
     """What is known of an object without its bytes; `version` names exactly these bytes to
-    `delete`."""
+    `delete`; `storage_class` is empty for the usual one, and in lists."""
 
     size: int
     etag: str
     modified_ns: int
     version: str = ""
+    storage_class: str = ""
 
 
 class Body(NamedTuple):
@@ -112,9 +113,18 @@ class BlockStore(Protocol):
         from the end)."""
         ...
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
-        """Store what `body` yields.  If `body` raises, nothing is stored and its error passes
-        on."""
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
+        """Store what `body` yields.  If `body` raises, nothing is stored and its error passes on.
+
+        `storage_class`: how it is to be kept, in the storage's own words; empty: as usual.
+        `Invalid` for one that the storage does not know; a storage without classes ignores it.
+        """
         ...
 
     def head(self, address: str) -> ObjectHead:

@@ -84,7 +84,13 @@ class LocalBlocks:
         finally:
             chunks.close()
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
         parts = layout.owned(address)
         return self._files.write(layout.place(parts), body, mode, parts.address)
 

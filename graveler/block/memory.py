@@ -67,9 +67,15 @@ class MemoryBlocks:
         begin, stop = bounds.clip_read(stored.head.size, start, length)
         return stored.content[begin:stop]
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
         canonical = self._canonical(address)
-        return self._store(canonical, b"".join(bounds.measured(body)), mode)
+        return self._store(canonical, b"".join(bounds.measured(body)), mode, storage_class)
 
     def head(self, address: str) -> ObjectHead:
         return self._stored(self._canonical(address)).head
@@ -82,7 +88,7 @@ class MemoryBlocks:
         with self._lock:
             low = max(bisect_left(self._addresses, stem), bisect_right(self._addresses, after))
             found = [a for a in self._addresses[low : low + limit + 1] if a.startswith(stem)]
-            lines = tuple(ListedObject(a, self._objects[a].head) for a in found[:limit])
+            lines = tuple(ListedObject(a, self._listed(a)) for a in found[:limit])
         return ObjectPage(lines, len(found) > limit)
 
     def copy(self, source: str, destination: str) -> ObjectHead:
@@ -164,6 +170,9 @@ class MemoryBlocks:
         if scheme != self._scheme:
             raise Invalid(f"address is not served here: {address=} scheme={self._scheme}")
 
+    def _listed(self, canonical: str) -> ObjectHead:
+        return self._objects[canonical].head._replace(storage_class="")
+
     def _stored(self, canonical: str) -> _Stored:
         stored = self._objects.get(canonical)
         if stored is None:
@@ -176,7 +185,9 @@ class MemoryBlocks:
             raise NotFound(f"upload is not known: {upload_id=} address={canonical}")
         return upload
 
-    def _store(self, canonical: str, content: bytes, mode: Mode) -> ObjectHead:
+    def _store(
+        self, canonical: str, content: bytes, mode: Mode, storage_class: str = ""
+    ) -> ObjectHead:
         etag = _md5(content)
         with self._lock:
             present = self._objects.get(canonical)
@@ -185,7 +196,8 @@ class MemoryBlocks:
             if isinstance(mode, Update) and (present is None or present.head.etag != mode.etag):
                 raise PreconditionFailed(f"object has not the etag named: address={canonical}")
             self._serial += 1
-            head = ObjectHead(len(content), etag, self._clock.now_ns(), str(self._serial))
+            version, now_ns = str(self._serial), self._clock.now_ns()
+            head = ObjectHead(len(content), etag, now_ns, version, storage_class)
             if present is None:
                 insort(self._addresses, canonical)
             self._objects[canonical] = _Stored(content, head)

@@ -38,9 +38,15 @@ class ObservedBlocks:
         self._counts.add("read")
         return self._store.read(address, start, length)
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
         self._counts.add("put")
-        return self._store.put(address, body, mode)
+        return self._store.put(address, body, mode, storage_class)
 
     def head(self, address: str) -> ObjectHead:
         self._counts.add("head")

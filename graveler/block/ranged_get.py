@@ -48,6 +48,7 @@ class Answer:
             etag=response.headers.get("etag", "").strip('"'),
             modified_ns=parsed_date(response.headers.get("last-modified", "")),
             version=response.headers.get("x-amz-version-id", UNVERSIONED),
+            storage_class=response.headers.get("x-amz-storage-class", ""),
         )
 
     def chunks(self) -> Iterator[bytes]:

@@ -58,13 +58,19 @@ class RetryingBlocks:
     def read(self, address: str, start: int, length: int) -> bytes:
         return self._repeat(lambda: self._store.read(address, start, length))
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
         sent = _Sent(body)
         if mode is not OVERWRITE:
-            return self._put_if(address, sent, mode)
+            return self._put_if(address, sent, mode, storage_class)
         if not sent.replayable:
-            return self._store.put(address, body, mode)
-        return self._repeat(lambda: self._store.put(address, body, mode))
+            return self._store.put(address, body, mode, storage_class)
+        return self._repeat(lambda: self._store.put(address, body, mode, storage_class))
 
     def head(self, address: str) -> ObjectHead:
         return self._repeat(lambda: self._store.head(address))
@@ -125,12 +131,12 @@ class RetryingBlocks:
                 if not attempts.another(error):
                     raise attempts.verdict(error) from error
 
-    def _put_if(self, address: str, sent: "_Sent", mode: Mode) -> ObjectHead:
+    def _put_if(self, address: str, sent: "_Sent", mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put; find out by its bytes whether it landed."""
         attempts = _Attempts(self._clock, self._policy)
         while True:
             try:
-                return self._store.put(address, sent, mode)
+                return self._store.put(address, sent, mode, storage_class)
             except Conflict as error:
                 if not attempts.unknown:
                     raise

@@ -94,8 +94,14 @@ class S3Blocks:
             return b""
         return b"".join(answer.chunks())[:length]
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
-        return s3_uploads.put(self._calls, self._places.object(address), body, mode)
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
+        return s3_uploads.put(self._calls, self._places.object(address), body, mode, storage_class)
 
     def head(self, address: str) -> ObjectHead:
         return self._reads.head(self._places.object(address).address)

@@ -26,6 +26,7 @@ _WRONG: Final = frozenset(
         "EntityTooSmall",
         "InvalidPart",
         "InvalidPartOrder",
+        "InvalidStorageClass",
         "KeyTooLongError",
     }
 )

@@ -34,38 +34,43 @@ class Lengths(NamedTuple):
 COPIED = Lengths(5 * 1024**3, 1024**3)  # S3 copies no more at once
 
 
-def put(calls: S3Calls, parts: Parts, body: Iterable[bytes], mode: Mode) -> ObjectHead:
+def put(
+    calls: S3Calls, parts: Parts, body: Iterable[bytes], mode: Mode, storage_class: str = ""
+) -> ObjectHead:
     """See `BlockStore.put`.  One request, or one for each part and two more."""
-    condition = _condition(mode, parts)
+    how = {**_condition(mode, parts), **_kept(storage_class)}
     pieces = _pieces(bounds.measured(body))
     first = next(pieces, b"")
     second = next(pieces, None)
     if second is None:
         call = Call("put_object", "put an object", parts.bucket, parts.key)
-        answer = _conditionally(mode, parts, lambda: calls.send(call, Body=first, **condition))
-        return _head(answer, len(first))
-    return _put_long(calls, parts, _resumed(first, second, pieces), mode)
+        answer = _conditionally(mode, parts, lambda: calls.send(call, Body=first, **how))
+        return _head(answer, len(first), storage_class)
+    return _put_long(calls, parts, _resumed(first, second, pieces), mode, storage_class)
 
 
-def _put_long(calls: S3Calls, parts: Parts, pieces: Iterator[bytes], mode: Mode) -> ObjectHead:
-    upload_id = create(calls, parts, "")
+def _put_long(
+    calls: S3Calls, parts: Parts, pieces: Iterator[bytes], mode: Mode, storage_class: str
+) -> ObjectHead:
+    upload_id = create(calls, parts, storage_class)
     try:
         stored: list[Part] = []
         size = 0
         for number, piece in enumerate(pieces, start=1):
             stored.append(put_part(calls, parts, upload_id, number, piece))
             size += len(piece)
-        return complete(calls, parts, upload_id, tuple(stored), mode, size)
+        made = complete(calls, parts, upload_id, tuple(stored), mode, size)
+        return made._replace(storage_class=storage_class)
     except BaseException:
         with suppress(GravelerError):  # the bucket's lifecycle drops what stays behind
             abort(calls, parts, upload_id)
         raise
 
 
-def create(calls: S3Calls, parts: Parts, content_type: str) -> str:
+def create(calls: S3Calls, parts: Parts, storage_class: str) -> str:
     """The id of a new upload."""
     call = Call("create_multipart_upload", "create an upload", parts.bucket, parts.key)
-    answer = calls.send(call, **({"ContentType": content_type} if content_type else {}))
+    answer = calls.send(call, **_kept(storage_class))
     return str(answer["UploadId"])
 
 
@@ -145,6 +150,10 @@ def _copy_long(
         raise
 
 
+def _kept(storage_class: str) -> dict[str, str]:
+    return {"StorageClass": storage_class} if storage_class else {}
+
+
 def _condition(mode: Mode, parts: Parts) -> dict[str, str]:
     if mode is CREATE:
         return {"IfNoneMatch": "*"}
@@ -169,7 +178,7 @@ def _conditionally(mode: Mode, parts: Parts, send: Callable[[], dict[str, Any]])
         raise
 
 
-def _head(answer: dict[str, Any], size: int) -> ObjectHead:
+def _head(answer: dict[str, Any], size: int, storage_class: str = "") -> ObjectHead:
     """What a put's answer says; the time is that of the answer, since the object's is not told."""
     headers = answer["ResponseMetadata"]["HTTPHeaders"]
     return ObjectHead(
@@ -177,6 +186,7 @@ def _head(answer: dict[str, Any], size: int) -> ObjectHead:
         str(answer["ETag"]).strip('"'),
         parsed_date(headers.get("date", "")),
         str(answer.get("VersionId", UNVERSIONED)),
+        storage_class,
     )
 
 

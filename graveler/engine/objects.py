@@ -8,6 +8,7 @@ A crash between bytes and row leaves an object that nothing names, for garbage c
 row without bytes.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -50,6 +51,7 @@ from graveler.staging import area, stack
 from graveler.streams import Cursor, Measured, Overlay, list_page
 from graveler.wire import decode_entry, encode_entry, recent_entry
 
+_STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
 
@@ -61,6 +63,7 @@ class Upload:
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     only_if_absent: bool = False
+    storage_class: str = ""
 
 
 class Source(NamedTuple):
@@ -113,12 +116,15 @@ def upload(
     parse_path(path)
     check_writable(repo, force)
     _check_described(upload.metadata, upload.content_type)
+    if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
+        raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
     check_branch(ports, repo, branch)
     relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
     body = Measured(upload.body)
     # What is in memory can be sent again after a refusal; a stream cannot.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
-    ports.blocks.put(address.join(repo.namespace, relative), sent, CREATE)
+    full = address.join(repo.namespace, relative)
+    ports.blocks.put(full, sent, CREATE, upload.storage_class)
     entry = Entry(
         address=relative,
         size=body.size,
@@ -333,6 +339,14 @@ def open_body(
     """The bytes of an entry, or a half-open range of them; `Gone`, `RangeUnsatisfiable`.  1 get."""
     try:
         return ports.blocks.get(physical_address(repo, entry), start, end)
+    except NotFound as error:
+        raise Gone("no data: the object is not in the object store") from error
+
+
+def storage_class(ports: Ports, repo: Repository, entry: Entry) -> str:
+    """How the storage keeps an entry's bytes; empty: as usual.  `Gone`.  1 head."""
+    try:
+        return ports.blocks.head(physical_address(repo, entry)).storage_class
     except NotFound as error:
         raise Gone("no data: the object is not in the object store") from error
 

@@ -30,6 +30,7 @@ class Capabilities:
     presigns: ClassVar[bool] = False
     uploads_parts: ClassVar[bool] = True
     presigns_parts: ClassVar[bool] = True
+    keeps_classes: ClassVar[bool] = True
     tells_put_time: ClassVar[bool] = True  # a put answers with the time that `head` shows
     completes_again: ClassVar[bool] = False  # completing a complete upload is no error
     unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that lists of the engine lack
@@ -46,6 +47,18 @@ def content(blocks: Blocks, address: str) -> bytes:
 
 class PutClauses(Capabilities):
     """B1, B2, B7: bodies arrive whole, under the condition named."""
+
+    @pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
+    def test_b1_an_object_is_kept_as_asked(self, blocks: Blocks, mode: Mode) -> None:
+        address, plain = f"{self.bucket}/kept", f"{self.bucket}/plain"
+        expected = "STANDARD_IA" if self.keeps_classes else ""
+        assert blocks.put(address, [b"a"], mode, "STANDARD_IA").storage_class == expected
+        assert blocks.head(address).storage_class == expected
+        assert blocks.get(address).head.storage_class == expected
+        blocks.put(plain, [b"a"], mode)
+        assert blocks.head(plain).storage_class == ""
+        lines = blocks.list(f"{self.bucket}/", "", 10).lines
+        assert [line.head.storage_class for line in lines] == ["", ""]
 
     @pytest.mark.parametrize(
         "body",

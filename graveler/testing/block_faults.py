@@ -40,10 +40,16 @@ class FaultyBlocks:
     def read(self, address: str, start: int, length: int) -> bytes:
         return self._send("read", lambda: self._store.read(address, start, length))
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
         fault = self._next("put")
         content = body if fault is Fault.NONE else list(body)
-        return self._become(fault, lambda: self._store.put(address, content, mode))
+        return self._become(fault, lambda: self._store.put(address, content, mode, storage_class))
 
     def head(self, address: str) -> ObjectHead:
         return self._send("head", lambda: self._store.head(address))

@@ -115,7 +115,13 @@ class SimulatedBlocks(_WithoutParts):
         self._step()
         return self._found(address)[1][start : start + length]
 
-    def put(self, address: str, body: Iterable[bytes], mode: Mode = OVERWRITE) -> ObjectHead:
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
         content = b"".join(body)
         fault = self._fault()
         if mode is CREATE and address in self._shared.held:

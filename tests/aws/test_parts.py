@@ -131,6 +131,20 @@ def test_an_upload_is_good_for_its_address_alone(served: OnS3) -> None:
     assert served.asked("PUT", mine, parts=parts).status == 200
 
 
+@pytest.mark.parametrize("length", [1, 9 << 20], ids=["put", "parts"])
+def test_an_upload_is_kept_as_asked(served: OnS3, length: int) -> None:
+    target = MAIN + "/objects?path=k&storageClass=STANDARD_IA"
+    assert served.door.send(Ask("POST", target, (b"k" * length,))).status == 201
+    underlying = "/repositories/lake/refs/main/objects/underlyingProperties?path={}"
+    assert served.door.get(underlying.format("k")) == {"storage_class": "STANDARD_IA"}
+    assert served.door.send(Ask("POST", MAIN + "/objects?path=p", (b"p",))).status == 201
+    assert served.door.get(underlying.format("p")) == {"storage_class": None}
+    for wrong in ("standard", "A%20B", "X" * 65, "A%0D%0Ax-amz-acl:public-read"):
+        target = f"{MAIN}/objects?path=w&storageClass={wrong}"
+        assert served.door.send(Ask("POST", target, (b"w",))).status == 400
+    assert len(served.objects()) == 2
+
+
 def test_the_configuration_says_so(served: OnS3) -> None:
     storage = served.door.get("/config")["storage_config"]
     assert storage["pre_sign_multipart_upload"] is True

@@ -44,12 +44,14 @@ class TestLocalBlocks(BlockSuite):
     bucket = "local://suite"
     presigns = True
     presigns_parts = False
+    keeps_classes = False
 
 
 class TestRetryingLocalBlocks(BlockSuite):
     bucket = "local://suite"
     presigns = True
     presigns_parts = False
+    keeps_classes = False
 
     @pytest.fixture
     def blocks(self, root: Path) -> Blocks:
@@ -60,6 +62,7 @@ class TestObservedLocalBlocks(BlockSuite):
     bucket = "local://suite"
     presigns = True
     presigns_parts = False
+    keeps_classes = False
 
     @pytest.fixture
     def blocks(self, root: Path) -> Blocks:
