@@ -1,23 +1,32 @@
-"""A round of the janitor over all repositories, as many as its time allows."""
+"""A round of the janitor over all repositories, as many as its time allows.
+
+Before it, jobs whose worker is dead are handed on.
+"""
 
 from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from starting import open_log, open_store
+from starting import deployment, open_log, open_store
 
 from graveler.engine.rounds import tend_all
+from graveler.jobs.reviving import revive_everywhere
+from graveler.jobs.sqs import SqsQueue
 
 SECONDS_KEPT_BACK = 30.0
 
 log, metrics = open_log(), Metrics()
 aws = open_store()
+queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 
 @log.inject_lambda_context
 @metrics.log_metrics
 def handle(_event: dict[str, Any], context: Any) -> None:
     """One round; what it left over comes first in the next one."""
+    seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
+    revived = revive_everywhere(aws.ports, queue, seconds / 4)
+    metrics.add_metric("JobsRevived", MetricUnit.Count, revived)
     seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
     tended = tend_all(aws.ports, seconds)
     metrics.add_metric("RowsDeleted", MetricUnit.Count, tended.rows)

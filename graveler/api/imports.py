@@ -9,7 +9,6 @@ from graveler.engine import history, importing
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handing
-from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
 
 
@@ -20,7 +19,7 @@ def import_start(call: Call) -> Answer:
     request = ImportRequest(paths, made["message"], call.committer, made.get("metadata", {}))
     force = body.get("force", False)
     job = importing.submit(call.ports, call.repo, branch, request, owner=b"", force=force)
-    call.service.queue.enqueue(JobMessage(call.repo.id, job.id))
+    handing.hand_on(call.desk, job)
     return answers.json({"id": job.id}, 202)
 
 

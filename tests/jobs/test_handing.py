@@ -11,11 +11,12 @@ from graveler.engine.heads import head_of
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.engine.jobs import Pulse, Stopped
 from graveler.engine.ports import Ports, keyspace
-from graveler.errors import Invalid, MergeConflict, NoChanges, OutcomeUnknown
+from graveler.errors import Invalid, MergeConflict, NoChanges, OutcomeUnknown, Unavailable
 from graveler.ids import JobId
 from graveler.jobs import asking, handing, orders
 from graveler.jobs.handing import Patience
 from graveler.jobs.queue import JobMessage, Message, decode, encode
+from graveler.jobs.reviving import revive_everywhere
 from graveler.records import CommitEntry, JobState
 from graveler.testing.interposed import Script
 from tests.engine.lake import COMMITTER, Lake
@@ -140,6 +141,35 @@ def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:
     for _ in range(2):
         handing.status(world.desk, "commit", job.id)
     assert world.queue.messages == [JobMessage("lake", job.id)]
+
+
+def test_a_round_hands_on_what_nobody_asks_after() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    ports = world.lake.ports
+    assert revive_everywhere(ports, world.queue, 100.0) == 0
+    world.pass_lease()
+    world.queue.messages.clear()
+    assert revive_everywhere(ports, world.queue, 0.0) == 0
+    assert revive_everywhere(ports, world.queue, 100.0) == 1
+    assert world.queue.messages == [JobMessage("lake", job.id)]
+    world.work(job.id)
+    world.pass_lease()
+    assert revive_everywhere(ports, world.queue, 100.0) == 0
+
+
+def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
+    class Closed(Held):
+        def enqueue(self, message: Message) -> None:
+            raise Unavailable("no queue")
+
+    world = new_world()
+    world.lake.put("d", "3")
+    job = asking.ask(World(world.lake, Closed()).desk, ASKED)
+    world.pass_lease()
+    assert asking.ask(world.desk, ASKED).id != job.id  # something is staged that it may not hold
+    handing.status(world.desk, "commit", job.id)
+    assert JobMessage("lake", job.id) in world.queue.messages
 
 
 def test_a_job_is_run_by_one_worker_at_a_time() -> None:

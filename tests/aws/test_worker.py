@@ -1,0 +1,158 @@
+"""The worker's function takes jobs from the queue, and is killed while it runs them.
+
+Sandboxes run the code as it is deployed, against a local engine; the messages go through its queue.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from graveler.aws import AwsSession
+from graveler.clock import SystemClock, SystemIds
+from graveler.engine.jobs import MARK_KEY
+from graveler.ids import JobId, RepositoryId
+from graveler.kv.dynamodb import DynamoStore
+from graveler.limits import SECOND_NS, job_lease_seconds
+from graveler.records import ABSENT
+from graveler.refs import jobs, repositories
+from graveler.testing.sandbox import Sandbox, SandboxLost
+from tests.aws.lake import Lake, ask, build, make_lake, sandboxes
+
+pytestmark = pytest.mark.xdist_group("sandboxes")
+
+MAIN = "/repositories/lake/branches/main"
+KILLED_AFTER_SECONDS = (0.02, 0.1, 0.2, 0.4)
+
+
+class Stage(NamedTuple):
+    """A lake, a sandbox of the API's function, and the code of the worker's."""
+
+    lake: Lake
+    api: Sandbox
+    worker: Path
+    session: AwsSession
+    engine: str
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        sent = None if body is None else json.dumps(body).encode()
+        answer = ask(self.lake, self.api, method, path, body=sent)
+        assert answer.status < 300, answer
+        return answer.json
+
+    def message(self) -> dict[str, Any]:
+        """The next one of the queue, as a function gets it."""
+        queue = self.session.client("sqs")
+        found = queue.receive_message(QueueUrl=self.lake.jobs_queue, WaitTimeSeconds=5)
+        received = found["Messages"][0]
+        queue.delete_message(QueueUrl=self.lake.jobs_queue, ReceiptHandle=received["ReceiptHandle"])
+        record = {
+            "messageId": received["MessageId"],
+            "receiptHandle": "handle",
+            "body": received["Body"],
+            "attributes": {},
+            "messageAttributes": {},
+            "md5OfBody": "",
+            "eventSource": "aws:sqs",
+            "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:jobs",
+            "awsRegion": "us-east-1",
+        }
+        return {"Records": [record]}
+
+    def fall_silent(self, job: str) -> None:
+        """As if the worker's last beat were longer ago than its lease."""
+        kv = DynamoStore(self.session, self.lake.name, clock=SystemClock(), ids=SystemIds())
+        repo = repositories.get(kv, RepositoryId("lake"))
+        seen = jobs.get(kv, repo, JobId(job))
+        past = seen.job.updated_ns - 2 * job_lease_seconds * SECOND_NS
+        put = jobs.put(kv, repo, replace(seen.job, updated_ns=past), seen, SystemIds().stamp())
+        assert put is not ABSENT
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The code of both functions."""
+    folder = tmp_path_factory.mktemp("functions")
+    for name in ("api", "worker"):
+        build(name, folder / name)
+    return folder
+
+
+@pytest.fixture
+def stage(
+    engine: str, session: AwsSession, fresh_name: Callable[[], str], code: Path
+) -> Iterator[Stage]:
+    lake = make_lake(session, fresh_name())
+    with sandboxes(lake, code / "api", engine, 1) as (api,):
+        stage = Stage(lake, api, code / "worker", session, engine)
+        stage.ask(
+            "POST", "/repositories", {"name": "lake", "storage_namespace": f"s3://{lake.name}/lake"}
+        )
+        yield stage
+
+
+def stage_some(stage: Stage, part: int) -> set[str]:
+    paths = {f"{part}/{number}" for number in range(12)}
+    for path in paths:
+        target = f"{MAIN}/objects"
+        answer = ask(stage.lake, stage.api, "POST", target, {"path": path}, path.encode())
+        assert answer.status == 201, answer
+    return paths
+
+
+def status(stage: Stage, job: str) -> Any:
+    return stage.ask("GET", f"{MAIN}/commits/async/{job}/status")
+
+
+def marked(stage: Stage, job: str) -> int:
+    log = stage.ask("GET", "/repositories/lake/refs/main/commits")["results"]
+    return sum(each["metadata"].get(MARK_KEY) == job for each in log)
+
+
+def test_a_worker_killed_while_it_runs_a_job_is_replaced(stage: Stage) -> None:
+    staged: set[str] = set()
+    replaced = 0
+    for part, seconds in enumerate(KILLED_AFTER_SECONDS):
+        staged |= stage_some(stage, part)
+        job = stage.ask("POST", f"{MAIN}/commits/async", {"message": f"part {part}"})["id"]
+        with sandboxes(stage.lake, stage.worker, stage.engine, 1, 900.0) as (worker,):
+            worker.start()
+            killer = threading.Timer(seconds, worker.kill)
+            killer.start()
+            with suppress(SandboxLost):
+                worker.invoke(stage.message())
+            killer.join()
+        if not status(stage, job)["completed"]:
+            replaced += 1
+            stage.fall_silent(job)
+            assert not status(stage, job)["completed"]  # and hands it on
+            with sandboxes(stage.lake, stage.worker, stage.engine, 1, 900.0) as (worker,):
+                assert worker.invoke(stage.message()) == {"batchItemFailures": []}
+        ended = status(stage, job)
+        assert ended["completed"] and ended["result"]["message"] == f"part {part}", ended
+        assert marked(stage, job) == 1
+    listed = stage.ask("GET", "/repositories/lake/refs/main@/objects/ls")["results"]
+    assert {each["path"] for each in listed} == staged
+    assert replaced, "no worker was killed before its job was done"
+
+
+def test_an_import_is_run_by_the_worker(stage: Stage) -> None:
+    names = {f"n{number}" for number in range(5)}
+    for name in names:
+        stage.session.client("s3").put_object(
+            Bucket=stage.lake.name, Key=f"source/{name}", Body=name.encode()
+        )
+    source = f"s3://{stage.lake.name}/source/"
+    paths = [{"type": "common_prefix", "path": source, "destination": "in/"}]
+    body = {"paths": paths, "commit": {"message": "imported"}}
+    job = stage.ask("POST", f"{MAIN}/import", body)["id"]
+    with sandboxes(stage.lake, stage.worker, stage.engine, 1, 900.0) as (worker,):
+        assert worker.invoke(stage.message()) == {"batchItemFailures": []}
+    answer = ask(stage.lake, stage.api, "GET", f"{MAIN}/import", {"id": job})
+    assert answer.json["completed"], answer
+    assert answer.json["ingested_objects"] == len(names)
