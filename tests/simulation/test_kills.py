@@ -4,12 +4,16 @@ Afterwards somebody else looks, commits and sweeps: nothing acknowledged is lost
 no effect, nothing is left behind.
 """
 
+from typing import Any
+
 import pytest
 
+from graveler.testing.arrived import Arrived
 from graveler.testing.exhaustive import Bound, Enumerated
 from graveler.testing.histories import Run
 from graveler.testing.invariants import count_leaks, judge
 from graveler.testing.schedule import Call
+from graveler.testing.sim_arrival_verbs import Event
 from graveler.testing.sim_verbs import VERBS, Client
 from graveler.testing.stage import Stage, build_stage
 from tests.simulation.failing import Killed, Kind, Turn, failing
@@ -28,8 +32,13 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "dropped": (("write", "k1", "k1-7"), ("drop", "", "")),
 }
-ARGUMENTS = {"delete_many": ("k1", "k2"), "prefix": ("k", ""), "create_only": ("k2", "k2-9")}
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "delete_many": ("k1", "k2"),
+    "prefix": ("k", ""),
+    "create_only": ("k2", "k2-9"),
+}
 ARGUMENTS["link_only"] = ARGUMENTS["create_only"]
+ARGUMENTS["arrive"] = (Event("k1", 1), Event("k2", 2))  # they close a batch, which is committed
 WRITING = sorted(set(VERBS) - {"read", "list"})
 CALLS_MAX = 60
 
@@ -42,6 +51,7 @@ def stage() -> Stage:
 def _broken(stage: Stage, verb: str, before: str, turn: Turn) -> tuple[list[str], int]:
     """What is wrong after one call of a verb of which one port call went wrong; leaks."""
     run = Run(stage, Enumerated(Bound(0, 0, 0)))
+    arrived = Arrived(run)
     calls = [run.alone(Call(0, name, (key, value))) for name, key, value in BEFORE[before]]
     call = Call(1, verb, ARGUMENTS.get(verb, ("k1", "k1-9")))
     call.start = run.world.step + 1
@@ -55,6 +65,9 @@ def _broken(stage: Stage, verb: str, before: str, turn: Turn) -> tuple[list[str]
     except Exception as error:
         call.error, call.end = error, run.world.step + 1
     run.world.step += 1
+    if verb == "arrive" and before != "dropped":
+        calls += arrived.settle([[call]])
+        arrived.judge([calls, [call]])
     judge(run, [calls, [call]])
     return run.wrong, count_leaks(run)
 
