@@ -196,11 +196,16 @@ def hand_on(desk: Desk, job: Job) -> None:
 
 
 def status(desk: Desk, kind: str, job_id: str) -> Job:
-    """A job of that kind as it is now; one that nobody runs is handed on again.  `NotFound`."""
+    """A job of that kind as it is now; one that nobody runs is handed on again.  `NotFound`.
+
+    Whoever sees that it is done has been told."""
     job = jobs.status(desk.ports, desk.repo, job_id)
     if job.kind != kind:
         raise NotFound("not found")
     revive(desk, job)
+    if job.state is JobState.DONE and not _was_told(desk, job):
+        with suppress(Unavailable):  # then it is told once more than it need be
+            jobs.note_told(desk.ports, desk.repo, job.id)
     return job
 
 

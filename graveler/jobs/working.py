@@ -57,9 +57,10 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
 
 
 def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> None:
+    # A store that does not answer here has ended nothing: the message is delivered again.
+    job, order = jobs.status(ports, repo, job_id), jobs.ordered(ports, repo, job_id)
+    task = Task(beating(ports, pulse.beat), repo, job, order, pulse)
     try:
-        job, order = jobs.status(ports, repo, job_id), jobs.ordered(ports, repo, job_id)
-        task = Task(beating(ports, pulse.beat), repo, job, order, pulse)
         landed = _worked(task)
     except GravelerError as error:
         jobs.fail(ports, repo, job_id, error, owner)

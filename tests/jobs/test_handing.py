@@ -1,6 +1,7 @@
 """Requests that become jobs: handed over in time, joined, told once, resumed where they were."""
 
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -18,6 +19,7 @@ from graveler.jobs.handing import Patience
 from graveler.jobs.queue import JobMessage, Message, decode, encode
 from graveler.jobs.reviving import revive_everywhere
 from graveler.records import CommitEntry, JobState
+from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.interposed import Script
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
@@ -76,6 +78,28 @@ def test_a_second_equal_request_makes_a_second_job_once_the_first_has_ended() ->
     assert second.id != first.id
     world.work(second.id)
     assert len(world.marked(second.id)) == 1 and world.lake.uncommitted() == []
+
+
+def test_whoever_asked_after_a_commit_has_been_told() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    world.work(job.id)
+    assert handing.status(world.desk, orders.COMMIT, job.id).state is JobState.DONE
+    with pytest.raises(NoChanges):
+        attend(world)
+
+
+def test_a_store_that_does_not_answer_once_ends_no_job() -> None:
+    for number in range(1, 40):
+        world = new_world()
+        job = begin_commit(world)
+        plan = nth({number: Fault.REFUSED})
+        with suppress(Unavailable):
+            world.work(job.id, world.lake.with_kv(partial(FaultyStore, plan=plan)))
+        if not world.status(job.id).ended:
+            world.pass_lease()
+            world.work(job.id)
+        assert world.status(job.id).state is JobState.DONE, number
 
 
 def test_the_result_comes_while_the_request_waits() -> None:
