@@ -9,6 +9,7 @@ from graveler.engine import branching, history, repository, resetting
 from graveler.engine.sealing import Once
 from graveler.errors import (
     AlreadyExists,
+    DirtyBranch,
     NoChanges,
     NotFound,
     OutcomeUnknown,
@@ -117,6 +118,22 @@ def test_a_landing_that_is_refused_when_it_is_tried_again(
         assert forked.tree("main@") == {"a": "1"}
         late.land()  # which is why nobody could say that it had not happened
     assert forked.tree() == {"a": "1", "b": "2", "c": "3"} and merges(forked) == 1
+
+
+def test_a_landing_that_lost_and_is_refused_then_has_not_happened(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+
+    def act() -> None:
+        rival.commit_of(c="3")
+        rival.put("d", "4")
+
+    script.before("set_if", act)
+    with pytest.raises(DirtyBranch):
+        mine.merge("dev")
+    assert script.finished and merges(forked) == 0
+    assert forked.tree() == {"a": "1", "c": "3", "d": "4"}
 
 
 def test_a_landing_where_a_rival_commits_what_is_to_be_taken_off(
@@ -310,3 +327,20 @@ def test_a_conditional_write_that_can_land_no_more_is_refused(
     with pytest.raises(PreconditionFailed):
         mine.put_if_absent("a", "mine")
     assert script.finished and lake.tree() == {"a": "rival"}
+
+
+@pytest.mark.parametrize("nth", [2, 3])
+def test_a_conditional_write_is_refused_only_by_a_branch_that_stood_still(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, nth: int
+) -> None:
+    """What was in its way is deleted before the refusal."""
+    lake.put("a", "1")
+    mine, script = scripted
+
+    def act() -> None:
+        rival.delete("a")
+        rival.commit("deleted", allow_empty=True)
+
+    script.before("get", act, nth)
+    mine.put_if_absent("a", "mine")
+    assert script.finished and lake.tree() == {"a": "mine"}
