@@ -1,18 +1,17 @@
-"""Endpoints that change objects on a branch: upload, link, delete, copy, pairs."""
+"""Endpoints that change objects on a branch: upload, delete, copy, pairs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from graveler import limits
-from graveler.api import answers, conditions, errors, multipart, parts, shapes
+from graveler.api import answers, conditions, errors, linking, multipart, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.requests import TooLarge
 from graveler.api.service import Call, Endpoint
-from graveler.engine import objects, placing, uploads
+from graveler.engine import objects
 from graveler.engine.objects import Source, Upload
-from graveler.engine.uploads import Link
 from graveler.errors import Invalid, Unsupported
 
 _DEFAULT_TYPE: Final = "application/octet-stream"
@@ -141,66 +140,11 @@ def update_object_user_metadata(call: Call) -> Answer:
     return NO_CONTENT
 
 
-def get_physical_address(call: Call) -> Answer:
-    branch, path = call.arguments["branch"], call.query["path"]
-    address = uploads.hand_out(call.ports, call.repo, branch, path)
-    if not call.query["presign"]:
-        return answers.json({"physical_address": address, "presigned_url": None})
-    presigned = call.ports.blocks.presign(address, "PUT", limits.presign_seconds_max, "")
-    return answers.json(
-        {
-            "physical_address": address,
-            "presigned_url": call.absolute(presigned.url),
-            "presigned_url_expiry": shapes.seconds(presigned.expires_ns),
-        }
-    )
-
-
-def link_physical_address(call: Call) -> Answer:
-    only_if_absent = conditions.only_if_absent(call.headers)
-    body, path = call.body, call.query["path"]
-    address = body["staging"].get("physical_address", "")
-    if not address:
-        raise Invalid("request body has an error: staging.physical_address is missing")
-    link = Link(
-        address,
-        body["checksum"].strip('"'),
-        body["size_bytes"],
-        body.get("content_type", ""),
-        body.get("user_metadata", {}),
-        0,
-        only_if_absent,
-    )
-    force = body.get("force", False)
-    entry = uploads.link(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
-    return answers.json(shapes.full_stats(call.repo, path, entry))
-
-
-def stage_object(call: Call) -> Answer:
-    if conditions.only_if_absent(call.headers):
-        raise Unsupported("Not Implemented")
-    body, path = call.body, call.query["path"]
-    link = Link(
-        body["physical_address"],
-        body["checksum"],
-        body["size_bytes"],
-        body.get("content_type", ""),
-        body.get("metadata", {}),
-        body.get("mtime", 0) * limits.SECOND_NS,
-    )
-    force = body.get("force", False)
-    entry = placing.place(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
-    return answers.json(shapes.stats(call.repo, path, entry), 201)
-
-
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "uploadObject": upload_object,
-    "stageObject": stage_object,
     "deleteObject": delete_object,
     "deleteObjects": delete_objects,
     "copyObject": copy_object,
     "updateObjectUserMetadata": update_object_user_metadata,
-    "getPhysicalAddress": get_physical_address,
-    "linkPhysicalAddress": link_physical_address,
-    **parts.ENDPOINTS,
+    **linking.ENDPOINTS,
 }

@@ -101,6 +101,16 @@ class Part(NamedTuple):
     etag: str
 
 
+class PartOf(NamedTuple):
+    """A part of an upload, before it is there."""
+
+    upload_id: str
+    number: int
+
+
+WHOLE: Final = PartOf("", 0)  # no part: the object itself
+
+
 class BlockStore(Protocol):
     """See the module's clauses."""
 
@@ -144,10 +154,18 @@ class BlockStore(Protocol):
         ...
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
-        """A URL for `method` on `address`; an empty `content_type` binds none.  No request is
-        made."""
+        """A URL for `method` on `address`; an empty `content_type` binds none.  No request is made.
+
+        `part`: the URL stores that part, as `put_part` does, whatever its content type; whether the
+        upload is known is found out by whoever uses it.  `Unsupported` where parts have no URL.
+        """
         ...
 
 
@@ -169,11 +187,6 @@ class Multipart(Protocol):
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         """Forget the upload; unknown ones raise `NotFound`."""
-        ...
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
-        """A URL that stores part `number`, as `put_part` does; whether the upload is known is found
-        out by whoever uses it.  No request is made.  `Unsupported` where parts have no URL."""
         ...
 
 

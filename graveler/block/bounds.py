@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from graveler import limits
-from graveler.block.adapter import TO_END, Part
-from graveler.errors import Invalid, RangeUnsatisfiable
+from graveler.block.adapter import TO_END, Part, PartOf
+from graveler.errors import Invalid, NotFound, RangeUnsatisfiable
 
 
 def check_range(start: int, end: int) -> None:
@@ -71,6 +71,15 @@ def check_part_number(number: int) -> None:
     """`Invalid` outside 1 … `limits.multipart_parts_count_max`."""
     if not 1 <= number <= limits.multipart_parts_count_max:
         raise Invalid(f"part number must be 1 to {limits.multipart_parts_count_max}: {number=}")
+
+
+def check_presigned_part(method: str, part: PartOf) -> None:
+    """`Invalid` unless it is a PUT of a number in bounds; `NotFound` without an upload."""
+    if method != "PUT":
+        raise Invalid(f"only PUT of a part can be presigned: {method=}")
+    check_part_number(part.number)
+    if not part.upload_id:
+        raise NotFound(f"upload is not known: {part=}")
 
 
 def check_parts(parts: tuple[Part, ...]) -> None:

@@ -17,11 +17,13 @@ from graveler.block.adapter import (
     ANY_VERSION,
     OVERWRITE,
     TO_END,
+    WHOLE,
     Body,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
+    PartOf,
     Presigned,
 )
 from graveler.block.files import Chunks, Files
@@ -122,9 +124,16 @@ class LocalBlocks:
         self._files.remove(layout.place(parts), version, parts.address)
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
         parts = layout.owned(address) if method == "PUT" else layout.served(address)
+        if part != WHOLE:
+            raise Unsupported(f"parts of an upload have no URL on this store: {address=}")
         if parts.bucket:
             layout.place(parts)
         else:
@@ -145,10 +154,6 @@ class LocalBlocks:
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._uploads.abort(layout.owned(address).address, upload_id)
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
-        layout.owned(address)
-        raise Unsupported(f"parts of an upload have no URL on this store: {address=}")
 
     def _open(self, address: str) -> Chunks:
         parts = layout.served(address)

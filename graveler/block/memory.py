@@ -19,12 +19,14 @@ from graveler.block.adapter import (
     CREATE,
     OVERWRITE,
     TO_END,
+    WHOLE,
     Body,
     ListedObject,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
+    PartOf,
     Presigned,
     Update,
 )
@@ -105,10 +107,25 @@ class MemoryBlocks:
             self._addresses.pop(bisect_left(self._addresses, canonical))
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
-        self._canonical(address)
-        raise Unsupported(f"objects in memory have no URL: {address=}")
+        """Parts have a URL that says what it is for; nobody serves it."""
+        canonical = self._canonical(address)
+        if part == WHOLE:
+            raise Unsupported(f"objects in memory have no URL: {address=}")
+        bounds.check_presigned_part(method, part)
+        if not 1 <= seconds <= limits.presign_seconds_max:
+            raise Invalid(
+                f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
+            )
+        query = urlencode({"uploadId": part.upload_id, "partNumber": part.number})
+        expires_ns = self._clock.now_ns() + seconds * limits.SECOND_NS
+        return Presigned(f"{canonical}?{query}", expires_ns)
 
     def create_upload(self, address: str) -> str:
         canonical = self._canonical(address)
@@ -144,20 +161,6 @@ class MemoryBlocks:
         with self._lock:
             if self._uploads.pop(upload_id, None) is None:
                 raise NotFound(f"upload is not known: {upload_id=}")
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
-        """A URL that says what it is for; nobody serves it."""
-        canonical = self._canonical(address)
-        bounds.check_part_number(number)
-        if not upload_id:
-            raise NotFound(f"upload is not known: {upload_id=} {address=}")
-        if not 1 <= seconds <= limits.presign_seconds_max:
-            raise Invalid(
-                f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
-            )
-        query = urlencode({"uploadId": upload_id, "partNumber": number})
-        expires_ns = self._clock.now_ns() + seconds * limits.SECOND_NS
-        return Presigned(f"{canonical}?{query}", expires_ns)
 
     def _canonical(self, address: str) -> str:
         parts = split(address)

@@ -12,12 +12,14 @@ from graveler.block.adapter import (
     ANY_VERSION,
     OVERWRITE,
     TO_END,
+    WHOLE,
     Blocks,
     Body,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
+    PartOf,
     Presigned,
 )
 from graveler.requests import Counts
@@ -65,9 +67,14 @@ class ObservedBlocks:
         self._store.delete(address, version)
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
-        return self._store.presign(address, method, seconds, content_type)
+        return self._store.presign(address, method, seconds, content_type, part)
 
     def create_upload(self, address: str) -> str:
         self._counts.add("create_upload")
@@ -84,6 +91,3 @@ class ObservedBlocks:
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._counts.add("abort_upload")
         self._store.abort_upload(address, upload_id)
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
-        return self._store.presign_part(address, upload_id, number, seconds)

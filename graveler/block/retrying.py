@@ -28,12 +28,14 @@ from graveler.block.adapter import (
     ANY_VERSION,
     OVERWRITE,
     TO_END,
+    WHOLE,
     Blocks,
     Body,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
+    PartOf,
     Presigned,
 )
 from graveler.clock import Clock
@@ -85,9 +87,14 @@ class RetryingBlocks:
         self._repeat(lambda: self._store.delete(address, version))
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
-        return self._store.presign(address, method, seconds, content_type)
+        return self._store.presign(address, method, seconds, content_type, part)
 
     def create_upload(self, address: str) -> str:
         return self._repeat(lambda: self._store.create_upload(address))
@@ -118,9 +125,6 @@ class RetryingBlocks:
             except Unavailable as error:
                 if not attempts.another(error):
                     raise attempts.verdict(error) from error
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
-        return self._store.presign_part(address, upload_id, number, seconds)
 
     def _repeat(self, call: Callable[[], T]) -> T:
         attempts = _Attempts(self._clock, self._policy)

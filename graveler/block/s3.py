@@ -24,11 +24,13 @@ from graveler.block.adapter import (
     ANY_VERSION,
     OVERWRITE,
     TO_END,
+    WHOLE,
     Body,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
+    PartOf,
     Presigned,
 )
 from graveler.block.address import Parts
@@ -123,9 +125,17 @@ class S3Blocks:
         self._calls.send(Call("delete_object", "delete an object", parts.bucket, parts.key))
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
-        return self.urls.presign(address, method, seconds, content_type)
+        if part == WHOLE:
+            return self.urls.presign(address, method, seconds, content_type)
+        bounds.check_presigned_part(method, part)
+        return self.urls.presign_part(address, part.upload_id, part.number, seconds)
 
     def create_upload(self, address: str) -> str:
         return s3_uploads.create(self._calls, self._places.object(address), "")
@@ -147,9 +157,6 @@ class S3Blocks:
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         s3_uploads.abort(self._calls, self._upload(address, upload_id), upload_id)
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
-        return self.urls.presign_part(address, upload_id, number, seconds)
 
     def _upload(self, address: str, upload_id: str) -> Parts:
         parts = self._places.object(address)

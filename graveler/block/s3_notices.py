@@ -104,10 +104,14 @@ def _check_apart(document: Document, entry: Document) -> None:
                 )
 
 
-def _prefix(entry: Document) -> str:
+def _filter(entry: Document) -> list[tuple[str, str]]:
+    """What names must be like: (prefix or suffix, text)."""
     rules = entry.get("Filter", {}).get("Key", {}).get("FilterRules", [])
-    found = [str(rule["Value"]) for rule in rules if str(rule["Name"]).lower() == "prefix"]
-    return found[0] if found else ""
+    return sorted((str(rule["Name"]).lower(), str(rule["Value"])) for rule in rules)
+
+
+def _prefix(entry: Document) -> str:
+    return dict(_filter(entry)).get("prefix", "")
 
 
 def _families(entry: Document) -> set[str]:
@@ -122,7 +126,7 @@ def _same(document: Document, other: Document) -> bool:
 
 def _said(document: Document) -> list[str]:
     entries = [
-        repr((kind, entry.get("Id"), sorted(entry["Events"]), _target(entry), _prefix(entry)))
+        repr((kind, entry.get("Id"), sorted(entry["Events"]), _target(entry), _filter(entry)))
         for kind in _LISTS
         for entry in document.get(kind, [])
     ]

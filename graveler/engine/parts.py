@@ -18,7 +18,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import ObjectHead, Part
+from graveler.block.adapter import ObjectHead, Part, PartOf
 from graveler.engine import objects, uploads
 from graveler.engine.ports import Ports, check_writable
 from graveler.engine.uploads import Link
@@ -156,4 +156,5 @@ def _address(repo: Repository, relative: str) -> str:
 
 
 def _url(ports: Ports, full: str, upload_id: str, number: int) -> str:
-    return ports.blocks.presign_part(full, upload_id, number, limits.presign_seconds_max).url
+    seconds = limits.presign_seconds_max
+    return ports.blocks.presign(full, "PUT", seconds, "", PartOf(upload_id, number)).url

@@ -11,12 +11,14 @@ from graveler.block.adapter import (
     ANY_VERSION,
     OVERWRITE,
     TO_END,
+    WHOLE,
     Blocks,
     Body,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
+    PartOf,
     Presigned,
 )
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
@@ -64,9 +66,14 @@ class FaultyBlocks:
         self._send("delete", lambda: self._store.delete(address, version))
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
-        return self._store.presign(address, method, seconds, content_type)
+        return self._store.presign(address, method, seconds, content_type, part)
 
     def create_upload(self, address: str) -> str:
         return self._send("create_upload", lambda: self._store.create_upload(address))
@@ -85,9 +92,6 @@ class FaultyBlocks:
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
-        return self._store.presign_part(address, upload_id, number, seconds)
 
     def _send(self, verb: str, call: Callable[[], T]) -> T:
         return self._become(self._next(verb), call)

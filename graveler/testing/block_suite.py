@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from graveler import limits
-from graveler.block.adapter import CREATE, Blocks
+from graveler.block.adapter import CREATE, Blocks, PartOf
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.testing.block_clauses import Capabilities, PutClauses, ReadClauses, content
 from graveler.testing.block_oracle import compare_at_random
@@ -272,20 +272,22 @@ class PresignedPartClauses(Capabilities):
         upload = blocks.create_upload(address)
         if not self.presigns_parts:
             with pytest.raises(Unsupported):
-                blocks.presign_part(address, upload, 1, 60)
+                blocks.presign(address, "PUT", 60, "", PartOf(upload, 1))
             blocks.abort_upload(address, upload)
             return
         urls = {
-            blocks.presign_part(place, upload, number, 60).url
+            blocks.presign(place, "PUT", 60, "", PartOf(upload, number)).url
             for place in (address, f"{self.bucket}/b")
             for number in (1, 10_000)
         }
         assert len(urls) == 4
         for number, seconds in ((0, 60), (10_001, 60), (1, 0), (1, limits.presign_seconds_max + 1)):
             with pytest.raises(Invalid):
-                blocks.presign_part(address, upload, number, seconds)
+                blocks.presign(address, "PUT", seconds, "", PartOf(upload, number))
         with pytest.raises(NotFound):
-            blocks.presign_part(address, "", 1, 60)
+            blocks.presign(address, "PUT", 60, "", PartOf("", 1))
+        with pytest.raises(Invalid):
+            blocks.presign(address, "GET", 60, "", PartOf(upload, 1))
         blocks.abort_upload(address, upload)
 
 

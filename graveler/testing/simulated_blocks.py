@@ -19,12 +19,14 @@ from graveler.block.adapter import (
     CREATE,
     OVERWRITE,
     TO_END,
+    WHOLE,
     Body,
     ListedObject,
     Mode,
     ObjectHead,
     ObjectPage,
     Part,
+    PartOf,
     Presigned,
 )
 from graveler.block.address import range_file
@@ -87,9 +89,6 @@ class _WithoutParts:
         raise _no_parts(address)
 
     def abort_upload(self, address: str, upload_id: str) -> None:
-        raise _no_parts(address)
-
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
         raise _no_parts(address)
 
 
@@ -158,7 +157,12 @@ class SimulatedBlocks(_WithoutParts):
             raise Unavailable("no answer")
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
     ) -> Presigned:
         raise Unsupported("simulated objects have no URL")
 

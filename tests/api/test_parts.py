@@ -158,7 +158,7 @@ def test_an_upload_whose_urls_fail_is_forgotten(
     def fails(*_given: object) -> None:
         raise NotFound("no credentials")
 
-    monkeypatch.setattr(world.blocks, "presign_part", fails)
+    monkeypatch.setattr(world.blocks, "presign", fails)
     assert running.send(Ask("POST", BEGIN.format("n", 1))).status == 404
     assert dict(world.blocks._uploads) == before
 
