@@ -10,6 +10,7 @@ from graveler.engine import importing, objects, replay, uploads
 from graveler.errors import DirtyBranch, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.records import JobState
 from graveler.testing.schedule import Call
+from graveler.testing.sim_arrival_verbs import ARRIVAL_VERBS
 from graveler.testing.sim_head_verbs import HEAD_VERBS
 from graveler.testing.sim_name_verbs import NAME_VERBS
 from graveler.testing.stage import SOURCE
@@ -100,4 +101,5 @@ MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "note": note,
     **NAME_VERBS,
     **HEAD_VERBS,
+    **ARRIVAL_VERBS,
 }

@@ -11,7 +11,6 @@ from graveler.engine.ports import Ports
 from graveler.errors import NotFound
 from graveler.records import Entry, Repository
 from graveler.testing.schedule import Call
-from graveler.testing.sim_arrival_verbs import ARRIVAL_VERBS
 from graveler.testing.sim_more_verbs import MORE_VERBS
 from graveler.testing.stage import GONE, NO_BRANCH, Stage, entry, value_of
 
@@ -120,5 +119,4 @@ VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "create": create,
     "sweep": sweep,
     **MORE_VERBS,
-    **ARRIVAL_VERBS,
 }

@@ -15,7 +15,6 @@ from graveler.assembly import open_memory
 from graveler.committed import reader
 from graveler.engine import branching, commit, objects, repository, watching
 from graveler.engine.ports import Ports, keyspace
-from graveler.engine.watching import NewRule
 from graveler.ids import BranchId, CommitId, MetarangeId
 from graveler.records import Commit, Entry, Repository
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -28,7 +27,7 @@ GONE = None  # no such path
 NO_BRANCH = "no branch"
 _FILES_KEPT = 50_000
 SOURCE = "mem://src/in/"
-RULE = NewRule("main", "landing", objects_max=2, seconds_max=1, marker="k2")
+RULE = watching.NewRule("main", "landing", objects_max=2, seconds_max=1, marker="k2")
 Content = dict[str, str]
 
 
