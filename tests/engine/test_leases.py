@@ -298,6 +298,16 @@ def test_steps_are_taken_up_by_the_source_that_they_are_of(
     assert set(lake.tree("main@")) == {f"{to}/{name}" for to in ("in", "again") for name in names}
 
 
+def test_of_destinations_inside_one_another_each_has_what_its_source_holds(lake: Lake) -> None:
+    sources(lake, 2)
+    lake.put("in/old", "gone")
+    lake.commit()
+    begun(lake, "import")
+    inner = ImportPath("common_prefix", SOURCE, "in/sub/")
+    work(lake, an_import(inner), pulse(lake, b""))
+    assert set(lake.tree("main@")) == {"in/000", "in/001", "in/sub/000", "in/sub/001"}
+
+
 def test_a_source_that_a_step_calls_whole_is_listed_no_more(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

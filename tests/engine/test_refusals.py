@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly, identity, limits
-from graveler.engine import adopting, branching, history, objects, repository, uploads
+from graveler.engine import adopting, branching, history, objects, replay, repository, uploads
 from graveler.engine.objects import Source, Upload
+from graveler.engine.replay import ReplayRequest
 from graveler.engine.uploads import Link
 from graveler.errors import Gone, Invalid, NoChanges, NotFound
 from graveler.records import Commit
@@ -138,3 +139,16 @@ def test_an_address_that_has_expired() -> None:
     with pytest.raises(Invalid, match="expired"):
         uploads.link(ports, repo, "main", "p", link)
     assert Lake(ports, repo).tree() == {}
+
+
+# ---- replays -------------------------------------------------------------------------------------
+
+
+def test_a_replay_that_changes_nothing_is_made_only_if_asked_for(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    picked = lake.commit_of(b="2")
+    with pytest.raises(NoChanges):
+        replay.cherry_pick(lake.ports, lake.repo, "main", picked, ReplayRequest(COMMITTER))
+    asked = ReplayRequest(COMMITTER, allow_empty=True)
+    made = replay.cherry_pick(lake.ports, lake.repo, "main", picked, asked)
+    assert lake.head() == made.id and lake.tree("main@") == {"a": "1", "b": "2"}
