@@ -13,8 +13,9 @@ from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.engine.jobs import Pulse, Stopped
 from graveler.engine.ports import Ports, keyspace
 from graveler.errors import Invalid, MergeConflict, NoChanges, OutcomeUnknown, Unavailable
+from graveler.events.intake import BatchJob
 from graveler.ids import JobId
-from graveler.jobs import asking, handing, orders
+from graveler.jobs import asking, handing, orders, working
 from graveler.jobs.handing import Patience
 from graveler.jobs.queue import JobMessage, Message, decode, encode
 from graveler.jobs.reviving import revive_everywhere
@@ -194,6 +195,22 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
     assert asking.ask(world.desk, ASKED).id != job.id  # something is staged that it may not hold
     handing.status(world.desk, "commit", job.id)
     assert JobMessage("lake", job.id) in world.queue.messages
+
+
+def test_a_collection_is_a_job_and_one_runs_at_a_time() -> None:
+    world = new_world()
+    asked = orders.Asked(orders.COLLECT)
+    job = handing.submit(world.desk, asked, handing.newest(world.desk, asked))
+    assert handing.submit(world.desk, asked, handing.newest(world.desk, asked)).id == job.id
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE, world.status(job.id)
+    assert handing.submit(world.desk, asked, handing.newest(world.desk, asked)).id != job.id
+
+
+def test_a_batch_of_a_rule_that_is_gone_is_no_work() -> None:
+    world = new_world()
+    for repository in ("lake", "gone"):
+        working.run(world.lake.ports, world.queue, BatchJob(repository, "rule", "batch"))
 
 
 def test_a_job_is_run_by_one_worker_at_a_time() -> None:
