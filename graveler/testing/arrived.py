@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from itertools import chain
 
 from graveler import wire
+from graveler.engine import watching
 from graveler.engine.batching import BATCH_KEY
 from graveler.kv.store import Row
 from graveler.refs.space import BATCHES
 from graveler.testing.histories import AFTERWARDS, Run
 from graveler.testing.legality import Judge
 from graveler.testing.schedule import NEVER, Call
-from graveler.testing.sim_arrival_verbs import SEQUENCES, Event
+from graveler.testing.sim_arrival_verbs import RULE, SEQUENCES, Event
 from graveler.testing.stage import NO_BRANCH
 
 _LONG_NS = 100 * 1_000_000_000  # longer than a batch stays open, whosever clock is asked
@@ -30,9 +31,10 @@ _CLOSING = "closing:"
 
 
 class Arrived:
-    """Watches a run in which events arrive; made before it is played."""
+    """Watches a run in which events arrive; made before it is played, with the rule."""
 
     def __init__(self, run: Run) -> None:
+        watching.create(run.ports(), run.stage.repo, RULE)
         self._run = run
         self._closed: dict[str, int] = {}
         run.world.watches.append(self._watch)

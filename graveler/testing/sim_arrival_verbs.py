@@ -9,12 +9,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from graveler.engine.watching import NewRule
 from graveler.events import intake
 from graveler.events.intake import BatchJob, Message
 from graveler.records import ABSENT
 from graveler.testing.schedule import Call
-from graveler.testing.stage import RULE
 
+RULE = NewRule("main", "landing", objects_max=2, seconds_max=1, marker="k2")
 SEQUENCES = 4
 REMOVAL = 3  # the event of that number says that the object is gone
 Made = dict[str, str]

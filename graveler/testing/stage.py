@@ -13,7 +13,7 @@ from typing import Any
 from graveler import wire
 from graveler.assembly import open_memory
 from graveler.committed import reader
-from graveler.engine import branching, commit, objects, repository, watching
+from graveler.engine import branching, commit, objects, repository
 from graveler.engine.ports import Ports, keyspace
 from graveler.ids import BranchId, CommitId, MetarangeId
 from graveler.records import Commit, Entry, Repository
@@ -27,7 +27,6 @@ GONE = None  # no such path
 NO_BRANCH = "no branch"
 _FILES_KEPT = 50_000
 SOURCE = "mem://src/in/"
-RULE = watching.NewRule("main", "landing", objects_max=2, seconds_max=1, marker="k2")
 Content = dict[str, str]
 
 
@@ -81,7 +80,6 @@ def build_stage() -> Stage:
     _stage_all(ports, repo, "other", merged)
     other = commit.commit(ports, repo, "other", commit.CommitRequest("other", "sim"))
     imported = {f"i/{name}": _put(ports, name) for name in ("a", "b")}
-    watching.create(ports, repo, RULE)
     start = dict.fromkeys(KEYS, GONE) | {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-b"}
     return Stage(
         rows=_rows(ports),
