@@ -45,6 +45,19 @@ ROWS: Final = (
         "underscores and dashes, and cannot start with a dash",
     ),
     Row("", Invalid, "tag name invalid", f"argument tagID: tag id: {_INVALID}"),
+    Row("linkPhysicalAddress", PreconditionFailed, "path already exists", "Precondition failed"),
+    Row(
+        "linkPhysicalAddress",
+        Invalid,
+        "link address not signed",
+        "address is not signed: link address invalid",
+    ),
+    Row(
+        "linkPhysicalAddress",
+        Invalid,
+        "link address invalid",
+        "invalid address signature: invalid address",
+    ),
     Row("", PreconditionFailed, "path already exists", "path already exists"),
     Row("setup", AlreadyExists, "", "lakeFS already initialized"),
     Row(
@@ -53,6 +66,12 @@ ROWS: Final = (
         "storage namespace already in use",
         "failed to create repository: found lakeFS objects in the storage "
         "(:{storage_namespace}) key(_lakefs/dummy): storage namespace already in use",
+    ),
+    Row(
+        "createRepository",
+        Invalid,
+        "address is not in a bucket that is allowed",
+        "failed to create repository: failed to access storage",
     ),
     Row("createBranch", NotFound, _REF, "source reference '{source}': not found"),
     Row("getBranch", NotFound, "", "branch not found"),

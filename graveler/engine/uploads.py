@@ -12,6 +12,7 @@ service could be made to read for its caller what the caller may not (the confus
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -26,6 +27,7 @@ from graveler.records import ABSENT, Entry, Repository, UploadAddress
 from graveler.refs import uploads
 
 _SIGNATURE_BYTES = 18
+_SIGNED = re.compile(r",[A-Za-z0-9_-]+\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) ->
     `Invalid`.  No request.
     """
     bad = Invalid("link address invalid: it was not handed out for this path of this branch")
+    if _SIGNED.search(text) is None:
+        raise Invalid("link address not signed: it was not handed out")
     if len(text) > limits.address_length_bytes_max:
         raise bad
     relative = address.relative_to(repo.namespace, text)

@@ -94,6 +94,19 @@ def test_addresses_that_are_denied(live: Served, repo: str, import_root: Path) -
     assert _there(client, repo) == ["a"]
 
 
+def test_links_are_refused_in_the_words_that_clients_know(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    client.upload(repo, "a", b"abc")
+    for address, headers, expected in (
+        (f"local://{repo}/x/data/x/y", {}, "address is not signed: link address invalid"),
+        (_handed(client, repo, "b"), {}, "invalid address signature: invalid address"),
+        (_handed(client, repo, "a"), {"If-None-Match": "*"}, "Precondition failed"),
+    ):
+        body = SAID | {"staging": {"physical_address": address}}
+        reply = client.send("PUT", where, {"path": "a"}, body=body, headers=headers)
+        assert (reply.status, reply.message) == (412 if headers else 400, expected)
+
+
 def test_no_condition_is_ignored(client: Client, repo: str) -> None:
     where = f"/repositories/{repo}/branches/main/objects"
     body = SAID | {"physical_address": f"local://{repo}/x/data/zzz"}

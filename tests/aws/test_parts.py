@@ -145,6 +145,13 @@ def test_an_upload_is_kept_as_asked(served: OnS3, length: int) -> None:
     assert len(served.objects()) == 2
 
 
+def test_a_bucket_that_is_not_ours_is_no_namespace(served: OnS3) -> None:
+    body = {"name": "other", "storage_namespace": "s3://no-such-bucket/y"}
+    heard = served.door.send(Ask.json("POST", "/repositories", body))
+    expected = "failed to create repository: failed to access storage"
+    assert (heard.status, heard.json["message"]) == (400, expected)
+
+
 def test_the_configuration_says_so(served: OnS3) -> None:
     storage = served.door.get("/config")["storage_config"]
     assert storage["pre_sign_multipart_upload"] is True
