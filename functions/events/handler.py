@@ -26,7 +26,7 @@ def handle(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     messages = [Message(each["messageId"], each["body"]) for each in event["Records"]]
     counts, failed = intake.take_in(aws.ports, messages, queue.enqueue)
     for each in failed:
-        log.warning("message failed", message=each.id, error=str(each.error))
+        log.warning("message failed", message_id=each.id, error=str(each.error))
     for taken, count in counts.items():
         metrics.add_metric(f"Events{taken.value.title()}", MetricUnit.Count, count)
     if counts:
