@@ -10,6 +10,7 @@ whoever asks after the job hands on again.  For the functions and the local serv
 """
 
 import logging
+from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -54,6 +55,10 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         if stopped.why is Why.OUT_OF_TIME:
             jobs.release(ports, repo, job_id, owner)
             queue.enqueue(message)
+    except Unavailable:  # not begun: whoever is given the message next need not wait for the lease
+        with suppress(Unavailable):
+            jobs.release(ports, repo, job_id, owner)
+        raise
 
 
 def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> None:
