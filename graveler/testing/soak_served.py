@@ -76,15 +76,14 @@ def kills(reports: Reports, ended: Event) -> None:
 
 def steady(reports: Reports, ended: Event) -> None:
     """One load for the whole time."""
-    with _folder() as folder:
-        load = SteadyLoad(folder, random.SystemRandom().randrange(1 << 32))
-        load.run(
-            ended.is_set,
-            lambda sample: reports.put(
-                Report({"load_requests": sample.requests}, samples=[sample])
-            ),
-        )
-        reports.put(Report(failures=[Failure("", "", each) for each in load.wrong[:5]]))
+    # Its hundred thousands of files are removed with the soak's own folder: that takes minutes.
+    folder = Path(tempfile.mkdtemp(prefix="graveler-soak-"))
+    load = SteadyLoad(folder, random.SystemRandom().randrange(1 << 32))
+    load.run(
+        ended.is_set,
+        lambda sample: reports.put(Report({"load_requests": sample.requests}, samples=[sample])),
+    )
+    reports.put(Report(failures=[Failure("", "", each) for each in load.wrong[:5]]))
 
 
 def collection(reports: Reports, ended: Event) -> None:

@@ -27,10 +27,14 @@ _FULL_MIB = 320.0  # the process with small caches, all full
 _COLLECTED_MIB = 24.0  # of 400 paths with 200 bytes each, their tables and rows
 # Caches that are full within minutes: what grows after that is no cache.
 _SMALL_CACHES = (
+    "from functools import lru_cache; from graveler import wire; "
+    "wire.recent_entry = lru_cache(maxsize=500)(wire.decode_entry); "
     "from graveler.committed.sstable import SstRangeStore; "
-    "SstRangeStore.__init__.__defaults__ = (16 << 20, 4 << 20); "
+    "SstRangeStore.__init__.__defaults__ = (2 << 20, 2 << 20); "
     "from graveler.refs import cache; "
     "cache.RefCache.__init__.__defaults__ = (500, 1 << 20); cache._SHORT_LIVED_COUNT = 200; "
+    "from graveler.kv.database import RocksSettings; "
+    "RocksSettings.__init__.__defaults__ = (1 << 20, 2, 1 << 20, 64); "
 )
 _SLICE_SECONDS = 0.5
 _DAYS_LATER = (
