@@ -8,10 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from graveler.block import observed as observed_blocks
-from graveler.block.adapter import Blocks
 from graveler.cli.options import VerifyOptions
 from graveler.cli.stores import opened
 from graveler.engine import verify as verification
@@ -44,11 +42,10 @@ class Progress:
 
     def watch(self, ports: Ports) -> Ports:
         """The same ports, counting."""
-        blocks = cast(Blocks, ports.blocks)  # what every driver is
         return replace(
             ports,
             kv=observed_kv.ObservedStore(ports.kv, self.kv),
-            blocks=observed_blocks.ObservedBlocks(blocks, self.blocks),
+            blocks=observed_blocks.ObservedBlocks(ports.blocks, self.blocks),
         )
 
     def told(self, objects: bool) -> str:
