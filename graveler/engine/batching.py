@@ -66,21 +66,25 @@ def note(
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
-def tick(ports: Ports, repo: Repository, rule: EventRule) -> tuple[Closing, ...]:
-    """Close the open batch if its time is over; all batches that wait for their commit.
+def tick(
+    ports: Ports, repo: Repository, rule: EventRule, *, waiting: bool = True
+) -> tuple[Closing, ...]:
+    """Close the open batch if its time is over; it, and with `waiting` all that wait for their
+    commit.
 
     What was staged on a branch went with it: its open batch ends without a commit.
     Cost: 1 KV request, to close 2 more and 1 for the branch.
     """
     seen = batches.get(ports.kv, repo, rule.id)
+    found = seen.batches.closing if waiting else ()
     if not seen.batches.open or not _is_overdue(ports, rule, seen.batches):
-        return seen.batches.closing
+        return found
     try:
         closed = _close(ports, repo, rule, seen)
     except NotFound:
         _swap(ports, repo, rule, seen, replace(seen.batches, open=""))
-        return seen.batches.closing
-    return seen.batches.closing if closed is ABSENT else (*seen.batches.closing, closed)
+        return found
+    return found if closed is ABSENT else (*found, closed)
 
 
 def commit_batch(

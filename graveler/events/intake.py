@@ -11,6 +11,7 @@ finds it.  For the functions and the local service.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final, Literal, NamedTuple, cast
 
 from graveler import limits
@@ -18,7 +19,7 @@ from graveler.block import address
 from graveler.engine import arriving, batching, repository
 from graveler.engine.arriving import Taken, Told
 from graveler.engine.batching import Delivery
-from graveler.engine.ports import Ports
+from graveler.engine.ports import Deadline, Ports
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.events.notification import Notification, parse
 from graveler.ids import CommitId, RepositoryId, parse_path
@@ -72,14 +73,16 @@ class _Taker(NamedTuple):
 
 
 def take_in(
-    ports: Ports, messages: Sequence[Message], hand_on: HandOn
+    ports: Ports, messages: Sequence[Message], hand_on: HandOn, seconds: float = inf
 ) -> tuple[dict[Taken, int], tuple[Failed, ...]]:
     """Stage what the messages tell; how many events became what, and the messages that failed.
 
+    Nothing more is begun after `seconds`: messages that would need it fail.
     The rules are read each time, so that an object that comes right after its rule is taken.
     Cost: the rules (1 KV request for each 1,000), and for each rule that takes something its
     repository (cached), `arriving.take_in` and `batching.note`; a removal asks the storage once.
     """
+    deadline = Deadline(ports.clock, seconds)
     failed: dict[str, GravelerError] = {}
     matched: dict[EventRule, list[_Matched]] = defaultdict(list)
     repos = _Repositories(ports)
@@ -96,6 +99,7 @@ def take_in(
         for start in range(0, len(found), OBJECTS_AT_ONCE):
             part = found[start : start + OBJECTS_AT_ONCE]
             try:
+                deadline.check("taking in events")
                 taken, broken = _stage(ports, taker, part, hand_on)
                 failed |= broken
                 for became in taken:
@@ -105,8 +109,9 @@ def take_in(
     return counts, tuple(Failed(id, error) for id, error in failed.items())
 
 
-def tick(ports: Ports, hand_on: HandOn) -> int:
-    """Close the batches whose time is over, hand on all that wait; how many.
+def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
+    """Close the batches whose time is over and hand them on, with `waiting` also those that were
+    closed before: whoever closed them may have died; how many.
 
     A rule that fails does not stop the others; the first failure is raised after the last rule.
     Batches of a repository that is read-only wait.
@@ -120,7 +125,7 @@ def tick(ports: Ports, hand_on: HandOn) -> int:
             repo = repos.of(rule)
             if repo is None or repo.read_only:
                 continue
-            for closing in batching.tick(ports, repo, rule):
+            for closing in batching.tick(ports, repo, rule, waiting=waiting):
                 hand_on(BatchJob(rule.repository, rule.id, closing.batch))
                 count += 1
         except GravelerError as error:

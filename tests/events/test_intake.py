@@ -92,6 +92,24 @@ def test_time_closes_a_batch_and_a_lost_job_is_found_by_the_next_tick(lake: Lake
     assert lake.tree("main@") == {"a": "x"}
 
 
+def test_a_batch_that_waits_is_handed_on_again_only_when_that_is_asked_for(lake: Lake) -> None:
+    watch(lake, seconds_max=60)
+    take_in(lake, message("1", event("a", "1", "x")))
+    later(lake, 61)
+    jobs: list[BatchJob] = []
+    assert intake.tick(lake.ports, jobs.append, waiting=False) == 1
+    assert intake.tick(lake.ports, jobs.append, waiting=False) == 0
+    assert intake.tick(lake.ports, jobs.append) == 1 and jobs[0] == jobs[1]
+
+
+def test_what_has_no_time_left_is_told_as_failed_and_changes_nothing(lake: Lake) -> None:
+    watch(lake)
+    messages = [message("1", event("a", "1", "x")), message("2", event("b", "1", "x"))]
+    counts, failed = intake.take_in(lake.ports, messages, lambda _: None, -1.0)
+    assert counts == {} and [each.id for each in failed] == ["1", "2"]
+    assert lake.tree() == {}
+
+
 def test_a_removal_stages_what_is_there_now(lake: Lake) -> None:
     watch(lake)
     lake.commit_of(gone="1", back="1")
