@@ -49,7 +49,7 @@ from graveler.records import (
     Repository,
     RepositoryState,
 )
-from graveler.refs import branches, commits, repositories
+from graveler.refs import branches, commits, event_rules, repositories
 from graveler.refs.repositories import VersionedRepository
 
 FIRST_MESSAGE = "Repository created"
@@ -74,8 +74,8 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     """Make a repository.
 
     Errors: `AlreadyExists`; `Invalid` for names, for break parameters, and for a namespace that
-    another repository uses.  Cost: about 5 KV requests, a page of the list of repositories for each
-    1,000 of them, and one put.
+    another repository uses or a rule watches.  Cost: about 5 KV requests, a page of the lists of
+    repositories and of rules for each 1,000 of them, and one put.
     """
     name = parse_repository_id(new.name)
     default_branch = parse_branch_id(new.default_branch, "default_branch")
@@ -86,6 +86,7 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     repo = _drawn(ports, new, name, default_branch)
     if not (new.bare or new.read_only):
         _check_unused(ports, repo)
+        _check_unwatched(ports, repo)
         _claim(ports, repo)
     if not new.bare:
         _first_commit(ports, repo)
@@ -94,6 +95,16 @@ def create(ports: Ports, new: NewRepository) -> Repository:
         raise AlreadyExists("error creating repository: not unique")
     ports.cache.put_repository(repo)
     return repo
+
+
+def _check_unwatched(ports: Ports, repo: Repository) -> None:
+    """Raises `Invalid` if a rule would take for arrived what the repository itself writes."""
+    own = address.split_prefix(repo.namespace.rstrip("/") + "/")
+    for rule in event_rules.every(ports.kv):
+        if rule.watches(own.bucket, own.key):
+            raise Invalid(
+                f"namespace is watched by a rule: repository={rule.repository} rule={rule.id}"
+            )
 
 
 def _drawn(

@@ -12,7 +12,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.engine.heads import fresh
 from graveler.engine.ports import Ports, check_writable
-from graveler.errors import Invalid
+from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_branch_id
 from graveler.records import Repository
 from graveler.refs import event_rules, repositories
@@ -42,7 +42,7 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
     Errors: `Invalid`, `NotFound` (no such branch), `Refused`, `AlreadyExists` (another rule of the
     repository stages the same objects at the same paths).
 
-    Cost: 3 KV requests, the rules and the repositories that there are.
+    Cost: 3 KV requests, the rules and the repositories that there are, and one list of the bucket.
     """
     check_writable(repo, force=False)
     branch = parse_branch_id(new.branch)
@@ -63,6 +63,7 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
     )
     event_rules.check(rule)
     _check_apart(ports, repo, rule)
+    _check_readable(ports, repo, rule)
     fresh(ports, repo, branch)
     if sum(1 for _ in event_rules.every(ports.kv)) >= limits.event_rules_max:
         raise Invalid(f"too many rules: at most {limits.event_rules_max} in a deployment")
@@ -91,6 +92,15 @@ def _id(repo: Repository, new: NewRule) -> str:
     return digest.hexdigest()[:_ID_LENGTH]
 
 
+def _check_readable(ports: Ports, repo: Repository, rule: EventRule) -> None:
+    """Raises `Invalid` for a bucket that may not be read: nobody could read what is staged."""
+    scheme = repo.namespace.partition("://")[0]
+    try:
+        ports.blocks.list(f"{scheme}://{rule.bucket}/{rule.prefix}", "", 1)
+    except NotFound as error:
+        raise Invalid(f"bucket not found: bucket={rule.bucket}") from error
+
+
 def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
     """Raises `Invalid` if a repository has its namespace where the rule watches."""
     after, more = "", True
@@ -98,9 +108,7 @@ def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
         page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
         for other in page:
             own = address.split_prefix(other.namespace.rstrip("/") + "/")
-            if rule.bucket == own.bucket and (
-                own.key.startswith(rule.prefix) or rule.prefix.startswith(own.key)
-            ):
+            if rule.watches(own.bucket, own.key):
                 whose = "the repository's own" if other.uid == repo.uid else "another repository's"
                 raise Invalid(
                     f"rule watches {whose} namespace: namespace={other.namespace} "

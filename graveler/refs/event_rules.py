@@ -55,6 +55,12 @@ class EventRule:
             return False
         return key.endswith(self.suffix) or self.marks(key)
 
+    def watches(self, bucket: str, folder: str) -> bool:
+        """Whether the rule may take something below a folder, or below one that it lies in."""
+        return bucket == self.bucket and (
+            folder.startswith(self.prefix) or self.prefix.startswith(folder)
+        )
+
     def marks(self, key: str) -> bool:
         """Whether an object says that its batch is complete."""
         return bool(self.marker) and key.rpartition("/")[2] == self.marker

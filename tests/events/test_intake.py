@@ -4,7 +4,7 @@ import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -255,6 +255,25 @@ def test_a_rule_does_not_watch_what_another_repository_may_collect(lake: Lake) -
         with pytest.raises(Invalid, match="another repository's namespace"):
             watch(lake, bucket="shared", prefix=prefix)
     watch(lake, bucket="shared", prefix="second-hand/")
+
+
+def test_no_repository_is_made_where_a_rule_watches(lake: Lake) -> None:
+    rule = watch(lake, prefix="in/")
+    for namespace in ("mem://landing/in/lake", "mem://landing/in", "mem://landing"):
+        with pytest.raises(Invalid, match=rule.id):
+            repository.create(lake.ports, NewRepository("other", namespace))
+    repository.create(lake.ports, NewRepository("other", "mem://landing/out"))
+
+
+def test_a_bucket_that_may_not_be_read_is_not_watched(lake: Lake) -> None:
+    class Closed:
+        def list(self, _prefix: str, _after: str, _limit: int) -> None:
+            raise NotFound("no such bucket")
+
+    closed = Lake(replace(lake.ports, blocks=cast(Any, Closed())), lake.repo)
+    with pytest.raises(Invalid, match="bucket not found"):
+        watch(closed)
+    assert watching.list_all(lake.ports, lake.repo) == ()
 
 
 def test_rules_are_made_shown_and_ended(lake: Lake) -> None:
