@@ -1,0 +1,88 @@
+"""Joining uploaded parts where the answer is lost, and files of the repository that vanish."""
+
+from dataclasses import replace
+
+import pytest
+
+from graveler.block import address
+from graveler.block.adapter import Part
+from graveler.engine import metadata_files, parts
+from graveler.engine.parts import Finish, PartsUpload
+from graveler.errors import Gone, NotFound
+from graveler.testing.block_faults import FaultyBlocks
+from graveler.testing.faults import Fault
+from tests.engine.lake import Lake
+
+
+def uploaded(lake: Lake) -> tuple[PartsUpload, tuple[Part, ...]]:
+    begun = parts.begin(lake.ports, lake.repo, "main", "a", 1).upload
+    part = lake.ports.blocks.put_part(begun.address, begun.id, 1, [b"part"])
+    return begun, (part,)
+
+
+def failing(lake: Lake, *faults: Fault) -> tuple[Lake, FaultyBlocks]:
+    """The same store; the requests that join parts go wrong, one after the other."""
+    left = list(faults)
+
+    def plan(_: int, verb: str) -> Fault:
+        return left.pop(0) if verb == "complete_upload" and left else Fault.NONE
+
+    blocks = FaultyBlocks(lake.ports.blocks, plan)
+    return Lake(replace(lake.ports, blocks=blocks), lake.repo), blocks
+
+
+@pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.LOST, Fault.LATE])
+def test_a_join_whose_answer_is_lost_is_sent_again_or_found(lake: Lake, fault: Fault) -> None:
+    begun, sent = uploaded(lake)
+    faulty, _ = failing(lake, fault)
+    entry = parts.finish(faulty.ports, lake.repo, "main", "a", Finish(begun, sent))
+    assert entry.size == 4 and lake.tree() == {"a": entry.checksum}
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_a_join_that_lands_late_or_was_given_up_is_told_by_what_is_there(
+    lake: Lake, given_up: bool
+) -> None:
+    begun, sent = uploaded(lake)
+    faulty, blocks = failing(lake, Fault.LATE)
+    inner = blocks._store
+
+    class Between:
+        """Acts between the look after the lost answer and the second attempt."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(blocks, name)
+
+        def complete_upload(self, address: str, id: str, some: tuple[Part, ...]) -> object:
+            if blocks.late:
+                if given_up:
+                    inner.abort_upload(address, id)
+                else:
+                    blocks.late.pop()()
+            return blocks.complete_upload(address, id, some)
+
+    ports = replace(faulty.ports, blocks=Between())  # type: ignore[arg-type]
+    if given_up:
+        with pytest.raises(NotFound, match="upload not found"):
+            parts.finish(ports, lake.repo, "main", "a", Finish(begun, sent))
+        assert lake.tree() == {}
+    else:
+        assert parts.finish(ports, lake.repo, "main", "a", Finish(begun, sent)).size == 4
+
+
+def test_a_file_that_vanishes_between_look_and_read_is_gone(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    head = lake.commit("again", allow_empty=True)
+    located = metadata_files.locate(
+        lake.ports, lake.repo, "meta_range", _file_of(lake, head.commit.metarange)
+    )
+    lake.ports.blocks.delete(located.address)
+    with pytest.raises(Gone, match="no data"):
+        metadata_files.open_file(lake.ports, located)
+
+
+def _file_of(lake: Lake, metarange: str) -> str:
+    """Range stores in memory have no files: one is put in its place."""
+
+    lake.ports.blocks.put(address.range_file(lake.repo.namespace, metarange), [b"file"])  # type: ignore[arg-type]
+    return metarange
