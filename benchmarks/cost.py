@@ -7,18 +7,16 @@ Requests are counted (cost_operations.py), prices stand in prices.py, what is de
 template.yaml; how long a function runs is assumed, and the document says what.
 """
 
-import argparse
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import cost_text
 from benchmarks.cost_operations import EVENTS, measured
 from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
+from benchmarks.written import ROOT, show_or_write
 
-ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "cost.md"
 
 WRITE_GOAL, READ_GOAL, IDLE_GOAL = 1.60, 0.50, 1.00
@@ -332,13 +330,7 @@ def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> 
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description="what Graveler costs on AWS")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/cost.md")
-    if parser.parse_args().write_docs:
-        DOCUMENT.write_text(document(), encoding="utf-8")
-        print(f"wrote {DOCUMENT.relative_to(ROOT)}")
-    else:
-        print(document())
+    show_or_write("what Graveler costs on AWS", DOCUMENT, document)
 
 
 if __name__ == "__main__":

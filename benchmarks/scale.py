@@ -4,7 +4,6 @@ python -m benchmarks.scale                 prints the document
 python -m benchmarks.scale --write-docs    writes docs/scale.md (two minutes of processor time)
 """
 
-import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import NamedTuple
 from benchmarks import scale_text
 from benchmarks.committed import key, value
 from benchmarks.scale_runs import COMMIT_SECONDS, Outcome, events, readers, writers
+from benchmarks.written import ROOT, show_or_write
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
 from graveler.committed import writer
@@ -22,7 +22,6 @@ from graveler.committed.tiers import StoredFiles, file_address
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
 
-ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "scale.md"
 OBJECTS = 1_000_000_000
 SAMPLE = 150_000
@@ -135,13 +134,7 @@ def document() -> str:
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description="how far one branch goes")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/scale.md")
-    if parser.parse_args().write_docs:
-        DOCUMENT.write_text(document(), encoding="utf-8")
-        print(f"wrote {DOCUMENT.relative_to(ROOT)}")
-    else:
-        print(document())
+    show_or_write("how far one branch goes", DOCUMENT, document)
 
 
 if __name__ == "__main__":

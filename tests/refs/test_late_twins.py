@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -11,7 +11,7 @@ from graveler.errors import AlreadyExists, Contended, NotFound, OutcomeUnknown, 
 from graveler.ids import TagId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.replacing import replace_row
-from graveler.kv.store import Condition, Outcome, Row
+from graveler.kv.store import Outcome, Row
 from graveler.records import ABSENT, Absent, Tag
 from graveler.refs import repositories, retention, tags
 from graveler.refs.resolve import holders
@@ -40,17 +40,9 @@ class Twins(MemoryStore):
         for write in self.sent:
             write()
 
-    def set_if(
-        self,
-        partition: bytes,
-        key: bytes,
-        value: bytes,
-        version: bytes,
-        condition: Condition,
-        order: int = 0,
-    ) -> Outcome:
+    def set_if(self, *given: Any, **named: Any) -> Outcome:
         def write() -> Outcome:
-            return MemoryStore.set_if(self, partition, key, value, version, condition, order)
+            return MemoryStore.set_if(self, *given, **named)
 
         self.again()
         self.sent.append(write)
@@ -99,20 +91,12 @@ class Meddler(MemoryStore):
         self.lands = lands
         self.then: list[Callable[[Meddler], object]] = [then]
 
-    def set_if(
-        self,
-        partition: bytes,
-        key: bytes,
-        value: bytes,
-        version: bytes,
-        condition: Condition,
-        order: int = 0,
-    ) -> Outcome:
+    def set_if(self, *given: Any, **named: Any) -> Outcome:
         if not self.then:
-            return super().set_if(partition, key, value, version, condition, order)
+            return super().set_if(*given, **named)
         then = self.then.pop()
         if self.lands:
-            super().set_if(partition, key, value, version, condition, order)
+            super().set_if(*given, **named)
         then(self)
         raise OutcomeUnknown("no answer")
 
@@ -200,15 +184,7 @@ class Refusing(MemoryStore):
             raise Unavailable("no reads")
         return super().get(partition, key)
 
-    def set_if(
-        self,
-        partition: bytes,
-        key: bytes,
-        value: bytes,
-        version: bytes,
-        condition: Condition,
-        order: int = 0,
-    ) -> Outcome:
+    def set_if(self, *given: Any, **named: Any) -> Outcome:
         raise self.errors.pop()
 
 
