@@ -1,14 +1,12 @@
 """`graveler events`: a bucket's notifications, and the rules that say what becomes of them."""
 
 import sys
-from collections.abc import Mapping
-from typing import Any
-from urllib.parse import quote
 
 from graveler.aws import AwsSession
 from graveler.block import s3_notices
 from graveler.cli.event_arguments import ConnectOptions, RulesOptions
-from graveler.cli.remote import Server, server_of
+from graveler.client import connect_as_lakectl, event_rules
+from graveler.client.event_rules import EventRule, NewRule
 from graveler.settings import environment
 
 
@@ -23,30 +21,25 @@ def connect(options: ConnectOptions) -> int:
 
 def rules(options: RulesOptions) -> int:
     """Show, make or end rules."""
-    server = server_of(environment(), options.server, options.access_key_id)
-    path = f"/repositories/{quote(options.repository, safe='')}/events/rules"
+    session = connect_as_lakectl(environment(), options.server, options.access_key_id)
     if options.action == "add":
-        _show(server.ask("POST", path, options.said))
+        _show(event_rules.create(session, options.repository, NewRule(**options.said)))
     elif options.action == "remove":
-        server.ask("DELETE", f"{path}/{quote(options.rule, safe='')}")
+        event_rules.delete(session, options.repository, options.rule)
     else:
-        _show_all(server, path)
+        found = event_rules.list_all(session, options.repository)
+        for rule in found:
+            _show(rule)
+        if not found:
+            print("no rules", file=sys.stderr)
     return 0
 
 
-def _show_all(server: Server, path: str) -> None:
-    found = server.ask("GET", path)["results"]
-    for rule in found:
-        _show(rule)
-    if not found:
-        print("no rules", file=sys.stderr)
-
-
-def _show(rule: Mapping[str, Any]) -> None:
+def _show(rule: EventRule) -> None:
     said = " ".join(
-        f"{name}={rule[name]}"
+        f"{name}={getattr(rule, name)}"
         for name in ("suffix", "objects", "seconds", "marker")
-        if rule.get(name)
+        if getattr(rule, name)
     )
-    source = f"s3://{rule['bucket']}/{rule['prefix']}"
-    print(f"{rule['id']}  {source} -> {rule['branch']}: {rule['path']}  {said}")
+    source = f"s3://{rule.bucket}/{rule.prefix}"
+    print(f"{rule.id}  {source} -> {rule.branch}: {rule.path}  {said}")

@@ -33,6 +33,7 @@ LAYERS = {
     **dict.fromkeys(("committed", "staging", "refs"), 20),
     "engine": 30,
     "settings": 40,
+    "client": 41,
     "auth": 42,
     **dict.fromkeys(("assembly", "events"), 43),
     "jobs": 44,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from graveler.cli.main import main
-from graveler.cli.remote import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.cli.service import KEY, SECRET, serving
 from tests.cli.service import repository as repository_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from graveler.cli.main import parser
 from graveler.committed.ranges import EMPTY_METARANGE
-from tests.cli.service import serving
+from tests.cli.service import repository, serving
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -129,3 +129,17 @@ def test_the_examples_of_the_readme_run(tmp_path: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert "id,amount\n1,10" in said
     assert "2026/orders.csv" in said
+
+
+def test_the_example_of_event_rules_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    (example,) = _FENCE.findall(text)
+    keys = ("MYKEY", "a-long-secret")
+    with serving(tmp_path / "store", credentials=keys) as service:
+        with service.client(keys) as client:
+            repository(client)
+        exec(compile(example.replace("http://127.0.0.1:8000", service.url), "events", "exec"), {})
+        assert service.end()[0] == 0
+    assert "s3://landing/sales/ -> main: raw/{rest}" in capsys.readouterr().out

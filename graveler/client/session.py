@@ -1,0 +1,192 @@
+"""JSON over HTTP with credentials: what every call of this package goes through.
+
+    ask ──► sent ──► 2xx: its JSON
+             ▲        503, and the call may be repeated: pause as `Retry-After` says ─┐
+             └───────────────────────────────────────────────────────────────────────┘
+                      any other status: an error of the kind that it means
+
+Sessions are values: they hold no connection, threads may share one.  Nothing is followed to another
+address, because the credentials would go with it, and the secret is in no text that is shown.  Only
+the standard library is needed.  For whoever uses the package, and for the commands.
+"""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from graveler import errors
+from graveler.clock import Clock, SystemClock
+from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
+
+URL_VARIABLE: Final = "LAKECTL_SERVER_ENDPOINT_URL"
+KEY_VARIABLE: Final = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
+SECRET_VARIABLE: Final = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
+_BASE: Final = "/api/v1"
+_SECONDS: Final = 60  # for a connection, and for each piece of an answer; a server has 30
+_ATTEMPTS: Final = 5
+_PAUSE_SECONDS: Final = 1
+_PAUSE_SECONDS_MAX: Final = 10
+_ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+_READ: Final = ("GET", "HEAD")
+_REPEATABLE: Final = (*_READ, "PUT", "DELETE")
+_NOT_FOUND, _BUSY = 404, 503
+_UNKNOWN: Final = "outcome unknown"
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_KINDS: Final[Mapping[int, type[GravelerError]]] = {
+    400: errors.Invalid,
+    401: errors.Unauthenticated,
+    403: errors.Refused,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    410: errors.Gone,
+    412: errors.PreconditionFailed,
+    413: errors.Invalid,
+    423: errors.Contended,
+    429: errors.Unavailable,
+    500: errors.Internal,
+    501: errors.Unsupported,
+    502: errors.OutcomeUnknown,
+    503: errors.Unavailable,
+    504: errors.OutcomeUnknown,
+    507: errors.StorageFull,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where the API is, and who asks; made by `connect`."""
+
+    url: str
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """What the server answers to a call, `{}` if that is empty; `path` is made by `below`.
+
+        Errors: the kind that the status means, with the server's words; `Unavailable` if nothing
+        was sent; `OutcomeUnknown` if a write was sent and nobody knows whether it took effect.  A
+        503 is asked again, five times at most, unless the call is a POST; a DELETE that finds
+        nothing when it is asked again has done its work before.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            answer = self._send(method, path, body)
+            if answer.status < 300:
+                return self._decoded(answer)
+            if attempt > 1 and method == "DELETE" and answer.status == _NOT_FOUND:
+                return {}
+            again = answer.status == _BUSY and method in _REPEATABLE and attempt < _ATTEMPTS
+            if not again or answer.pause_seconds > _PAUSE_SECONDS_MAX:
+                break
+            self.clock.sleep(answer.pause_seconds)
+        raise _error(answer)
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> "_Answer":
+        token = b64encode(f"{self.access_key_id}:{self.secret_access_key}".encode()).decode()
+        headers = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
+        sent = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, sent, headers, method=method)
+        opener = urllib.request.build_opener(_AsItIs)
+        try:
+            with opener.open(request, timeout=_SECONDS) as found:
+                return _answer(found)
+        except urllib.error.URLError as error:  # before the whole of the request was sent
+            raise Unavailable(f"the server does not answer: {error} url={self.url}") from error
+        except (OSError, HTTPException) as error:
+            kind = Unavailable if method in _READ else OutcomeUnknown
+            raise kind(f"the server's answer was lost: {error!r} url={self.url}") from error
+
+    def _decoded(self, answer: "_Answer") -> Any:
+        try:
+            return json.loads(answer.body) if answer.body else {}
+        except ValueError as error:
+            raise Invalid(f"the answer is no JSON, is this the server's URL? {self.url}") from error
+
+
+def connect(url: str, access_key_id: str, secret_access_key: str) -> Session:
+    """A session with a server, by its URL with or without `/api/v1`.  Raises `Invalid`; nothing is
+    sent yet."""
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or not url.isprintable() or " " in url or parts.query or parts.fragment:
+        raise Invalid("no URL of a server: it looks like https://host or http://host:8000")
+    if parts.username is not None:
+        raise Invalid("the URL holds credentials: give them apart from it")
+    if not access_key_id or not secret_access_key:
+        raise Invalid("no credentials: give an access key id and its secret")
+    url = url.rstrip("/")
+    return Session(url if url.endswith(_BASE) else url + _BASE, access_key_id, secret_access_key)
+
+
+def connect_as_lakectl(
+    variables: Mapping[str, str], url: str = "", access_key_id: str = ""
+) -> Session:
+    """As `connect`, with what is not given as `variables` have it: `os.environ`, set for `lakectl`.
+
+    Raises `Invalid`, and names the variable that is missing."""
+    url = url or variables.get(URL_VARIABLE, "")
+    key = access_key_id or variables.get(KEY_VARIABLE, "")
+    secret = variables.get(SECRET_VARIABLE, "")
+    if not url:
+        raise Invalid(f"no server: give --server URL or set {URL_VARIABLE}")
+    if not key or not secret:
+        raise Invalid(f"no credentials: set {KEY_VARIABLE} and {SECRET_VARIABLE}")
+    return connect(url, key, secret)
+
+
+def below(*parts: str) -> str:
+    """A path of the API, of names as they are.  Raises `Invalid` for one that names nothing."""
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise Invalid(f"a name is needed: name={part!r} of={'/'.join(parts)}")
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+class _AsItIs(urllib.request.HTTPErrorProcessor):
+    """Takes every answer as one: nothing is followed."""
+
+    def http_response(self, request: urllib.request.Request, response: Any) -> Any:
+        return response
+
+    https_response = http_response
+
+
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+    pause_seconds: int
+
+
+def _answer(found: HTTPResponse) -> _Answer:
+    body = found.read(_ANSWER_BYTES_MAX + 1)
+    if len(body) > _ANSWER_BYTES_MAX:
+        raise Internal(f"the answer is longer than {_ANSWER_BYTES_MAX} bytes")
+    if found.length:
+        raise IncompleteRead(body, found.length)
+    said = found.headers.get("Retry-After", "")
+    pause = int(said) if _WHOLE.fullmatch(said) else _PAUSE_SECONDS  # it may also be a date
+    return _Answer(found.status, body, pause)
+
+
+def _error(answer: _Answer) -> GravelerError:
+    status = answer.status
+    try:
+        said = str(json.loads(answer.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        said = "no reason given"
+    kind = _KINDS.get(status, errors.Invalid if status < 500 else errors.Internal)
+    if kind is Unavailable and _UNKNOWN in said:
+        kind = OutcomeUnknown
+    if status in range(300, 400):
+        said = "the server sends elsewhere: give the URL that it sends to"
+    return kind(f"{said}: {status=}")

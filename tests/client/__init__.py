@@ -1,0 +1,1 @@
+"""What Graveler does beyond lakeFS, from Python."""

@@ -1,0 +1,74 @@
+"""A server that answers what it was told to, over real sockets, and keeps what it was asked."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+
+class Said(NamedTuple):
+    """One answer.  Status 0: none, the connection is closed when the request has been read."""
+
+    status: int
+    body: bytes = b"{}"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Asked(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    authorization: str
+    body: bytes
+
+
+@dataclass
+class Scripted:
+    """The answers that are left, and the requests so far."""
+
+    url: str = ""
+    answers: list[Said] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+
+
+@contextmanager
+def scripted(answers: Sequence[Said]) -> Iterator[Scripted]:
+    """Serve them in turn until the block ends."""
+    script = Scripted(answers=list(answers))
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            authorization = self.headers.get("Authorization", "")
+            script.asked.append(Asked(self.command, self.path, authorization, body))
+            said = script.answers.pop(0)
+            if not said.status:
+                self.close_connection = True
+                return
+            self.send_response(said.status)
+            for name, value in {
+                "Content-Length": str(len(said.body)),
+                **dict(said.headers),
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(said.body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = answer
+
+        def log_message(self, format: str, *_: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    script.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

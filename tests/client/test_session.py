@@ -1,0 +1,215 @@
+"""Sessions over real sockets: what is sent, asked again, raised, and never shown."""
+
+import base64
+import json
+import logging
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from graveler import errors
+from graveler.client import Session, connect, connect_as_lakectl
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, below
+from graveler.errors import GravelerError, Invalid, OutcomeUnknown, Unavailable
+from graveler.testing.clockwork import TickingClock
+from tests.architecture.imports import OWNERS
+from tests.client.scripted import Said, scripted
+
+KEY, SECRET = "AKIAKEY", "do-not-show"
+BUSY = Said(503, b'{"message": "not now"}', (("Retry-After", "3"),))
+DONE = Said(200, b'{"a": 1}')
+
+
+class Waiting(TickingClock):
+    """Notes the pauses, and makes none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+def session(url: str) -> tuple[Session, Waiting]:
+    clock = Waiting()
+    return replace(connect(url, KEY, SECRET), clock=clock), clock
+
+
+def said(text: str, status: int) -> Said:
+    return Said(status, json.dumps({"message": text}).encode())
+
+
+def test_a_call_carries_the_credentials_and_json() -> None:
+    with scripted([DONE, Said(204, b"")]) as server:
+        assert session(server.url + "/")[0].ask("POST", below("a b", "c/d"), {"x": "é"}) == {"a": 1}
+        assert session(server.url + "/api/v1")[0].ask("DELETE", below("a")) == {}
+    first, second = server.asked
+    assert (first.method, first.path) == ("POST", "/api/v1/a%20b/c%2Fd")
+    assert json.loads(first.body) == {"x": "é"}
+    assert (
+        base64.b64decode(first.authorization.removeprefix("Basic ")).decode() == f"{KEY}:{SECRET}"
+    )
+    assert (second.method, second.path, second.body) == ("DELETE", "/api/v1/a", b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.Invalid),
+        (401, errors.Unauthenticated),
+        (403, errors.Refused),
+        (404, errors.NotFound),
+        (409, errors.Conflict),
+        (418, errors.Invalid),
+        (423, errors.Contended),
+        (500, errors.Internal),
+        (501, errors.Unsupported),
+        (504, errors.OutcomeUnknown),
+        (507, errors.StorageFull),
+        (599, errors.Internal),
+    ],
+)
+def test_a_status_becomes_its_kind_with_the_words_of_the_server(
+    status: int, kind: type[GravelerError]
+) -> None:
+    match = f"because of it: {status=}"
+    with scripted([said("because of it", status)]) as server:
+        asking, _ = session(server.url)
+        with pytest.raises(GravelerError, match=match) as caught:
+            asking.ask("GET", "/x")
+    assert type(caught.value) is kind and len(server.asked) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"other": 1}', b"\xff"])
+def test_an_error_without_a_reason_is_one_all_the_same(body: bytes) -> None:
+    with scripted([Said(404, body)]) as server, pytest.raises(errors.NotFound, match="no reason"):
+        session(server.url)[0].ask("GET", "/x")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_a_busy_server_is_asked_again_after_the_pause_that_it_names(method: str) -> None:
+    dated = Said(503, b"{}", (("Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT"),))
+    with scripted([BUSY, dated, DONE]) as server:
+        asking, clock = session(server.url)
+        assert asking.ask(method, "/x") == {"a": 1}
+    assert clock.pauses == [3, 1] and len(server.asked) == 3
+
+
+def test_a_server_that_stays_busy_is_asked_five_times() -> None:
+    with scripted([BUSY] * 6) as server:
+        asking, clock = session(server.url)
+        with pytest.raises(Unavailable, match="not now"):
+            asking.ask("GET", "/x")
+    assert clock.pauses == [3] * 4 and len(server.asked) == 5
+
+
+def test_nobody_waits_for_longer_than_is_bearable() -> None:
+    with scripted([Said(503, b"{}", (("Retry-After", "3600"),))]) as server:
+        asking, clock = session(server.url)
+        with pytest.raises(Unavailable):
+            asking.ask("GET", "/x")
+    assert clock.pauses == [] and len(server.asked) == 1
+
+
+def test_what_may_not_be_repeated_is_asked_once() -> None:
+    with scripted([BUSY]) as server, pytest.raises(Unavailable) as caught:
+        session(server.url)[0].ask("POST", "/x", {})
+    assert type(caught.value) is Unavailable
+    with scripted([said("lost; outcome unknown", 503)]) as server, pytest.raises(OutcomeUnknown):
+        session(server.url)[0].ask("POST", "/x", {})
+
+
+def test_a_removal_that_finds_nothing_the_second_time_was_done_the_first() -> None:
+    gone = said("not found", 404)
+    with scripted([said("outcome unknown", 503), gone, gone]) as server:
+        asking, _ = session(server.url)
+        assert asking.ask("DELETE", "/x") == {}
+        with pytest.raises(errors.NotFound):
+            asking.ask("DELETE", "/x")
+
+
+def test_a_lost_answer_leaves_a_write_unknown_and_a_read_unavailable() -> None:
+    with scripted([Said(0), Said(0)]) as server:
+        asking, _ = session(server.url)
+        with pytest.raises(OutcomeUnknown, match="answer was lost"):
+            asking.ask("POST", "/x", {})
+        with pytest.raises(Unavailable) as caught:
+            asking.ask("GET", "/x")
+        assert type(caught.value) is Unavailable
+
+
+def test_an_answer_that_is_cut_short_is_a_lost_one() -> None:
+    short = Said(200, b"{}", (("Content-Length", "100"),))
+    with scripted([short]) as server, pytest.raises(Unavailable, match="answer was lost"):
+        session(server.url)[0].ask("GET", "/x")
+
+
+def test_credentials_follow_nobody_to_another_address() -> None:
+    with scripted([DONE]) as elsewhere:
+        there = Said(307, b"", (("Location", elsewhere.url + "/api/v1/x"),))
+        with scripted([there]) as server, pytest.raises(Invalid, match="sends elsewhere"):
+            session(server.url)[0].ask("GET", "/x")
+        assert elsewhere.asked == []
+
+
+def test_what_is_no_json_is_no_answer() -> None:
+    with scripted([Said(200, b"<html>")]) as server, pytest.raises(Invalid, match="no JSON"):
+        session(server.url)[0].ask("GET", "/x")
+
+
+def test_the_secret_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    texts = []
+    with scripted([said("no", 401), Said(0), Said(200, b"x")]) as server:
+        asking, _ = session(server.url)
+        for _ in range(3):
+            with pytest.raises(GravelerError) as caught:
+                asking.ask("POST", "/x", {})
+            texts += [repr(caught.value), repr(caught.value.__cause__)]
+    token = base64.b64encode(f"{KEY}:{SECRET}".encode()).decode()
+    shown = "\n".join([repr(asking), str(asking), caplog.text, *texts])
+    assert KEY in repr(asking) and SECRET not in shown and token not in shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "host:8000", "ftp://host", "http://", "http://host:port", "http://h/a b", "http://h?a=b"],
+)
+def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
+    with pytest.raises(Invalid, match="no URL of a server"):
+        connect(url, KEY, SECRET)
+
+
+def test_credentials_are_given_whole_and_apart_from_the_url() -> None:
+    with pytest.raises(Invalid, match="apart from it") as caught:
+        connect(f"http://{KEY}:{SECRET}@host", KEY, SECRET)
+    assert SECRET not in str(caught.value)
+    for key, secret in (("", SECRET), (KEY, "")):
+        with pytest.raises(Invalid, match="no credentials"):
+            connect("http://host", key, secret)
+
+
+def test_what_is_set_for_lakectl_is_taken_where_nothing_is_given() -> None:
+    variables = {URL_VARIABLE: "http://host", KEY_VARIABLE: KEY, SECRET_VARIABLE: SECRET}
+    assert connect_as_lakectl(variables) == connect("http://host/api/v1/", KEY, SECRET)
+    given = connect_as_lakectl(variables, "https://other", "MINE")
+    assert (given.url, given.access_key_id) == ("https://other/api/v1", "MINE")
+    for name in variables:
+        with pytest.raises(Invalid, match=name):
+            connect_as_lakectl({**variables, name: ""})
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="a name is needed"):
+        below("repositories", name, "events")
+
+
+def test_the_package_needs_the_standard_library_alone() -> None:
+    script = "import sys, graveler.client.event_rules; print(chr(10).join(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert "graveler.client.session" in loaded and not loaded & set(OWNERS)
