@@ -23,7 +23,7 @@ def commit(call: Call) -> Answer:
         return committing.commit(ports, call.repo, branch, request, force=force)
 
     asked = commit_asked(branch, request, force=force)
-    made = attend(call.desk, asked, call.service.settings.patience, direct)
+    made = attend(call.desk, asked, call.due, direct)
     return answers.json(shapes.commit(made), 201)
 
 
@@ -50,7 +50,7 @@ def merge_into_branch(call: Call) -> Answer:
         return CommitEntry(made, commit_of(ports, call.repo, made))
 
     asked = merge_asked(source, branch, request, force=force)
-    made = attend(call.desk, asked, call.service.settings.patience, direct)
+    made = attend(call.desk, asked, call.due, direct)
     return answers.json({"reference": made.id})
 
 

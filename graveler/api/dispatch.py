@@ -77,8 +77,8 @@ class ApiRoute(BaseRoute):
             await send(self._service, scope, receive, send_message, _UNKNOWN)
             return
         plan, values = found
-        answer = await self._answer(plan, values, scope, receive)
         scope["graveler.operation"] = (plan.route.operation, started)
+        answer = await self._answer(plan, values, scope, receive)
         await send(self._service, scope, receive, send_message, answer)
 
     async def _answer(
@@ -110,6 +110,7 @@ class ApiRoute(BaseRoute):
         seconds = scope.get("graveler.seconds_left")
         service = self._service if seconds is None else self._service.within(seconds)
         call = Call(service, plan.route, arguments, query, headers, body, receive, scope["scheme"])
+        _, call.arrived_seconds = scope["graveler.operation"]
         if plan.route.authenticated:
             authorization = headers.get(b"authorization", b"")
             cookie = "" if authorization else _session_cookie(plan.route, headers)

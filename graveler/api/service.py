@@ -17,7 +17,7 @@ from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signing import Grant
 from graveler.engine.ports import Ports, within
-from graveler.jobs.handing import AT_ONCE, Desk, Patience
+from graveler.jobs.handing import AT_ONCE, Desk, Due, Patience
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
 
@@ -64,7 +64,9 @@ class Service:
 
 @dataclass(slots=True)
 class Call:
-    """One request.  `user` and `repo` are there whenever the route asks for them."""
+    """One request.  `user` and `repo` are there whenever the route asks for them.
+
+    `arrived_seconds`: when it arrived, by the steady clock of the ports."""
 
     service: Service
     route: Route
@@ -74,6 +76,7 @@ class Call:
     body: Any
     receive: Receive
     scheme: str
+    arrived_seconds: float = 0.0
     account: Account | Literal[Absent.ABSENT] = ABSENT
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
 
@@ -91,6 +94,12 @@ class Call:
     def desk(self) -> Desk:
         """Where jobs of the repository are handed in."""
         return Desk(self.ports, self.repo, self.service.queue)
+
+    @property
+    def due(self) -> Due:
+        """When it is handed to the worker, and answered at any rate.  Counted from its arrival:
+        whoever waits has waited since then, also while it was read and its sender identified."""
+        return self.service.settings.patience.since(self.arrived_seconds)
 
     @property
     def committer(self) -> str:

@@ -42,6 +42,17 @@ class Patience(NamedTuple):
     hand_over_seconds: float = inf
     answer_seconds: float = inf
 
+    def since(self, arrived_seconds: float) -> "Due":
+        """The times of a request that arrived at a time of the steady clock."""
+        return Due(*(arrived_seconds + seconds for seconds in self))
+
+
+class Due(NamedTuple):
+    """Times of the steady clock at which a request is handed over, and answered."""
+
+    hand_over: float
+    answer: float
+
 
 AT_ONCE: Final = Patience()
 
@@ -61,27 +72,25 @@ class Desk(NamedTuple):
 # ---- asked for at once ---------------------------------------------------------------------------
 
 
-def attend(desk: Desk, asked: Asked, patience: Patience, direct: Direct) -> CommitEntry:
+def attend(desk: Desk, asked: Asked, due: Due, direct: Direct) -> CommitEntry:
     """Do it now, if it can be done in time; else have it done, and wait as long as there is time.
 
     `direct` does it with the ports that it is given.  Errors: those of `direct` or of the job;
     `OutcomeUnknown`: it still runs.  Cost beyond `direct`'s: 1 KV request, none without bounds.
     """
-    if patience.hand_over_seconds == inf:
+    if due.hand_over == inf:
         return direct(desk.ports)
-    started = desk.ports.clock.steady_seconds()
-    hand_over, answer = (started + seconds for seconds in patience)
     known = newest(desk, asked)
     if known is not ABSENT and not known.ended:
-        return _joined(desk, known, asked, answer, direct)
+        return _joined(desk, known, asked, due.answer, direct)
     try:
-        return direct(_until(desk.ports, hand_over))
+        return direct(_until(desk.ports, due.hand_over))
     except NoChanges:
         if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
             raise
         return _told(desk, known)  # whoever asked for it was not there any more
     except _TimeUp:
-        return _waited(desk, submit(desk, asked, known), answer)
+        return _waited(desk, submit(desk, asked, known), due.answer)
 
 
 def _until(ports: Ports, end: float) -> Ports:

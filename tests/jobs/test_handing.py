@@ -33,7 +33,8 @@ def attend(world: World, patience: Patience = SHORT) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
         return committing.commit(ports, world.lake.repo, "main", COMMIT)
 
-    return handing.attend(world.desk, ASKED, patience, direct)
+    due = patience.since(world.lake.ports.clock.steady_seconds())
+    return handing.attend(world.desk, ASKED, due, direct)
 
 
 def slow(world: World, seconds: float, verb: str = "scan") -> tuple[World, Script]:
