@@ -1,8 +1,8 @@
-"""A round of clean-up over all repositories, within a time.
+"""Rounds over all repositories, within a time; that of clean-up.
 
 A round that has no time left ends; the next one begins elsewhere.  Where a round begins is drawn by
 chance, so that with any number of repositories each has its turn, and nothing need be kept between
-rounds.  Repositories whose store does not answer are passed over.  For the commands and functions.
+rounds.  Repositories whose store does not answer are passed over.  For delivery.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def tend_all(ports: Ports, seconds: float) -> Tended:
     of repositories, and each one's sweep."""
     end = ports.clock.steady_seconds() + seconds
     tended = failed = rows = waiting = 0
-    for repo in _in_turn(ports):
+    for repo in in_turn(ports):
         if ports.clock.steady_seconds() >= end:
             return Tended(tended, failed, rows, waiting, whole=False)
         try:
@@ -49,8 +49,11 @@ def tend_all(ports: Ports, seconds: float) -> Tended:
     return Tended(tended, failed, rows, waiting, whole=True)
 
 
-def _in_turn(ports: Ports) -> Iterator[Repository]:
-    """All repositories, from one that is drawn by chance, round to the one before it."""
+def in_turn(ports: Ports) -> Iterator[Repository]:
+    """All repositories, from one that is drawn by chance, round to the one before it.
+
+    For every round that may end before it came to all of them.  Cost: one KV request for each page.
+    """
     start = ports.ids.unique(_START_LENGTH)
     yield from _after(ports, start)
     for repo in _after(ports, ""):

@@ -7,7 +7,7 @@ import pytest
 
 from graveler.committed import reader
 from graveler.engine import commit as committing
-from graveler.engine import importing, jobs
+from graveler.engine import importing, jobs, repository
 from graveler.engine.heads import head_of
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.engine.jobs import Pulse, Stopped
@@ -184,6 +184,23 @@ def test_a_round_hands_on_what_nobody_asks_after() -> None:
     assert revive_everywhere(ports, world.queue, 100.0) == 0
 
 
+def test_rounds_that_end_early_come_to_every_repository_in_time() -> None:
+    """Each has time for one repository, and a silent job is in the last of them."""
+    world = new_world()
+    ports = world.lake.ports
+    for name in ("aaa", "bbb", "zzz"):
+        repository.create(ports, repository.NewRepository(name, f"mem://bucket/{name}"))
+    last = repository.get(ports, "zzz")
+    request = ImportRequest([ImportPath("object", SOURCE + "x", "x")], "import", COMMITTER)
+    job = importing.submit(ports, last, "main", request, owner=b"")
+    world.pass_lease()
+    lake, script = world.lake.interposed()
+    for _ in range(100):
+        script.before("scan", lambda: ports.clock.sleep(1.0), 2)  # the first is of the names
+        revive_everywhere(lake.ports, world.queue, 0.5)
+    assert JobMessage("zzz", job.id) in world.queue.messages
+
+
 def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
     class Closed(Held):
         def enqueue(self, message: Message) -> None:
@@ -210,8 +227,8 @@ def test_a_collection_is_a_job_and_one_runs_at_a_time() -> None:
 
 def test_a_batch_of_a_rule_that_is_gone_is_no_work() -> None:
     world = new_world()
-    for repository in ("lake", "gone"):
-        working.run(world.lake.ports, world.queue, BatchJob(repository, "rule", "batch"))
+    for name in ("lake", "gone"):
+        working.run(world.lake.ports, world.queue, BatchJob(name, "rule", "batch"))
 
 
 def test_a_job_is_run_by_one_worker_at_a_time() -> None:
