@@ -87,13 +87,13 @@ class Found:
             held[key] = value
             self._counted(1)
             return
-        after, whole = self._taken_up(number)
-        while not whole:
+        after = self._taken_up(number)
+        while True:
             for records, listed in pages(self._ports, source, after):
                 held.update(records)
                 self._counted(len(records))
                 if self._steps is not ABSENT and len(held) >= self._steps.spill_count:
-                    after, whole = self._spilled(number, listed)
+                    after = self._spilled(number, listed)
                     break
             else:
                 return
@@ -102,17 +102,17 @@ class Found:
         self._count += more
         self._pulse.beat(self._count)
 
-    def _taken_up(self, number: int) -> tuple[str, bool]:
+    def _taken_up(self, number: int) -> str:
         """Where to list on."""
-        after, whole = "", False
+        after = ""
         for step in [] if self._steps is ABSENT else self._steps.done:
             if step.source == number:
                 self._ranges.setdefault(number, []).append(step.found)
                 self._count += step.found.count
-                after, whole = step.after, step.whole
-        return after, whole
+                after = step.after
+        return after
 
-    def _spilled(self, number: int, after: str) -> tuple[str, bool]:
+    def _spilled(self, number: int, after: str) -> str:
         """Put what is held in a range; where to list on."""
         assert self._steps is not ABSENT, "only a job that others may run stores steps"
         held = self._memory[number]
@@ -121,7 +121,7 @@ class Found:
         self._ranges.setdefault(number, []).append(kept.found)
         self._count += kept.found.count - len(held)
         held.clear()
-        return kept.after, kept.whole
+        return kept.after
 
     def __iter__(self) -> Iterator[Record]:
         last = b""

@@ -24,7 +24,7 @@ from typing import Final, Literal, NamedTuple
 from graveler import limits
 from graveler.engine.ports import Ports
 from graveler.engine.sealing import Once
-from graveler.errors import Conflict, GravelerError, NotFound, Unavailable
+from graveler.errors import Conflict, Contended, GravelerError, NotFound, Unavailable
 from graveler.ids import CommitId, JobId
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Repository
 from graveler.refs import jobs
@@ -115,8 +115,10 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
 
 
 def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
-    """Somebody was told the result: an equal request is a new one from now on."""
-    jobs.amend(ports.kv, repo, job_id, {_TOLD: "1"}, ports.ids.stamp())
+    """Somebody was told the result: an equal request is a new one from now on.
+
+    Once or often.  Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    jobs.amend(ports.kv, repo, job_id, {_TOLD: "1"}, ports.ids)
 
 
 def once(job_id: JobId, order: Ordered) -> Once:
@@ -199,20 +201,6 @@ def free_all(ports: Ports, repo: Repository) -> list[Job]:
     for job in found:
         release(ports, repo, job.id, job.owner)
     return found
-
-
-def fail_orphans(ports: Ports, repo: Repository, owner: bytes) -> int:
-    """End the running jobs of every process but `owner` as failed; how many there were.
-
-    For a store that one process at a time can open: whoever ran them is dead.
-    """
-    count = 0
-    for seen in jobs.list_all(ports.kv, repo):
-        if not seen.job.ended and seen.job.owner != owner:
-            message = "the process that ran it has ended"
-            if finish(ports, repo, seen.job.id, Ending(JobState.FAILED, message)):
-                count += 1
-    return count
 
 
 class Pulse:
@@ -307,13 +295,13 @@ def end(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> None:
 def fail(ports: Ports, repo: Repository, job_id: JobId, error: GravelerError, by: bytes) -> None:
     """End a job as failed, if it still is that owner's, and keep the kind of its error."""
     more = {_KIND: type(error).__name__}
-    _patiently(ports, lambda: jobs.amend(ports.kv, repo, job_id, more, ports.ids.stamp()))
+    _patiently(ports, lambda: jobs.amend(ports.kv, repo, job_id, more, ports.ids))
     end(ports, repo, job_id, Ending(JobState.FAILED, str(error), by=by))
 
 
 def _patiently(ports: Ports, note: Callable[[], object]) -> None:
     for _ in range(_ROUNDS):
-        with suppress(Unavailable):
+        with suppress(Unavailable, Contended):
             note()
             return
         ports.clock.sleep(_PAUSE_SECONDS)

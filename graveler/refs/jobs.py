@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import wire
+from graveler.clock import Ids
 from graveler.errors import NotFound, OutcomeUnknown
 from graveler.ids import JobId, RangeId
+from graveler.kv.replacing import Found, replace_row
 from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, scan_all
 from graveler.records import ABSENT, Absent, Job, RangeRef, Repository
 from graveler.refs import listing
@@ -94,12 +96,20 @@ def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[A
     return ABSENT if row is ABSENT else wire.decode_pairs(row.value)
 
 
-def amend(kv: Store, repository: Repository, job: JobId, more: Order, stamp: bytes) -> None:
-    """Add to an order what became of it; whoever does so last is right.  Two requests."""
-    order = order_of(kv, repository, job)
-    if order is not ABSENT:
-        raw = wire.encode_pairs({**order, **more})
-        kv.set(space(repository), job_order_key(job), raw, stamp)
+def amend(kv: Store, repository: Repository, job: JobId, more: Order, ids: Ids) -> None:
+    """Add to an order what became of it, beside what others add; nothing if there is no order.
+
+    A twin of the write that arrives late takes nothing back, and brings no order back that was
+    forgotten.  Raises `OutcomeUnknown`, `Contended`.  Two requests, one if nothing is new.
+    """
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if row is ABSENT:
+            return ABSENT
+        order = wire.decode_pairs(row.value)
+        return ABSENT if order.items() >= more.items() else wire.encode_pairs({**order, **more})
+
+    replace_row(kv, (space(repository), job_order_key(job)), ids, change)
 
 
 def list_some(kv: Store, repository: Repository, prefix: str) -> list[VersionedJob]:
@@ -132,12 +142,11 @@ def forget(kv: Store, repository: Repository, jobs: list[JobId]) -> None:
 
 class Step(NamedTuple):
     """One source of an import, listed up to and including `after`; what was found since the step
-    before stands in `found`.  `whole`: the source has nothing more."""
+    before stands in `found`."""
 
     source: int
     after: str
     found: RangeRef
-    whole: bool = False
 
 
 def steps(kv: Store, repository: Repository, job: JobId) -> list[Step]:
@@ -158,7 +167,6 @@ def add_step(
     said = {
         "source": str(step.source),
         "after": step.after,
-        "whole": "1" if step.whole else "",
         "range": found.id,
         "min": found.min_key.hex(),
         "max": found.max_key.hex(),
@@ -178,4 +186,4 @@ def _step(raw: bytes) -> Step:
     low, high, identity = (bytes.fromhex(said[name]) for name in _STEP_KEYS)
     size, count = int(said["size"]), int(said["count"])
     found = RangeRef(RangeId(said["range"]), low, high, size, count, identity)
-    return Step(int(said["source"]), said["after"], found, bool(said["whole"]))
+    return Step(int(said["source"]), said["after"], found)

@@ -13,7 +13,6 @@ from graveler.ids import JobId
 from graveler.records import JobState
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
-from graveler.testing.interposed import InterposedStore, Script
 from tests.engine.lake import COMMITTER, Lake
 
 SOURCE = "mem://bucket/source/"
@@ -76,23 +75,6 @@ def test_a_cancellation_is_sent_again_until_it_is_answered(lake: Lake) -> None:
     assert state(lake, job) is JobState.CANCELLED and lake.tree() == {}
 
 
-def test_orphans_end_once_and_those_that_cannot_be_ended_are_not_counted(lake: Lake) -> None:
-    mine, theirs = submitted(lake), submitted(lake, b"dead")
-    broken = faulty(lake, never_swaps)
-    assert jobs.fail_orphans(broken.ports, lake.repo, OWNER) == 0
-    assert jobs.fail_orphans(lake.ports, lake.repo, OWNER) == 1
-    assert (state(lake, mine), state(lake, theirs)) == (JobState.RUNNING, JobState.FAILED)
-
-
-def test_an_orphan_that_somebody_else_ends_meanwhile_is_not_counted(lake: Lake) -> None:
-    job = submitted(lake, b"dead")
-    script = Script()
-    seen = lake.with_kv(lambda kv: InterposedStore(kv, script))
-    script.after("scan", lambda: importing.cancel(lake.ports, lake.repo, job))
-    assert jobs.fail_orphans(seen.ports, lake.repo, OWNER) == 0
-    assert script.finished and state(lake, job) is JobState.CANCELLED
-
-
 def test_a_landing_that_cannot_be_noted_is_not_begun(lake: Lake) -> None:
     job = submitted(lake)
     run(faulty(lake, never_swaps), job)
@@ -107,7 +89,7 @@ def test_an_end_that_cannot_be_noted_leaves_the_job_to_the_next_start(lake: Lake
     down = iter([Fault.NONE])  # the first look; nothing answers from then on
     run(faulty(lake, lambda *_: next(down, Fault.REFUSED)), job)
     assert state(lake, job) is JobState.RUNNING and lake.tree() == {}
-    assert jobs.fail_orphans(lake.ports, lake.repo, b"next") == 1
+    assert [each.id for each in jobs.free_all(lake.ports, lake.repo)] == [job]
 
 
 def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(

@@ -1,6 +1,7 @@
 """Jobs that one process runs at a time and any can finish: claims, beats, steps, ends."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -9,13 +10,13 @@ from graveler.block.adapter import CREATE
 from graveler.engine import history, import_sources, importing, jobs, repository
 from graveler.engine.importing import ImportPath, ImportRequest, Resumed
 from graveler.engine.jobs import Claim, Ending, NewJob, Pulse, Stopped, Why
-from graveler.errors import Conflict, Invalid, NotFound, Unavailable
+from graveler.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import JobId
 from graveler.kv.store import Store
 from graveler.records import JobState
 from graveler.refs import jobs as stored
 from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore
+from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.interposed import Script
 from tests.engine.lake import COMMITTER, Lake
 
@@ -89,6 +90,38 @@ def test_a_result_that_was_told_is_noted_with_the_order(lake: Lake) -> None:
     assert (order.told, order.body) == (True, "as asked")
     jobs.note_told(lake.ports, lake.repo, JobId("none"))
     assert jobs.ordered(lake.ports, lake.repo, JobId("none")).told is False
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_what_two_add_to_an_order_at_once_stays_both(lake: Lake, moment: int) -> None:
+    """One is told the result while a late runner notes its error."""
+    begun(lake)
+    seen, script = lake.interposed()
+
+    def fail() -> None:
+        jobs.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
+
+    script.before("get" if moment == 1 else "set_if", fail)
+    jobs.note_told(seen.ports, seen.repo, JOB)
+    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    assert script.finished
+    assert (order.told, order.error_kind, order.body) == (True, "Invalid", "as asked")
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_late_twin_of_an_addition_takes_nothing_back(lake: Lake, forgotten: bool) -> None:
+    begun(lake)
+    late = FaultyStore(lake.ports.kv, nth({2: Fault.LATE}))
+    mine = lake.with_kv(lambda _: late)
+    with suppress(OutcomeUnknown):
+        jobs.note_told(mine.ports, mine.repo, JOB)
+    jobs.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
+    if forgotten:
+        stored.forget(lake.ports.kv, lake.repo, [JOB])
+    late.land()
+    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    found = (order.told, order.error_kind, order.body)
+    assert found == ((False, "", "") if forgotten else (True, "Invalid", "as asked"))
 
 
 def test_jobs_are_cancelled_by_their_kind(lake: Lake) -> None:
@@ -306,34 +339,6 @@ def test_of_destinations_inside_one_another_each_has_what_its_source_holds(lake:
     inner = ImportPath("common_prefix", SOURCE, "in/sub/")
     work(lake, an_import(inner), pulse(lake, b""))
     assert set(lake.tree("main@")) == {"in/000", "in/001", "in/sub/000", "in/sub/001"}
-
-
-def test_a_source_that_a_step_calls_whole_is_listed_no_more(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "page_count_max", 4)
-    sources(lake, 9)
-    other = JobId("other")
-    jobs.begin(lake.ports, lake.repo, NewJob(other, "import", since=lake.head()))
-    order = jobs.ordered(lake.ports, lake.repo, other)
-    broken = lake.with_kv(lambda kv: FaultyStore(kv, _until_the_branch))
-    resumed = Resumed(jobs.once(other, order), spill_count=9)
-    with pytest.raises(Unavailable):
-        importing.work(
-            broken.ports,
-            lake.repo,
-            "main",
-            an_import(),
-            Pulse(broken.ports, lake.repo, other),
-            resumed,
-        )
-    (step,) = stored.steps(lake.ports.kv, lake.repo, other)
-    begun(lake, "import")
-    whole = step._replace(whole=True)
-    assert stored.add_step(lake.ports.kv, lake.repo, JOB, 0, whole, b"stamp") == whole
-    lake.ports.blocks.put(SOURCE + "later", [b"x"], CREATE)
-    work(lake, an_import(), pulse(lake, b""))
-    assert set(lake.tree("main@")) == {f"in/{number:03}" for number in range(9)}
 
 
 def _until_the_branch(_: int, verb: str) -> Fault:
