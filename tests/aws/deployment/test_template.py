@@ -147,6 +147,11 @@ def test_no_grant_is_for_everything(resources: dict[str, Any]) -> None:
     assert all(name == "UseCache" and action.startswith("ec2:") for name, action in wide), wide
 
 
+def test_every_partition_of_aws_is_served(resources: dict[str, Any]) -> None:
+    """That of China is aws-cn, that of GovCloud aws-us-gov."""
+    assert "arn:aws:" not in json.dumps(resources)
+
+
 def test_messages_that_fail_are_kept(resources: dict[str, Any]) -> None:
     queues = of_type(resources, "AWS::SQS::Queue")
     for name in ("Events", "Jobs"):
