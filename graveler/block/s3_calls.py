@@ -1,6 +1,7 @@
 """Calls of S3's verbs through the AWS session's client, and what their errors mean.
 
-    404 NoSuchKey, NoSuchUpload     `NotFound`
+    404 NoSuchKey, NoSuchVersion    `NotFound`
+    404 NoSuchUpload                `NoSuchUpload`
     412 PreconditionFailed          `PreconditionFailed`: the condition is false, nothing was stored
     409 ConditionalRequestConflict  `Unavailable`: another write was under way, nothing was stored
     503 SlowDown                    `Unavailable`: too much at once, nothing was stored
@@ -18,7 +19,8 @@ from typing import Any, Final
 from graveler.aws import FAILURES, AwsSession, CallPolicy, Client, Failure, failure_of, unavailable
 from graveler.errors import GravelerError, Invalid, NotFound, PreconditionFailed, Unavailable
 
-_ABSENT: Final = frozenset({"NoSuchKey", "NoSuchUpload", "NoSuchVersion"})
+_ABSENT: Final = frozenset({"NoSuchKey", "NoSuchVersion"})
+_UPLOAD_ABSENT: Final = "NoSuchUpload"
 _CONTENDED: Final = frozenset({"ConditionalRequestConflict", "OperationAborted"})
 _WRONG: Final = frozenset(
     {
@@ -30,6 +32,10 @@ _WRONG: Final = frozenset(
         "KeyTooLongError",
     }
 )
+
+
+class NoSuchUpload(NotFound):
+    """The upload is not there; of the object that a condition is about nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,8 @@ def _kind(failure: Failure, call: Call) -> GravelerError:
     said = f"{call.what}: address=s3://{call.bucket}/{call.key}"
     if failure.code in _ABSENT:
         return NotFound(f"{said} code={failure.code}")
+    if failure.code == _UPLOAD_ABSENT:
+        return NoSuchUpload(f"{said} code={failure.code}")
     if failure.status == 412:
         return PreconditionFailed(f"{said} code={failure.code}")
     if failure.code in _CONTENDED:

@@ -15,7 +15,7 @@ from graveler.block import bounds
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Part, Update
 from graveler.block.address import Parts
 from graveler.block.ranged_get import UNVERSIONED, parsed_date
-from graveler.block.s3_calls import Call, S3Calls
+from graveler.block.s3_calls import Call, NoSuchUpload, S3Calls
 from graveler.errors import AlreadyExists, GravelerError, Invalid, NotFound, PreconditionFailed
 
 PART_LENGTH = 8 * 1024 * 1024
@@ -172,7 +172,7 @@ def _conditionally(mode: Mode, parts: Parts, send: Callable[[], dict[str, Any]])
             raise AlreadyExists(f"object is there already: address={parts.address}") from error
         raise
     except NotFound as error:
-        if isinstance(mode, Update) and "NoSuchUpload" not in str(error):
+        if isinstance(mode, Update) and not isinstance(error, NoSuchUpload):
             said = f"object has not the etag named: address={parts.address}"
             raise PreconditionFailed(said) from error
         raise

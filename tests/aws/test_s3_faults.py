@@ -184,6 +184,11 @@ def test_false_conditions_are_told_apart(far: S3Blocks, proxy: FaultProxy, addre
         far.put(address, [b"new"], CREATE)
 
 
+def test_no_name_of_an_object_is_taken_for_an_error(far: S3Blocks, address: str) -> None:
+    with pytest.raises(PreconditionFailed):
+        far.put(f"{address}/NoSuchUpload", [b"new"], Update("0" * 32))
+
+
 READS: Mapping[str, Callable[[S3Blocks | RetryingBlocks, str], bytes]] = {
     "get": lambda blocks, address: content(blocks, address),
     "read": lambda blocks, address: blocks.read(address, -200, 150),
