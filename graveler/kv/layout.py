@@ -7,10 +7,13 @@ Numbers are big-endian.  Partitions never mix, and keys of one partition order a
 this changes what is on disk.  Pure; the RocksDB driver uses it.
 """
 
+from functools import partial
+
 from graveler.errors import Corrupt
 from graveler.kv.store import Row
 
 _HEAD = 9  # bytes of a stored value before its version
+_row = partial(tuple.__new__, Row)  # a scan makes many: a third of the time of `Row(...)`
 
 
 def flat_key(partition: bytes, key: bytes) -> bytes:
@@ -35,4 +38,4 @@ def decode_row(stored: bytes) -> Row:
     if len(stored) < _HEAD or len(stored) < _HEAD + stored[0]:
         raise Corrupt(f"read kv row: too short for its version: {len(stored)=}")
     split = _HEAD + stored[0]
-    return Row(stored[split:], stored[_HEAD:split], int.from_bytes(stored[1:_HEAD], "big"))
+    return _row((stored[split:], stored[_HEAD:split], int.from_bytes(stored[1:_HEAD], "big")))

@@ -12,6 +12,8 @@ knows which tokens a branch has: that is the branch record's (refs).  For the en
 import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Literal, NotRequired, Required, TypedDict, Unpack
 
 from graveler import limits, wire
@@ -32,8 +34,10 @@ from graveler.kv.store import (
     Write,
     Written,
     scan_all,
+    scan_pages,
 )
 from graveler.records import ABSENT, Absent, Staged, StagedValue
+from graveler.staging.shapes import value_of
 from graveler.streams import END, Cursor, End, Item, Overlay
 
 FIRST_PAGE_COUNT = 128  # what most listings need; a long scan soon outgrows it
@@ -205,17 +209,31 @@ def scan(kv: Store, token: StagingToken, start: bytes = b"") -> Iterator[tuple[b
     return _merged([_shard_rows(kv, partition, start) for partition in _partitions(token)])
 
 
-def scan_many(
+def values_many(
     kv: Store, tokens: Sequence[StagingToken], fanout: Fanout
-) -> list[list[tuple[bytes, Staged]]]:
-    """Every row of each token in key order; costs what `scan` costs, all shards at the same
-    time."""
+) -> list[list[tuple[bytes, StagedValue]]]:
+    """What each token says of every key, in key order; costs what `scan` costs, all shards at the
+    same time."""
     partitions = [_partitions(token) for token in tokens]
     asked = [partition for each in partitions for partition in each]
     if len(asked) == 1:
-        return [list(scan(kv, tokens[0]))]
-    found = iter(fanout.map(lambda each: list(_shard_rows(kv, each, b"")), asked))
-    return [list(_merged([next(found) for _ in each])) for each in partitions]
+        return [_shard_values(kv, asked[0])]
+    found = iter(fanout.map(lambda each: _shard_values(kv, each), asked))
+    return [_values_merged([next(found) for _ in each]) for each in partitions]
+
+
+def _shard_values(kv: Store, partition: bytes) -> list[tuple[bytes, StagedValue]]:
+    found: list[tuple[bytes, StagedValue]] = []
+    for page in scan_pages(kv, partition, b"", b"", limits.scan_page_count_max):
+        found += [(key, value_of(row.value)) for key, row in page]
+    return found
+
+
+def _values_merged(
+    shards: Sequence[list[tuple[bytes, StagedValue]]],
+) -> list[tuple[bytes, StagedValue]]:
+    """Shards are sorted, which is what this sort is quick at."""
+    return shards[0] if len(shards) == 1 else sorted(chain(*shards), key=itemgetter(0))
 
 
 def _shard_rows(kv: Store, partition: bytes, start: bytes) -> Iterator[tuple[bytes, Staged]]:

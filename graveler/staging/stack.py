@@ -34,12 +34,8 @@ def deltas(
     kv: Store, tokens: Sequence[StagingToken], fanout: Fanout = SEQUENTIAL
 ) -> dict[StagingToken, list[Item]]:
     """All that each token says, sorted by key, in the order of `tokens`; costs what
-    `area.scan_many` costs."""
-    found = area.scan_many(kv, tokens, fanout)
-    return {
-        token: [(key, staged.value) for key, staged in rows]
-        for token, rows in zip(tokens, found, strict=True)
-    }
+    `area.values_many` costs."""
+    return dict(zip(tokens, area.values_many(kv, tokens, fanout), strict=True))
 
 
 class _Together:
