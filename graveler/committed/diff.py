@@ -40,27 +40,31 @@ def compare(
     right: Sequence[RangeRef],
     start: bytes = b"",
     prefix: bytes = b"",
+    *,
+    bytewise: bool = False,
 ) -> Iterator[Difference]:
-    """As `diff`, over ranges that are at hand."""
+    """As `diff`, over ranges that are at hand.  `bytewise`: values of equal identity but other
+    bytes differ too."""
     first, beyond = max(start, prefix), successor(prefix)
-    shared = _names(left) & _names(right)
+    shared: set[str | bytes] = {ref.id for ref in left}
+    shared &= {ref.id for ref in right}
+    if not bytewise:
+        shared |= _identities(left) & _identities(right)
     sides = (
         _Side(space, _within(left, shared, first, beyond), first),
         _Side(space, _within(right, shared, first, beyond), first),
     )
     while ends := [side.end() for side in sides if not side.is_over()]:
         end = min(ends)
-        for found in _differences(sides[0].take(end), sides[1].take(end)):
+        for found in _differences(sides[0].take(end), sides[1].take(end), bytewise):
             if beyond and found.key >= beyond:
                 return
             if found.key >= first:
                 yield found
 
 
-def _names(refs: Sequence[RangeRef]) -> set[str | bytes]:
-    names: set[str | bytes] = {ref.id for ref in refs}
-    names.update(ref.identity for ref in refs if ref.identity)
-    return names
+def _identities(refs: Sequence[RangeRef]) -> set[str | bytes]:
+    return {ref.identity for ref in refs if ref.identity}
 
 
 def _within(
@@ -130,7 +134,9 @@ def _key(record: Record) -> bytes:
     return record[0]
 
 
-def _differences(left: Sequence[Piece], right: Sequence[Piece]) -> Iterator[Difference]:
+def _differences(
+    left: Sequence[Piece], right: Sequence[Piece], bytewise: bool
+) -> Iterator[Difference]:
     shared: set[bytes] = set()
     if left and right:
         shared = {p.stored for p in left if not isinstance(p, list)}
@@ -144,7 +150,7 @@ def _differences(left: Sequence[Piece], right: Sequence[Piece]) -> Iterator[Diff
             yield Difference("added", key, old, new)
         elif new is ABSENT:
             yield Difference("removed", key, old, new)
-        elif identity_of(old) != identity_of(new):
+        elif bytewise or identity_of(old) != identity_of(new):
             yield Difference("changed", key, old, new)
 
 

@@ -67,7 +67,7 @@ def merge(
         return Merged(destination_id)
     if destination_id == base_id:
         return Merged(source_id)
-    sides = _sides(space, base_id, source_id, destination_id)
+    sides = sides_of(space, base_id, source_id, destination_id)
     assembler = Assembler(space)
     conflicts: list[Difference] = []
     for region in regions(sides):
@@ -77,10 +77,10 @@ def merge(
         if taken is None:
             changes = _Resolved(space, region, strategy, conflicts)
             applier = Applier(space, assembler, Changes(changes), replace=False)
-            applier.over(region.destination, is_tail=_is_tail(region.destination, sides))
+            applier.over(region.destination, is_tail=is_tail(region.destination, sides))
             continue
         for ref in taken:
-            assembler.add_range(ref, is_last=_is_tail([ref], sides))
+            assembler.add_range(ref, is_last=is_tail([ref], sides))
     if conflicts:
         room = limits.conflict_paths_reported_max
         found = islice(_conflicts(space, sides, b"", b""), room)
@@ -104,7 +104,7 @@ def differences(
     """What merging would do to the destination, without doing it: `left` is the destination's
     value, `right` the source's; `conflict` where both changed a path differently.  Paths on which
     the rule keeps the destination are left out.  In key order."""
-    sides = _sides(space, base_id, source_id, destination_id)
+    sides = sides_of(space, base_id, source_id, destination_id)
     return _differences(space, sides, start, prefix)
 
 
@@ -117,7 +117,7 @@ def conflicts(
     prefix: bytes = b"",
 ) -> Iterator[Difference]:
     """All conflicts, in key order."""
-    sides = _sides(space, base_id, source_id, destination_id)
+    sides = sides_of(space, base_id, source_id, destination_id)
     return _conflicts(space, sides, start, prefix)
 
 
@@ -206,7 +206,7 @@ def _equal(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> bool:
     )
 
 
-def _is_tail(refs: Sequence[RangeRef], sides: Sides) -> bool:
+def is_tail(refs: Sequence[RangeRef], sides: Sides) -> bool:
     """Whether the last of `refs` is the last range of its own side."""
     return bool(refs) and any(side and side[-1].id == refs[-1].id for side in sides)
 
@@ -229,11 +229,12 @@ def regions(sides: Sides) -> Iterator[Sides]:
         yield Sides(*group)
 
 
-def _sides(
+def sides_of(
     space: Keyspace,
     base_id: MetarangeId,
     source_id: MetarangeId,
     destination_id: MetarangeId,
 ) -> Sides:
+    """The ranges of three metaranges.  Raises `Gone`."""
     found = (space.metarange(name).ranges for name in (base_id, source_id, destination_id))
     return Sides(*found)

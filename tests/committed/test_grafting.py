@@ -1,0 +1,183 @@
+"""Written ranges over a head that moved: the ranges that one change after the other would give."""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from graveler.committed import apply, reader, writer
+from graveler.committed.grafting import reapply, replace_prefix
+from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
+from graveler.errors import Invalid
+from graveler.ids import NO_METARANGE, MetarangeId
+from graveler.records import TOMBSTONE, BreakParameters, Change
+from tests.committed.stores import NAMESPACE, CountingStore, value
+
+Tree = dict[bytes, bytes]
+FOLDERS = (b"a", b"b", b"b/x", b"c", b"d")
+
+
+def drawn_space(generator: random.Random, min_sizes: tuple[int, ...]) -> Keyspace:
+    breaks = BreakParameters(
+        min_size=generator.choice(min_sizes),
+        max_size=generator.choice([400, 2_000, 1_000_000]),
+        raggedness=generator.choice([1, 3, 8, 1_000]),
+        salt=generator.randbytes(4),
+    )
+    return Keyspace(CountingStore(), NAMESPACE, breaks)
+
+
+def drawn_tree(generator: random.Random, count: int) -> Tree:
+    return {
+        b"%b/%03d" % (generator.choice(FOLDERS), generator.randrange(200)): drawn_value(generator)
+        for _ in range(count)
+    }
+
+
+def drawn_value(generator: random.Random) -> bytes:
+    return value(generator.randrange(3), generator.randrange(2))
+
+
+def drawn_changes(generator: random.Random, tree: Tree) -> dict[bytes, bytes | None]:
+    """Few or many, in one folder or in all; some keep the identity, some change nothing."""
+    count = generator.choice([0, 1, 3, 20, 100])
+    folder = generator.choice([b"", b"", *FOLDERS])
+    found: dict[bytes, bytes | None] = {}
+    for key in [*tree, *drawn_tree(generator, 50)]:
+        if key.startswith(folder) and generator.random() < count / 100:
+            found[key] = None if generator.random() < 0.3 else drawn_value(generator)
+    return found
+
+
+def changed(tree: Tree, changes: Mapping[bytes, bytes | None]) -> Tree:
+    new = {key: held for key, held in {**tree, **changes}.items() if held is not None}
+    return dict(sorted(new.items()))
+
+
+def staged(changes: Mapping[bytes, bytes | None]) -> list[Change]:
+    return [(key, TOMBSTONE if held is None else held) for key, held in sorted(changes.items())]
+
+
+def stored(space: Keyspace, tree: Tree) -> MetarangeId:
+    return writer.write(space, sorted(tree.items()))
+
+
+def applied(space: Keyspace, base: MetarangeId, changes: list[Change]) -> MetarangeId:
+    """The reference: one change after the other."""
+    return apply.apply(space, base, changes, replace=True).metarange_id
+
+
+@pytest.mark.parametrize("min_size", [0, 300])
+@pytest.mark.parametrize("seed", range(150))
+def test_a_replaced_prefix_has_the_ranges_of_a_sequential_apply(seed: int, min_size: int) -> None:
+    generator = random.Random(seed)
+    space = drawn_space(generator, (min_size,))
+    tree = drawn_tree(generator, generator.choice([0, 3, 60, 300]))
+    prefix = generator.choice([b"", b"b", b"b/", b"b/x/", b"a/", b"d/1", b"nothing/"])
+    fresh = {
+        prefix + b"%03d" % generator.randrange(300): drawn_value(generator)
+        for _ in range(generator.choice([0, 1, 5, 100]))
+    }
+    if generator.random() < 0.3:  # part of it is there already
+        fresh |= {key: held for key, held in tree.items() if key.startswith(prefix)}
+    head = stored(space, tree)
+    there: dict[bytes, bytes | None] = {key: None for key in tree if key.startswith(prefix)}
+    expected = applied(space, head, staged({**there, **fresh}))
+    assert replace_prefix(space, head, stored(space, fresh), prefix) == expected, f"{seed=}"
+
+
+@pytest.mark.parametrize("min_size", [0, 300])
+@pytest.mark.parametrize("seed", range(150))
+def test_changes_on_a_moved_head_have_the_ranges_of_a_sequential_apply(
+    seed: int, min_size: int
+) -> None:
+    generator = random.Random(seed)
+    space = drawn_space(generator, (min_size,))
+    tree = drawn_tree(generator, generator.choice([0, 3, 60, 300]))
+    base = stored(space, tree)
+    ours, theirs = drawn_changes(generator, tree), drawn_changes(generator, tree)
+    ours = {key: held for key, held in ours.items() if held != tree.get(key)}
+    written = applied(space, base, staged(ours))
+    head = applied(space, base, staged(theirs))
+    expected = applied(space, head, staged(ours))
+    found = reapply(space, base, written, head)
+    tree = changed(changed(tree, theirs), ours)
+    assert dict(reader.scan(space, found)) == tree, f"{seed=}"
+    assert found in (expected, stored(space, tree)), f"{seed=}"
+    assert reader.ranges(space, found) == reader.ranges(space, expected), f"{seed=}"
+
+
+def test_heads_of_other_breaks_keep_their_content() -> None:
+    for seed in range(60):
+        generator = random.Random(seed)
+        space, foreign = (drawn_space(generator, (0, 300)) for _ in range(2))
+        foreign = Keyspace(space.store, NAMESPACE, foreign.breaks)
+        tree = drawn_tree(generator, 200)
+        fresh = {b"b/%03d" % generator.randrange(300): value(7) for _ in range(50)}
+        found = replace_prefix(space, stored(foreign, tree), stored(space, fresh), b"b/")
+        kept = {key: held for key, held in tree.items() if not key.startswith(b"b/")}
+        assert dict(reader.scan(space, found)) == dict(sorted({**kept, **fresh}.items())), seed
+        ours, theirs = drawn_changes(generator, tree), drawn_changes(generator, tree)
+        base = stored(foreign, tree)
+        written = stored(space, changed(tree, ours))
+        head = applied(foreign, base, staged(theirs))
+        found = reapply(space, base, written, head)
+        ours = {key: held for key, held in ours.items() if held != tree.get(key)}
+        assert dict(reader.scan(space, found)) == changed(changed(tree, theirs), ours), seed
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore()
+
+
+@pytest.fixture
+def space(store: CountingStore) -> Keyspace:
+    return Keyspace(store, NAMESPACE, BreakParameters(raggedness=50, salt=b"s"))
+
+
+def test_whole_ranges_of_both_sides_go_in_unopened(space: Keyspace, store: CountingStore) -> None:
+    folders = (b"a", b"b", b"c")
+    tree = {b"%b/%05d" % (folder, at): value(at) for folder in folders for at in range(1_000)}
+    head, fresh = stored(space, tree), {b"b/%05d" % at: value(at + 1) for at in range(1_000)}
+    written = stored(space, fresh)
+    store.forget()
+    found = replace_prefix(space, head, written, b"b/")
+    before, after = reader.ranges(space, head), reader.ranges(space, found)
+    assert len(after) > 40 and len(set(store.opened)) <= 6 and len(store.written) <= 3
+    ids = {ref.id for ref in after}
+    assert {ref.id for ref in before if ref.max_key < b"a/00900"} <= ids
+    assert {ref.id for ref in reader.ranges(space, written) if ref.min_key > b"b/00100"} & ids
+    assert dict(reader.scan(space, found)) == dict(sorted({**tree, **fresh}.items()))
+
+
+def test_changes_apart_from_others_open_nothing(space: Keyspace, store: CountingStore) -> None:
+    base = stored(space, {b"%05d" % at: value(at) for at in range(3_000)})
+    written = applied(space, base, [(b"00010", value(1))])
+    head = applied(space, base, [(b"02990", value(1)), (b"02991", TOMBSTONE)])
+    store.forget()
+    found = reapply(space, base, written, head)
+    assert not store.opened and not store.written
+    assert reader.get(space, found, b"00010") == value(1) == reader.get(space, found, b"02990")
+
+
+def test_what_nothing_is_to_be_done_to_stays_as_it_is(
+    space: Keyspace, store: CountingStore
+) -> None:
+    head = stored(space, {b"a/1": value(1), b"b/1": value(2)})
+    same = stored(space, {b"b/1": value(2)})
+    count = len(store.metaranges)
+    assert replace_prefix(space, head, same, b"b/") == head
+    assert replace_prefix(space, head, head, b"") == head
+    assert replace_prefix(space, NO_METARANGE, same, b"b/") == same
+    assert reapply(space, head, head, same) == same
+    assert reapply(space, head, same, head) == same
+    assert len(store.metaranges) == count
+    assert replace_prefix(space, head, EMPTY_METARANGE, b"") == EMPTY_METARANGE
+
+
+def test_ranges_beside_the_prefix_are_refused(space: Keyspace) -> None:
+    for keys in ([b"a", b"b/1"], [b"b/1", b"c"], [b"b"]):
+        written = stored(space, dict.fromkeys(keys, value(1)))
+        with pytest.raises(Invalid, match="below the prefix"):
+            replace_prefix(space, NO_METARANGE, written, b"b/")
