@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from graveler.api import answers, shapes
+from graveler.api import answers, bulk, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
 from graveler.engine import history, importing
@@ -48,6 +48,7 @@ def _shape(call: Call, job: Job) -> dict[str, Any]:
 
 
 ENDPOINTS = {
+    **bulk.ENDPOINTS,
     "importStart": import_start,
     "importStatus": import_status,
     "importCancel": import_cancel,

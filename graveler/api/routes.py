@@ -6,6 +6,7 @@ below /api/v1.  Rows that need no credentials say so, and a test holds their exa
 
 from typing import Any, Final
 
+from graveler import limits
 from graveler.api.table import (
     AFTER,
     AMOUNT,
@@ -266,6 +267,41 @@ _OBJECTS = (
           answers={204: ""}, **_POOL),
 )
 
+_BULK = BRANCH + "/bulk"
+_MANY = Parameter(
+    "amount",
+    {"type": "integer", "minimum": 1, "maximum": limits.bulk_page_count_max, "default": 1_000},
+    description="how many to return; perhaps fewer, though more follow",
+)
+_FOLLOWING = Parameter("after", TEXT, description="next_offset of the page before")
+_CLUSTER = (
+    Route("beginBulkJob", "POST", _BULK, "bulk",
+          "Begin a job of a cluster that writes ranges itself", "fs:ImportFromStorage", _OF_BRANCH,
+          body="BulkJobCreation", answers={201: "BulkJob"}, **_POOL),
+    Route("getBulkJob", "GET", _BULK + "/{id}", "bulk", "How far a bulk job is",
+          "fs:ReadBranch", _OF_BRANCH, answers={200: "BulkJob"}),
+    Route("beatBulkJob", "PUT", _BULK + "/{id}", "bulk",
+          "Show that a bulk job is alive; 409: it is to stop", "fs:ImportFromStorage", _OF_BRANCH,
+          body="BulkJobProgress", answers={200: "BulkJob"}, **_POOL),
+    Route("cancelBulkJob", "DELETE", _BULK + "/{id}", "bulk",
+          "Cancel a bulk job: nothing of it lands", "fs:ImportFromStorage", _OF_BRANCH,
+          answers={204: ""}, **_POOL),
+    Route("finishBulkJob", "POST", _BULK + "/{id}/finish", "bulk",
+          "Land what a bulk job wrote, as one commit, once", "fs:ImportFromStorage", _OF_BRANCH,
+          body="BulkJobFinish", answers={201: "Commit"}, **_POOL),
+    Route("listStagingTokens", "GET", BRANCH + "/staging/tokens", "staging",
+          "Where the branch's uncommitted rows stand, newest first", "fs:ListObjects", _OF_BRANCH,
+          answers={200: "StagingTokenList"}),
+    Route("listStagedRows", "GET", BRANCH + "/staging/tokens/{token}/{shard}", "staging",
+          "Uncommitted rows of one shard, as they are stored", "fs:ListObjects", _OF_BRANCH,
+          (_MANY, Parameter("after", TEXT, description="only paths greater than this")),
+          answers={200: "StagedRowList"}, **_POOL),
+    Route("listCollectionRoots", "GET", REPO + "/gc/roots", "retention",
+          "What is in use, for a collection that runs elsewhere",
+          "retention:PrepareGarbageCollectionUncommitted", _REPOSITORY, (_MANY, _FOLLOWING),
+          answers={200: "CollectionRootList"}, **_POOL),
+)
+
 _RULES = REPO + "/events/rules"
 _EVENTS = (
     Route("listEventRules", "GET", _RULES, "events", "What the repository takes in of buckets",
@@ -281,5 +317,14 @@ _EVENTS = (
 )
 # fmt: on
 
-ROUTES: Final = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS, *_EVENTS)
+ROUTES: Final = (
+    *_SERVICE,
+    *_REPOSITORIES,
+    *_BRANCHES,
+    *_TAGS,
+    *_COMMITS,
+    *_OBJECTS,
+    *_CLUSTER,
+    *_EVENTS,
+)
 UNAUTHENTICATED: Final = tuple(route.operation for route in ROUTES if not route.authenticated)

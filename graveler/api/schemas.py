@@ -213,6 +213,24 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         commit=of("CommitCreation"),
         force=FLAG,
     ),
+    "BulkJobCreation": record(
+        "mode",
+        "prefix",
+        mode=choice("replace", "merge"),
+        id=text("Chosen by the caller, so that the same job can be begun again", maxLength=64),
+        force=FLAG,
+    ),
+    "BulkJobProgress": record(
+        "",
+        progress={"type": "integer", "format": "int64", "minimum": 0, "maximum": 1 << 62},
+    ),
+    "BulkJobFinish": record(
+        "metarange request_id message",
+        metarange=text("Its file lies in the repository's folder", pattern="^[0-9a-f]{64}$"),
+        request_id=text("The same for every attempt", minLength=1, maxLength=128),
+        message=_MESSAGE,
+        metadata=PAIRS,
+    ),
     "EventRuleCreation": record("branch bucket", "prefix suffix path marker", **_BATCH),
 }
 
@@ -300,6 +318,38 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "ObjectError": record("status_code message", "path", status_code=INTEGER),
     "ObjectErrorList": record("errors", errors=items(of("ObjectError"))),
     "StorageURI": record("location"),
+    "Breaks": record(
+        "min_size max_size raggedness salt",
+        min_size=INTEGER,
+        max_size=INTEGER,
+        raggedness=INTEGER,
+        salt=text("Base64"),
+    ),
+    "StagingToken": record("token shards sealed", shards=INTEGER, sealed=BOOLEAN),
+    "StagingTokenList": record("results", results=items(of("StagingToken"))),
+    "StagedRow": record(
+        "path order",
+        order=INTEGER,
+        value=text("The framed entry as ranges hold it, in Base64; absent: a deletion"),
+    ),
+    "StagedRowList": many("StagedRow"),
+    "BulkJob": record(
+        "id state branch mode prefix base_commit base_metarange storage_namespace breaks",
+        "commit error",
+        state=choice("running", "landing", "done", "failed", "cancelled", "expired"),
+        mode=choice("replace", "merge"),
+        breaks=of("Breaks"),
+        staging_tokens=items(of("StagingToken")),
+        creation_date=INTEGER,
+        expiration_date=INTEGER,
+        update_time={"type": "string", "format": "date-time"},
+        heartbeat_seconds=INTEGER,
+        progress=INTEGER,
+    ),
+    "CollectionRoot": record(
+        "kind name kept", kind=choice("address", "job", "metarange"), kept=BOOLEAN
+    ),
+    "CollectionRootList": many("CollectionRoot"),
     "EventRule": record(
         "id branch bucket prefix suffix path marker creation_date", creation_date=INTEGER, **_BATCH
     ),

@@ -9,11 +9,13 @@ the second.  Any number of janitors may run at once: every step may be repeated.
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from graveler import limits
+from graveler.engine.jobs import BULK
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, Cleanup, Repository
+from graveler.records import ABSENT, Cleanup, Job, Repository
 from graveler.refs import branches, cleanups, commits, jobs, uploads
 from graveler.staging import area
 
@@ -100,7 +102,16 @@ def _forget_jobs(ports: Ports, repo: Repository) -> int:
     old = [
         seen.job.id
         for seen in jobs.list_all(ports.kv, repo)
-        if seen.job.ended and seen.job.updated_ns < horizon_ns
+        if _over_since_ns(seen.job) < horizon_ns
     ]
     jobs.forget(ports.kv, repo, old)
     return len(old)
+
+
+def _over_since_ns(job: Job) -> float:
+    """When it ended; infinite if it may still go on.  Bulk jobs end with their time, too."""
+    if job.ended:
+        return job.updated_ns
+    if job.kind == BULK:
+        return job.created_ns + limits.import_seconds_max * limits.SECOND_NS
+    return inf

@@ -30,6 +30,7 @@ from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Reposit
 from graveler.refs import jobs
 
 MARK_KEY: Final = "graveler.job"
+BULK: Final = "bulk"  # of jobs that a cluster runs: no worker of ours takes them
 _BODY, _SINCE, _KIND, _TOLD = "body", "since", "error_kind", "told"
 _HEARTBEAT_NS = limits.SECOND_NS
 _ROUNDS = 20
@@ -57,7 +58,7 @@ class Claim(Enum):
 
     OURS = "ours"
     RUNNING = "running"  # somebody else beats
-    OVER = "over"  # it has ended, or there is no such job
+    OVER = "over"  # it has ended, there is no such job, or no worker runs its kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def claim(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> Claim:
     """
     for _ in range(_ROUNDS):
         seen = jobs.find(ports.kv, repo, job_id)
-        if seen is ABSENT or seen.job.ended:
+        if seen is ABSENT or seen.job.ended or seen.job.kind == BULK:
             return Claim.OVER
         if seen.job.owner not in (b"", owner) and not is_silent(ports, seen.job):
             return Claim.RUNNING
@@ -176,9 +177,13 @@ def claim(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> Claim:
 
 
 def is_silent(ports: Ports, job: Job) -> bool:
-    """Whether nobody seems to run it."""
+    """Whether nobody seems to run it, and a worker should."""
     lease_ns = limits.job_lease_seconds * limits.SECOND_NS
-    return not job.ended and ports.clock.now_ns() - job.updated_ns > lease_ns
+    return _runs_here(job) and ports.clock.now_ns() - job.updated_ns > lease_ns
+
+
+def _runs_here(job: Job) -> bool:
+    return not job.ended and job.kind != BULK
 
 
 def release(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> None:
@@ -193,11 +198,11 @@ def release(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> None
 
 
 def free_all(ports: Ports, repo: Repository) -> list[Job]:
-    """Take every job that has not ended from its owner; those jobs.
+    """Take every job that has not ended, and that workers run, from its owner; those jobs.
 
     For a store that one process at a time can open, and that has run none of them yet.
     """
-    found = [seen.job for seen in jobs.list_all(ports.kv, repo) if not seen.job.ended]
+    found = [seen.job for seen in jobs.list_all(ports.kv, repo) if _runs_here(seen.job)]
     for job in found:
         release(ports, repo, job.id, job.owner)
     return found

@@ -53,7 +53,7 @@ def mark(ports: Ports, repo: Repository, candidates: Candidates, due_ns: int) ->
         candidates.strike(name, is_kept=True)
     history = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
     heads = first.heads.joined(list_refs(ports, repo).heads)
-    _complete(ports, repo, history, heads.commits)
+    complete(ports, repo, history, heads.commits)
     marks = dict(condemned.list_all(ports.kv, repo))
     gone = _gone(history, marks, candidates)
     alive = kept(get_rule(ports, repo), history, heads, ports.clock.now_ns()) - gone
@@ -85,10 +85,11 @@ def _strike_staged(
 # ---- commits -------------------------------------------------------------------------------------
 
 
-def _complete(
+def complete(
     ports: Ports, repo: Repository, history: dict[CommitId, Commit], heads: Iterable[CommitId]
 ) -> None:
-    """Add what was committed behind the back of the list, as far as refs lead to it."""
+    """Add what was committed behind the back of the list, as far as refs lead to it.  1 KV request
+    for each."""
     todo = [id for id in heads if id not in history]
     while todo:
         id = todo.pop()

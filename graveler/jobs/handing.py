@@ -109,7 +109,7 @@ def _joined(desk: Desk, known: Job, asked: Asked, answer: float, direct: Direct)
     if known.kind == COMMIT:
         whole = not any(token in _tokens(desk, known) for token in wanted)
     else:  # the source of a merge may have moved on
-        whole = asked.said["allow_empty"]
+        whole = asked.said.get("allow_empty", True)
     if whole:
         return made
     try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import collect, commit, importing, jobs, merge
+from graveler.engine import bulk, collect, commit, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
@@ -49,6 +49,12 @@ def _import(task: Task) -> Landed:
     return landed
 
 
+def _land(task: Task) -> Landed:
+    task.pulse.land(0)
+    job_id, finish = orders.land_request(task.order)
+    return bulk.finish(task.ports, task.repo, task.job.branch, job_id, finish)
+
+
 def _collect(task: Task) -> Landed:
     """Begins anew in each run; what a run has condemned or begun to delete is on record."""
     task.pulse.land(0)
@@ -61,4 +67,5 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.MERGE: _merge,
     orders.IMPORT: _import,
     orders.COLLECT: _collect,
+    orders.LAND: _land,
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
+from graveler.engine.bulk import Finish
 from graveler.engine.commit import CommitRequest
 from graveler.engine.importing import KIND as IMPORT
 from graveler.engine.jobs import MARK_KEY, Ordered, once
@@ -17,9 +18,10 @@ from graveler.records import Job
 COMMIT: Final = "commit"
 MERGE: Final = "merge"
 COLLECT: Final = "gc"
+LAND: Final = "bulk-finish"
 _STEM_LENGTH = 32
 
-__all__ = ["COLLECT", "COMMIT", "IMPORT", "MERGE", "Asked"]
+__all__ = ["COLLECT", "COMMIT", "IMPORT", "LAND", "MERGE", "Asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,29 @@ def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool)
             "force": force,
         },
     )
+
+
+def land_asked(branch: str, job_id: str, finish: Finish) -> Asked:
+    """The landing of what a bulk job wrote.  Pure."""
+    return Asked(
+        LAND,
+        branch,
+        {
+            "job": job_id,
+            "metarange": finish.metarange,
+            "request_id": finish.request_id,
+            "message": finish.message,
+            "committer": finish.committer,
+            "metadata": dict(finish.metadata),
+        },
+    )
+
+
+def land_request(order: Ordered) -> tuple[str, Finish]:
+    """The bulk job whose work is to land, and what the commit says.  Pure."""
+    said = json.loads(order.body)
+    job_id: str = said.pop("job")
+    return job_id, Finish(**said)
 
 
 def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:

@@ -30,9 +30,11 @@ def find(kv: Store, repository: Repository, address: str) -> UploadAddress | Lit
     return ABSENT if row is ABSENT else wire.decode_upload_address(row.value)
 
 
-def list_all(kv: Store, repository: Repository) -> Iterator[tuple[str, UploadAddress]]:
-    """Every address.  One request for each 1,000."""
-    for name, row in listing.rows(kv, listing.Stretch(space(repository), UPLOADS)):
+def list_all(
+    kv: Store, repository: Repository, after: str = ""
+) -> Iterator[tuple[str, UploadAddress]]:
+    """Every address behind `after`.  One request for each 1,000."""
+    for name, row in listing.rows(kv, listing.Stretch(space(repository), UPLOADS, "", after)):
         yield name, wire.decode_upload_address(row.value)
 
 

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Literal, NotRequired, Required, TypedDict, Unpack
+from typing import Literal, NamedTuple, NotRequired, Required, TypedDict, Unpack
 
 from graveler import limits, wire
 from graveler.clock import Clock, Ids, ulid, ulid_born_ns
@@ -207,6 +207,19 @@ def is_empty(kv: Store, token: StagingToken, fanout: Fanout = SEQUENTIAL) -> boo
 def scan(kv: Store, token: StagingToken, start: bytes = b"") -> Iterator[tuple[bytes, Staged]]:
     """Every row from `start` in key order: one request a shard and `scan_page_count_max` rows."""
     return _merged([_shard_rows(kv, partition, start) for partition in _partitions(token)])
+
+
+class ShardPage(NamedTuple):
+    """Some rows of one shard, in key order.  `more`: others may follow behind the last."""
+
+    rows: list[tuple[bytes, Staged]]
+    more: bool
+
+
+def shard_page(kv: Store, token: StagingToken, number: int, start: bytes, limit: int) -> ShardPage:
+    """At most `limit` rows of a shard from `start` on, perhaps fewer with `more`.  One request."""
+    found = kv.scan(_partition(token, number), start, b"", limit)
+    return ShardPage([(key, decode(row)) for key, row in found.rows], found.more)
 
 
 def values_many(

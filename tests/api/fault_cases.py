@@ -222,6 +222,18 @@ _OBJECTS = (
     Case("importCancel", lambda world: Ask("DELETE", f"{MAIN}/import?id={world.names['job']}"),
          204),
 )
+_BULK = CLEAN + "/bulk/{bulk job}"
+_CLUSTER = (
+    _json("beginBulkJob", "POST", CLEAN + "/bulk", {"mode": "merge", "id": "load-1"}, (201,)),
+    _get("getBulkJob", _BULK),
+    _json("beatBulkJob", "PUT", _BULK, {"progress": 7}),
+    _bare("cancelBulkJob", "DELETE", _BULK),
+    _json("finishBulkJob", "POST", _BULK + "/finish",
+          {"metarange": "{dev metarange}", "request_id": "r", "message": "landed"}, (201,)),
+    _get("listStagingTokens", MAIN + "/staging/tokens"),
+    _get("listStagedRows", MAIN + "/staging/tokens/{token}/0"),
+    _get("listCollectionRoots", LAKE + "/gc/roots"),
+)
 _RULES = LAKE + "/events/rules"
 _EVENTS = (
     _get("listEventRules", _RULES),
@@ -232,7 +244,7 @@ _EVENTS = (
 )
 # fmt: on
 
-CASES = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS, *_EVENTS)
+CASES = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS, *_CLUSTER, *_EVENTS)
 
 
 def operations() -> Iterator[str]:

@@ -4,7 +4,7 @@
     dev     d on top of the first commit
     clean   e on top of the first commit; nothing uncommitted
     tag     v1, the first commit
-    jobs    an import, a commit and a merge that were begun and not run
+    jobs    an import, a commit and a merge that were begun and not run; a bulk job
 
 Names that requests need (ids of commits, an upload address) are kept with the world.
 """
@@ -72,6 +72,9 @@ def lake(around: Surroundings) -> World:
     task = _done(door, Ask.json("POST", LAKE + "/refs/dev/merge/clean/async", {"message": "waits"}))
     world.names["merge job"] = task["id"]
     running.later.waiting.clear()
+    begun = _done(door, Ask.json("POST", CLEAN + "/bulk", {"mode": "replace"}))
+    world.names["bulk job"] = begun["id"]
+    world.names["token"] = door.get(MAIN + "/staging/tokens")["results"][0]["token"]
     rule = {"branch": "main", "bucket": "arrivals", "prefix": "in/"}
     world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", rule))["id"]
     world.names["range"] = _range_of(world)

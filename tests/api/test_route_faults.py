@@ -189,6 +189,8 @@ def _check_answer(case: Case, world: World, heard: Heard, known: Known) -> None:
         assert door.send(link).status == 200, "the address cannot be linked"
     elif case.operation == "createPresignMultipartUpload":
         assert _finished(door, world, heard.json) == 200, "the upload cannot be finished"
+    elif case.operation in ("beginBulkJob", "beatBulkJob"):
+        assert door.get(f"{CLEAN}/bulk/{heard.json['id']}") == heard.json
     elif case.operation == "login":
         token = {"Authorization": f"Bearer {heard.json['token']}"}
         assert door.send(Ask("GET", "/user", (), token)).status == 200

@@ -1,0 +1,149 @@
+"""Endpoints for clusters: bulk jobs, the staged rows of a branch, what a collection must keep.
+
+The bytes themselves never pass here: a cluster writes ranges and objects to the storage with a role
+of its own, and names one metarange in the end.
+"""
+
+from base64 import b64encode
+from typing import Any
+
+from graveler import limits
+from graveler.api import answers, shapes
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.service import Call
+from graveler.engine import bulk, root_pages, staged_rows
+from graveler.engine.bulk import Bulk, Finish, Mode, NewBulk
+from graveler.engine.ports import Ports
+from graveler.engine.staged_rows import StagedToken
+from graveler.errors import Invalid
+from graveler.ids import NO_COMMIT
+from graveler.jobs.handing import attend
+from graveler.jobs.orders import land_asked
+from graveler.records import TOMBSTONE, CommitEntry, Staged
+
+
+def begin(call: Call) -> Answer:
+    body, branch = call.body, call.arguments["branch"]
+    new = NewBulk(Mode(body["mode"]), body.get("prefix", ""), body.get("id", ""))
+    begun = bulk.begin(call.ports, call.repo, branch, new, force=body.get("force", False))
+    return answers.json(_shape(call, begun), 201)
+
+
+def status(call: Call) -> Answer:
+    return answers.json(_shape(call, bulk.status(call.ports, call.repo, *_named(call))))
+
+
+def beat(call: Call) -> Answer:
+    progress = call.body.get("progress", -1)
+    beaten = bulk.heartbeat(call.ports, call.repo, *_named(call), progress)
+    return answers.json(_shape(call, beaten))
+
+
+def cancel(call: Call) -> Answer:
+    bulk.cancel(call.ports, call.repo, *_named(call))
+    return NO_CONTENT
+
+
+def finish(call: Call) -> Answer:
+    body, (branch, job_id) = call.body, _named(call)
+    asked = Finish(
+        metarange=body["metarange"],
+        request_id=body["request_id"],
+        message=body["message"],
+        committer=call.committer,
+        metadata=body.get("metadata", {}),
+    )
+
+    def direct(ports: Ports) -> CommitEntry:
+        return bulk.finish(ports, call.repo, branch, job_id, asked)
+
+    patience = call.service.settings.patience
+    landed = attend(call.desk, land_asked(branch, job_id, asked), patience, direct)
+    return answers.json(shapes.commit(landed), 201)
+
+
+def _named(call: Call) -> tuple[str, str]:
+    return call.arguments["branch"], call.arguments["id"]
+
+
+def _shape(call: Call, found: Bulk) -> dict[str, Any]:
+    job, breaks = found.job, call.repo.breaks
+    expired = bulk.is_expired(call.ports, found)
+    shape: dict[str, Any] = {
+        "id": job.id,
+        "state": "expired" if expired else job.state.name.lower(),
+        "branch": job.branch,
+        "mode": found.mode,
+        "prefix": found.prefix,
+        "base_commit": found.base.id,
+        "base_metarange": found.base.commit.metarange,
+        "storage_namespace": call.repo.namespace,
+        "breaks": {
+            "min_size": breaks.min_size,
+            "max_size": breaks.max_size,
+            "raggedness": breaks.raggedness,
+            "salt": b64encode(breaks.salt).decode(),
+        },
+        "staging_tokens": [_token(each) for each in found.tokens],
+        "creation_date": shapes.seconds(job.created_ns),
+        "expiration_date": shapes.seconds(found.expires_ns),
+        "update_time": shapes.moment(job.updated_ns),
+        "heartbeat_seconds": limits.bulk_heartbeat_seconds,
+        "progress": job.progress,
+    }
+    if job.error:
+        shape["error"] = job.error
+    if job.commit != NO_COMMIT:
+        shape["commit"] = job.commit
+    return shape
+
+
+# ---- uncommitted rows ----------------------------------------------------------------------------
+
+
+def tokens(call: Call) -> Answer:
+    found = staged_rows.tokens(call.ports, call.repo, call.arguments["branch"])
+    return answers.json({"results": [_token(each) for each in found]})
+
+
+def rows(call: Call) -> Answer:
+    shard = call.arguments["shard"]
+    if not (shard.isascii() and shard.isdecimal() and len(shard) <= 4):
+        raise Invalid(f"shard must be a number: shard={shard!r:.80}")
+    branch, place = call.arguments["branch"], (call.arguments["token"], int(shard))
+    after, amount = call.query["after"], call.query["amount"]
+    page = staged_rows.page(call.ports, call.repo, branch, place, after, amount)
+    last = page.rows[-1][0] if page.rows else ""
+    return answers.page([_row(path, staged) for path, staged in page.rows], page.more, last)
+
+
+def _token(token: StagedToken) -> dict[str, Any]:
+    return {"token": token.token, "shards": token.shards, "sealed": token.sealed}
+
+
+def _row(path: str, staged: Staged) -> dict[str, Any]:
+    shape: dict[str, Any] = {"path": path, "order": staged.order}
+    if staged.value is not TOMBSTONE:
+        shape["value"] = b64encode(staged.value).decode()
+    return shape
+
+
+# ---- what is in use ------------------------------------------------------------------------------
+
+
+def roots(call: Call) -> Answer:
+    page = root_pages.page(call.ports, call.repo, call.query["after"], call.query["amount"])
+    shown = [root._asdict() for root in page.roots]
+    return answers.page(shown, bool(page.following), page.following)
+
+
+ENDPOINTS = {
+    "beginBulkJob": begin,
+    "getBulkJob": status,
+    "beatBulkJob": beat,
+    "cancelBulkJob": cancel,
+    "finishBulkJob": finish,
+    "listStagingTokens": tokens,
+    "listStagedRows": rows,
+    "listCollectionRoots": roots,
+}

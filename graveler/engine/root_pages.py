@@ -1,0 +1,155 @@
+"""What a collection that runs elsewhere must not delete, in pages, in the one order that is safe.
+
+    staged    addresses of staged rows, of every token that a branch or a clean-up record names
+    issued    upload addresses that were handed out
+    jobs      bulk jobs that may still land: what stands below `_graveler/jobs/<id>/` is in use
+    content   metaranges of commits whose content must stay; read last, for an entry moves from a
+              token into a commit, never back
+
+The order is that of the continuation key, so no reader can get it wrong.  Tokens are read by their
+birth, afresh for each page: one that is made meanwhile comes later.  What is younger than
+`collect_min_age_seconds` does not stand here for its age: it is never to be deleted.  For the
+service.
+"""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.engine import bulk, roots
+from graveler.engine.candidates import used_name
+from graveler.engine.ports import Ports
+from graveler.engine.retention import list_refs
+from graveler.errors import Invalid
+from graveler.ids import StagingToken
+from graveler.records import TOMBSTONE, Repository, Staged
+from graveler.refs import cleanups, uploads
+from graveler.staging import area
+from graveler.wire import decode_entry
+
+_PHASES: Final = ("staged", "issued", "jobs", "content")
+_SCANS_MAX: Final = 200  # of a page: branches may have many tokens that hold nothing
+
+
+class Root(NamedTuple):
+    """Something in use: a relative address, a bulk job, or a metarange with all that it names.
+    `kept`: not only until the undo period of a collection is over."""
+
+    kind: Literal["address", "job", "metarange"]
+    name: str
+    kept: bool = True
+
+
+class RootPage(NamedTuple):
+    """Some roots; `following`: where the next page begins, empty behind the last."""
+
+    roots: list[Root]
+    following: str
+
+
+class _Place(NamedTuple):
+    """Where a page begins: the phase, and how far it is."""
+
+    phase: str
+    name: str = ""
+    shard: int = 0
+    key: str = ""
+
+
+_Part = tuple[list[Root], _Place | None]  # None: the phase is over
+
+
+def page(ports: Ports, repo: Repository, after: str, amount: int) -> RootPage:
+    """At most `amount` roots from where the page before said; perhaps none though more follow.
+
+    Errors: `Invalid` for an `after` that no page gave.  Cost: of addresses 1 KV request for each
+    1,000 refs and clean-up records and 1 for each shard with rows, 200 at most; of metaranges what
+    `roots.needed` costs.
+    """
+    place = _decoded(after)
+    limit = max(1, min(amount, limits.bulk_page_count_max))
+    found, following = _READERS[place.phase](ports, repo, place, limit)
+    if following is None:
+        behind = _PHASES[_PHASES.index(place.phase) + 1 :]
+        following = _Place(behind[0]) if behind else None
+    return RootPage(found, "" if following is None else _encoded(following))
+
+
+def _staged(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    named = set(list_refs(ports, repo).tokens)
+    named |= {pending.token for pending in cleanups.list_cleanups(ports.kv, repo)}
+    found: list[Root] = []
+    scans = 0
+    for token in sorted(each for each in named if each >= place.name):
+        begun = token == place.name
+        for shard in range(place.shard if begun else 0, area.shard_count(token)):
+            resumed = begun and shard == place.shard
+            start, more = bytes.fromhex(place.key) if resumed else b"", True
+            while more:
+                if len(found) >= amount or scans >= _SCANS_MAX:
+                    return found, _Place("staged", token, shard, start.hex())
+                rows, more = area.shard_page(ports.kv, token, shard, start, amount - len(found))
+                scans += 1
+                found += [each for _, row in rows for each in _used(repo, row)]
+                start = rows[-1][0] + b"\0" if rows else start
+    return found, None
+
+
+def _used(repo: Repository, row: Staged) -> list[Root]:
+    name = "" if row.value is TOMBSTONE else used_name(repo, decode_entry(row.value))
+    return [Root("address", name)] if name else []
+
+
+def _issued(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    found: list[Root] = []
+    for name, _ in uploads.list_all(ports.kv, repo, place.name):
+        if len(found) == amount:
+            return found, _Place("issued", found[-1].name)
+        found.append(Root("address", name))
+    return found, None
+
+
+def _jobs(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    alive = sorted(each.job.id for each in bulk.list_alive(ports, repo))
+    left = [Root("job", name) for name in alive if name > place.name]
+    return left[:amount], _next("jobs", left, amount)
+
+
+def _content(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    found = sorted(roots.needed(ports, repo).items())
+    left = [Root("metarange", name, is_kept) for name, is_kept in found if name > place.name]
+    return left[:amount], _next("content", left, amount)
+
+
+def _next(phase: str, left: list[Root], amount: int) -> _Place | None:
+    return _Place(phase, left[amount - 1].name) if len(left) > amount else None
+
+
+_Reader = Callable[[Ports, Repository, _Place, int], _Part]
+_READERS: Final[dict[str, _Reader]] = {
+    "staged": _staged,
+    "issued": _issued,
+    "jobs": _jobs,
+    "content": _content,
+}
+
+
+def _encoded(place: _Place) -> str:
+    return urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def _decoded(after: str) -> _Place:
+    if not after:
+        return _Place(_PHASES[0])
+    try:
+        phase, name, shard, key = json.loads(urlsafe_b64decode(after))
+        place = _Place(phase, StagingToken(name), shard, key)
+        wrong = phase not in _PHASES or not isinstance(name, str) or type(shard) is not int
+        bytes.fromhex(key)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"after must be what the page before gave: after={after!r:.80}") from error
+    if wrong or not 0 <= shard < limits.staging_shard_count_max:
+        raise Invalid(f"after must be what the page before gave: after={after!r:.80}")
+    return place

@@ -1,0 +1,189 @@
+"""Bulk jobs through a real server: ranges that were written beside it land as one commit."""
+
+from base64 import b64decode
+from typing import Any
+
+import pytest
+
+from graveler.committed import writer
+from graveler.committed.ranges import Keyspace
+from graveler.engine import repository
+from graveler.engine.ports import keyspace
+from graveler.records import AddressType, BreakParameters, Entry
+from graveler.wire import decode_entry, encode_entry
+from tests.api.serving import Client, Served
+
+Tree = dict[str, str]
+FULL = "s3://elsewhere/bucket/key"
+
+
+def record(path: str, said: str) -> tuple[bytes, bytes]:
+    found = Entry(FULL, len(said), said, 1, address_type=AddressType.FULL)
+    return path.encode(), encode_entry(found)
+
+
+def written(live: Served, job: dict[str, Any], tree: Tree) -> str:
+    """As a cluster does: with nothing but what the job's answer says."""
+    breaks = job["breaks"]
+    parameters = BreakParameters(
+        breaks["min_size"], breaks["max_size"], breaks["raggedness"], b64decode(breaks["salt"])
+    )
+    ranges = live.service.ports.ranges
+    space = Keyspace(ranges, job["storage_namespace"], parameters)
+    return writer.write(space, [record(path, said) for path, said in sorted(tree.items())])
+
+
+def begun(client: Client, repo: str, mode: str = "replace", **more: str) -> dict[str, Any]:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    reply = client.send("POST", where, body={"mode": mode, **more})
+    assert reply.status == 201, reply.body
+    found: dict[str, Any] = reply.json
+    return found
+
+
+def finished(client: Client, repo: str, job: str, metarange: str, request: str = "r") -> Any:
+    where = f"/repositories/{repo}/branches/main/bulk/{job}/finish"
+    body = {"metarange": metarange, "request_id": request, "message": "landed"}
+    return client.send("POST", where, body=body)
+
+
+def listed(client: Client, repo: str) -> Tree:
+    found = client.send("GET", f"/repositories/{repo}/refs/main/objects/ls").json["results"]
+    return {line["path"]: line["checksum"] for line in found}
+
+
+def committed(client: Client, repo: str, *paths: str) -> str:
+    for path in paths:
+        assert client.upload(repo, path, path.encode()).status == 201
+    where = f"/repositories/{repo}/branches/main/commits"
+    found: str = client.send("POST", where, body={"message": "m"}).json["id"]
+    return found
+
+
+def test_a_job_from_begin_to_commit(live: Served, client: Client, repo: str) -> None:
+    base = committed(client, repo, "a", "in/old")
+    job = begun(client, repo, prefix="in/", id="load-1")
+    assert (job["id"], job["state"], job["base_commit"]) == ("load-1", "running", base)
+    assert job["heartbeat_seconds"] and job["expiration_date"] > job["creation_date"]
+    assert begun(client, repo, prefix="in/", id="load-1") == job
+    where = f"/repositories/{repo}/branches/main/bulk/load-1"
+    assert client.send("PUT", where, body={"progress": 5}).json["progress"] == 5
+    assert client.send("PUT", where).json["progress"] == 5
+    later = committed(client, repo, "b")
+    metarange = written(live, job, {"in/x": "1", "in/y": "2"})
+    landed = finished(client, repo, "load-1", metarange)
+    assert landed.status == 201, landed.body
+    assert landed.json["parents"] == [later]
+    assert finished(client, repo, "load-1", metarange).json == landed.json
+    tree = listed(client, repo)
+    assert set(tree) == {"a", "b", "in/x", "in/y"} and tree["in/y"] == "2"
+    found = client.send("GET", where).json
+    assert (found["state"], found["commit"]) == ("done", landed.json["id"])
+    assert finished(client, repo, "load-1", metarange, "other").status == 409
+    assert client.send("DELETE", where).status == 409
+    assert client.send("PUT", where, body={}).json["state"] == "done"
+
+
+def test_changes_merge_onto_a_head_that_moved(live: Served, client: Client, repo: str) -> None:
+    committed(client, repo, "a", "b")
+    job = begun(client, repo, "merge")
+    kept = written(live, job, {"a": "new"})  # b is deleted
+    committed(client, repo, "c")
+    assert finished(client, repo, job["id"], kept).status == 201
+    tree = listed(client, repo)
+    assert set(tree) == {"a", "c"} and tree["a"] == "new"
+
+
+def test_refusals(live: Served, client: Client, repo: str) -> None:
+    job = begun(client, repo, prefix="in/")
+    good, beside = written(live, job, {"in/x": "1"}), written(live, job, {"out/x": "1"})
+    missing = finished(client, repo, job["id"], "0" * 64)
+    assert missing.status == 404 and f"_lakefs/{'0' * 64}" in missing.message
+    assert finished(client, repo, job["id"], "zz").status == 400
+    refused = finished(client, repo, job["id"], beside)
+    assert refused.status == 400 and "below the prefix" in refused.message
+    client.upload(repo, "staged", b"x")
+    dirty = finished(client, repo, job["id"], good)
+    assert dirty.status == 409 and "uncommitted changes" in dirty.message
+    where = f"/repositories/{repo}/branches/main/bulk"
+    assert client.send("POST", where, body={"mode": "append"}).status == 400
+    assert client.send("POST", where, body={"mode": "merge", "prefix": "p"}).status == 400
+    assert client.send("GET", where + "/none").status == 404
+    cancelled = [client.send("DELETE", f"{where}/{job['id']}").status for _ in range(2)]
+    assert cancelled == [204, 204]
+    assert finished(client, repo, job["id"], good).status == 409
+    assert client.send("PUT", f"{where}/{job['id']}", body={"progress": 1}).status == 409
+    assert client.send("GET", f"{where}/{job['id']}").json["error"]
+
+
+def test_staged_rows_in_pages(live: Served, client: Client, repo: str) -> None:
+    committed(client, repo, "gone")
+    for number in range(5):
+        client.upload(repo, f"p/{number}", b"x" * number)
+    client.send("DELETE", f"/repositories/{repo}/branches/main/objects", {"path": "gone"})
+    where = f"/repositories/{repo}/branches/main/staging/tokens"
+    tokens = client.send("GET", where).json["results"]
+    assert [each["sealed"] for each in tokens] == [False]
+    rows: dict[str, dict[str, Any]] = {}
+    for shard in range(tokens[0]["shards"]):
+        after, more = "", True
+        while more:
+            query = {"amount": "2", "after": after}
+            reply = client.send("GET", f"{where}/{tokens[0]['token']}/{shard}", query)
+            assert reply.status == 200 and len(reply.json["results"]) <= 2
+            rows |= {row["path"]: row for row in reply.json["results"]}
+            more, after = (reply.json["pagination"][key] for key in ("has_more", "next_offset"))
+    assert set(rows) == {"gone", *(f"p/{number}" for number in range(5))}
+    assert "value" not in rows["gone"] and rows["gone"]["order"] > 0
+    assert decode_entry(b64decode(rows["p/3"]["value"])).size == 3
+    for place in ("none/0", f"{tokens[0]['token']}/64", f"{tokens[0]['token']}/x"):
+        assert client.send("GET", f"{where}/{place}").status in (400, 404)
+
+
+def all_roots(client: Client, repo: str, amount: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    after, more = "", True
+    while more:
+        query = {"amount": str(amount), "after": after}
+        page = client.send("GET", f"/repositories/{repo}/gc/roots", query).json
+        found += page["results"]
+        more, after = page["pagination"]["has_more"], page["pagination"]["next_offset"]
+        assert len(page["results"]) <= amount
+    return found
+
+
+@pytest.mark.parametrize("amount", [1, 2, 1_000])
+def test_roots_of_a_collection(live: Served, client: Client, repo: str, amount: int) -> None:
+    head = committed(client, repo, "a")
+    metarange = client.send("GET", f"/repositories/{repo}/commits/{head}").json["meta_range_id"]
+    staged = [client.upload(repo, f"s/{at}", b"x").json["physical_address"] for at in range(3)]
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    issued = client.send("GET", where, {"path": "u"}).json["physical_address"]
+    job, over = begun(client, repo), begun(client, repo, "merge")
+    client.send("DELETE", f"/repositories/{repo}/branches/main/bulk/{over['id']}")
+    namespace = f"local://{repo}/x/"
+    found = all_roots(client, repo, amount)
+    names = {each["name"] for each in found if each["kind"] == "address"}
+    assert {address.removeprefix(namespace) for address in staged} <= names
+    assert issued.removeprefix(namespace) in names
+    assert [each["name"] for each in found if each["kind"] == "job"] == [job["id"]]
+    kept = [(each["name"], each["kept"]) for each in found if each["kind"] == "metarange"]
+    assert kept == [(metarange, True)]
+    order = [each["kind"] for each in found]
+    assert order == sorted(order, key=["address", "job", "metarange"].index)
+    for wrong in ("x", "WzFd", "eyJ9"):
+        reply = client.send("GET", f"/repositories/{repo}/gc/roots", {"after": wrong})
+        assert reply.status == 400 and "page before" in reply.message
+
+
+def test_a_job_outlives_the_server_and_no_worker_takes_it(
+    live: Served, client: Client, repo: str
+) -> None:
+    job = begun(client, repo)
+    ports = live.service.ports
+    repo_record = repository.get(ports, repo)
+    assert keyspace(ports, repo_record).breaks.raggedness == job["breaks"]["raggedness"]
+    where = f"/repositories/{repo}/branches/main/commits/async/{job['id']}/status"
+    assert client.send("GET", where).status == 404
+    imported = f"/repositories/{repo}/branches/main/import"
+    assert client.send("DELETE", imported, {"id": job["id"]}).status == 404

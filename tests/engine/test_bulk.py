@@ -1,0 +1,377 @@
+"""Bulk jobs: what a cluster wrote lands once, whole or not at all, whoever else commits."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from graveler import limits
+from graveler.committed import writer
+from graveler.committed.apply import apply
+from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.engine import bulk, history, janitor, jobs, resetting
+from graveler.engine.bulk import Bulk, Finish, Mode, NewBulk
+from graveler.engine.ports import keyspace
+from graveler.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Refused, Unavailable
+from graveler.ids import MetarangeId
+from graveler.records import (
+    TOMBSTONE,
+    Change,
+    Entry,
+    JobState,
+    Record,
+)
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.faults import Fault, FaultyStore
+from graveler.testing.interposed import Script
+from graveler.wire import encode_entry
+from tests.engine.lake import COMMITTER, Lake, new_lake
+
+MAIN = "main"
+
+
+def entry(identity: str, address: str = "data/p/u", **more: Any) -> Entry:
+    return Entry(address, len(identity), identity, 1, **more)
+
+
+def records(tree: Mapping[str, str]) -> list[Record]:
+    return [(path.encode(), encode_entry(entry(tree[path]))) for path in sorted(tree)]
+
+
+def write(lake: Lake, tree: Mapping[str, str]) -> MetarangeId:
+    """As a cluster does: ranges and a metarange, and nothing else."""
+    return writer.write(keyspace(lake.ports, lake.repo), records(tree))
+
+
+def change(lake: Lake, job: Bulk, changes: Mapping[str, str]) -> MetarangeId:
+    """The job's base with changes; an empty text deletes."""
+    made: list[Change] = [
+        (path.encode(), encode_entry(entry(changes[path])) if changes[path] else TOMBSTONE)
+        for path in sorted(changes)
+    ]
+    base = job.base.commit.metarange
+    return apply(keyspace(lake.ports, lake.repo), base, made, replace=True).metarange_id
+
+
+def begin(lake: Lake, mode: Mode = Mode.REPLACE, prefix: str = "", id: str = "") -> Bulk:
+    return bulk.begin(lake.ports, lake.repo, MAIN, NewBulk(mode, prefix, id))
+
+
+def finish(lake: Lake, job: Bulk, metarange: str, request: str = "r") -> str:
+    asked = Finish(metarange, request, "landed", COMMITTER, {"k": "v"})
+    return bulk.finish(lake.ports, lake.repo, MAIN, job.job.id, asked).id
+
+
+def status(lake: Lake, job: Bulk) -> Bulk:
+    return bulk.status(lake.ports, lake.repo, MAIN, job.job.id)
+
+
+@pytest.fixture
+def timed() -> Lake:
+    """A lake whose time goes on when it is told to."""
+    lake = new_lake()
+    return Lake(replace(lake.ports, clock=TickingClock(), ids=SeededIds(1)), lake.repo)
+
+
+# ---- landing -------------------------------------------------------------------------------------
+
+
+def test_a_prefix_is_replaced_by_what_the_job_wrote(lake: Lake) -> None:
+    lake.commit_of(**{"a": "1", "in/a": "1", "in/b": "1", "z": "1"})
+    job = begin(lake, prefix="in/")
+    assert (job.base.id, job.mode, job.prefix) == (lake.head(), Mode.REPLACE, "in/")
+    made = finish(lake, job, write(lake, {"in/b": "2", "in/c": "2"}))
+    assert lake.tree() == {"a": "1", "in/b": "2", "in/c": "2", "z": "1"}
+    assert made == lake.head()
+    landed = history.get_commit(lake.ports, lake.repo, made).commit
+    assert (landed.message, landed.committer) == ("landed", COMMITTER)
+    assert landed.metadata == {"k": "v", jobs.MARK_KEY: job.job.id}
+    assert landed.parents == (job.base.id,)
+    assert (status(lake, job).job.state, status(lake, job).job.commit) == (JobState.DONE, made)
+
+
+def test_what_others_commit_meanwhile_stays(lake: Lake) -> None:
+    lake.commit_of(**{"a": "1", "in/a": "1", "m": "1"})
+    one, two = begin(lake, prefix="in/"), begin(lake, Mode.MERGE)
+    changed = change(lake, two, {"a": "2", "new": "2", "in/a": ""})
+    theirs = lake.commit_of(**{"a": "9", "m": "", "in/late": "9", "o": "9"})
+    finish(lake, one, write(lake, {"in/x": "2"}))
+    assert lake.tree() == {"a": "9", "in/x": "2", "o": "9"}
+    made = finish(lake, two, changed)
+    assert lake.tree() == {"a": "2", "in/x": "2", "new": "2", "o": "9"}
+    walked, _ = history.log(lake.ports, lake.repo, made, history.LogRequest())
+    assert theirs in [each.id for each in walked]
+
+
+def test_an_empty_job_empties_its_prefix(lake: Lake) -> None:
+    lake.commit_of(**{"a": "1", "in/a": "1"})
+    finish(lake, begin(lake, prefix="in/"), write(lake, {}))
+    assert lake.tree() == {"a": "1"}
+    finish(lake, begin(lake), EMPTY_METARANGE)
+    assert lake.tree() == {}
+
+
+def test_a_commit_that_lands_first_is_built_on(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    lake.commit_of(**{"a": "1", "in/a": "1"})
+    seen, script = scripted
+    job = begin(seen, prefix="in/")
+    metarange = write(lake, {"in/b": "2"})
+    script.before("set_many", lambda: rival.commit_of(z="9"))
+    made = finish(seen, job, metarange)
+    assert script.finished
+    assert lake.tree() == {"a": "1", "in/b": "2", "z": "9"}
+    assert lake.head() == made
+
+
+# ---- once ----------------------------------------------------------------------------------------
+
+
+def test_the_same_request_is_answered_with_the_same_commit(lake: Lake, rival: Lake) -> None:
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    made = finish(lake, job, metarange)
+    rival.commit_of(b="2")
+    assert finish(rival, job, metarange) == made
+    with pytest.raises(Conflict, match="by another request"):
+        finish(lake, job, metarange, "other")
+    assert lake.tree() == {"a": "1", "b": "2"}
+
+
+def landings(lake: Lake) -> int:
+    found, _ = history.log(lake.ports, lake.repo, MAIN, history.LogRequest(amount=100))
+    return len([each for each in found if each.commit.message == "landed"])
+
+
+@pytest.mark.parametrize("verb", ["set_if", "set_many", "get", "scan"])
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.DROPPED, Fault.REFUSED])
+def test_whichever_call_fails_the_same_request_lands_it_once(verb: str, fault: Fault) -> None:
+    for number in range(1, 12):
+        lake = new_lake()
+        lake.commit_of(a="1")
+        job, metarange = begin(lake, prefix="in/"), write(lake, {"in/a": "2"})
+        calls = iter(range(1, 1_000))
+
+        def plan(_: int, name: str, calls: Any = calls, number: int = number) -> Fault:
+            return fault if name == verb and next(calls) == number else Fault.NONE
+
+        with_fault = lake.with_kv(lambda kv, plan=plan: FaultyStore(kv, plan))  # type: ignore[misc]
+        made = ""
+        try:
+            made = finish(with_fault, job, metarange)
+        except Unavailable as error:
+            if not isinstance(error, OutcomeUnknown):
+                assert lake.tree() == {"a": "1"}
+        other = lake.another_process()
+        other.commit_of(b="3")
+        again = finish(other, job, metarange)
+        assert made in ("", again)
+        assert landings(other) == 1
+        assert other.tree() == {"a": "1", "b": "3", "in/a": "2"}
+
+
+def test_a_twin_that_landed_it_meanwhile_is_found(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    seen, script = scripted
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    landed: list[str] = []
+    script.before("set_many", lambda: landed.append(finish(rival, job, metarange)))
+    assert [finish(seen, job, metarange)] == landed
+    assert landings(lake) == 1
+
+
+def test_two_requests_cannot_both_land_it(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    seen, script = scripted
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    script.before("scan", lambda: finish(rival, job, metarange, "other"))
+    with pytest.raises(Conflict, match="by another request"):
+        finish(seen, job, metarange)
+    assert script.finished and landings(lake) == 1
+
+
+# ---- what cannot land ----------------------------------------------------------------------------
+
+
+def test_uncommitted_changes_are_a_conflict_and_the_job_goes_on(lake: Lake) -> None:
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    lake.put("b", "2")
+    with pytest.raises(Conflict, match="uncommitted changes"):
+        finish(lake, job, metarange)
+    assert lake.tree() == {"b": "2"} and status(lake, job).job.state is JobState.RUNNING
+    resetting.reset(lake.ports, lake.repo, MAIN)
+    finish(lake, job, metarange)
+    assert lake.tree() == {"a": "1"}
+
+
+def test_a_cancelled_job_never_lands(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    for _ in range(2):
+        bulk.cancel(lake.ports, lake.repo, MAIN, job.job.id)
+    for refused in (
+        lambda: finish(lake, job, metarange),
+        lambda: bulk.heartbeat(lake.ports, lake.repo, MAIN, job.job.id),
+    ):
+        with pytest.raises(Conflict, match="has ended"):
+            refused()
+    seen, script = scripted
+    job = begin(lake)
+    script.before("scan", lambda: bulk.cancel(rival.ports, rival.repo, MAIN, job.job.id))
+    with pytest.raises(Conflict, match="has ended"):
+        finish(seen, job, metarange)
+    assert script.finished and lake.tree() == {}
+
+
+def test_a_job_that_lands_cannot_be_cancelled(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    seen, script = scripted
+    job = begin(lake)
+    refused: list[str] = []
+
+    def cancel() -> None:
+        with pytest.raises(Conflict) as caught:
+            bulk.cancel(rival.ports, rival.repo, MAIN, job.job.id)
+        refused.append(str(caught.value))
+
+    script.before("set_many", cancel)
+    finish(seen, job, write(lake, {"a": "1"}))
+    cancel()
+    assert "it is landing" in refused[0] and "already completed" in refused[1]
+    beaten = bulk.heartbeat(lake.ports, lake.repo, MAIN, job.job.id, 9)
+    assert beaten.job.state is JobState.DONE
+
+
+def test_a_job_that_lasted_too_long_never_lands(timed: Lake) -> None:
+    job, metarange = begin(timed), write(timed, {"a": "1"})
+    timed.ports.clock.sleep(limits.import_seconds_max)
+    for refused in (
+        lambda: finish(timed, job, metarange),
+        lambda: bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id),
+    ):
+        with pytest.raises(Conflict, match="has expired"):
+            refused()
+    assert bulk.is_expired(timed.ports, status(timed, job)) and timed.tree() == {}
+
+
+@pytest.mark.parametrize("swap", [Fault.LOST, Fault.DROPPED])
+def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: Fault) -> None:
+    job, metarange = begin(timed), write(timed, {"a": "1"})
+    swaps = iter([Fault.NONE, swap])  # the first says that it is landing
+    down: list[bool] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        if down:
+            return Fault.REFUSED
+        fault = next(swaps) if verb == "set_if" else Fault.NONE
+        down.extend([True] if fault is swap else [])
+        return fault
+
+    with pytest.raises(OutcomeUnknown):
+        finish(timed.with_kv(lambda kv: FaultyStore(kv, plan)), job, metarange)
+    assert status(timed, job).job.state is JobState.LANDING
+    beaten = bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id, 9)
+    assert beaten.job.progress == 0
+    timed.ports.clock.sleep(limits.import_seconds_max)
+    fresh = timed.another_process()
+    if swap is Fault.LOST:
+        assert finish(fresh, job, metarange) == fresh.head()
+        return
+    with pytest.raises(Conflict, match="has expired"):
+        finish(fresh, job, metarange)
+
+
+def test_a_read_only_repository_begins_none(lake: Lake) -> None:
+    closed = replace(lake.repo, read_only=True)
+    with pytest.raises(Refused):
+        bulk.begin(lake.ports, closed, MAIN, NewBulk(Mode.MERGE))
+    assert bulk.begin(lake.ports, closed, MAIN, NewBulk(Mode.MERGE), force=True).base.id
+
+
+# ---- records -------------------------------------------------------------------------------------
+
+
+def test_a_job_is_begun_again_by_its_id(lake: Lake, rival: Lake) -> None:
+    lake.put("staged", "1")
+    job = begin(lake, prefix="in/", id="load-1")
+    rival.commit_of(b="1")
+    again = begin(rival, prefix="in/", id="load-1")
+    assert (again.base, again.job, again.tokens) == (job.base, job.job, job.tokens)
+    assert [token.sealed for token in job.tokens] == [False]
+    for other in (NewBulk(Mode.MERGE, "", "load-1"), NewBulk(Mode.REPLACE, "o", "load-1")):
+        with pytest.raises(Conflict, match="has this id"):
+            bulk.begin(lake.ports, lake.repo, MAIN, other)
+    bulk.cancel(lake.ports, lake.repo, MAIN, "load-1")
+    assert begin(lake, prefix="in/", id="load-1").job.state is JobState.CANCELLED
+
+
+def test_two_who_begin_the_same_job_share_it(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    seen, script = scripted
+    others: list[Bulk] = []
+    script.before("set_if", lambda: others.append(begin(rival, id="load-1")))
+    assert begin(seen, id="load-1") == others[0]
+    assert script.finished
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewBulk(Mode.MERGE, "in/"),
+        NewBulk(Mode.REPLACE, "in\0"),
+        NewBulk(Mode.REPLACE, "", "a/b"),
+        NewBulk(Mode.REPLACE, "", "x" * 65),
+    ],
+)
+def test_what_no_job_can_be_is_refused(lake: Lake, new: NewBulk) -> None:
+    with pytest.raises(Invalid):
+        bulk.begin(lake.ports, lake.repo, MAIN, new)
+
+
+def test_jobs_are_known_on_their_branch_alone(lake: Lake) -> None:
+    job = begin(lake)
+    lake.branch("dev")
+    for branch, id in (("dev", job.job.id), (MAIN, "none"), (MAIN, "\0"), (MAIN, "x" * 2_000)):
+        with pytest.raises(NotFound, match="bulk job not found"):
+            bulk.status(lake.ports, lake.repo, branch, id)
+    with pytest.raises(NotFound, match="branch"):
+        bulk.begin(lake.ports, lake.repo, "none", NewBulk(Mode.MERGE))
+
+
+def test_a_heartbeat_shows_progress(timed: Lake) -> None:
+    job = begin(timed)
+    timed.ports.clock.sleep(100)
+    beaten = bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id, 7)
+    assert beaten.job.updated_ns > job.job.updated_ns
+    assert bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id).job.progress == 7
+    assert status(timed, job).job.progress == 7
+
+
+def test_no_worker_takes_a_bulk_job_however_silent_it_is(timed: Lake) -> None:
+    job = begin(timed)
+    timed.ports.clock.sleep(10 * limits.job_lease_seconds)
+    ports, repo = timed.ports, timed.repo
+    assert not jobs.is_silent(ports, status(timed, job).job)
+    assert jobs.claim(ports, repo, job.job.id, b"worker") is jobs.Claim.OVER
+    assert jobs.free_all(ports, repo) == []
+    finish(timed, job, write(timed, {"a": "1"}))
+    assert timed.tree() == {"a": "1"}
+
+
+def test_records_of_jobs_that_are_over_are_forgotten(timed: Lake) -> None:
+    done, left = begin(timed), begin(timed)
+    finish(timed, done, write(timed, {"a": "1"}))
+    assert janitor.sweep(timed.ports, timed.repo).jobs == 0
+    timed.ports.clock.sleep(limits.job_record_keep_seconds + 60)
+    assert janitor.sweep(timed.ports, timed.repo).jobs == 1
+    assert status(timed, left).job.state is JobState.RUNNING  # over for less than a day
+    timed.ports.clock.sleep(limits.import_seconds_max)
+    assert janitor.sweep(timed.ports, timed.repo).jobs == 1
+    with pytest.raises(NotFound):
+        status(timed, left)
