@@ -57,8 +57,7 @@ def finish(call: Call) -> Answer:
     def direct(ports: Ports) -> CommitEntry:
         return bulk.finish(ports, call.repo, branch, job_id, asked)
 
-    patience = call.service.settings.patience
-    landed = attend(call.desk, land_asked(branch, job_id, asked), patience, direct)
+    landed = attend(call.desk, land_asked(branch, job_id, asked), call.due, direct)
     return answers.json(shapes.commit(landed), 201)
 
 

@@ -286,7 +286,7 @@ _CLUSTER = (
     Route("cancelBulkJob", "DELETE", _BULK + "/{id}", "bulk",
           "Cancel a bulk job: nothing of it lands", "fs:ImportFromStorage", _OF_BRANCH,
           answers={204: ""}, **_POOL),
-    Route("finishBulkJob", "POST", _BULK + "/{id}/finish", "bulk",
+    Route("finishBulkJob", "PUT", _BULK + "/{id}/finish", "bulk",
           "Land what a bulk job wrote, as one commit, once", "fs:ImportFromStorage", _OF_BRANCH,
           body="BulkJobFinish", answers={201: "Commit"}, **_POOL),
     Route("listStagingTokens", "GET", BRANCH + "/staging/tokens", "staging",

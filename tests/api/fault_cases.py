@@ -228,7 +228,7 @@ _CLUSTER = (
     _get("getBulkJob", _BULK),
     _json("beatBulkJob", "PUT", _BULK, {"progress": 7}),
     _bare("cancelBulkJob", "DELETE", _BULK),
-    _json("finishBulkJob", "POST", _BULK + "/finish",
+    _json("finishBulkJob", "PUT", _BULK + "/finish",
           {"metarange": "{dev metarange}", "request_id": "r", "message": "landed"}, (201,)),
     _get("listStagingTokens", MAIN + "/staging/tokens"),
     _get("listStagedRows", MAIN + "/staging/tokens/{token}/0"),

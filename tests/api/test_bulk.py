@@ -44,7 +44,7 @@ def begun(client: Client, repo: str, mode: str = "replace", **more: str) -> dict
 def finished(client: Client, repo: str, job: str, metarange: str, request: str = "r") -> Any:
     where = f"/repositories/{repo}/branches/main/bulk/{job}/finish"
     body = {"metarange": metarange, "request_id": request, "message": "landed"}
-    return client.send("POST", where, body=body)
+    return client.send("PUT", where, body=body)
 
 
 def listed(client: Client, repo: str) -> Tree:

@@ -1,0 +1,134 @@
+"""Bulk jobs from Python, through a served store."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from graveler.client import Session, bulk, connect
+from graveler.client.bulk import BulkJob, Landing
+from graveler.committed import writer
+from graveler.committed.ranges import Keyspace
+from graveler.errors import Conflict, Internal, NotFound, Unavailable
+from graveler.records import TOMBSTONE, AddressType, BreakParameters, Entry
+from graveler.testing.clockwork import TickingClock
+from graveler.wire import decode_entry, encode_entry
+from tests.api.serving import ADMINISTRATOR, Served, served
+from tests.client.scripted import Said, scripted
+
+KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("served") / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def session(live: Served) -> Session:
+    return connect(live.client.url, KEY, SECRET)
+
+
+@pytest.fixture
+def repo(live: Served) -> str:
+    return live.fresh_repository()
+
+
+def written(live: Served, job: BulkJob, **checksums: str) -> str:
+    """With nothing but what the job says."""
+    said = job.breaks
+    breaks = BreakParameters(said.min_size, said.max_size, said.raggedness, said.salt)
+    space = Keyspace(live.service.ports.ranges, job.storage_namespace, breaks)
+    entries = {
+        job.prefix + path: Entry("s3://far/away", 1, text, 1, address_type=AddressType.FULL)
+        for path, text in checksums.items()
+    }
+    records = [(path.encode(), encode_entry(entries[path])) for path in sorted(entries)]
+    return writer.write(space, records)
+
+
+def test_a_job_lands_once(live: Served, session: Session, repo: str) -> None:
+    job = bulk.begin(session, repo, "main", "replace", prefix="in/", id="load-1")
+    assert (job.state, job.prefix, job.base_metarange) == ("running", "in/", "")
+    assert len(job.breaks.salt) > 0 and job.staging_tokens[0].shards >= 1
+    assert bulk.heartbeat(session, repo, job, 3).progress == 3
+    assert bulk.heartbeat(session, repo, job).progress == 3
+    landing = Landing(written(live, job, a="1", b="2"), "r", "loaded", {"k": "v"})
+    commit = bulk.finish(session, repo, job, landing)
+    assert bulk.finish(session, repo, job, landing) == commit
+    found = bulk.status(session, repo, job)
+    assert (found.state, found.commit, found.progress) == ("done", commit, 3)
+    assert bulk.begin(session, repo, "main", "replace", prefix="in/", id="load-1") == found
+    with pytest.raises(Conflict):
+        bulk.cancel(session, repo, job)
+    shown = live.client.send("GET", f"/repositories/{repo}/commits/{commit}").json
+    assert (shown["message"], shown["metadata"]["k"]) == ("loaded", "v")
+
+
+def test_what_cannot_land_says_why(live: Served, session: Session, repo: str) -> None:
+    job = bulk.begin(session, repo, "main", "merge")
+    with pytest.raises(NotFound, match="metarange not found"):
+        bulk.finish(session, repo, job, Landing("0" * 64, "r", "m"))
+    bulk.cancel(session, repo, job)
+    assert bulk.status(session, repo, job).state == "cancelled"
+    for call in (
+        lambda: bulk.finish(session, repo, job, Landing("0" * 64, "r", "m")),
+        lambda: bulk.heartbeat(session, repo, job),
+        lambda: bulk.begin(session, repo, "main", "replace", id=job.id),
+    ):
+        with pytest.raises(Conflict):
+            call()
+
+
+def test_staged_rows_and_roots(live: Served, session: Session, repo: str) -> None:
+    places = {
+        path: live.client.upload(repo, path, b"x").json["physical_address"] for path in "ab c"
+    }
+    live.client.send("DELETE", f"/repositories/{repo}/branches/main/objects", {"path": "a"})
+    found = [
+        row
+        for token in bulk.staging_tokens(session, repo, "main")
+        for shard in range(token.shards)
+        for row in bulk.staged_rows(session, repo, "main", token.token, shard)
+    ]
+    rows = {row.path: row.value for row in found}
+    assert set(rows) == set(places) and rows.pop("a") is TOMBSTONE
+    names = {decode_entry(value).address for value in rows.values() if value is not TOMBSTONE}
+    kept = {root.name for root in bulk.roots(session, repo) if root.kind == "address"}
+    assert names == kept and len(names) == 3
+    with pytest.raises(NotFound):
+        list(bulk.staged_rows(session, repo, "main", "none", 0))
+
+
+_NOWHERE = ("running", "main", "merge", "", "", "", "")
+A_JOB = BulkJob("j", *_NOWHERE, bulk.Breaks(0, 1, 1, b""), (), 0, 0, 1, 0)
+
+
+def test_a_finish_is_asked_again_while_the_server_works_on_it() -> None:
+    busy = Said(503, b'{"message": "outcome unknown"}')
+    with scripted([Said(423), *[busy] * 6, Said(201, b'{"id": "c"}')]) as server:
+        session = Session(server.url, KEY, SECRET, TickingClock())
+        assert bulk.finish(session, "lake", A_JOB, Landing("m", "r", "t")) == "c"
+    assert {(each.method, each.path) for each in server.asked} == {
+        ("PUT", "/repositories/lake/branches/main/bulk/j/finish")
+    }
+    assert len({each.body for each in server.asked}) == 1
+
+
+def test_other_servers_are_told_apart() -> None:
+    others = (b"{}", b'{"id": "j"}', b'{"id": "j", "breaks": {"salt": ""}}', b'{"results": 1}')
+    for said in others:
+        with scripted([Said(200, said)] * 3) as server:
+            session = Session(server.url, KEY, SECRET, TickingClock())
+            with pytest.raises(Internal, match="no Graveler"):
+                bulk.status(session, "lake", A_JOB)
+            with pytest.raises(Internal, match="no Graveler"):
+                bulk.staging_tokens(session, "lake", "main")
+            with pytest.raises(Internal, match="no Graveler"):
+                list(bulk.roots(session, "lake"))
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    session = Session("http://127.0.0.1:9/api/v1", KEY, SECRET, TickingClock())
+    with pytest.raises(Unavailable):
+        bulk.finish(session, "lake", A_JOB, Landing("m", "r", "t"))
