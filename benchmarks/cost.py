@@ -214,7 +214,7 @@ def idle_lines() -> list[Idle]:
     calls = has["calls"]
     gb_seconds = calls * 0.06
     rounds = SECONDS / 900
-    reads = calls + rounds * (1 + 4 * 10)
+    reads = calls + rounds * (6 + 6 * 10)  # lists of all; of each its clean-up, jobs and rule
     logs = calls * _LOG_BYTES / 1e9
     return [
         _line("Secrets Manager", "secret", has["secrets"], f"{has['secrets']} secret", True),

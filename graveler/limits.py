@@ -63,7 +63,12 @@ job_lease_seconds = 60  # a job whose runner was silent for longer is taken over
 job_attempt_count_max = 5
 presign_seconds_max = 15 * 60
 collect_min_age_seconds = 24 * 3600  # no operation lives half as long
+retention_days_max = 36_500
+retention_branches_max = 1_000
 collect_undo_seconds = 24 * 3600
+collect_period_seconds = 24 * 3600
+collect_run_count_max = 12  # of one job: each begins anew, and ends with its worker's time
+collections_ordered_max = 20  # by one round of the janitor
 
 # commits
 walk_count_max = 10_000

@@ -1,6 +1,6 @@
 """A round of the janitor over all repositories, as many as its time allows.
 
-Before it, jobs whose worker is dead are handed on.
+Before it, jobs whose worker is dead are handed on, and the day's collections are ordered.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ from starting import deployment, open_log, open_store
 
 from graveler.engine.rounds import tend_all
 from graveler.jobs.reviving import revive_everywhere
+from graveler.jobs.rota import order_daily
 from graveler.jobs.sqs import SqsQueue
 
 SECONDS_KEPT_BACK = 30.0
@@ -24,12 +25,17 @@ queue = SqsQueue(aws.session, deployment().jobs_queue)
 @metrics.log_metrics
 def handle(_event: dict[str, Any], context: Any) -> None:
     """One round; what it left over comes first in the next one."""
-    seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
-    revived = revive_everywhere(aws.ports, queue, seconds / 4)
+    revived = revive_everywhere(aws.ports, queue, left(context) / 4)
     metrics.add_metric("JobsRevived", MetricUnit.Count, revived)
-    seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
-    tended = tend_all(aws.ports, seconds)
+    ordered = order_daily(aws.ports, queue, left(context) / 4)
+    tended = tend_all(aws.ports, left(context))
     metrics.add_metric("RowsDeleted", MetricUnit.Count, tended.rows)
     metrics.add_metric("SealedTokens", MetricUnit.Count, tended.tokens_waiting)
     metrics.add_metric("RoundsEnded", MetricUnit.Count, int(tended.whole))
-    log.info("round ended", **tended._asdict())
+    log.info("round ended", collections_ordered=ordered, **tended._asdict())
+
+
+def left(context: Any) -> float:
+    """Seconds in which something may be begun."""
+    seconds: float = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
+    return seconds

@@ -315,6 +315,26 @@ _EVENTS = (
     Route("deleteEventRule", "DELETE", _RULES + "/{rule}", "events", "End a rule",
           "fs:UpdateRepository", _REPOSITORY, answers={204: ""}, **_POOL),
 )
+
+_GC_RULES = REPO + "/settings/gc_rules"
+_GC_RUNS = REPO + "/gc/runs"
+_UPKEEP = (
+    Route("getGCRules", "GET", _GC_RULES, "repositories", "For how long commits are kept",
+          "retention:GetGarbageCollectionRules", _REPOSITORY,
+          answers={200: "GarbageCollectionRules"}),
+    Route("setGCRules", "PUT", _GC_RULES, "repositories", "Replace the rule of retention",
+          "retention:SetGarbageCollectionRules", _REPOSITORY,
+          body="GarbageCollectionRules", answers={204: ""}, **_POOL),
+    Route("deleteGCRules", "DELETE", _GC_RULES, "repositories", "Take the rule away",
+          "retention:SetGarbageCollectionRules", _REPOSITORY, answers={204: ""}, **_POOL),
+    Route("orderCollection", "POST", _GC_RUNS, "retention",
+          "Have garbage collected; unless told otherwise only find out what would be",
+          "retention:CollectGarbage", _REPOSITORY, body="CollectionOrder",
+          answers={202: "TaskCreation"}, **_POOL),
+    Route("getCollection", "GET", _GC_RUNS + "/{id}", "retention",
+          "What became of such an order", "retention:CollectGarbage", _REPOSITORY,
+          answers={200: "CollectionStatus"}, **_POOL),
+)
 # fmt: on
 
 ROUTES: Final = (
@@ -326,5 +346,6 @@ ROUTES: Final = (
     *_OBJECTS,
     *_CLUSTER,
     *_EVENTS,
+    *_UPKEEP,
 )
 UNAUTHENTICATED: Final = tuple(route.operation for route in ROUTES if not route.authenticated)

@@ -78,6 +78,8 @@ def items(schema: Schema, count_max: int = 0) -> Schema:
     return {"type": "array", "items": schema} | ({"maxItems": count_max} if count_max else {})
 
 
+_FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
+_DAYS: Final = {"type": "integer", "minimum": 0, "maximum": limits.retention_days_max}
 _CHECKSUM: Final = text(
     "What names the content, as the storage answered the write",
     minLength=1,
@@ -232,6 +234,13 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         metadata=PAIRS,
     ),
     "EventRuleCreation": record("branch bucket", "prefix suffix path marker", **_BATCH),
+    "GarbageCollectionRule": record("branch_id retention_days", retention_days=_DAYS),
+    "GarbageCollectionRules": record(
+        "default_retention_days branches",
+        default_retention_days=_DAYS,
+        branches=items(of("GarbageCollectionRule"), limits.retention_branches_max),
+    ),
+    "CollectionOrder": record("", dry_run={"type": "boolean", "default": True}),
 }
 
 ANSWERS: Final[Mapping[str, Schema]] = {
@@ -357,6 +366,19 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "TaskCreation": record("id"),
     "CommitStatus": _task(of("Commit")),
     "MergeStatus": _task(of("MergeResult")),
+    "CollectionStatus": record(
+        "id done update_time dry_run",
+        "run candidates",
+        done=BOOLEAN,
+        dry_run=BOOLEAN,
+        update_time={"type": "string", "format": "date-time"},
+        candidates=text("The folder of the lists of files, one JSON object a line"),
+        commits=INTEGER,
+        commits_kept=INTEGER,
+        condemned=_FILES,
+        deleted=_FILES,
+        error=of("Error"),
+    ),
     "ImportCreationResponse": record("id"),
     "ImportStatus": record(
         "completed update_time",

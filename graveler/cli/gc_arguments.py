@@ -19,6 +19,16 @@ class GcOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderOptions:
+    """`graveler gc --server`; empty server and key: those of the environment."""
+
+    server: str
+    repository: str
+    delete: bool = False
+    access_key_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionOptions:
     """`graveler retention`; `branches` are pairs NAME=DAYS."""
 
@@ -41,9 +51,19 @@ def _add_gc(commands: "Commands[argparse.ArgumentParser]") -> None:
         help="find files that nothing needs, and delete them one run later",
         description="Say which files of a store that nobody serves nothing needs any more.  With "
         "--delete they are condemned, and those that an earlier run condemned a day ago or more "
-        "are deleted; until then a run can be undone.",
+        "are deleted; until then a run can be undone.  With --server the same is ordered on a "
+        "server, for one repository, and waited for; credentials as for `graveler events rules`.",
     )
-    _add_store(made)
+    where = made.add_mutually_exclusive_group(required=True)
+    where.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
+    where.add_argument(
+        "--server",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="a server (without URL: LAKECTL_SERVER_ENDPOINT_URL)",
+    )
+    made.add_argument("--access-key-id", default="", metavar="ID", help="with --server")
     made.add_argument("--repository", default="", metavar="NAME", help="this one only")
     actions = made.add_mutually_exclusive_group()
     actions.add_argument(
@@ -89,10 +109,22 @@ def _add_store(made: argparse.ArgumentParser) -> None:
 
 
 def _gc(arguments: argparse.Namespace) -> int:
+    if arguments.store is None:
+        return _order(arguments)
     from graveler.cli.gc import gc
 
     options = GcOptions(arguments.store, arguments.repository, arguments.delete, arguments.undo)
     return gc(options)
+
+
+def _order(arguments: argparse.Namespace) -> int:
+    from graveler.cli.gc_order import order
+    from graveler.errors import Invalid
+
+    if arguments.undo or not arguments.repository:
+        raise Invalid("gc --server takes --repository NAME, and no --undo")
+    said = arguments.server, arguments.repository, arguments.delete, arguments.access_key_id
+    return order(OrderOptions(*said))
 
 
 def _retention(arguments: argparse.Namespace) -> int:

@@ -5,39 +5,54 @@ A round that fails is logged and the next one tries again; stopping waits for th
 is being seen to, for a bounded time.  For running.py.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Callable
 
 from graveler import limits
-from graveler.engine import collect, janitor, repository
+from graveler.engine import janitor, jobs, repository
 from graveler.engine.ports import Ports
-from graveler.errors import GravelerError, Refused
-from graveler.records import Repository
+from graveler.errors import GravelerError
+from graveler.jobs import rota, working
+from graveler.jobs.handing import Desk
+from graveler.jobs.queue import JobMessage, Message
+from graveler.records import JobState, Repository
 
 FIRST_SECONDS = 30.0
 PERIOD_SECONDS = 300.0
 COLLECT_FIRST_SECONDS = 600.0
 _STOP_SECONDS = 10.0
+_NOT_OURS = "Refused"  # the files are somebody else's
 _LOG = logging.getLogger("graveler.janitor")
 
 Work = Callable[[Ports, Repository], object]
 
 
+class _Here:
+    """A queue for who runs himself what he orders."""
+
+    def enqueue(self, message: Message) -> None:
+        """Nobody else is told."""
+
+
 def collect_garbage(ports: Ports, repo: Repository) -> None:
-    """One run that deletes; says in the log what it did."""
-    try:
-        found = collect.collect(ports, repo, delete=True)
-    except Refused:
-        return  # its files are somebody else's
-    if found.deleted or found.condemned:
-        _LOG.warning(
-            "garbage collected: repository=%s deleted=%d condemned=%d run=%s",
-            repo.id,
-            len(found.deleted),
-            len(found.condemned),
-            found.run,
-        )
+    """One run that deletes, in this thread; says in the log what came of it.
+
+    It is a job, so that it never runs beside one that was ordered through the API: where there is
+    such a one it is that one, and nothing happens if a thread of the service runs it already."""
+    queue = _Here()
+    job = rota.order(Desk(ports, repo, queue))
+    working.run(ports, queue, JobMessage(repo.id, job.id))
+    ended, order = jobs.status(ports, repo, job.id), jobs.ordered(ports, repo, job.id)
+    if ended.state is JobState.DONE:
+        found = json.loads(order.result)
+        deleted, condemned = found["deleted"]["count"], found["condemned"]["count"]
+        if deleted or condemned:
+            said = "garbage collected: repository=%s deleted=%d condemned=%d run=%s"
+            _LOG.warning(said, repo.id, deleted, condemned, found["run"])
+    elif ended.ended and order.error_kind != _NOT_OURS:
+        _LOG.warning("garbage not collected: repository=%s error=%s", repo.id, ended.error)
 
 
 class Sweeper:

@@ -2,12 +2,13 @@
 
     <namespace>/_graveler/gc/<run>/condemned-00000.jsonl    what may be deleted, as which version
     <namespace>/_graveler/gc/<run>/deleted-00000.jsonl      what was; a page is written just before
+    <namespace>/_graveler/gc/dry-<id>/…                     both, of a dry run: what would be
 
 A list has metaranges first, then ranges, then objects, and no page has two kinds.  For collect.py.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from graveler import limits
@@ -31,6 +32,22 @@ def write(ports: Ports, repo: Repository, run: str, doomed: Iterable[Doomed]) ->
         for first in range(0, len(lines), _PAGE_COUNT):
             _put(ports, repo, f"{run}/condemned-{number:05}", lines[first : first + _PAGE_COUNT])
             number += 1
+
+
+def rehearsed(
+    ports: Ports, repo: Repository, id: str, fresh: Sequence[Doomed], due: Sequence[Doomed]
+) -> str:
+    """Store what a dry run found; where it stands.  One put a page."""
+    run = f"dry-{id}"
+    write(ports, repo, run, fresh)
+    for number, first in enumerate(range(0, len(due), _PAGE_COUNT)):
+        log_deleted(ports, repo, run, number, tuple(due[first : first + _PAGE_COUNT]))
+    return folder(repo, run)
+
+
+def folder(repo: Repository, run: str) -> str:
+    """Where the lists of a run stand: an address that ends with `/`.  Pure."""
+    return f"{_folder(repo)}/{run}/"
 
 
 def log_deleted(ports: Ports, repo: Repository, run: str, number: int, doomed: Page) -> None:

@@ -31,7 +31,7 @@ from graveler.refs import jobs
 
 MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # of jobs that a cluster runs: no worker of ours takes them
-_BODY, _SINCE, _KIND, _TOLD = "body", "since", "error_kind", "told"
+_BODY, _SINCE, _KIND, _TOLD, _RESULT = "body", "since", "error_kind", "told", "result"
 _HEARTBEAT_NS = limits.SECOND_NS
 _ROUNDS = 20
 _PAUSE_SECONDS = 0.5
@@ -77,12 +77,13 @@ class NewJob:
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """An order as it was noted, and what was added: the name of the kind of error that ended the
-    job, and whether somebody was told its result."""
+    job, whether somebody was told its result, and that result where it is no commit."""
 
     body: str
     since: CommitId
     error_kind: str = ""
     told: bool = False
+    result: str = ""
 
 
 # ---- begin, ask, cancel --------------------------------------------------------------------------
@@ -112,7 +113,8 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
     if said is ABSENT:
         return Ordered("", CommitId(""))
     since = CommitId(said[_SINCE])
-    return Ordered(said[_BODY], since, said.get(_KIND, ""), bool(said.get(_TOLD, "")))
+    told, result = bool(said.get(_TOLD, "")), said.get(_RESULT, "")
+    return Ordered(said[_BODY], since, said.get(_KIND, ""), told, result)
 
 
 def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
@@ -120,6 +122,13 @@ def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
 
     Once or often.  Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
     jobs.amend(ports.kv, repo, job_id, {_TOLD: "1"}, ports.ids)
+
+
+def note_result(ports: Ports, repo: Repository, job_id: JobId, result: str) -> None:
+    """What came of a job that lands no commit; of several runs, whoever notes it last is right.
+
+    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    jobs.amend(ports.kv, repo, job_id, {_RESULT: result}, ports.ids)
 
 
 def once(job_id: JobId, order: Ordered) -> Once:

@@ -9,19 +9,19 @@ collection, the commands and the service.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.ports import Ports
 from graveler.errors import Invalid
 from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.records import Commit, Repository
+from graveler.records import Absent, Commit, Repository
 from graveler.refs import branches, retention, tags
 from graveler.refs.branches import NamedBranch
 from graveler.refs.retention import FOREVER, Retention
 
 _DAY_NS = 24 * 3600 * limits.SECOND_NS
-_DAYS_MAX = 36_500
+_DAYS_MAX = limits.retention_days_max
 
 
 class Heads(NamedTuple):
@@ -71,6 +71,17 @@ def list_refs(ports: Ports, repo: Repository) -> Refs:
 def get_rule(ports: Ports, repo: Repository) -> Retention:
     """The rule of the repository.  1 KV request."""
     return retention.get(ports.kv, repo)
+
+
+def find_rule(ports: Ports, repo: Repository) -> Retention | Literal[Absent.ABSENT]:
+    """The rule, if somebody has set one.  1 KV request."""
+    return retention.find(ports.kv, repo)
+
+
+def end_rule(ports: Ports, repo: Repository) -> None:
+    """Take the rule away: from the next run of garbage collection on, whatever a branch or tag
+    leads to is kept.  Nothing happens if there is none.  2 KV requests."""
+    retention.end(ports.kv, repo, ports.ids)
 
 
 def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:

@@ -1,13 +1,14 @@
 """Ports that call something before each request that takes long: a beat, or the end of the time.
 
-What calls raises to stop the work.  Only scans and tables are watched: every flow that can take
-long reads or writes them again and again, while the swaps that decide, and what settles them, are
-never held up.  For this folder.
+What calls raises to stop the work.  Only scans, tables, and lists and deletions of files are
+watched: every flow that can take long makes such requests again and again, while the swaps that
+decide, and what settles them, are never held up.  For this folder.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from graveler.block.adapter import ANY_VERSION, Blocks, ObjectPage
 from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
 from graveler.engine.ports import Ports
 from graveler.ids import MetarangeId, RangeId
@@ -20,7 +21,10 @@ Beat = Callable[[], None]
 def beating(ports: Ports, beat: Beat) -> Ports:
     """The same ports, with `beat` called all the while.  No request."""
     return replace(
-        ports, kv=_BeatingStore(ports.kv, beat), ranges=_BeatingRanges(ports.ranges, beat)
+        ports,
+        kv=_BeatingStore(ports.kv, beat),
+        blocks=_BeatingBlocks(ports.blocks, beat),
+        ranges=_BeatingRanges(ports.ranges, beat),
     )
 
 
@@ -47,6 +51,32 @@ class _BeatingStore:
     def set_many(self, writes: Sequence[Write]) -> None:
         self._beat()
         self._store.set_many(writes)
+
+
+class _BeatingBlocks:
+    """`Blocks`."""
+
+    def __init__(self, blocks: Blocks, beat: Beat) -> None:
+        self._beat = beat
+        self._blocks = blocks
+        self.get = blocks.get
+        self.read = blocks.read
+        self.put = blocks.put
+        self.head = blocks.head
+        self.copy = blocks.copy
+        self.presign = blocks.presign
+        self.create_upload = blocks.create_upload
+        self.put_part = blocks.put_part
+        self.complete_upload = blocks.complete_upload
+        self.abort_upload = blocks.abort_upload
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        self._beat()
+        return self._blocks.list(prefix, after, limit)
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self._beat()
+        self._blocks.delete(address, version)
 
 
 class _BeatingRanges:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk, collect, commit, importing, jobs, merge
+from graveler.engine import bulk, commit, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
-from graveler.jobs import orders
+from graveler.jobs import collecting, orders
 from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
 
 Landed = CommitEntry | Literal[Absent.ABSENT]
@@ -56,9 +56,7 @@ def _land(task: Task) -> Landed:
 
 
 def _collect(task: Task) -> Landed:
-    """Begins anew in each run; what a run has condemned or begun to delete is on record."""
-    task.pulse.land(0)
-    collect.collect(task.ports, task.repo, delete=True)
+    collecting.work(task.ports, task.repo, task.job, task.order, task.pulse)
     return ABSENT
 
 

@@ -101,6 +101,17 @@ def land_request(order: Ordered) -> tuple[str, Finish]:
     return job_id, Finish(**said)
 
 
+def collect_asked(*, dry_run: bool) -> Asked:
+    """A collection of garbage.  Pure."""
+    return Asked(COLLECT, said={"dry_run": dry_run})
+
+
+def is_dry_run(order: Ordered) -> bool:
+    """Whether a collection is to change nothing.  Pure."""
+    dry_run: bool = json.loads(order.body)["dry_run"]
+    return dry_run
+
+
 def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:
     """The commit that a job is to make, marked as its own, and whether it is forced.  Pure."""
     said = json.loads(order.body)

@@ -5,14 +5,14 @@ For the engine.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from graveler import wire
 from graveler.clock import Ids
 from graveler.ids import BranchId
 from graveler.kv.replacing import replace_row
 from graveler.kv.store import Store
-from graveler.records import ABSENT, Repository
+from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.space import setting_key, space
 
 FOREVER: Final = 0  # days
@@ -40,10 +40,16 @@ class Retention:
 
 def get(kv: Store, repository: Repository) -> Retention:
     """The rule; without a record, nothing that a branch or tag leads to expires.  One request."""
+    found = find(kv, repository)
+    return Retention() if found is ABSENT else found
+
+
+def find(kv: Store, repository: Repository) -> Retention | Literal[Absent.ABSENT]:
+    """The rule, if somebody has set one.  One request."""
     row = kv.get(space(repository), setting_key(_NAME))
-    if row is ABSENT:
-        return Retention()
-    pairs = wire.decode_pairs(row.value)
+    pairs = {} if row is ABSENT else wire.decode_pairs(row.value)
+    if not pairs:
+        return ABSENT
     branches = {
         BranchId(name[len(_BRANCH) :]): int(days)
         for name, days in pairs.items()
@@ -59,5 +65,15 @@ def put(kv: Store, repository: Repository, retention: Retention, ids: Ids) -> No
         "unreachable_days": str(retention.unreachable_days),
         **{_BRANCH + name: str(days) for name, days in retention.branches.items()},
     }
+    _replace(kv, repository, pairs, ids)
+
+
+def end(kv: Store, repository: Repository, ids: Ids) -> None:
+    """There is no rule any more.  The row stays, empty: no late twin of `put` finds it as it was.
+    Two requests."""
+    _replace(kv, repository, {}, ids)
+
+
+def _replace(kv: Store, repository: Repository, pairs: dict[str, str], ids: Ids) -> None:
     raw = wire.encode_pairs(pairs)
     replace_row(kv, (space(repository), setting_key(_NAME)), ids, lambda row, lost: raw)

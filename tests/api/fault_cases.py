@@ -50,7 +50,12 @@ class Case(NamedTuple):
     @property
     def goes_on(self) -> bool:
         """Whether work goes on behind the answer, and fails on its own."""
-        return self.operation in ("importStart", "commitAsync", "mergeIntoBranchAsync")
+        return self.operation in (
+            "importStart",
+            "commitAsync",
+            "mergeIntoBranchAsync",
+            "orderCollection",
+        )
 
     @property
     def patience(self) -> float:
@@ -242,9 +247,28 @@ _EVENTS = (
     Case("deleteEventRule", lambda world: Ask("DELETE", f"{_RULES}/{world.names['rule']}"),
          204, (404,)),
 )
+_RULE = {"default_retention_days": 7, "branches": [{"branch_id": "dev", "retention_days": 1}]}
+_UPKEEP = (
+    _get("getGCRules", LAKE + "/settings/gc_rules"),
+    _json("setGCRules", "PUT", LAKE + "/settings/gc_rules", _RULE, (204,)),
+    _bare("deleteGCRules", "DELETE", LAKE + "/settings/gc_rules"),
+    _json("orderCollection", "POST", LAKE + "/gc/runs", {}, (202,)),
+    _json("orderCollection", "POST", LAKE + "/gc/runs", {"dry_run": False}, (202,), "to delete"),
+    _get("getCollection", "/repositories/spare/gc/runs/{collection}"),
+)
 # fmt: on
 
-CASES = (*_SERVICE, *_REPOSITORIES, *_BRANCHES, *_TAGS, *_COMMITS, *_OBJECTS, *_CLUSTER, *_EVENTS)
+CASES = (
+    *_SERVICE,
+    *_REPOSITORIES,
+    *_BRANCHES,
+    *_TAGS,
+    *_COMMITS,
+    *_OBJECTS,
+    *_CLUSTER,
+    *_EVENTS,
+    *_UPKEEP,
+)
 
 
 def operations() -> Iterator[str]:

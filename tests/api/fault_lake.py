@@ -71,12 +71,16 @@ def lake(around: Surroundings) -> World:
     world.names["commit job"] = task["id"]
     task = _done(door, Ask.json("POST", LAKE + "/refs/dev/merge/clean/async", {"message": "waits"}))
     world.names["merge job"] = task["id"]
+    rule = {"default_retention_days": 30, "branches": []}
+    _done(door, Ask.json("PUT", LAKE + "/settings/gc_rules", rule))
+    ordered = Ask.json("POST", "/repositories/spare/gc/runs", {})
+    world.names["collection"] = _done(door, ordered)["id"]
     running.later.waiting.clear()
     begun = _done(door, Ask.json("POST", CLEAN + "/bulk", {"mode": "replace"}))
     world.names["bulk job"] = begun["id"]
     world.names["token"] = door.get(MAIN + "/staging/tokens")["results"][0]["token"]
-    rule = {"branch": "main", "bucket": "arrivals", "prefix": "in/"}
-    world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", rule))["id"]
+    watched = {"branch": "main", "bucket": "arrivals", "prefix": "in/"}
+    world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", watched))["id"]
     world.names["range"] = _range_of(world)
     return world
 
@@ -160,6 +164,7 @@ def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:
         "pairs": {name: value for name, value in pairs.items() if "import" not in name},
         "tags": {tag["id"]: tag["commit_id"] for tag in _results(door, at + "/tags")},
         "rules": [rule["bucket"] for rule in door.get(at + "/events/rules")["results"]],
+        "kept": door.send(Ask("GET", at + "/settings/gc_rules")).json,
     }
 
 

@@ -36,6 +36,7 @@ UNKNOWN = "outcome unknown"
 _STATUS = {
     "importStart": CLEAN + "/import?id={id}",
     "commitAsync": MAIN + "/commits/async/{id}/status",
+    "orderCollection": LAKE + "/gc/runs/{id}",
     "mergeIntoBranchAsync": LAKE + "/refs/dev/merge/clean/async/{id}/status",
 }
 
@@ -194,7 +195,7 @@ def _check_answer(case: Case, world: World, heard: Heard, known: Known) -> None:
     elif case.operation == "login":
         token = {"Authorization": f"Bearer {heard.json['token']}"}
         assert door.send(Ask("GET", "/user", (), token)).status == 200
-    elif known.before == known.after:
+    elif known.before == known.after and not case.goes_on:  # each order has an id of its own
         assert heard.body == known.heard.body, heard
 
 
@@ -219,7 +220,7 @@ def _allowed(
     job = running.door.get(_STATUS[case.operation].format(id=heard.json["id"]))
     if "error" in job:
         return either if UNKNOWN in job["error"]["message"] else [known.before]
-    if job["completed"]:
+    if job.get("completed") or job.get("done"):
         return [known.after]
     assert blow.lasting, f"the job never ends: {job}"
     return either

@@ -30,6 +30,8 @@ HEAVY = ("fastapi", "uvicorn", "rocksdict", "lakefs", "airportsdata", "jwt", "go
         ("verify",),
         ("credentials",),
         ("credentials", "reset"),
+        ("gc", "--repository", "lake"),
+        ("gc", "--store", "x", "--server", "http://127.0.0.1:1"),
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_how(

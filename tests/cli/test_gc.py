@@ -8,12 +8,13 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.cli.main import main
 from graveler.cli.sweeping import collect_garbage
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.engine import branching, commit, importing, janitor, objects, repository, verify
 from graveler.engine.ports import Ports
 from graveler.engine.repository import NewRepository
 from graveler.records import Repository
+from tests.cli.service import KEY, SECRET, serving
 from tests.cli.service import repository as repository_of
-from tests.cli.service import serving
 
 DAY_NS = 24 * 3600 * 1_000_000_000
 BIG = bytes(200_000)
@@ -160,6 +161,36 @@ def test_the_round_of_a_service_collects(lake: tuple[Path, Path], days: Days) ->
     collect_garbage(store.ports, repo)
     store.close()
     assert _stored(lake[0]) < before - len(BIG)
+
+
+def test_a_collection_is_ordered_on_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(tmp_path / "store") as service:
+        with service.client() as client:
+            repository_of(client)
+        monkeypatch.setenv(URL_VARIABLE, service.url)
+        monkeypatch.setenv(KEY_VARIABLE, KEY)
+        monkeypatch.setenv(SECRET_VARIABLE, SECRET)
+        gc = ("gc", "--server", "--repository")
+        assert main((*gc, "lake")) == 0
+        counts, lists, said = capsys.readouterr().out.splitlines()
+        assert "1 of 1 commits kept; would be deleted: 0 files, 0 bytes" in counts
+        assert lists.startswith("listed in local://lake/_graveler/gc/dry-")
+        assert said == "nothing was changed (--delete does it)"
+        assert main((*gc, "lake", "--delete")) == 0
+        assert capsys.readouterr().out.endswith(
+            "kept; deleted: 0 files, 0 bytes; condemned: 0 files, 0 bytes\n"
+        )
+        with service.client() as client:
+            guest = {"name": "guest", "storage_namespace": "local://lake/x", "read_only": True}
+            client.post("/repositories", json=guest).raise_for_status()
+        assert main((*gc, "guest")) == 1
+        assert "namespace is not its own" in capsys.readouterr().err
+        assert main((*gc, "nowhere")) == 1
+        assert "status=404" in capsys.readouterr().err
+        assert main((*gc, "lake", "--undo", "RUN")) == main(("gc", "--server")) == 1
+        assert "takes --repository NAME" in capsys.readouterr().err
 
 
 def test_a_service_that_collects_starts_and_stops(tmp_path: Path) -> None:

@@ -215,16 +215,6 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
     assert JobMessage("lake", job.id) in world.queue.messages
 
 
-def test_a_collection_is_a_job_and_one_runs_at_a_time() -> None:
-    world = new_world()
-    asked = orders.Asked(orders.COLLECT)
-    job = handing.submit(world.desk, asked, handing.newest(world.desk, asked))
-    assert handing.submit(world.desk, asked, handing.newest(world.desk, asked)).id == job.id
-    world.work(job.id)
-    assert world.status(job.id).state is JobState.DONE, world.status(job.id)
-    assert handing.submit(world.desk, asked, handing.newest(world.desk, asked)).id != job.id
-
-
 def test_a_batch_of_a_rule_that_is_gone_is_no_work() -> None:
     world = new_world()
     for name in ("lake", "gone"):

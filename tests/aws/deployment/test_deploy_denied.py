@@ -41,13 +41,24 @@ def handle(event, context):
         "scan": attempt(table.scan, TableName=name),
         "drop table": attempt(table.delete_table, TableName=name),
         "put object": attempt(objects.put_object, Bucket=bucket, Key="probe", Body=b"x"),
-        "delete object": attempt(objects.delete_object, Bucket=bucket, Key="probe"),
+        "delete object": attempt(objects.delete_object, Bucket=bucket, Key=event["object"]),
+        "delete table": attempt(objects.delete_object, Bucket=bucket, Key="lake/_lakefs/table"),
+        "delete other object": attempt(objects.delete_object, Bucket=bucket, Key="lake/data/x"),
+        "delete what arrived": attempt(objects.delete_object, Bucket=bucket, Key="probe"),
         "other bucket": attempt(objects.get_object, Bucket="another", Key="x"),
         "read secret": attempt(secrets.get_secret_value, SecretId=name),
         "send event": attempt(queues.send_message, QueueUrl=event["events"], MessageBody="{}"),
     }
 """
-NEVER = ("scan", "drop table", "other bucket", "send event")
+NEVER = (
+    "scan",
+    "drop table",
+    "other bucket",
+    "send event",
+    "delete other object",
+    "delete what arrived",
+)
+OBJECT = f"lake/data/{'0' * 20}/{'1' * 20}"
 MAY_PUT = {"api", "events", "worker"}
 MAY_DELETE = {"worker"}
 
@@ -82,7 +93,7 @@ def probed(stack: Stack, function: str) -> dict[str, str]:
         Timeout=60,
     )
     queue = stack.told["EventsQueueUrl"]
-    names = {"table": "lake", "bucket": stack.told["Bucket"], "events": queue}
+    names = {"table": "lake", "bucket": stack.told["Bucket"], "events": queue, "object": OBJECT}
     answer = functions.invoke(FunctionName=f"probe-{function}", Payload=json.dumps(names))
     found: dict[str, str] = json.loads(answer["Payload"].read())
     return found
@@ -110,4 +121,5 @@ def test_what_nobody_needs_is_denied(strict: Stack, function: str) -> None:
         assert "Denied" in found[name], found
     assert found["get item"] == found["read secret"] == "allowed"
     assert (found["put object"] == "allowed") is (function in MAY_PUT), found
-    assert (found["delete object"] == "allowed") is (function in MAY_DELETE), found
+    for name in ("delete object", "delete table"):
+        assert (found[name] == "allowed") is (function in MAY_DELETE), found

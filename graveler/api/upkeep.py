@@ -1,0 +1,82 @@
+"""Endpoints of what keeps a repository in order: the rule of retention, collections of garbage.
+
+A collection answers at once and runs as a job.  Unless asked to delete it changes nothing: it says
+what would be condemned and deleted.
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from graveler.api import answers, shapes
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.service import Call
+from graveler.engine import jobs, retention
+from graveler.errors import Invalid, NotFound
+from graveler.ids import parse_branch_id
+from graveler.jobs import handing, rota
+from graveler.jobs.orders import COLLECT, is_dry_run
+from graveler.records import ABSENT, Job
+
+
+def get_gc_rules(call: Call) -> Answer:
+    rule = retention.find_rule(call.ports, call.repo)
+    if rule is ABSENT:
+        raise NotFound("not found")
+    branches = [
+        {"branch_id": name, "retention_days": days} for name, days in sorted(rule.branches.items())
+    ]
+    return answers.json({"default_retention_days": rule.default_days, "branches": branches})
+
+
+def set_gc_rules(call: Call) -> Answer:
+    """For how long unreachable commits are kept is set elsewhere, and stays."""
+    branches = {
+        parse_branch_id(each["branch_id"]): each["retention_days"] for each in call.body["branches"]
+    }
+    if len(branches) != len(call.body["branches"]):
+        raise Invalid("branches invalid: each may have one rule")
+    known = retention.get_rule(call.ports, call.repo)
+    days = call.body["default_retention_days"]
+    retention.set_rule(call.ports, call.repo, replace(known, default_days=days, branches=branches))
+    return NO_CONTENT
+
+
+def delete_gc_rules(call: Call) -> Answer:
+    retention.end_rule(call.ports, call.repo)
+    return NO_CONTENT
+
+
+def order_collection(call: Call) -> Answer:
+    only_rehearsed = call.body.get("dry_run", True)
+    job = rota.rehearse(call.desk) if only_rehearsed else rota.order(call.desk)
+    return answers.json({"id": job.id}, 202)
+
+
+def get_collection(call: Call) -> Answer:
+    job = handing.status(call.desk, COLLECT, call.arguments["id"])
+    return answers.json(_collection(call, job))
+
+
+def _collection(call: Call, job: Job) -> dict[str, Any]:
+    order = jobs.ordered(call.ports, call.repo, job.id)
+    shape: dict[str, Any] = {
+        "id": job.id,
+        "done": job.ended,
+        "update_time": shapes.moment(job.updated_ns),
+        "dry_run": is_dry_run(order),
+    }
+    if job.error:
+        shape["error"] = {"message": job.error}
+    elif job.ended:
+        shape |= json.loads(order.result)
+    return shape
+
+
+ENDPOINTS = {
+    "getGCRules": get_gc_rules,
+    "setGCRules": set_gc_rules,
+    "deleteGCRules": delete_gc_rules,
+    "orderCollection": order_collection,
+    "getCollection": get_collection,
+}

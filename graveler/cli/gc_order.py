@@ -1,0 +1,52 @@
+"""`graveler gc --server`: has a server collect garbage, waits, and says what came of it.
+
+Whoever interrupts it only ends the waiting: the server goes on.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+from graveler import limits
+from graveler.cli.gc_arguments import OrderOptions
+from graveler.client import Session, collecting, connect_as_lakectl
+from graveler.client.collecting import Collection, Files
+from graveler.errors import Internal, Unavailable
+from graveler.settings import environment
+
+_PAUSE_SECONDS: Final = 2.0
+_WAIT_SECONDS: Final = limits.collect_run_count_max * 15 * 60
+
+
+def order(options: OrderOptions) -> int:
+    """Order a collection; 0 when it is done."""
+    session = connect_as_lakectl(environment(), options.server, options.access_key_id)
+    id = collecting.order(session, options.repository, dry_run=not options.delete)
+    found = _ended(session, options.repository, id)
+    if found.error:
+        raise Internal(f"not collected: {found.error}")
+    would = "would be " if found.dry_run else ""
+    print(
+        f"repository={options.repository}: {found.commits_kept:,} of {found.commits:,} "
+        f"commits kept; {would}deleted: {_sum(found.deleted)}; "
+        f"{would}condemned: {_sum(found.condemned)}"
+    )
+    if found.candidates:
+        print(f"listed in {found.candidates}")
+    if found.dry_run:
+        print("nothing was changed (--delete does it)")
+    return 0
+
+
+def _ended(session: Session, repository: str, id: str) -> Collection:
+    end = session.clock.steady_seconds() + _WAIT_SECONDS
+    while session.clock.steady_seconds() < end:
+        with suppress(Unavailable):  # asked again: the server goes on meanwhile
+            found = collecting.get(session, repository, id)
+            if found.done:
+                return found
+        session.clock.sleep(_PAUSE_SECONDS)
+    raise Unavailable(f"collection still runs: repository={repository} id={id}")
+
+
+def _sum(files: Files) -> str:
+    return f"{files.count:,} files, {files.size_bytes:,} bytes"

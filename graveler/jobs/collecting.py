@@ -1,0 +1,50 @@
+"""A collection of garbage as a job: what one run of it does.
+
+Each run begins anew; what an earlier one has condemned, or begun to delete, is on record.  For
+kinds.py.
+"""
+
+import json
+from collections.abc import Sequence
+
+from graveler import limits
+from graveler.clock import ulid
+from graveler.engine import collect, condemned_lists, jobs
+from graveler.engine.candidates import Doomed
+from graveler.engine.jobs import Ordered, Pulse
+from graveler.engine.ports import Ports
+from graveler.errors import Unsupported
+from graveler.jobs import orders
+from graveler.records import Job, Repository
+
+
+def work(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
+    """Collect, or only find out what would be; note totals, and where the lists stand.
+
+    The progress is the number of runs: what no worker gets done in its time is not handed on for
+    ever.  Errors: `Unsupported` then; those of `collect`.
+    """
+    runs = job.progress
+    if runs >= limits.collect_run_count_max:
+        raise Unsupported(f"collection given up: no worker had time enough for it: {runs=}")
+    pulse.land(runs)
+    pulse.beat(runs + 1, always=True)
+    dry_run = orders.is_dry_run(order)
+    found = collect.collect(ports, repo, delete=not dry_run)
+    folder = condemned_lists.folder(repo, found.run) if found.run else ""
+    if dry_run:  # a list of its own for each run of the job, so that none is mixed of two
+        id = ulid(ports.clock.now_ns(), ports.ids.stamp())
+        folder = condemned_lists.rehearsed(ports, repo, id, found.condemned, found.deleted)
+    result = {
+        "run": found.run,
+        "candidates": folder,
+        "commits": found.commits,
+        "commits_kept": found.kept,
+        "condemned": _sum(found.condemned),
+        "deleted": _sum(found.deleted),
+    }
+    jobs.note_result(ports, repo, job.id, json.dumps(result))
+
+
+def _sum(doomed: Sequence[Doomed]) -> dict[str, int]:
+    return {"count": len(doomed), "size_bytes": sum(each.size for each in doomed)}

@@ -1,0 +1,99 @@
+"""Collections of garbage by turns: one at a time for a repository, once a day where a rule asks.
+
+    turn (swapped in) ──► job on record ──► message
+         a crash here: the next who orders puts the job on record under the name in the turn
+
+Any number may order, by hand or by schedule: they meet in one job.  For the service, the functions
+and the commands.
+"""
+
+from typing import Final, Literal
+
+from graveler import limits
+from graveler.clock import ulid
+from graveler.engine import jobs, retention
+from graveler.engine.jobs import NewJob
+from graveler.engine.ports import Ports
+from graveler.engine.rounds import in_turn
+from graveler.errors import Contended, GravelerError
+from graveler.ids import JobId
+from graveler.jobs.handing import Desk, hand_on, newest, revive, submit
+from graveler.jobs.orders import COLLECT, collect_asked
+from graveler.jobs.queue import Queue
+from graveler.records import ABSENT, Absent, Job
+from graveler.refs import jobs as records
+from graveler.refs import turns
+from graveler.refs.turns import Turn
+
+_DAY_SECONDS: Final = limits.job_record_keep_seconds
+
+
+def rehearse(desk: Desk) -> Job:
+    """Order a dry run: it says what would be condemned and deleted, and changes nothing.
+
+    The running one, if there is one.  Errors: `Unavailable`.  Cost: 2 KV requests and a message.
+    """
+    asked = collect_asked(dry_run=True)
+    return submit(desk, asked, newest(desk, asked))
+
+
+def order(desk: Desk) -> Job:
+    """Order a collection that condemns and deletes; the running one, if there is one.
+
+    Errors: `Contended`, `Unavailable`.  Cost: 4 KV requests and a message.
+    """
+    found = _taken(desk, 0)
+    assert found is not ABSENT, "whoever need not wait gets a job"
+    return found
+
+
+def order_daily(ports: Ports, queue: Queue, seconds: float) -> int:
+    """Order a collection of every repository that has a rule of retention and was not collected for
+    a day; how many.
+
+    At most `limits.collections_ordered_max`, and none after `seconds`: who is left over has a turn
+    later, for a round begins at a repository that is drawn by chance.  Errors of one repository are
+    passed over, those of the list are raised.  Cost: the list of repositories, 1 KV request for
+    each, 1 more for each that has a rule, `order` for each that is due.
+    """
+    end = ports.clock.steady_seconds() + seconds
+    count = 0
+    for repo in in_turn(ports):
+        if count >= limits.collections_ordered_max or ports.clock.steady_seconds() >= end:
+            break
+        desk = Desk(ports, repo, queue)
+        try:
+            if retention.find_rule(ports, repo) is not ABSENT:
+                count += _taken(desk, limits.collect_period_seconds) is not ABSENT
+        except GravelerError:
+            continue
+    return count
+
+
+def _taken(desk: Desk, rest_seconds: int) -> Job | Literal[Absent.ABSENT]:
+    """The job of this turn; ABSENT if the last one was ordered less than `rest_seconds` ago."""
+    ports, repo = desk.ports, desk.repo
+    for _ in range(limits.conditional_round_count_max):
+        seen = turns.find(ports.kv, repo)
+        now_ns = ports.clock.now_ns()
+        if seen is not ABSENT:
+            age_seconds = (now_ns - seen.turn.ordered_ns) / limits.SECOND_NS
+            known = records.find(ports.kv, repo, seen.turn.job)
+            if known is ABSENT and age_seconds < _DAY_SECONDS:
+                return _begun(desk, seen.turn.job)  # its orderer died: an ended job is kept a day
+            if age_seconds < rest_seconds:
+                return ABSENT
+            if known is not ABSENT and not known.job.ended:
+                revive(desk, known.job)
+                return known.job
+        turn = Turn(JobId(f"{COLLECT}-{ulid(now_ns, ports.ids.stamp())}"), now_ns)
+        if turns.swap(ports.kv, repo, turn, seen, ports.ids.stamp()):
+            return _begun(desk, turn.job)
+    raise Contended(f"collection not ordered: others keep ordering it: repository={repo.id}")
+
+
+def _begun(desk: Desk, job_id: JobId) -> Job:
+    new = NewJob(job_id, COLLECT, body=collect_asked(dry_run=False).body)
+    job = jobs.begin(desk.ports, desk.repo, new)
+    hand_on(desk, job)
+    return job

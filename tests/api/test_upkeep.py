@@ -1,0 +1,99 @@
+"""The rule of retention and collections of garbage, through the API."""
+
+import time
+from typing import Any
+
+import lakefs_sdk
+import pytest
+from lakefs_sdk import GarbageCollectionRule, GarbageCollectionRules
+from lakefs_sdk.exceptions import NotFoundException
+
+from tests.api.serving import ADMINISTRATOR, Client
+
+
+@pytest.fixture
+def sdk(client: Client) -> lakefs_sdk.ApiClient:
+    """The unmodified client of lakeFS."""
+    return lakefs_sdk.ApiClient(
+        lakefs_sdk.Configuration(
+            host=f"{client.url}/api/v1",
+            username=ADMINISTRATOR.access_key_id,
+            password=ADMINISTRATOR.secret_access_key,
+        )
+    )
+
+
+def ended(client: Client, where: str) -> Any:
+    for _ in range(500):
+        found = client.send("GET", where).json
+        if found["done"]:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not end")
+
+
+def test_the_rule_of_retention_is_set_shown_and_ended(sdk: lakefs_sdk.ApiClient, repo: str) -> None:
+    api = lakefs_sdk.RepositoriesApi(sdk)
+    with pytest.raises(NotFoundException):
+        api.get_gc_rules(repo)
+    branches = [GarbageCollectionRule(branch_id="main", retention_days=30)]
+    rules = GarbageCollectionRules(default_retention_days=7, branches=branches)
+    api.set_gc_rules(repo, rules)
+    assert api.get_gc_rules(repo) == rules
+    api.delete_gc_rules(repo)
+    api.delete_gc_rules(repo)
+    with pytest.raises(NotFoundException):
+        api.get_gc_rules(repo)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"branches": []},
+        {"default_retention_days": -1, "branches": []},
+        {"default_retention_days": 1, "branches": [{"branch_id": "a b", "retention_days": 1}]},
+        {"default_retention_days": 1, "branches": [{"branch_id": "main", "retention_days": 1}] * 2},
+        {"default_retention_days": 1, "branches": [{"branch_id": "main"}]},
+    ],
+)
+def test_rules_that_cannot_be_are_refused(client: Client, repo: str, said: Any) -> None:
+    where = f"/repositories/{repo}/settings/gc_rules"
+    refused = client.send("PUT", where, body=said)
+    assert refused.status == 400, refused.message
+    assert client.send("GET", where).status == 404
+
+
+@pytest.mark.parametrize("said", [None, {}, {"dry_run": True}, {"dry_run": False}])
+def test_a_collection_is_ordered_and_told(client: Client, repo: str, said: Any) -> None:
+    assert client.upload(repo, "a", b"a").status == 201
+    where = f"/repositories/{repo}/gc/runs"
+    ordered = client.send("POST", where, body=said)
+    assert ordered.status == 202, ordered.body
+    found = ended(client, f"{where}/{ordered.json['id']}")
+    dry_run = said != {"dry_run": False}
+    assert found["id"] == ordered.json["id"] and found["dry_run"] is dry_run
+    assert "error" not in found and found["update_time"].endswith("Z")
+    nothing = {"count": 0, "size_bytes": 0}  # what is younger than a day is not looked at
+    assert found["condemned"] == found["deleted"] == nothing
+    assert (found["run"], found["commits"], found["commits_kept"]) == ("", 1, 1)
+    folder = f"local://{repo}/x/_graveler/gc/dry-"
+    assert found["candidates"].startswith(folder) if dry_run else not found["candidates"]
+
+
+def test_a_collection_that_fails_says_why(client: Client, repo: str) -> None:
+    body = {"name": f"guest-of-{repo}", "storage_namespace": f"local://{repo}/x", "read_only": True}
+    assert client.send("POST", "/repositories", body=body).status == 201
+    where = f"/repositories/guest-of-{repo}/gc/runs"
+    ordered = client.send("POST", where, body={}).json["id"]
+    assert "namespace is not its own" in ended(client, f"{where}/{ordered}")["error"]["message"]
+
+
+def test_unknown_collections_and_wrong_orders(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/gc/runs"
+    assert client.send("GET", f"{where}/none").status == 404
+    assert client.send("POST", where, body={"dry_run": "no"}).status == 400
+    assert client.send("POST", "/repositories/nowhere/gc/runs", body={}).status == 404
+    assert client.send("POST", where, headers={"Authorization": ""}).status == 401
+    commits = f"/repositories/{repo}/branches/main/commits/async"
+    task = client.send("POST", commits, body={"message": "m"}).json["id"]
+    assert client.send("GET", f"{where}/{task}").status == 404

@@ -1,0 +1,300 @@
+"""Collections by turns: one at a time, once a day where a rule asks, whoever orders and dies."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graveler import limits
+from graveler.engine import jobs, repository, retention
+from graveler.engine.repository import NewRepository
+from graveler.errors import Gone, Unavailable
+from graveler.ids import JobId
+from graveler.jobs import rota
+from graveler.jobs.queue import JobMessage
+from graveler.records import ABSENT, Job, JobState
+from graveler.refs import jobs as records
+from graveler.refs import turns
+from graveler.refs.retention import Retention
+from graveler.testing.interposed import Script
+from tests.engine.lake import Lake
+from tests.engine.storage import DAY, Storage, new_storage
+from tests.jobs.world import Held, World, new_world
+
+HOUR = 3600
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def named(world: World, count: int) -> None:
+    """More repositories, each with a rule of retention."""
+    for number in range(count):
+        new = NewRepository(f"lake-{number:03}", f"mem://bucket/lake-{number}")
+        retention.set_rule(world.lake.ports, repository.create(world.lake.ports, new), Retention(7))
+
+
+def with_rule(world: World) -> World:
+    retention.set_rule(world.lake.ports, world.lake.repo, Retention(7))
+    return world
+
+
+def daily(world: World, lake: Lake | None = None, seconds: float = 1e9) -> int:
+    return rota.order_daily((lake or world.lake.another_process()).ports, world.queue, seconds)
+
+
+def on_record(world: World) -> list[Job]:
+    return [seen.job for seen in records.list_all(world.lake.ports.kv, world.lake.repo)]
+
+
+# ---- by hand -------------------------------------------------------------------------------------
+
+
+def test_one_collection_at_a_time() -> None:
+    world = new_world()
+    job = rota.order(world.desk)
+    assert rota.order(world.desk).id == job.id
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE, world.status(job.id)
+    assert rota.order(world.desk).id != job.id
+    assert len(on_record(world)) == 2
+
+
+def test_a_dry_run_is_another_job_and_one_runs_at_a_time() -> None:
+    world = new_world()
+    job = rota.rehearse(world.desk)
+    assert rota.rehearse(world.desk).id == job.id != rota.order(world.desk).id
+    world.work(job.id)
+    assert rota.rehearse(world.desk).id != job.id
+
+
+@pytest.fixture
+def aged(tmp_path: Path) -> tuple[Storage, World, str]:
+    """A commit that has expired, with files of its own."""
+    storage = new_storage(tmp_path)
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    old = storage.commit(a="old", b="same")
+    storage.commit(a="new")
+    storage.wait(8 * DAY)
+    return storage, World(Lake(storage.ports, storage.repo)), old
+
+
+def result_of(world: World, job: JobId) -> dict[str, object]:
+    ended = world.status(job)
+    assert ended.state is JobState.DONE, ended
+    found: dict[str, object] = json.loads(
+        jobs.ordered(world.lake.ports, world.lake.repo, job).result
+    )
+    return found
+
+
+def lines(storage: Storage, folder: object, name: str) -> list[str]:
+    """The addresses in the lists of a folder whose names begin so."""
+    pages = storage.blocks.list(f"{folder}{name}", "", 100).lines
+    raw = b"".join(b"".join(storage.blocks.get(each.address).chunks) for each in pages)
+    return [json.loads(line)["address"] for line in raw.splitlines()]
+
+
+def test_a_dry_run_lists_what_would_go_and_changes_nothing(
+    aged: tuple[Storage, World, str],
+) -> None:
+    storage, world, old = aged
+    before, expected = storage.stored(), storage.collect(delete=False)
+    job = rota.rehearse(world.desk)
+    world.work(job.id)
+    result = result_of(world, job.id)
+    assert result["run"] == "" and result["deleted"] == {"count": 0, "size_bytes": 0}
+    assert (result["commits"], result["commits_kept"]) == (expected.commits, expected.kept)
+    sizes = sum(each.size for each in expected.condemned)
+    assert result["condemned"] == {"count": len(expected.condemned), "size_bytes": sizes}
+    found = lines(storage, result["candidates"], "condemned-")
+    assert sorted(found) == sorted(each.address for each in expected.condemned)
+    storage.clock.sleep(2 * DAY)
+    again = rota.rehearse(world.desk)
+    world.work(again.id)
+    assert result_of(world, again.id)["condemned"] == result["condemned"]
+    assert storage.stored() == before and storage.read(old, "a") == b"old"
+
+
+def test_two_collections_a_day_apart_delete(aged: tuple[Storage, World, str]) -> None:
+    storage, world, old = aged
+    first = rota.order(world.desk)
+    world.work(first.id)
+    result = result_of(world, first.id)
+    condemned = lines(storage, result["candidates"], "condemned-")
+    assert condemned and result["run"] and set(condemned) <= storage.stored()
+    storage.clock.sleep(DAY + 1)
+    dry = rota.rehearse(world.desk)
+    world.work(dry.id)
+    would = result_of(world, dry.id)
+    assert sorted(lines(storage, would["candidates"], "deleted-")) == sorted(condemned)
+    second = rota.order(world.desk)
+    world.work(second.id)
+    assert result_of(world, second.id)["deleted"] == would["deleted"] == result["condemned"]
+    assert not set(condemned) & storage.stored()
+    fresh = storage.restarted()
+    assert (fresh.read("main", "a"), fresh.read("main", "b")) == (b"new", b"same")
+    with pytest.raises(Gone):
+        fresh.read(old, "a")
+
+
+def test_a_collection_that_no_worker_gets_done_is_given_up() -> None:
+    world = new_world()
+    job = rota.order(world.desk)
+    lake, clock = world.lake, world.lake.ports.clock
+    for _ in range(limits.collect_run_count_max):
+        seen, script = lake.interposed()
+        script.after("scan", lambda: clock.sleep(15 * 60), 2)
+        world.queue.messages.clear()
+        world.work(job.id, seen, seconds=14 * 60)
+        assert world.queue.messages == [JobMessage("lake", job.id)]
+    world.work(job.id)
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED and "no worker had time enough" in ended.error
+
+
+# ---- workers that die or stall -------------------------------------------------------------------
+
+
+def calls_of(world: World, act: Callable[[Lake], object]) -> list[tuple[str, int]]:
+    lake, script = world.lake.interposed()
+    act(lake)
+    counted: Counter[str] = Counter()
+    found = []
+    for verb in script.seen:
+        counted[verb] += 1
+        found.append((verb, counted[verb]))
+    return found
+
+
+def due_world(scratch: Path) -> tuple[Storage, World, JobId]:
+    """What one run has condemned may go; the job that deletes it is ordered."""
+    storage = new_storage(scratch)
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    storage.commit(a="old")
+    storage.commit(a="new")
+    storage.wait(8 * DAY)
+    storage.collect()
+    storage.commit(a="newest")
+    storage.wait(8 * DAY)
+    world = World(Lake(storage.ports, storage.repo))
+    return storage, world, rota.order(world.desk).id
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+def test_a_worker_that_dies_or_stalls_anywhere_is_replaced(tmp_path: Path, stalls: bool) -> None:
+    storage, world, job = due_world(tmp_path)
+    calls = calls_of(world, lambda lake: world.work(job, lake))
+    left = storage.stored()
+    for verb, nth in calls:
+        storage, world, job = due_world(tmp_path)
+        lake, script = world.lake.interposed()
+
+        def strike(world: World = world, job: JobId = job) -> None:
+            if not stalls:
+                raise Killed
+            world.pass_lease()
+            world.work(job)
+
+        script.before(verb, strike, nth)
+        try:
+            world.work(job, lake)
+        except Killed:
+            world.pass_lease()
+            world.work(job)
+        told = (verb, nth)
+        assert script.finished and world.status(job).state is JobState.DONE, told
+        assert len(storage.stored()) == len(left), told
+        assert storage.restarted().read("main", "a") == b"newest", told
+
+
+# ---- by schedule ---------------------------------------------------------------------------------
+
+
+def test_only_repositories_with_a_rule_and_once_a_day() -> None:
+    world = new_world()
+    assert daily(world) == 0
+    retention.set_rule(world.lake.ports, world.lake.repo, Retention())
+    assert daily(world) == 1
+    [message] = world.queue.messages
+    assert isinstance(message, JobMessage)
+    world.work(JobId(message.job))
+    clock = world.lake.ports.clock
+    for _ in range(23):
+        clock.sleep(HOUR)
+        assert daily(world) == 0
+    clock.sleep(HOUR)
+    assert daily(world) == 1
+    retention.end_rule(world.lake.ports, world.lake.repo)
+    clock.sleep(2 * DAY)
+    assert retention.find_rule(world.lake.ports, world.lake.repo) is ABSENT and daily(world) == 0
+
+
+def test_a_collection_by_hand_counts_for_the_day() -> None:
+    world = with_rule(new_world())
+    rota.order(world.desk)
+    assert daily(world) == 0
+
+
+def test_a_round_orders_so_many_and_all_have_their_turn() -> None:
+    world = new_world()
+    many = 3 * limits.collections_ordered_max + 5
+    named(world, many)
+    counts = [daily(world) for _ in range(5)]
+    assert counts == [*[limits.collections_ordered_max] * 3, 5, 0]
+    assert len({message.repository for message in world.queue.messages}) == many
+    assert daily(new_world(), seconds=0.0) == 0
+
+
+def test_an_orderer_that_dies_anywhere_loses_no_day() -> None:
+    calls = calls_of(with_rule(new_world()), lambda lake: daily(with_rule(new_world()), lake))
+    assert calls
+    for verb, nth in calls:
+        for after in (False, True):
+            world = with_rule(new_world())
+            lake, script = world.lake.interposed()
+
+            def kill() -> None:
+                raise Killed
+
+            (script.after if after else script.before)(verb, kill, nth)
+            with pytest.raises(Killed):
+                daily(world, lake)
+            daily(world)
+            [job] = on_record(world)
+            turn = turns.find(world.lake.ports.kv, world.lake.repo)
+            assert turn is not ABSENT and turn.turn.job == job.id, (verb, nth, after)
+            world.work(job.id)
+            assert daily(world) == 0 and on_record(world) == [world.status(job.id)]
+
+
+def test_two_janitors_at_once_order_one_collection() -> None:
+    calls = calls_of(with_rule(new_world()), lambda lake: daily(with_rule(new_world()), lake))
+    for verb, nth in calls:
+        world = with_rule(new_world())
+        lake, script = world.lake.interposed()
+        script.before(verb, lambda world=world: daily(world), nth)  # type: ignore[misc]
+        daily(world, lake)
+        assert_one(world, script, (verb, nth))
+
+
+def assert_one(world: World, script: Script, told: tuple[str, int]) -> None:
+    [job] = on_record(world)
+    assert script.finished, told
+    assert set(world.queue.messages) == {JobMessage("lake", job.id)}, told
+
+
+def test_a_repository_whose_store_does_not_answer_is_passed_over() -> None:
+    world = with_rule(new_world())
+    named(world, 2)
+    lake, script = world.lake.interposed()
+
+    def refuse() -> None:
+        raise Unavailable("for once")
+
+    script.before("get", refuse, 1)
+    assert daily(world, lake) == 2
+    assert isinstance(world.queue, Held) and len(world.queue.messages) == 2
