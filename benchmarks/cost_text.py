@@ -5,6 +5,7 @@ from typing import Protocol
 
 from benchmarks.metering import Spent
 from benchmarks.prices import AS_OF, LAKEFS, MILLION, QUOTAS, Price, dollars
+from graveler import limits
 
 HEAD = f"""# What it costs on AWS
 
@@ -123,7 +124,8 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
     yield f"${both:.1f} per million, beside ${LAKEFS['commit of 100'].dollars} of lakeFS's, whose"
     yield "writers pay two more reads each.  Commits are counted where they rewrite one range; each"
     yield "further range that they touch is one PUT more, and a list page is one Query more for"
-    yield "each further shard.\n"
+    yield "each further shard, of which a branch has one until a commit of it folds in more than"
+    yield f"{limits.staging_shard_rows_count:,} rows.\n"
 
 
 def goals(found: Iterable[GoalLine], fitting: Mapping[int, int]) -> Iterator[str]:
@@ -229,8 +231,9 @@ def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
     yield "last rate the account's gateway quota is met first (ask for more, or use a function"
     yield "URL), then the record of the one branch: spread readers over four branches or more, in"
     yield "repositories of their own, or let them name a commit id, which needs no record at all;"
-    yield "then the one shard of staging: it takes 8 (docs/scale.md).  A table that is new must be"
-    yield "warmed for such a rate (`WarmThroughput`).  The objects' own PUTs are not in the sums.\n"
+    yield "then the one shard of staging: a branch of large commits has more (docs/scale.md).  A"
+    yield "new table must be warmed for such a rate (`WarmThroughput`).  The objects' own PUTs are"
+    yield "not in the sums.\n"
 
 
 def _load(team: TeamLine, quota: str) -> float:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from benchmarks import scale_text
 from benchmarks.committed import key, value
-from benchmarks.scale_runs import COMMIT_SECONDS, Outcome, events, readers, writers
+from benchmarks.scale_runs import COMMIT_SECONDS, Outcome, events, growth, readers, writers
 from benchmarks.written import ROOT, show_or_write
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
@@ -110,6 +110,8 @@ def document() -> str:
             lambda count, shards=shards: writers(shards, count, 5, (1, COMMIT_SECONDS)),  # type: ignore[misc]
         )
     ]
+    grown, lost = growth(100, 5, 10.0)
+    assert not lost, f"acknowledged and not committed: {lost=}"
     read = list(_runs("readers", 1, (100, 1_000), lambda count: readers(count, 5)))
     hot = list(
         _runs(
@@ -129,7 +131,7 @@ def document() -> str:
             lambda count, shards=shards: events(shards, count, 4),  # type: ignore[misc]
         )
     ]
-    return "\n".join(scale_text.sections(sizes(), staged + read, hot, arrived)) + "\n"
+    return "\n".join(scale_text.sections(sizes(), staged + read, grown, hot, arrived)) + "\n"
 
 
 def main() -> None:

@@ -8,19 +8,19 @@ up to another, as Retry-After asks.  A run is the same whenever it is made.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import median, quantiles
 from typing import NamedTuple
 
 from benchmarks.partitions import Limits, PartitionedStore
 from benchmarks.timeline import Timeline, TimelineClock, TimelineFanout
-from graveler import wire
+from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine import arriving, batching, commit, objects, repository
-from graveler.engine.ports import Ports
+from graveler.engine import arriving, batching, branching, commit, objects, repository
+from graveler.engine.ports import EngineSettings, Ports
 from graveler.errors import Conflict, NoChanges, Unavailable
 from graveler.ids import BranchId, MetarangeId
 from graveler.kv.memory import MemoryStore
@@ -28,6 +28,7 @@ from graveler.kv.retrying import RetryingStore
 from graveler.records import BreakParameters, Entry, RangeRef, Repository
 from graveler.refs.event_rules import EventRule
 from graveler.requests import THROTTLED_STORE
+from graveler.staging.area import shard_count
 from graveler.testing.clockwork import SeededIds
 
 WARM_SECONDS = 1.5  # until the first second's store of units is spent
@@ -35,6 +36,7 @@ COMMIT_SECONDS = 5.0
 EVENTS = 100
 _RETRY_AFTER_SECONDS = 1.0
 _PUT_SECONDS = 0.04
+FIXED = EngineSettings(signing_key=bytes(32))  # as many shards as the repository was made with
 
 
 class Outcome(NamedTuple):
@@ -87,7 +89,8 @@ class SlowRanges(MemoryRangeStore):
 class Stage:
     """One repository with one branch, and as many clients as are asked for."""
 
-    def __init__(self, shards: int, seed: int = 1) -> None:
+    def __init__(self, shards: int, settings: EngineSettings = FIXED, seed: int = 1) -> None:
+        self._settings = settings
         self.timeline = Timeline()
         self.limits = Limits(self.timeline)
         self.random = Random(seed)
@@ -117,7 +120,7 @@ class Stage:
     def _ports(self, kv: "MemoryStore | RetryingStore") -> Ports:
         fanout = TimelineFanout(self.timeline)
         drivers = Drivers(kv, self._blocks, self._ranges, self._clock, self._ids, fanout)
-        return ports_of(drivers, bytes(32))
+        return replace(ports_of(drivers, FIXED.signing_key), settings=self._settings)
 
     def keep_calling(self, ports: Ports, call: Callable[[Ports, int], int], until: float) -> None:
         """A client's life: call, wait for the answer, call again."""
@@ -210,6 +213,15 @@ def writers(shards: int, clients: int, seconds: float, committers: tuple[int, fl
     """Clients that stage one path after the other, and (how many, each how often) who commit."""
     stage = Stage(shards)
     until = WARM_SECONDS + seconds
+    _keep_writing(stage, clients, until)
+    count, every = committers
+    for _ in range(count):
+        stage.keep_committing(every, until)
+    stage.timeline.run(until)
+    return stage.outcome(seconds)
+
+
+def _keep_writing(stage: Stage, clients: int, until: float) -> None:
     for client in range(clients):
 
         def write(ports: Ports, number: int, client: int = client) -> int:
@@ -219,11 +231,44 @@ def writers(shards: int, clients: int, seconds: float, committers: tuple[int, fl
             return 1
 
         stage.keep_calling(stage.client(), write, until)
-    count, every = committers
-    for _ in range(count):
-        stage.keep_committing(every, until)
+
+
+class Grown(NamedTuple):
+    """The time from one commit of a branch to the next: shards of its open token, rows that were
+    acknowledged, and how many a second."""
+
+    shards: int
+    rows: int
+    per_second: float
+
+
+def growth(
+    clients: int, commits: int, every: float, rows: int = limits.staging_shard_rows_count
+) -> tuple[list[Grown], int]:
+    """Writers on a branch that has one shard until its commits, `every` so many seconds, show what
+    it takes in; a shard for `rows` rows.  And how many changes were lost."""
+    settings = replace(
+        FIXED, staging_shards_max=limits.staging_shard_count_max, staging_shard_rows=rows
+    )
+    stage = Stage(1, settings)
+    until = commits * every
+    _keep_writing(stage, clients, until)
+    found: list[Grown] = []
+
+    def live() -> None:
+        ports, looks = stage.client(), stage.unlimited()
+        for _ in range(commits):
+            begun, before = stage.timeline.now, len(stage.tally.acknowledged)
+            token = branching.get_branch(looks, stage.repo, "main").branch.staging
+            stage.timeline.sleep(every)
+            count = len(stage.tally.acknowledged) - before
+            found.append(Grown(shard_count(token), count, count / (stage.timeline.now - begun)))
+            stage.tally.commits += 1
+            commit.commit(ports, stage.repo, "main", commit.CommitRequest("m", "c"))
+
+    stage.timeline.spawn(live)
     stage.timeline.run(until)
-    return stage.outcome(seconds)
+    return found, stage.outcome(until).lost
 
 
 def readers(clients: int, seconds: float) -> Outcome:

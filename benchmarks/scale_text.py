@@ -4,7 +4,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from benchmarks.scale_runs import Outcome
+from benchmarks.scale_runs import Grown, Outcome
+from graveler import limits
 
 HEAD = """# How far it goes
 
@@ -127,8 +128,9 @@ def _branches() -> Iterator[str]:
 def _load(lines: Sequence[RunLine]) -> Iterator[str]:
     yield "## A thousand functions on one branch\n"
     yield "Each stages (or reads) one path after the other, as fast as it is answered, for 5 s;"
-    yield "one more commits every 5 s. 503: answers for each 1,000 calls, after six attempts;"
-    yield "the client comes again after one to two seconds. Lost: acknowledged changes that the"
+    yield "one more commits every 5 s. The number of shards is fixed here. 503: answers for each"
+    yield "1,000 calls, after six attempts; the client comes again after one to two seconds."
+    yield "Lost: acknowledged changes that the"
     yield "last commit does not have.\n"
     yield "| clients | shards | answered/s | p50 ms | p99 ms | 503 of 1,000 | throttled | lost |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -151,6 +153,25 @@ def _load(lines: Sequence[RunLine]) -> Iterator[str]:
     yield f"that never rest are thirty times what a branch bears; of {commits} commits among"
     yield f"them {failed} were told 503 and had to be sent again. Give such a crowd branches"
     yield "(better: repositories) of their own and merge, or hand their changes over as events.\n"
+
+
+def _growth(lines: Sequence[Grown]) -> Iterator[str]:
+    yield "## A branch that grows\n"
+    yield "A branch notes how many rows its commits fold in; a smaller commit leaves half of it. A"
+    yield f"token that begins gets a shard for each {limits.staging_shard_rows_count:,} of them: as"
+    yield "many as the repository was made with at least (1, unless its maker says otherwise), and"
+    yield f"{limits.staging_shard_count_max} at most. So a branch of small commits stays at one"
+    yield "shard and its costs. A hundred writers without rest, and a commit every ten seconds:\n"
+    yield "| until commit | shards of the open token | rows | rows/s |"
+    yield "|---:|---:|---:|---:|"
+    for number, line in enumerate(lines, 1):
+        yield f"| {number} | {line.shards} | {line.rows:,} | {line.per_second:,.0f} |"
+    yield ""
+    yield "A commit puts the next token in place before it counts, so what it counted shows after"
+    yield "the commit behind it. Rows are counted, not time: who fills a partition and commits more"
+    yield "often than every eight seconds stays at one shard. Such a repository is made with more"
+    yield "of them (`NewRepository.staging_shards`; the HTTP API is lakeFS's, and has no field"
+    yield "for it).\n"
 
 
 def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
@@ -210,9 +231,9 @@ def _done() -> Iterator[str]:
     yield "  pauses that double and are drawn, so that who was refused together does not come"
     yield "  again together; then the answer is 503 with Retry-After, or *outcome unknown* if an"
     yield "  earlier step may show."
-    yield "- Staging is sharded by the hash of the path, in as many shards as the repository"
-    yield "  was made with: 1 unless its maker says otherwise, and the HTTP API has no field for"
-    yield "  it yet."
+    yield "- Staging is sharded by the hash of the path, in as many shards as the branch took in"
+    yield "  rows for lately. A token keeps the number that it began with, so nobody who writes or"
+    yield "  reads must know what the branch has come to."
     yield "- Batches share what can be shared: one look at the record for 1,000 deletions or"
     yield "  100 events, one Query for a page, one BatchGet for all sealed tokens."
     yield "- Nobody waits for a lock. A commit that loses its swap goes on from the new head."
@@ -227,13 +248,15 @@ def _done() -> Iterator[str]:
 def sections(
     found: SizeLine,
     load: Sequence[RunLine],
+    grown: Sequence[Grown],
     hot: Sequence[RunLine],
     arrived: Sequence[RunLine],
 ) -> Iterator[str]:
     """All of it."""
     yield HEAD
     yield LIMITS
-    for lines in (_objects(found), _branches(), _load(load), _hot(hot), _events(arrived), _done()):
+    tables = (_load(load), _growth(grown), _hot(hot), _events(arrived))
+    for lines in (_objects(found), _branches(), *tables, _done()):
         yield _filled("\n".join(lines))
 
 

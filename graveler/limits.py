@@ -51,6 +51,10 @@ conditional_round_count_max = 24
 sealed_token_count_max = 64
 reset_token_count_max = 128  # sealed tokens, two for each reset of a path or prefix
 staging_shard_count_max = 64
+# A token has a shard for so many rows.  A partition of DynamoDB takes 1,000 a second: 8 seconds of
+# all that it bears.  And they are some three of its pages of 1 MB: a further shard costs a listing
+# one Query and a commit two, and none of them is for a page that is nearly empty.
+staging_shard_rows_count = 8_000
 branch_cache_seconds_max = 2
 repository_cache_seconds_max = 10
 token_grace_seconds = 3_600

@@ -130,7 +130,8 @@ class Branch:
 
     `rev` grows with every change, across deletion and re-creation.  `sealed` is oldest first;
     every token in it still
-    holds changes that no commit of this branch has folded in.
+    holds changes that no commit of this branch has folded in.  `recent_rows`: how many rows its
+    commits folded in lately, which decides how many shards its next token has, and nothing else.
     """
 
     rev: int
@@ -140,6 +141,7 @@ class Branch:
     commit: CommitId
     hidden: bool = False
     changed_ns: int = 0
+    recent_rows: int = 0
 
     @property
     def tokens_newest_first(self) -> tuple[StagingToken, ...]:

@@ -222,6 +222,7 @@ def encode_branch(b: Branch) -> bytes:
             commit=b.commit,
             hidden=b.hidden,
             changed_ns=b.changed_ns,
+            recent_rows=b.recent_rows,
         )
     )
 
@@ -238,6 +239,7 @@ def decode_branch(raw: bytes) -> Branch:
         CommitId(m.commit),
         m.hidden,
         m.changed_ns,
+        m.recent_rows,
     )
 
 
@@ -305,11 +307,9 @@ def decode_staged(raw: bytes, order: int, version: bytes) -> Staged:
     return Staged(m.value or TOMBSTONE, order, m.wid, version)
 
 
-def encode_fold(fold: Fold) -> bytes:
+def encode_fold(f: Fold) -> bytes:
     """See `records.Fold`."""
-    return _bytes(
-        pb.Fold(tokens=fold.tokens, request_id=fold.request_id, created_ns=fold.created_ns)
-    )
+    return _bytes(pb.Fold(tokens=f.tokens, request_id=f.request_id, created_ns=f.created_ns))
 
 
 def decode_fold(raw: bytes) -> Fold:

@@ -90,7 +90,7 @@ class Repository(_message.Message):
     def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., namespace: _Optional[str] = ..., default_branch: _Optional[str] = ..., created_ns: _Optional[int] = ..., state: _Optional[int] = ..., read_only: _Optional[bool] = ..., breaks: _Optional[_Union[Breaks, _Mapping]] = ..., staging_shards: _Optional[int] = ..., collected: _Optional[bool] = ...) -> None: ...
 
 class Branch(_message.Message):
-    __slots__ = ("rev", "state", "staging", "sealed", "commit", "hidden", "changed_ns")
+    __slots__ = ("rev", "state", "staging", "sealed", "commit", "hidden", "changed_ns", "recent_rows")
     REV_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     STAGING_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class Branch(_message.Message):
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_FIELD_NUMBER: _ClassVar[int]
     CHANGED_NS_FIELD_NUMBER: _ClassVar[int]
+    RECENT_ROWS_FIELD_NUMBER: _ClassVar[int]
     rev: int
     state: int
     staging: str
@@ -105,7 +106,8 @@ class Branch(_message.Message):
     commit: str
     hidden: bool
     changed_ns: int
-    def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ...) -> None: ...
+    recent_rows: int
+    def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ..., recent_rows: _Optional[int] = ...) -> None: ...
 
 class Commit(_message.Message):
     __slots__ = ("committer", "message", "created_ns", "metarange", "metadata", "parents", "generation", "depth", "jump", "jump_depth", "linear", "version")

@@ -10,6 +10,7 @@ One session, one client of each kind; nothing is sent before the first verb.  Fo
 from pathlib import Path
 from typing import Final
 
+from graveler import limits
 from graveler.assembly.drivers import Drivers
 from graveler.assembly.fanout import ThreadFanout
 from graveler.aws import AwsSession
@@ -39,4 +40,6 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes)
     memory = deployment.memory_bytes
     ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE)
-    return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout())
+    # A partition key of the table bears a fortieth of what the table bears.
+    shards_max = limits.staging_shard_count_max
+    return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout(), shards_max)

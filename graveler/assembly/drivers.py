@@ -12,7 +12,7 @@ from graveler.refs.cache import RefCache
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """What stands behind the ports."""
+    """What stands behind the ports.  `staging_shards_max`: see `EngineSettings`."""
 
     kv: Store
     blocks: Blocks
@@ -20,6 +20,7 @@ class Drivers:
     clock: Clock
     ids: Ids
     fanout: Fanout
+    staging_shards_max: int = 1
 
 
 def ports_of(drivers: Drivers, secret: bytes) -> Ports:
@@ -32,5 +33,5 @@ def ports_of(drivers: Drivers, secret: bytes) -> Ports:
         ids=drivers.ids,
         fanout=drivers.fanout,
         cache=RefCache(drivers.clock),
-        settings=EngineSettings(signing_key=secret),
+        settings=EngineSettings(signing_key=secret, staging_shards_max=drivers.staging_shards_max),
     )

@@ -51,7 +51,7 @@ def create_branch(
     commit_id = resolved(ports, repo, source).commit
     check_kept(ports, repo, commit_id)
     rev = 0 if seen is ABSENT else seen.branch.rev
-    token = new_token(ports, repo)
+    token = new_token(ports, repo, 0)  # whoever writes here is not who wrote to the source
     record = Branch(
         rev=rev + 1,
         state=BranchState.LIVE,

@@ -125,10 +125,12 @@ def commit(
 
 
 class Draft(NamedTuple):
-    """What a round wants on top of `base`: a commit, or (nothing changes) only to trim `tokens`."""
+    """What a round wants on top of `base`: a commit, or (nothing changes) only to trim `tokens`,
+    which have so many `rows`."""
 
     base: CommitId
     tokens: tuple[StagingToken, ...]
+    rows: int
     made: CommitEntry | None
 
     @property
@@ -183,7 +185,7 @@ def _build(attempt: Attempt, base_id: CommitId, deltas: Mapping[StagingToken, li
         commit_ = _drawn(attempt, base_id, applied.metarange_id)
         made = CommitEntry(commit_id(commit_), commit_)
         notes.append(commits.write_of(repo, made.id, commit_, ports.ids.stamp()))
-    draft = Draft(base_id, tokens, made)
+    draft = Draft(base_id, tokens, sum(map(len, deltas.values())), made)
     notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens, request.request_id)
     if notes:
         ports.kv.set_many(notes)
@@ -221,7 +223,8 @@ def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
 
 
 def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
-    """Step 7."""
+    """Step 7.  A small fold after a great one leaves half of what the branch knows of its size, so
+    that its tokens shrink over some commits, not with the first."""
     record = seen.branch
     assert record.sealed[: len(draft.tokens)] == draft.tokens, "what is folded is the oldest sealed"
     wanted = replace(
@@ -230,6 +233,7 @@ def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
         commit=draft.head,
         sealed=record.sealed[len(draft.tokens) :],
         changed_ns=attempt.ports.clock.now_ns(),
+        recent_rows=max(draft.rows, record.recent_rows // 2),
     )
     return swap(attempt.ports, attempt.repo, attempt.branch, seen, wanted) is not None
 

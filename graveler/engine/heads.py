@@ -100,6 +100,12 @@ def check_kept(ports: Ports, repo: Repository, *ids: CommitId | MetarangeId) -> 
             raise Gone(f"expired: its content is condemned to be deleted: id={id}")
 
 
-def new_token(ports: Ports, repo: Repository) -> StagingToken:
-    """A staging token that nobody else has."""
-    return area.new_token(ports.clock, ports.ids, repo.staging_shards)
+def new_token(ports: Ports, repo: Repository, rows: int) -> StagingToken:
+    """A staging token that nobody else has, with the shards that `rows` rows need.
+
+    As many as the repository was made with at least, and no more than the deployment lets them grow
+    to otherwise: an empty shard costs every listing and every commit its requests all the same.
+    """
+    needed = -(-rows // ports.settings.staging_shard_rows)
+    shards = max(repo.staging_shards, min(needed, ports.settings.staging_shards_max))
+    return area.new_token(ports.clock, ports.ids, shards)

@@ -21,12 +21,18 @@ from graveler.refs.cache import RefCache
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a deployment may choose.  `signing_key`: 32 secret bytes for upload addresses."""
+    """What a deployment may choose.
+
+    `signing_key`: 32 secret bytes for upload addresses.  `staging_shards_max`: as far as tokens of
+    busy branches grow; 1 where one partition bears all that the store bears.
+    """
 
     signing_key: bytes = b""
     token_grace_seconds: int = limits.token_grace_seconds
     operation_seconds_max: float = limits.operation_seconds_max
     commit_seconds_max: float = limits.commit_seconds_max
+    staging_shards_max: int = 1
+    staging_shard_rows: int = limits.staging_shard_rows_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def _first_commit(ports: Ports, repo: Repository) -> None:
     branch = Branch(
         rev=1,
         state=BranchState.LIVE,
-        staging=new_token(ports, repo),
+        staging=new_token(ports, repo, 0),
         sealed=(),
         commit=first_id,
         changed_ns=repo.created_ns,

@@ -36,7 +36,8 @@ def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -
     seen = fresh(ports, repo, name)
     with Unconfirmed("reset") as sent:
         for _ in range(limits.commit_round_count_max):
-            record, token = seen.branch, new_token(ports, repo)
+            record = seen.branch
+            token = new_token(ports, repo, record.recent_rows)
             dropped = (*record.sealed, record.staging)
             due_ns = ports.clock.now_ns() + grace_ns
             ports.kv.set_many(cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))
@@ -93,7 +94,7 @@ def _cover(
             wanted = replace(
                 record,
                 rev=record.rev + 1,
-                staging=new_token(ports, repo),
+                staging=new_token(ports, repo, record.recent_rows),
                 sealed=(*record.sealed, record.staging, token),
                 changed_ns=ports.clock.now_ns(),
             )
@@ -128,7 +129,7 @@ def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes
 
 def _filled(ports: Ports, repo: Repository, branch: BranchId, items: list[Item]) -> StagingToken:
     """A token that nobody knows yet, holding `items`; noted for clean-up before it has a row."""
-    token = new_token(ports, repo)
+    token = new_token(ports, repo, len(items))
     due_ns = area.born_ns(token) + ports.settings.token_grace_seconds * limits.SECOND_NS
     ports.kv.set_many(cleanups.cleanup_writes(repo, branch, [token], due_ns, ports.ids))
     wid = ports.ids.stamp()

@@ -45,8 +45,8 @@ def seal(
     """
     seen = first
     for _ in range(limits.commit_round_count_max):
-        token = new_token(ports, repo)
         record = seen.branch
+        token = new_token(ports, repo, record.recent_rows)
         wanted = replace(
             record,
             rev=record.rev + 1,

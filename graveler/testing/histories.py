@@ -17,7 +17,7 @@ from graveler.refs.space import branch_key, space
 from graveler.testing.schedule import Actor, Call, Choices, World
 from graveler.testing.sim_head_verbs import ELSEWHERE
 from graveler.testing.sim_verbs import VERBS, Client
-from graveler.testing.simulated import Deployment, client_ports
+from graveler.testing.simulated import GROWING, SETTLED, Deployment, client_ports
 from graveler.testing.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
 
 JANITOR, AFTERWARDS = 99, 98
@@ -60,13 +60,15 @@ class Run:
         self.wrong: list[str] = []
         self.leaked = 0
         draw = options.random if options is not None else lambda: 0.99
-        self.repo = stage.sharded if draw() < 0.2 else stage.repo
+        sharding = draw()
+        self.repo = stage.sharded if sharding < 0.1 else stage.repo
+        settings = GROWING if 0.1 <= sharding < 0.2 else SETTLED
         if draw() < 0.3:
             self.world.step_ns = SLOW_STEP_NS
         self._skews = options is not None
         self._steps_back = False
         self._deployment = Deployment(
-            stage.ports.ranges, stage.ports.blocks, stage.commits, draw() < 0.5
+            stage.ports.ranges, stage.ports.blocks, stage.commits, draw() < 0.5, settings
         )
         self._draw = draw
         self._clients: dict[int, Client] = {}

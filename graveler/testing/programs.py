@@ -62,10 +62,11 @@ def run(
 
 
 def begin(ports: Ports, seed: int) -> World:
-    """A fresh repository, small ranges, one to three shards, and its model."""
+    """A fresh repository, small ranges, one to three shards at first, and its model."""
     rng = random.Random(f"{seed}/begin")
     unique = ports.ids.unique(12)  # so that a program runs again on a store that is kept
-    ports = replace(ports, clock=TickingClock(), ids=SeededIds(seed))
+    growing = replace(ports.settings, staging_shards_max=3, staging_shard_rows=2)
+    ports = replace(ports, clock=TickingClock(), ids=SeededIds(seed), settings=growing)
     new = repository.NewRepository(
         f"program-{seed}-{unique}",
         f"{program_arguments.scheme(ports)}://programs/{seed}/{unique}",

@@ -46,7 +46,7 @@ def encoded_records() -> dict[str, bytes]:
         "range": wire.encode_range(ref)[1],
         "repository": wire.encode_repository(repository),
         "branch": wire.encode_branch(
-            Branch(4, BranchState.LIVE, tokens[0], tokens[1:], _COMMIT, True, _BORN_NS)
+            Branch(4, BranchState.LIVE, tokens[0], tokens[1:], _COMMIT, True, _BORN_NS, 25_000)
         ),
         "commit": wire.encode_commit(commit),
         "tag": wire.encode_tag(Tag(_COMMIT)),

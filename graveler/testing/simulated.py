@@ -6,6 +6,7 @@ any age, as one in another process might.  For tests only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from graveler.block.adapter import Blocks
@@ -35,7 +36,8 @@ from graveler.testing.schedule import Fault, World
 _START_NS = 1_700_000_000 * 1_000_000_000
 _STAGED_PAGE = 2
 _POLICY = RetryPolicy(attempts=3, deadline_seconds=10.0, backoff_seconds=0.001)
-_SETTINGS = EngineSettings(signing_key=bytes(32))
+SETTLED = EngineSettings(signing_key=bytes(32))
+GROWING = replace(SETTLED, staging_shards_max=3, staging_shard_rows=1)  # as the last commits
 _SEQUENTIAL = Sequential()
 
 
@@ -247,6 +249,7 @@ class Deployment(NamedTuple):
     blocks: Blocks
     commits: Mapping[CommitId, Commit]  # that every cache has
     retrying: bool = False
+    settings: EngineSettings = SETTLED
 
 
 def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> Ports:
@@ -263,5 +266,5 @@ def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> P
         ids=SimulatedIds(world),
         fanout=_SEQUENTIAL,
         cache=StaleCache(world, deployment.commits),  # type: ignore[arg-type]
-        settings=_SETTINGS,
+        settings=deployment.settings,
     )

@@ -20,6 +20,7 @@ from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retrying import RetryingStore
 from graveler.records import BreakParameters
 from graveler.requests import RetryPolicy
+from graveler.staging import area
 from graveler.testing.fault_proxy import FaultProxy, fault_proxy
 from tests.aws.conftest import PATIENT, local
 from tests.engine.lake import Lake
@@ -52,6 +53,11 @@ class Counted:
         self._proxy = proxy
         kv = RetryingStore(store, SystemClock(), RetryPolicy())
         self._ports = replace(open_memory(), kv=kv, fanout=fanout)
+
+    def growing(self, rows: int, most: int) -> Lake:
+        """One shard for so many rows of the last commits."""
+        settings = replace(self._ports.settings, staging_shards_max=most, staging_shard_rows=rows)
+        return Lake(replace(self._ports, settings=settings), self.new(1).repo)
 
     def new(self, shards: int) -> Lake:
         new = repository.NewRepository(
@@ -118,3 +124,18 @@ def test_requests_with_four_shards(counted: Counted) -> None:
     spent = counted.of(lake.commit)
     assert sum(spent.values()) <= 4 + 2 * 4
     assert spent == {"GetItem": 1, "Query": spent["Query"], "PutItem": 2, "BatchWriteItem": 1}
+
+
+def test_a_branch_that_grows_sends_nothing_more_before_it_has_grown(counted: Counted) -> None:
+    lake = counted.growing(rows=3, most=4)
+    for round_, expected in enumerate((1, 1, 4)):
+        for number in range(12):
+            lake.put(f"p/{number:02}", f"{round_}")
+        assert area.shard_count(lake.record().staging) == expected
+        page = counted.of(lake.tree)
+        assert (page["Query"], sum(page.values())) == (expected, 1 + expected)
+        spent = counted.of(lake.commit)
+        assert spent == {"GetItem": 1, "Query": spent["Query"], "PutItem": 2, "BatchWriteItem": 1}
+        assert spent["Query"] <= 2 * expected
+    committed = {f"p/{number:02}": "2" for number in range(12)}
+    assert lake.tree("main@") == committed | {"a": "1", "b": "2"}

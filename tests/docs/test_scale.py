@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import scale
-from benchmarks.scale_runs import events, readers, writers
+from benchmarks.scale_runs import events, growth, readers, writers
 
 WRITERS = 60  # they ask for 7,000 rows a second
 
@@ -27,6 +27,14 @@ def test_shards_carry_what_one_partition_does_not(rates: dict[int, float]) -> No
 
 def test_no_number_of_shards_goes_beyond_the_record_of_the_branch(rates: dict[int, float]) -> None:
     assert 2_500 < rates[8] < 3_100
+
+
+def test_a_branch_grows_until_its_record_is_the_limit() -> None:
+    found, lost = growth(60, 4, 1.0, rows=500)
+    assert lost == 0
+    shards = [line.shards for line in found]
+    assert shards[:2] == [1, 1] and shards[2] > 1
+    assert found[2].per_second > 1.5 * found[1].per_second
 
 
 def test_reads_hold_at_the_limit_of_the_record() -> None:

@@ -276,4 +276,22 @@ LATER_MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "R15",
+        "a branch that grows renames its open token, so that rows are looked for elsewhere",
+        ("commits", "clean"),
+        (
+            Edit(
+                COMMIT,
+                "        recent_rows=max(draft.rows, record.recent_rows // 2),\n",
+                "        recent_rows=max(draft.rows, record.recent_rows // 2),\n"
+                "        staging=StagingToken(\n"
+                "            record.staging.rpartition('.')[0] + '.%d' % max(\n"
+                "                attempt.repo.staging_shards,\n"
+                "                min(draft.rows, attempt.ports.settings.staging_shards_max),\n"
+                "            )\n"
+                "        ),\n",
+            ),
+        ),
+    ),
 )

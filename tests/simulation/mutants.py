@@ -272,7 +272,7 @@ MUTANTS = (
                 "        head = commit_of(ports, repo, seen.branch.commit)\n"
                 "        bare = reader.get(keyspace(ports, repo), head.metarange, key) is ABSENT\n"
                 "        if value is TOMBSTONE and bare:\n"
-                "            partition, place = area._place(seen.branch.staging, key)\n"
+                "            partition, place = area.place_of(seen.branch.staging, key)\n"
                 "            ports.kv.delete(partition, [place])\n"
                 "            written = True\n"
                 "        else:\n"
