@@ -8,6 +8,8 @@ BIN    := $(VENV)/bin
 # Programs that are called and never imported: local AWS engines, SAM, linters.
 TOOLS  := .venv-tools
 TOOLED := $(TOOLS)/.ready
+# PySpark 3.5 and 4, each with its Java: two versions cannot share an environment.
+SPARKS := .venv-spark3/.ready .venv-spark4/.ready
 PORT   ?= 8000
 STORE  ?= .graveler
 JOBS   ?= 2
@@ -33,8 +35,12 @@ ifneq ($(shell cat $(TOOLED) 2>/dev/null),$(CURDIR))
 $(TOOLED): FORCE
 endif
 
+ifneq ($(shell cat $(SPARKS) 2>/dev/null | sort -u),$(CURDIR))
+$(SPARKS): FORCE
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint coverage soak bench bench-cold deploy proto lock clean FORCE
+.PHONY: help setup run test test-spark lint coverage soak bench bench-cold deploy proto lock clean FORCE
 
 help: ## says what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,14 +48,18 @@ help: ## says what each target does
 	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
 	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
 
-setup: $(READY) $(TOOLED) $(LAYERS) ## makes .venv and .venv-tools from the locks (a second call does nothing)
-	@echo "ready: $(VENV) $(TOOLS)"
+setup: $(READY) $(TOOLED) $(SPARKS) $(LAYERS) ## makes the environments from the locks (a second call does nothing)
+	@echo "ready: $(VENV) $(TOOLS) $(SPARKS:/.ready=)"
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) requirements/dev.txt .
 
 $(TOOLED): requirements/tools.txt scripts/setup.sh
 	@sh scripts/setup.sh $(TOOLS) requirements/tools.txt
+
+.venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh
+	@NEWEST=$(if $(filter 3,$*),3.12) sh scripts/setup.sh .venv-spark$* requirements/spark$*.txt .
+	@sh scripts/java.sh .venv-spark$*
 
 $(LAYERS): requirements/layer.txt layers/build.py $(READY)
 	@sh scripts/layers.sh $(BIN)/python
@@ -58,8 +68,11 @@ $(LAYERS): requirements/layer.txt layers/build.py $(READY)
 run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once ends after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
-test: $(READY) $(TOOLED) $(LAYERS) ## ruff, mypy, then every test
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint types tests
+test: $(READY) $(TOOLED) $(SPARKS) $(LAYERS) ## ruff, mypy, then every test
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types tests spark
+
+test-spark: $(READY) $(TOOLED) $(SPARKS) ## the tests on PySpark 3.5 and 4 alone
+	@sh scripts/checks.sh $(BIN) $(JOBS) spark
 
 lint: $(READY) ## ruff and mypy only
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
@@ -86,6 +99,6 @@ proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
 lock: ## resolves the requirements anew (reads the network)
 	@sh scripts/lock.sh
 
-clean: ## removes both environments, caches and build output; keeps the sample lake in .graveler
-	rm -rf $(VENV) $(TOOLS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+clean: ## removes the environments, caches and build output; keeps the sample lake in .graveler
+	rm -rf $(VENV) $(TOOLS) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 	find graveler tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -32,7 +32,14 @@ for group in "$@"; do
     tests)
         check "tests (pytest, $jobs processes)" \
             "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
-            "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup
+            "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
+        ;;
+    spark) # one session a process, and a session uses two cores: one version after the other
+        for version in 3 4; do
+            check "tests on PySpark $version" \
+                "run one alone with: .venv-spark$version/bin/python -m pytest tests/spark -k NAME" \
+                ".venv-spark$version/bin/python" -m pytest -q tests/spark
+        done
         ;;
     *)
         echo "unknown group of checks: $group" >&2

@@ -23,7 +23,7 @@ export COVERAGE_FILE
 export GRAVELER_PROGRAMS GRAVELER_SCHEDULES
 
 "$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup \
-    --ignore tests/architecture --ignore tests/replay \
+    --ignore tests/architecture --ignore tests/replay --ignore tests/spark \
     --ignore tests/aws/deployment \
     --ignore tests/simulation/test_mutants.py --ignore tests/simulation/test_exhaustive.py \
     --deselect tests/simulation/test_gc.py::test_a_broken_recipe_is_caught "$@"

@@ -34,7 +34,10 @@ lock() {
 
 # `dev` names the project's own extras. Calling the project unsafe keeps it out of
 # the lock (and setuptools in); the warning about that at the end is cut off.
-for extra in ${EXTRAS:-server aws layer spark dev}; do
-    lock "$extra" --extra "$extra" pyproject.toml
+for name in ${LOCKS:-server aws layer dev tools spark3 spark4}; do
+    case $name in
+    tools) lock tools requirements/tools.in ;;
+    spark*) lock "$name" --extra server --extra aws --extra spark pyproject.toml "requirements/$name.in" ;;
+    *) lock "$name" --extra "$name" pyproject.toml ;;
+    esac
 done
-lock tools requirements/tools.in

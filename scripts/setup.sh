@@ -2,12 +2,13 @@
 # Makes the environment in $1 from the lock in $2, every file checked by its
 # hash. With a third argument it installs that folder's package in place as well.
 # The stamp $1/.ready is written last, so that an interrupted set-up starts over.
-# PYTHON= names the Python.
+# PYTHON= names the Python; NEWEST= the newest that the lock has wheels for (3.12).
 set -u
 venv=$1
 lock=$2
 package=${3:-}
-space_needed_kib=716800
+newest=${NEWEST:-3.99}
+space_needed_kib=1048576
 
 fail() {
     printf 'make setup: %s\n  remedy: %s\n' "$1" "$2" >&2
@@ -15,10 +16,11 @@ fail() {
 }
 
 fits() {
-    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+    "$1" -c 'import sys; newest = tuple(map(int, sys.argv[1].split(".")))
+sys.exit(not (3, 11) <= sys.version_info[:2] <= newest)' "$newest" 2>/dev/null
 }
 
-if [ -n "${PYTHON:-}" ]; then
+if [ -n "${PYTHON:-}" ] && { fits "$PYTHON" || [ "$newest" = 3.99 ]; }; then
     fits "$PYTHON" || fail "PYTHON=$PYTHON is not a Python 3.11 or newer" \
         "name another one, for example: make setup PYTHON=python3.12"
     python=$PYTHON
@@ -30,6 +32,8 @@ else
             break
         fi
     done
+    [ -n "$python" ] || [ "$newest" = 3.99 ] || fail "$venv needs a Python from 3.11 to $newest" \
+        "install one (Debian, Ubuntu: apt-get install python3.11 python3.11-venv)"
     [ -n "$python" ] || fail "no Python 3.11 or newer was found" \
         "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it with PYTHON="
 fi

@@ -56,8 +56,12 @@ def test_every_pattern_is_live() -> None:
 
 def test_lock_files_pin_every_package_by_hash_and_name_no_address() -> None:
     locks = sorted((ROOT / "requirements").glob("*.txt"))
-    assert {"aws", "dev", "layer", "server", "spark", "tools"} == {lock.stem for lock in locks}
-    pinned = re.compile(r"[a-z0-9-]+==[^ ]+ \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+")
+    known = {"aws", "dev", "layer", "server", "spark3", "spark4", "tools"}
+    assert known == {lock.stem for lock in locks}
+    # A package without wheels for some platform says for which ones it is meant.
+    meant = r"(?: ; [a-z_]+ [!=]= \"\w+\"(?: or [a-z_]+ == \"\w+\")?)?"
+    hashes = r"(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+"
+    pinned = re.compile(rf"[a-z0-9-]+==[^ ]+{meant} \\\n{hashes}")
     for lock in locks:
         text = lock.read_text(encoding="utf-8")
         rest = re.sub(r"^#.*\n", "", pinned.sub("", text), flags=re.MULTILINE)
