@@ -1,0 +1,99 @@
+"""Import of a DataFrame: rows that say where objects lie become ranges, written in parallel.
+
+    rows ──first pass──► break keys, count ──► cuts
+    rows ──second pass──► one task a bucket: ranges in the object store ──► result rows
+    result rows ──driver──► refused? ── else joined ──► one metarange
+
+The ranges and the metarange are those that one writer of the sorted rows makes.  Nothing that a
+reader sees changes: a metarange that no commit names is garbage.  Landing it is the next step's
+work (`connecting.py`).  For this package.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pyspark.sql import DataFrame
+
+from graveler.errors import Conflict, Invalid
+from graveler.ids import MetarangeId, parse_prefix
+from graveler.records import RangeRef
+from graveler.spark import cuts
+from graveler.spark.checking import Addresses
+from graveler.spark.columns import canonical
+from graveler.spark.joining import joined, metarange
+from graveler.spark.places import Place, opened
+from graveler.spark.results import (
+    SAMPLES_MAX,
+    SCHEMA,
+    BadRows,
+    Part,
+    Report,
+    parts_of,
+    report_of,
+)
+from graveler.spark.tasks import Order, importing
+
+OnBad = Literal["fail", "skip"]
+_SAMPLES_EACH: Final = 10  # at least, from each task
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an import has stored: a metarange over ranges in key order, of `count` entries; and what
+    it did not take."""
+
+    metarange: MetarangeId
+    ranges: tuple[RangeRef, ...]
+    count: int
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """`tasks`: at least so many buckets, if there are break keys enough (0: Spark's own number of
+    partitions after a shuffle)."""
+
+    prefix: str = ""
+    addresses: Addresses = Addresses.FULL
+    on_bad: OnBad = "fail"
+    tasks: int = 0
+
+
+def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> Written:
+    """Store the rows of `df` (`columns.py` says which it needs) as ranges and a metarange.
+
+    Errors: `Invalid` (columns, prefix), `BadRows` with a report unless bad rows are to be skipped,
+    `Conflict` if the input gave other rows when it was read again; those of the object store.
+    Cost: `df` is evaluated twice; one put for each range and one for the metarange.
+    """
+    chosen = options or ImportOptions()
+    if chosen.on_bad not in ("fail", "skip"):
+        raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
+    rows = canonical(df, parse_prefix(chosen.prefix))
+    found = cuts.survey(rows, place.breaks)
+    at = cuts.chosen(found, place.breaks, chosen.tasks or _tasks(df))
+    order = Order(place, chosen.addresses, at, max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1)))
+    made = cuts.spread(rows, at).mapInArrow(importing(order), SCHEMA).collect()
+    parts = parts_of(made)
+    report = report_of(parts)
+    _check_same(found, parts, report)
+    if not report.is_clean and chosen.on_bad == "fail":
+        raise BadRows(report)
+    space = opened(place).space
+    refs = joined(space, [ref for part in parts for ref in part.ranges])
+    return Written(metarange(space, refs), refs, sum(ref.count for ref in refs), report)
+
+
+def _tasks(df: DataFrame) -> int:
+    return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:
+    """Each pass evaluates the input anew: it must give the same rows each time."""
+    again = sum(ref.count for part in parts for ref in part.ranges)
+    again += report.bad_count + report.duplicates
+    if again != found.count:
+        raise Conflict(
+            "input gave other rows when it was read again; write it to a table first: "
+            f"first={found.count} second={again}"
+        )

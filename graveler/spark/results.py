@@ -1,0 +1,159 @@
+"""What the tasks of a job send back: rows, never exceptions, for what is wrong with the input.
+
+    range       a range that the task has stored: id, bounds, size, count
+    bad         rows of one reason that no entry can be made of: how many
+    duplicate   rows whose path another row has too: how many
+    sample      one of those rows: what it was, and why
+
+Spark retries a task that raises, and keeps the rows of exactly one attempt of each task; so rows
+are the only record of what was written.  For this package.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from graveler.errors import Invalid
+from graveler.ids import RangeId
+from graveler.records import RangeRef
+
+RANGE: Final = "range"
+BAD: Final = "bad"
+DUPLICATE: Final = "duplicate"
+SAMPLE: Final = "sample"
+
+SAMPLES_MAX = 1_000
+SCHEMA: Final = (
+    "kind string, bucket int, id string, min_key binary, max_key binary, size bigint, "
+    "count bigint, reason string, path binary, address string"
+)
+
+
+def arrow_schema() -> pa.Schema:
+    """`SCHEMA`, as Arrow names it."""
+    types = {"string": pa.string(), "int": pa.int32(), "binary": pa.binary(), "bigint": pa.int64()}
+    columns = [column.split() for column in SCHEMA.split(", ")]
+    return pa.schema([(name, types[kind]) for name, kind in columns])
+
+
+class Rejected(NamedTuple):
+    """An input row that did not become an entry; `path` and `address` as far as they are text."""
+
+    kind: str
+    reason: str
+    path: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How many rows did not become entries, by reason, and at most `SAMPLES_MAX` of them."""
+
+    bad: Mapping[str, int] = field(default_factory=dict)
+    duplicates: int = 0
+    samples: tuple[Rejected, ...] = ()
+
+    @property
+    def bad_count(self) -> int:
+        """All bad rows."""
+        return sum(self.bad.values())
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every row became an entry."""
+        return not self.bad and not self.duplicates
+
+    def __str__(self) -> str:
+        reasons = [f"{reason}: {count}" for reason, count in sorted(self.bad.items())]
+        if self.duplicates:
+            reasons.append(f"duplicate path: {self.duplicates}")
+        return "; ".join(reasons)
+
+
+class BadRows(Invalid):
+    """The input has rows that cannot be entries, or a path twice; nothing was committed."""
+
+    def __init__(self, report: Report) -> None:
+        first = [f"{each.reason}: path={each.path!r:.200}" for each in report.samples[:3]]
+        super().__init__(
+            f'rows refused: {report}; mend them, or pass on_bad="skip"; first: {"; ".join(first)}'
+        )
+        self.report = report
+
+
+class Part(NamedTuple):
+    """What one task made of its bucket: ranges in key order, counts of rejected rows, samples."""
+
+    bucket: int
+    ranges: tuple[RangeRef, ...]
+    rejected: Mapping[tuple[str, str], int]
+    samples: tuple[Rejected, ...]
+
+
+def rows_of(part: Part) -> pa.RecordBatch:
+    """The rows that say `part`."""
+    rows = [
+        {
+            "kind": RANGE,
+            "id": ref.id,
+            "min_key": ref.min_key,
+            "max_key": ref.max_key,
+            "size": ref.size,
+            "count": ref.count,
+        }
+        for ref in part.ranges
+    ]
+    for (kind, reason), count in part.rejected.items():
+        rows.append({"kind": kind, "reason": reason, "count": count})
+    for each in part.samples:
+        said = {"reason": each.reason, "path": each.path.encode(), "address": each.address}
+        rows.append({"kind": SAMPLE, "id": each.kind, **said})
+    for row in rows:
+        row["bucket"] = part.bucket
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema())
+
+
+def parts_of(rows: Iterable[Any]) -> list[Part]:
+    """The parts that collected rows say, by bucket."""
+    ranges: dict[int, list[RangeRef]] = {}
+    rejected: dict[int, Counter[tuple[str, str]]] = {}
+    samples: dict[int, list[Rejected]] = {}
+    for row in rows:
+        bucket = row["bucket"]
+        held = ranges.setdefault(bucket, [])
+        if row["kind"] == RANGE:
+            bounds = bytes(row["min_key"]), bytes(row["max_key"])
+            held.append(RangeRef(RangeId(row["id"]), *bounds, row["size"], row["count"]))
+        elif row["kind"] == SAMPLE:
+            path = bytes(row["path"]).decode(errors="replace")
+            found = Rejected(row["id"], row["reason"], path, row["address"])
+            samples.setdefault(bucket, []).append(found)
+        else:
+            rejected.setdefault(bucket, Counter())[row["kind"], row["reason"]] += row["count"]
+    return [
+        Part(
+            bucket,
+            tuple(sorted(ranges[bucket], key=lambda ref: ref.min_key)),
+            rejected.get(bucket, {}),
+            tuple(samples.get(bucket, ())),
+        )
+        for bucket in sorted(ranges)
+    ]
+
+
+def report_of(parts: Sequence[Part]) -> Report:
+    """What all parts reject together."""
+    bad: Counter[str] = Counter()
+    duplicates = 0
+    samples: list[Rejected] = []
+    for part in parts:
+        for (kind, reason), count in part.rejected.items():
+            if kind == DUPLICATE:
+                duplicates += count
+            else:
+                bad[reason] += count
+        samples += part.samples[: SAMPLES_MAX - len(samples)]
+    return Report(bad, duplicates, tuple(samples))

@@ -1,0 +1,113 @@
+"""One task of an import: the rows of one bucket become ranges in the object store.
+
+    batches of rows ──► checked ──► sorted ──► each path once ──► framed ──► ranges ──► result rows
+
+The bytes go straight to the object store under names that follow from the records, put if absent,
+so a task that runs twice, or beside its twin, changes nothing that anybody sees.  What fails in the
+store raises, and Spark tries again; what is wrong with a row is told in the result (`results.py`).
+For this package.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graveler.committed.ranges import Columns
+from graveler.committed.writer import Assembler
+from graveler.records import RangeRef
+from graveler.spark.checking import COLUMNS, REASONS, Addresses, Checked, Rules, check
+from graveler.spark.entries import encoded
+from graveler.spark.places import Place, opened
+from graveler.spark.results import BAD, DUPLICATE, Part, Rejected, rows_of
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+DUPLICATE_PATH: Final = "another row has this path"
+_RECORDS: Final = 4_096  # handed to the writer of ranges at a time
+_ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What every task of a job is to do; goes to the executors, so it holds no secret."""
+
+    place: Place
+    addresses: Addresses
+    cuts: tuple[bytes, ...]
+    samples_max: int
+
+
+def importing(order: Order) -> Task:
+    """The function for `mapInArrow`: the rows of one bucket in, the rows of its part out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = list(batches)
+        if any(batch.num_rows for batch in held):
+            yield rows_of(written(pa.Table.from_batches(held), order))
+
+    return run
+
+
+def written(table: pa.Table, order: Order) -> Part:
+    """Store what can be stored of the rows of one bucket; what was stored, and what was not."""
+    known = table.column("path").drop_null()
+    first = known[0].as_py() if len(known) else b""
+    judged = check(table, Rules(order.place.namespace, order.addresses))
+    rejected: Counter[tuple[str, str]] = Counter()
+    samples: list[Rejected] = []
+    for number in np.unique(judged.reasons):
+        if number:
+            rows = np.flatnonzero(judged.reasons == number)
+            rejected[BAD, REASONS[number]] += len(rows)
+            samples += _samples(judged, rows, REASONS[number], order.samples_max - len(samples))
+    rows_sorted, twins = _sorted_once(judged.good)
+    if twins.num_rows:
+        rejected[DUPLICATE, DUPLICATE_PATH] += twins.num_rows
+        for row in twins.slice(0, order.samples_max - len(samples)).to_pylist():
+            path = row["path"].decode()
+            samples.append(Rejected(DUPLICATE, DUPLICATE_PATH, path, row["address"]))
+    bucket = sum(cut < first for cut in order.cuts)
+    return Part(bucket, _stored(rows_sorted, order), rejected, tuple(samples))
+
+
+def _samples(judged: Checked, rows: Any, reason: str, most: int) -> list[Rejected]:
+    taken = judged.table.take(pa.array(rows[: max(0, most)])).select(["path", "address"])
+    return [
+        Rejected(BAD, reason, (row["path"] or b"").decode(errors="replace"), row["address"] or "")
+        for row in taken.to_pylist()
+    ]
+
+
+def _sorted_once(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows by path, each path once, and the others.  Of rows with one path the last in time
+    counts; of those, the greatest in the other columns, so that the choice is the same however the
+    rows come."""
+    ordered = table.take(pc.sort_indices(table.column("path")))
+    if not _has_twins(ordered):
+        return ordered, ordered.slice(0, 0)
+    keys = [("path", "ascending"), *((name, "descending") for name in _ORDER)]
+    ordered = table.take(pc.sort_indices(table, sort_keys=keys))
+    path = ordered.column("path")
+    is_twin = np.zeros(len(path), dtype=bool)
+    is_twin[1:] = pc.equal(path.slice(1), path.slice(0, len(path) - 1)).to_numpy()
+    return ordered.filter(pa.array(~is_twin)), ordered.filter(pa.array(is_twin))
+
+
+def _has_twins(ordered: pa.Table) -> bool:
+    path = ordered.column("path")
+    if len(path) < 2:
+        return False
+    return bool(pc.any(pc.equal(path.slice(1), path.slice(0, len(path) - 1))).as_py())
+
+
+def _stored(table: pa.Table, order: Order) -> tuple[RangeRef, ...]:
+    assembler = Assembler(opened(order.place).space)
+    for at in range(0, table.num_rows, _RECORDS):
+        piece = table.slice(at, _RECORDS)
+        keys: list[bytes] = piece.column(COLUMNS.index("path")).to_pylist()
+        assembler.add_columns(Columns(keys, encoded(piece, order.addresses)))
+    return assembler.finish()

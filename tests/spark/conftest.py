@@ -1,0 +1,43 @@
+"""One Spark session for all tests of the process, with retries, and stores to write into."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from graveler.records import BreakParameters
+from graveler.spark.places import Place, opened
+from tests.spark.session import local_session
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """PySpark uses what Python has deprecated, and leaves its sockets to the collector."""
+    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:pyspark")
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """`local[2,3]`: two tasks at a time, and a task that fails is tried three times."""
+    session = local_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A namespace in a folder, with ranges that are small."""
+    breaks = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests \xff\x00")
+    yield Place(f"local:{tmp_path / 'objects'}", "local://lake/repository", breaks)
+    opened.cache_clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def java() -> None:
+    """The Java that `make setup` has put into this environment, unless another one is named; and
+    workers that run what this process runs."""
+    os.environ.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
+    os.environ["PYSPARK_PYTHON"] = sys.executable

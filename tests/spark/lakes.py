@@ -1,0 +1,77 @@
+"""Rows to import, and the metarange that one writer of the same entries makes."""
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from graveler.committed import writer
+from graveler.committed.reader import ranges
+from graveler.ids import MetarangeId
+from graveler.records import AddressType, Entry, RangeRef
+from graveler.spark.places import Place, opened
+from graveler.wire import encode_entry
+
+SCHEMA = (
+    "path string, address string, size bigint, checksum string, mtime bigint, "
+    "metadata map<string,string>, content_type string"
+)
+Row = tuple[Any, ...]
+
+
+def some_rows(seed: int, count: int) -> list[Row]:
+    """Rows of different paths in random order; some have metadata, a type, letters beyond ASCII."""
+    chance = random.Random(seed)
+    rows: list[Row] = []
+    for number in chance.sample(range(count * 10), count):
+        table = ("orders", "é\u4e16界", "z\U0001f600")[number % 3]
+        metadata = {"b": "2", "a": f"ü{number}"} if number % 7 == 0 else None
+        rows.append(
+            (
+                f"{table}/day={number % 31:02}/part-{number}",
+                f"local://source/{table}/{number}",
+                chance.choice((0, 1, 127, 128, 1 << 20, 1 << 40)) + number % 300,
+                f"{number:032x}",
+                1_700_000_000_000_000 + number * 1_001,
+                metadata,
+                "text/csv" if number % 5 == 0 else None,
+            )
+        )
+    return rows
+
+
+def frame(spark: SparkSession, rows: Sequence[Row], partitions: int = 3) -> DataFrame:
+    """The rows as a DataFrame of some partitions."""
+    return spark.createDataFrame(list(rows), SCHEMA).repartition(partitions)
+
+
+def entry(row: Row) -> Entry:
+    """What the row says."""
+    _, address, size, checksum, mtime, metadata, content_type = row
+    return Entry(
+        address=address,
+        size=size,
+        checksum=checksum,
+        modified_ns=mtime * 1_000,
+        metadata=metadata or {},
+        address_type=AddressType.FULL,
+        content_type=content_type or "",
+    )
+
+
+def sequential(
+    place: Place, rows: Iterable[Row], beside: Path
+) -> tuple[MetarangeId, list[RangeRef]]:
+    """What one writer makes of the rows, in a store of its own."""
+    other = Place(f"local:{beside}", place.namespace, place.breaks)
+    space = opened(other).space
+    records = sorted((row[0].encode(), encode_entry(entry(row))) for row in rows)
+    found = writer.write(space, records)
+    return found, list(ranges(space, found))
+
+
+def files(folder: Path) -> set[str]:
+    """The names of all range and metarange files below a folder of objects."""
+    return {path.name.split(".")[0].lstrip("=") for path in folder.rglob("_lakefs/*")}

@@ -1,0 +1,239 @@
+"""Imports write the very ranges that one writer of the sorted rows would write."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from graveler.committed.reader import ranges
+from graveler.errors import Conflict, Invalid
+from graveler.records import BreakParameters
+from graveler.spark import cuts
+from graveler.spark.checking import Addresses
+from graveler.spark.columns import canonical
+from graveler.spark.importing import ImportOptions, import_rows
+from graveler.spark.joining import joined
+from graveler.spark.places import Place, opened
+from graveler.spark.results import SCHEMA, BadRows, parts_of
+from graveler.spark.tasks import Order, importing
+from tests.spark import lakes
+from tests.spark.lakes import Row, files, frame, sequential, some_rows
+
+
+@pytest.mark.parametrize(
+    ("seed", "tasks", "breaks"),
+    [
+        (0, 1, {}),
+        (1, 7, {}),
+        (2, 12, {"salt": b""}),
+        (3, 9, {"min_size": 9_000}),
+        (4, 9, {"min_size": 30_000, "max_size": 20_000, "raggedness": 3}),
+    ],
+)
+def test_many_writers_make_what_one_makes(
+    spark: SparkSession, place: Place, tmp_path: Path, seed: int, tasks: int, breaks: Any
+) -> None:
+    print(f"{seed=}")
+    place = replace(place, breaks=replace(place.breaks, **breaks))
+    rows = some_rows(seed, 2_500)
+    made = import_rows(frame(spark, rows), place, ImportOptions(tasks=tasks))
+    metarange, refs = sequential(place, rows, tmp_path / "one")
+    assert (made.metarange, list(made.ranges), made.count) == (metarange, refs, 2_500)
+    assert list(ranges(opened(place).space, made.metarange)) == refs
+    assert len(refs) > 10 and made.report.is_clean
+
+
+def test_rows_land_below_the_prefix(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    rows = some_rows(5, 60)
+    made = import_rows(frame(spark, rows), place, ImportOptions(prefix="tables/a b/"))
+    moved = [("tables/a b/" + row[0], *row[1:]) for row in rows]
+    assert made.metarange == sequential(place, moved, tmp_path / "one")[0]
+
+
+def test_no_rows_are_the_empty_metarange(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    made = import_rows(frame(spark, []), place)
+    assert (made.metarange, made.ranges) == (sequential(place, [], tmp_path / "one")[0], ())
+
+
+def test_a_task_that_fails_after_writing_is_harmless(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    rows = some_rows(6, 1_500)
+    plain = canonical(frame(spark, rows), b"")
+    at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
+    run = importing(Order(place, Addresses.FULL, at, 10))
+
+    def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        made = list(run(batches))
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0:
+            raise RuntimeError("after writing")
+        yield from made
+
+    parts = parts_of(cuts.spread(plain, at).mapInArrow(failing, SCHEMA).collect())
+    refs = joined(opened(place).space, [ref for part in parts for ref in part.ranges])
+    expected = sequential(place, rows, tmp_path / "one")[1]
+    assert list(refs) == expected
+    # Every attempt wrote the same files: none is left over.
+    assert files(tmp_path / "objects") == {ref.id for ref in expected}
+
+
+def test_the_same_import_again_writes_nothing_new(spark: SparkSession, place: Place) -> None:
+    rows = some_rows(7, 400)
+    first = import_rows(frame(spark, rows), place)
+    again = import_rows(frame(spark, rows, partitions=1), place, ImportOptions(tasks=5))
+    assert first == again
+
+
+# ---- rows that are refused -----------------------------------------------------------------------
+
+
+def bad_rows(place: Place) -> list[tuple[Row, str]]:
+    """One row for each way to be bad, and the reason."""
+    good = some_rows(8, 1)[0]
+    wrong = [
+        ({0: None}, "path is null or empty"),
+        ({0: ""}, "path is null or empty"),
+        ({0: "x" * 1_025}, "path is longer than 1024 bytes"),
+        ({0: "a\0b"}, "path is not UTF-8, or has a NUL character"),
+        ({1: None}, "address is null or empty"),
+        ({1: ""}, "address is null or empty"),
+        ({1: "local://source/a/../b"}, "address is not one of an object"),
+        ({1: "s3://bucket/key"}, "address has another scheme than the repository's storage"),
+        (
+            {1: f"{place.namespace}/data/x"},
+            "address lies in the repository's own storage namespace",
+        ),
+        ({2: None}, "size is null"),
+        ({2: -1}, "size is negative or too large"),
+        ({3: None}, "checksum is null or empty"),
+        ({3: '""'}, "checksum is null or empty"),
+        ({3: "x" * 257}, "checksum is longer than 256 bytes"),
+        ({4: None}, "mtime is null or out of range"),
+        ({5: {"a": None}}, "metadata has an empty key or a null value, or is too large"),
+        ({5: {"": "a"}}, "metadata has an empty key or a null value, or is too large"),
+        ({6: "x" * 513}, "content type is longer than 512 characters"),
+    ]
+    made = []
+    for number, (change, reason) in enumerate(wrong):
+        row = list((f"bad-{number}", *good[1:]))
+        for at, value in change.items():
+            row[at] = value
+        made.append((tuple(row), reason))
+    return made
+
+
+def test_bad_and_duplicate_rows_are_told_and_fail_the_import(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    rows, wrong = some_rows(9, 500), bad_rows(place)
+    older = [(row[0], row[1] + "-old", row[2], row[3], row[4] - 1, None, None) for row in rows[:20]]
+    everything = frame(spark, [*rows, *older, *(row for row, _ in wrong)])
+    with pytest.raises(BadRows, match=r"rows refused: .*duplicate path: 20") as caught:
+        import_rows(everything, place)
+    report = caught.value.report
+    assert report.bad_count == len(wrong) and report.duplicates == 20
+    for _, reason in wrong:
+        assert report.bad[reason] == sum(other == reason for _, other in wrong)
+    told = {(each.kind, each.reason, each.path, each.address) for each in report.samples}
+    for row, reason in wrong:
+        assert ("bad", reason, row[0] or "", row[1] or "") in told
+    for row in older:
+        assert ("duplicate", "another row has this path", row[0], row[1]) in told
+
+    made = import_rows(everything, place, ImportOptions(on_bad="skip", tasks=6))
+    assert made.metarange == sequential(place, rows, tmp_path / "one")[0]
+    assert made.report.bad == report.bad and made.report.duplicates == 20
+
+
+def test_a_refused_row_at_a_cut_does_not_end_a_range(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    """The first pass knows only keys: the row behind a break key may turn out to be bad."""
+    rows = some_rows(10, 1_500)
+    keys = cuts.survey(canonical(frame(spark, rows), b""), place.breaks).breaks
+    spoilt = [(*row[:2], -1, *row[3:]) if row[0].encode() in keys[::2] else row for row in rows]
+    made = import_rows(frame(spark, spoilt), place, ImportOptions(on_bad="skip", tasks=8))
+    kept = [row for row in spoilt if row[2] >= 0]
+    assert made.count == len(kept) < len(rows)
+    assert list(made.ranges) == sequential(place, kept, tmp_path / "one")[1]
+
+
+def test_samples_are_few_however_many_rows_are_bad(spark: SparkSession, place: Place) -> None:
+    rows = [(*row[:2], -1, *row[3:]) for row in some_rows(11, 1_200)]
+    made = import_rows(frame(spark, rows), place, ImportOptions(on_bad="skip", tasks=3))
+    assert made.report.bad == {"size is negative or too large": 1_200}
+    assert 10 <= len(made.report.samples) <= 1_000
+
+
+def test_an_input_that_changes_is_noticed(spark: SparkSession, place: Place) -> None:
+    def some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(pa.array([os.urandom(1) < b"\x80" for _ in range(batch.num_rows)]))
+
+    rows = frame(spark, some_rows(12, 200)).mapInArrow(some, lakes.SCHEMA)
+    with pytest.raises(Conflict, match="other rows when it was read again"):
+        for _ in range(10):  # two draws may be equally long
+            import_rows(rows, place)
+
+
+# ---- columns -------------------------------------------------------------------------------------
+
+
+def test_times_of_any_zone_and_columns_left_out(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    rows = [(*row[:5], None, None) for row in some_rows(13, 30)]
+    df = frame(spark, rows).withColumn("mtime", F.expr("timestamp_micros(mtime)"))
+    df = df.withColumn("size", F.col("size").cast("bigint")).drop("metadata", "content_type")
+    spark.conf.set("spark.sql.session.timeZone", "Pacific/Chatham")
+    try:
+        made = import_rows(df.withColumn("more", F.lit(1)), place)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert made.metarange == sequential(place, rows, tmp_path / "one")[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("size", "'1'", "column=size type=string"),
+        ("mtime", "1.5", "column=mtime type=decimal"),
+        ("path", "1", "column=path type=int"),
+        ("address", "1", "column=address type=int"),
+        ("metadata", "map('a', 1)", "column=metadata type=map<string,int>"),
+    ],
+)
+def test_a_column_of_another_type_is_refused(
+    spark: SparkSession, place: Place, column: str, value: str, says: str
+) -> None:
+    df = frame(spark, some_rows(14, 1)).withColumn(column, F.expr(value))
+    with pytest.raises(Invalid, match=says):
+        import_rows(df, place)
+
+
+def test_a_missing_column_is_named(spark: SparkSession, place: Place) -> None:
+    df = frame(spark, some_rows(15, 1)).drop("checksum", "mtime")
+    with pytest.raises(Invalid, match="missing=checksum,mtime"):
+        import_rows(df, place)
+
+
+def test_an_unknown_choice_is_refused(spark: SparkSession, place: Place) -> None:
+    with pytest.raises(Invalid, match="on_bad"):
+        options = ImportOptions(on_bad="ignore")  # type: ignore[arg-type]
+        import_rows(frame(spark, []), place, options)
+
+
+def test_ranges_may_be_large(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    """The parameters that repositories have by default: one bucket, one range."""
+    place = replace(place, breaks=BreakParameters(salt=b"s"))
+    rows = some_rows(16, 300)
+    made = import_rows(frame(spark, rows), place)
+    assert made.metarange == sequential(place, rows, tmp_path / "one")[0] and len(made.ranges) == 1
