@@ -1,8 +1,8 @@
 """Rounds over all repositories, now and then, in a thread of their own: the janitor's, and if asked
 for garbage collection's.
 
-A round that fails is logged and the next one tries again; stopping waits for the repository that
-is being seen to, for a bounded time.  For running.py.
+A repository whose work fails is logged and the next round tries again; stopping waits for the
+repository that is being seen to, for a bounded time.  For running.py.
 """
 
 import json
@@ -10,9 +10,9 @@ import logging
 import threading
 from collections.abc import Callable
 
-from graveler import limits
-from graveler.engine import janitor, jobs, repository
+from graveler.engine import janitor, jobs
 from graveler.engine.ports import Ports
+from graveler.engine.rounds import in_turn
 from graveler.errors import GravelerError
 from graveler.jobs import rota, working
 from graveler.jobs.handing import Desk
@@ -23,6 +23,7 @@ FIRST_SECONDS = 30.0
 PERIOD_SECONDS = 300.0
 COLLECT_FIRST_SECONDS = 600.0
 _STOP_SECONDS = 10.0
+_TEND_SECONDS = 60.0  # of a round, for one repository
 _NOT_OURS = "Refused"  # the files are somebody else's
 _LOG = logging.getLogger("graveler.janitor")
 
@@ -34,6 +35,11 @@ class _Here:
 
     def enqueue(self, message: Message) -> None:
         """Nobody else is told."""
+
+
+def tend(ports: Ports, repo: Repository) -> None:
+    """The janitor's work; what there is no time for is left to the next round."""
+    janitor.sweep(ports, repo, _TEND_SECONDS)
 
 
 def collect_garbage(ports: Ports, repo: Repository) -> None:
@@ -63,7 +69,7 @@ class Sweeper:
         ports: Ports,
         first_seconds: float = FIRST_SECONDS,
         period: float = PERIOD_SECONDS,
-        work: Work = janitor.sweep,
+        work: Work = tend,
     ) -> None:
         self._ports = ports
         self._work = work
@@ -93,11 +99,10 @@ class Sweeper:
                 _LOG.exception("round failed")
 
     def _round(self) -> None:
-        after, more = "", True
-        while more:
-            found, more = repository.list_page(self._ports, "", "", after, limits.page_count_max)
-            for repo in found:
-                if self._ended.is_set():
-                    return
+        for repo in in_turn(self._ports):
+            if self._ended.is_set():
+                return
+            try:
                 self._work(self._ports, repo)
-                after = repo.id
+            except GravelerError as error:
+                _LOG.warning("round failed: repository=%s %s", repo.id, error)

@@ -6,10 +6,14 @@
 A reader or a slow writer may hold a branch record from before its token was taken off; the grace is
 longer than any operation may live.  A row that a late writer put after the first deletion goes with
 the second.  Any number of janitors may run at once: every step may be repeated.
+
+A round over a repository ends when its time does; what it left over is the next one's.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import inf
+from typing import TypeVar
 
 from graveler import limits
 from graveler.engine.jobs import BULK
@@ -19,10 +23,13 @@ from graveler.records import ABSENT, Cleanup, Job, Repository
 from graveler.refs import branches, cleanups, commits, jobs, uploads
 from graveler.staging import area
 
+T = TypeVar("T")
+_SHARE_OF_ROWS = 0.75
+
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one round did; counts."""
+    """What one round did; counts, and whether it came to its end."""
 
     marked: int = 0
     rows: int = 0
@@ -30,28 +37,60 @@ class Swept:
     folds: int = 0
     addresses: int = 0
     jobs: int = 0
-    waiting: int = 0  # tokens whose rows are not gone yet
+    waiting: int = 0  # tokens that it came to whose rows are not gone yet
+    whole: bool = True
 
 
-def sweep(ports: Ports, repo: Repository) -> Swept:
-    """One round over a repository.  Cost: its clean-up, fold, address and job records, and the
-    rows."""
-    swept = Swept()
-    found = list(cleanups.list_cleanups(ports.kv, repo))
-    for pending in found:
-        swept = _tend(ports, repo, (pending.token, pending.cleanup), swept)
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One round over a repository, or part of it, and when it ends by the steady clock."""
+
+    ports: Ports
+    repo: Repository
+    end_seconds: float
+
+    def goes_on(self) -> bool:
+        """Whether there is time left."""
+        return self.ports.clock.steady_seconds() < self.end_seconds
+
+    def old(self, records: Iterable[T], is_old: Callable[[T], bool]) -> list[T]:
+        """Those of the records that are, as many as a round takes and has time to look at."""
+        found: list[T] = []
+        for record in records:
+            if len(found) == limits.sweep_records_count_max or not self.goes_on():
+                break
+            if is_old(record):
+                found.append(record)
+        return found
+
+
+def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
+    """One round over a repository, ended soon after `seconds`: not in the middle of a request.
+
+    Cost: its clean-up, fold, address and job records, and the rows."""
+    begun = ports.clock.steady_seconds()
+    swept, seen = Swept(), 0
+    # Rows without end must not keep back what is forgotten: that has a share of its own.
+    rows = _Round(ports, repo, begun + seconds * _SHARE_OF_ROWS)
+    for pending in cleanups.list_cleanups(ports.kv, repo):
+        if not rows.goes_on():
+            break
+        seen += 1
+        swept = _tend(rows, (pending.token, pending.cleanup), swept)
+    whole = rows.goes_on()
+    rest = _Round(ports, repo, begun + seconds)
     return replace(
         swept,
-        folds=_forget_folds(ports, repo),
-        addresses=_forget_addresses(ports, repo),
-        jobs=_forget_jobs(ports, repo),
-        waiting=len(found) - swept.tokens,
+        folds=_forget_folds(rest),
+        addresses=_forget_addresses(rest),
+        jobs=_forget_jobs(rest),
+        waiting=seen - swept.tokens,
+        whole=whole and rest.goes_on(),
     )
 
 
-def _tend(
-    ports: Ports, repo: Repository, item: tuple[StagingToken, Cleanup], swept: Swept
-) -> Swept:
+def _tend(now: _Round, item: tuple[StagingToken, Cleanup], swept: Swept) -> Swept:
+    ports, repo = now.ports, now.repo
     token, cleanup = item
     now_ns = ports.clock.now_ns()
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
@@ -63,13 +102,15 @@ def _tend(
         return replace(swept, marked=swept.marked + 1)
     if now_ns < cleanup.marked_ns + grace_ns * (cleanup.passes + 1):
         return swept
-    rows = area.drop(ports.kv, token)
+    dropped = area.drop(ports.kv, token, now.goes_on)
+    swept = replace(swept, rows=swept.rows + dropped.rows)
+    if not dropped.whole:
+        return swept  # the record stays as it is: the next round goes on
     if cleanup.passes:
         cleanups.forget(ports.kv, repo, [token])
-        return replace(swept, rows=swept.rows + rows, tokens=swept.tokens + 1)
-    again = replace(cleanup, passes=1)
-    cleanups.put(ports.kv, repo, token, again, ports.ids.stamp())
-    return replace(swept, rows=swept.rows + rows)
+        return replace(swept, tokens=swept.tokens + 1)
+    cleanups.put(ports.kv, repo, token, replace(cleanup, passes=1), ports.ids.stamp())
+    return swept
 
 
 def _named(ports: Ports, repo: Repository, branch: BranchId, token: StagingToken) -> bool:
@@ -78,33 +119,31 @@ def _named(ports: Ports, repo: Repository, branch: BranchId, token: StagingToken
     return found is not ABSENT and found.branch.live and token in found.branch.tokens_newest_first
 
 
-def _forget_folds(ports: Ports, repo: Repository) -> int:
-    horizon_ns = ports.clock.now_ns() - limits.fold_record_keep_seconds * limits.SECOND_NS
-    old = [key for key, fold in commits.list_folds(ports.kv, repo) if fold.created_ns < horizon_ns]
-    commits.forget_folds(ports.kv, repo, old)
+def _forget_folds(now: _Round) -> int:
+    horizon_ns = _horizon_ns(now, limits.fold_record_keep_seconds)
+    old = now.old(
+        commits.list_folds(now.ports.kv, now.repo), lambda each: each[1].created_ns < horizon_ns
+    )
+    commits.forget_folds(now.ports.kv, now.repo, [key for key, _ in old])
     return len(old)
 
 
-def _forget_addresses(ports: Ports, repo: Repository) -> int:
+def _forget_addresses(now: _Round) -> int:
     """Addresses past their time by another whole span: one may just be in the middle of a link."""
-    horizon_ns = ports.clock.now_ns() - limits.link_address_seconds * limits.SECOND_NS
-    old = [
-        address
-        for address, note in uploads.list_all(ports.kv, repo)
-        if note.expires_ns < horizon_ns
-    ]
-    uploads.forget(ports.kv, repo, old)
+    horizon_ns = _horizon_ns(now, limits.link_address_seconds)
+    old = now.old(
+        uploads.list_all(now.ports.kv, now.repo), lambda each: each[1].expires_ns < horizon_ns
+    )
+    uploads.forget(now.ports.kv, now.repo, [address for address, _ in old])
     return len(old)
 
 
-def _forget_jobs(ports: Ports, repo: Repository) -> int:
-    horizon_ns = ports.clock.now_ns() - limits.job_record_keep_seconds * limits.SECOND_NS
-    old = [
-        seen.job.id
-        for seen in jobs.list_all(ports.kv, repo)
-        if _over_since_ns(seen.job) < horizon_ns
-    ]
-    jobs.forget(ports.kv, repo, old)
+def _forget_jobs(now: _Round) -> int:
+    horizon_ns = _horizon_ns(now, limits.job_record_keep_seconds)
+    old = now.old(
+        jobs.list_all(now.ports.kv, now.repo), lambda seen: _over_since_ns(seen.job) < horizon_ns
+    )
+    jobs.forget(now.ports.kv, now.repo, [seen.job.id for seen in old])
     return len(old)
 
 
@@ -115,3 +154,7 @@ def _over_since_ns(job: Job) -> float:
     if job.kind == BULK:
         return job.created_ns + limits.import_seconds_max * limits.SECOND_NS
     return inf
+
+
+def _horizon_ns(now: _Round, seconds: int) -> int:
+    return now.ports.clock.now_ns() - seconds * limits.SECOND_NS

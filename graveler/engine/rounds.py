@@ -29,24 +29,28 @@ class Tended(NamedTuple):
 
 
 def tend_all(ports: Ports, seconds: float) -> Tended:
-    """Let the janitor sweep every repository; none is begun after `seconds`.
+    """Let the janitor sweep every repository, until soon after `seconds`.
 
     Errors of one repository are counted, not raised; those of the list are raised.  Cost: the list
     of repositories, and each one's sweep."""
     end = ports.clock.steady_seconds() + seconds
     tended = failed = rows = waiting = 0
+    whole = True
     for repo in in_turn(ports):
-        if ports.clock.steady_seconds() >= end:
-            return Tended(tended, failed, rows, waiting, whole=False)
+        left = end - ports.clock.steady_seconds()
+        whole = whole and left > 0
+        if not whole:
+            break
         try:
-            swept = janitor.sweep(ports, repo)
+            swept = janitor.sweep(ports, repo, left)
         except GravelerError:
             failed += 1
             continue
         tended += 1
         rows += swept.rows
         waiting += swept.waiting
-    return Tended(tended, failed, rows, waiting, whole=True)
+        whole = swept.whole
+    return Tended(tended, failed, rows, waiting, whole)
 
 
 def in_turn(ports: Ports) -> Iterator[Repository]:

@@ -11,7 +11,7 @@ knows which tokens a branch has: that is the branch record's (refs).  For the en
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Literal, NamedTuple, NotRequired, Required, TypedDict, Unpack
@@ -259,20 +259,30 @@ def _merged(shards: Sequence[Iterable[tuple[bytes, Staged]]]) -> Iterator[tuple[
     return iter(shards[0]) if len(shards) == 1 else heapq.merge(*shards)
 
 
-def drop(kv: Store, token: StagingToken) -> int:
-    """Delete every row, and say how many there were.  Two requests a batch; may be repeated."""
+class Dropped(NamedTuple):
+    """How many rows were deleted, and whether none is left of those that were there."""
+
+    rows: int
+    whole: bool
+
+
+def drop(kv: Store, token: StagingToken, goes_on: Callable[[], bool] = lambda: True) -> Dropped:
+    """Delete every row, as long as it `goes_on`, which is asked before each batch.  Two requests a
+    batch, one more for each shard; may be repeated."""
     count = 0
     batch = limits.kv_batch_count_max
     for partition in _partitions(token):
         start, more = b"", True
         while more:
+            if not goes_on():
+                return Dropped(count, whole=False)
             rows, more = kv.scan(partition, start, b"", batch)
             if not rows:
                 break
             kv.delete(partition, [key for key, _ in rows])
             count += len(rows)
             start = rows[-1][0] + b"\0"
-    return count
+    return Dropped(count, whole=True)
 
 
 def cursor(kv: Store, token: StagingToken, first: int = FIRST_PAGE_COUNT) -> Cursor:

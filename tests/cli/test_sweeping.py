@@ -11,6 +11,7 @@ from graveler.engine.repository import NewRepository
 from graveler.errors import Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ScanPage
+from graveler.records import Repository
 
 ROUNDS = 3
 
@@ -53,6 +54,26 @@ def test_every_repository_is_swept_although_one_round_failed() -> None:
     assert watched.refusals == 0
     for repo in made:
         assert any(repo.uid.encode() in partition for partition in watched.scanned)
+
+
+def test_a_repository_that_fails_keeps_no_other_from_its_turn() -> None:
+    ports, _ = _ports()
+    for name in ("one", "three", "two"):
+        repository.create(ports, NewRepository(name, f"mem://{name}/"))
+    seen: list[str] = []
+    enough = threading.Event()
+
+    def work(_: Ports, repo: Repository) -> None:
+        seen.append(repo.id)
+        if len(seen) == 3:
+            enough.set()
+        raise Unavailable("down")
+
+    sweeper = Sweeper(ports, 0.001, 3_600, work)
+    sweeper.start()
+    assert enough.wait(30)
+    sweeper.stop()
+    assert sorted(seen) == ["one", "three", "two"]
 
 
 def test_stopping_before_and_without_a_start() -> None:

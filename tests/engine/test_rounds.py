@@ -1,13 +1,15 @@
 """Rounds of clean-up: every repository once, from a place that chance draws, within the time."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from graveler import assembly
+from graveler import assembly, limits
 from graveler.engine import janitor, repository, rounds
 from graveler.engine.ports import Ports
 from graveler.errors import Unavailable
+from graveler.kv.memory import MemoryStore
 from graveler.records import Repository
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import Lake
@@ -30,12 +32,12 @@ class Round:
             lake.commit_of(a="1")
         sweep = janitor.sweep
 
-        def noted(ports: Ports, repo: Repository) -> janitor.Swept:
+        def noted(ports: Ports, repo: Repository, seconds: float) -> janitor.Swept:
             self.seen.append(repo.id)
             self.clock.sleep(1)
             if repo.id in self.down:
                 raise Unavailable("down")
-            return sweep(ports, repo)
+            return sweep(ports, repo, seconds)
 
         patch.setattr(janitor, "sweep", noted)
 
@@ -100,3 +102,55 @@ def test_a_round_that_begins_behind_the_last_repository_has_them_all(
     world = Round(monkeypatch, 1)
     world.ports = replace(world.ports, ids=LastIds(1))
     assert rounds.tend_all(world.ports, HOUR).whole and world.seen == list(NAMES)
+
+
+ROWS = 3_500
+
+
+class Slow(MemoryStore):
+    """Takes a second for each batch that it deletes."""
+
+    def __init__(self, clock: TickingClock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        self.clock.sleep(1)
+        super().delete(partition, keys)
+
+
+def _lake_of_many_rows() -> tuple[Lake, TickingClock]:
+    """Two tokens whose rows are due; the younger has one."""
+    clock = TickingClock()
+    ports = replace(assembly.open_memory(clock, SeededIds(1)), kv=Slow(clock))
+    lake = Lake(ports, repository.create(ports, repository.NewRepository("lake", "mem://b/lake")))
+    for number in range(ROWS):
+        lake.put(f"{number:05}", "1")
+    lake.commit()
+    lake.commit_of(last="2")
+    clock.sleep(40 * HOUR)
+    assert rounds.tend_all(ports, HOUR).rows == 0  # condemned
+    clock.sleep(40 * HOUR)
+    return lake, clock
+
+
+def test_a_round_ends_in_the_middle_of_a_repository_and_the_next_goes_on() -> None:
+    lake, clock = _lake_of_many_rows()
+    found = []
+    while not found or not found[-1].whole:
+        begun = clock.steady_seconds()
+        found.append(rounds.tend_all(lake.ports, 2))
+        assert clock.steady_seconds() - begun < 3
+    assert [each.rows for each in found] == [2_000, 1_500, 1, 0]
+    assert [each.tokens_waiting for each in found] == [1, 1, 1, 0]
+
+
+def test_a_round_forgets_so_many_records_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "sweep_records_count_max", 2)
+    clock = TickingClock()
+    ports = assembly.open_memory(clock, SeededIds(1))
+    lake = Lake(ports, repository.create(ports, repository.NewRepository("lake", "mem://b/lake")))
+    for number in range(5):
+        lake.commit_of(a=f"{number}")
+    clock.sleep(40 * HOUR)
+    assert [janitor.sweep(ports, lake.repo).folds for _ in range(4)] == [2, 2, 1, 0]

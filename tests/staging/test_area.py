@@ -251,9 +251,9 @@ def test_drop_deletes_every_row_and_nothing_else(
     model = random_rows(rows, 3, 900)
     other = area.new_token(CLOCK, IDS, 1)
     area.stage(rows.memory, other, b"k", b"v", wid=b"w", order=1, version=b"v")
-    assert area.drop(rows.kv, rows.token) == len(model)
+    assert area.drop(rows.kv, rows.token).rows == len(model)
     assert area.is_empty(rows.kv, rows.token)
-    assert area.drop(rows.kv, rows.token) == 0
+    assert area.drop(rows.kv, rows.token).rows == 0
     assert not area.is_empty(rows.kv, other)
 
 
@@ -391,4 +391,4 @@ def test_short_pages_lose_nothing() -> None:
         area.stage(kv, token, key, b"v", wid=b"w", order=1, version=IDS.stamp())
     assert [key for key, _ in drained(area.cursor(kv, token, first=4))] == keys
     assert [key for key, _ in area.scan(kv, token)] == keys
-    assert area.drop(kv, token) == 500
+    assert area.drop(kv, token) == (500, True)
