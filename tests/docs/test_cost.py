@@ -1,11 +1,14 @@
 """docs/cost.md says what the code does, and what was promised of it holds."""
 
+import ast
+
 import pytest
 
 from benchmarks import cost
 from benchmarks.cost_operations import measured
 from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS
+from benchmarks.written import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,20 @@ def test_a_row_of_a_batch_is_a_unit(counted: dict[str, Spent]) -> None:
     """The meter against sums by hand: 100 rows deleted, four records written or removed."""
     assert counted["clean-up after a commit of 100"].writes == 104
     assert counted["commit of 100"].writes == 5
+
+
+def test_every_metric_of_the_janitor_is_in_the_table() -> None:
+    tree = ast.parse((ROOT / "functions" / "janitor" / "handler.py").read_text(encoding="utf-8"))
+    written = [
+        each.args[0].value
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr == "add_metric"
+        and isinstance(each.args[0], ast.Constant)
+    ]
+    (line,) = [each for each in cost.idle_lines() if each.what == "metrics of the janitor"]
+    assert "JobsRevived" in written and line.amount == str(len(set(written)))
 
 
 def test_the_promises_hold(counted: dict[str, Spent]) -> None:
