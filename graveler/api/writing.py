@@ -1,6 +1,6 @@
 """Endpoints that change objects on a branch: upload, delete, copy, pairs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -66,7 +66,9 @@ def _store_fed(call: Call, upload: Upload, feed: Feed, boundary: bytes) -> Answe
 def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Answer:
     content_type = upload.content_type
     if boundary:
-        content_type, chunks = multipart.open_part(chunks, boundary, "content")
+        content_type, part = multipart.open_part(chunks, boundary, "content")
+        # What arrived whole stays so: the engine sends it again after a refusal.
+        chunks = tuple(part) if isinstance(chunks, Sequence) else part
     wanted = replace(upload, body=chunks, content_type=content_type)
     path, force = call.query["path"], call.query["force"]
     entry = objects.upload(

@@ -140,7 +140,8 @@ def _judge(case: Case, world: World, known: Known, blow: Blow) -> None:
     assert len(strikes.seen) >= blow.number, "the call was not made"
     _check_status(case, heard)
     hidden = blow.fault is Fault.REFUSED or blow.fault is Fault.LOST
-    if blow.retrying and not blow.lasting and hidden and blow.verb != PUT:
+    repeated = blow.verb != PUT or case.holds_all(world)
+    if blow.retrying and not blow.lasting and hidden and repeated:
         assert heard.status == case.status, f"a retry should have hidden it: {heard}"
     if blow.lasting and not case.goes_on:
         assert heard.status != case.status, f"acknowledged by services that are gone: {heard}"
