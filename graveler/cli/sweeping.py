@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from graveler.engine import janitor, jobs
+from graveler.engine import expiring, janitor, jobs
 from graveler.engine.ports import Ports
 from graveler.engine.rounds import in_turn
 from graveler.errors import GravelerError
@@ -38,8 +38,10 @@ class _Here:
 
 
 def tend(ports: Ports, repo: Repository) -> None:
-    """The janitor's work; what there is no time for is left to the next round."""
+    """The janitor's work, and what a store that forgets by itself would do; what there is no time
+    for is left to the next round."""
     janitor.sweep(ports, repo, _TEND_SECONDS)
+    expiring.expire(ports, repo, _TEND_SECONDS)
 
 
 def collect_garbage(ports: Ports, repo: Repository) -> None:

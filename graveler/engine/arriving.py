@@ -121,7 +121,8 @@ def take_in(
 
 def _vouch(round_: _Round, became: Iterable[_Verdict]) -> None:
     if any(verdict.ours for verdict in became):
-        arrivals.vouch(round_.ports.kv, round_.repo, round_.rule.id, round_.call)
+        now_ns = round_.ports.clock.now_ns()
+        arrivals.vouch(round_.ports.kv, round_.repo, round_.rule.id, round_.call, now_ns)
 
 
 def _ended(verdicts: Sequence[_Verdict]) -> tuple[Taken, ...]:

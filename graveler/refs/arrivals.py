@@ -1,24 +1,28 @@
 """The newest event of each object that a rule took in: which one, where it was staged, by whom.
 
     e/<uid>/<rule>/<n>        <object key> → sequencer, token of the row, the calls that staged it
-    e/<uid>/<rule>/vouched    <call>       → nothing: every row that this call staged has counted
+    e/<uid>/<rule>/vouched    <call>       → when: every row that this call staged has counted
 
 A record is written in one step with its row.  A call vouches once, after it saw that all its rows
 counted and before it is acknowledged; so an event is done if one of its calls has vouched, and if
 none has, nobody was told that it is.  Rows here may vanish `limits.event_seconds` after they were
-written: no notification travels for so long.  For the engine.
+written: no notification travels for so long.  What vouches is written once, so that it may be
+removed without looking again; a record, of which an object has one, may just be replaced.  For the
+engine.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
-from graveler import wire
+from graveler import limits, wire
 from graveler.ids import StagingToken
 from graveler.kv.store import Place, Row, Store, Write
 from graveler.records import Repository
-from graveler.refs.space import arrivals, vouched
+from graveler.refs.space import all_vouched, arrivals, vouched
 
+_AT = "at_ns"
 _CALLS_MAX = 16  # a message is delivered a few times at most, not many at once
 
 
@@ -82,9 +86,10 @@ def write_of(place: Place, arrival: Arrival, stamp: bytes) -> Write:
     return Write(*place, value, stamp)
 
 
-def vouch(kv: Store, repository: Repository, rule: str, call: bytes) -> None:
+def vouch(kv: Store, repository: Repository, rule: str, call: bytes, now_ns: int) -> None:
     """Say that all rows of a call counted.  Raises `OutcomeUnknown`.  One request."""
-    kv.set(*_vouched_place(repository, rule, call), _SAID, call)
+    said = wire.encode_pairs({_AT: str(now_ns)})
+    kv.set(*_vouched_place(repository, rule, call), said, call)
 
 
 def vouched_of(
@@ -95,8 +100,28 @@ def vouched_of(
     return {places[place] for place in kv.get_many(list(places))} if places else ()
 
 
+def vouched_partitions(repository: Repository, rule: str) -> list[bytes]:
+    """Where the calls for a rule vouch."""
+    return all_vouched(repository, rule)
+
+
+def forget_vouched(kv: Store, partition: bytes, start: bytes, before_ns: int) -> int:
+    """Remove what was vouched for before a time, of the rows from `start` on and of those before
+    it: at most 1,000 of either are looked at; how many.  Calls are drawn by chance, so a `start`
+    that is too comes to all of them in time.  2 requests, 1 more for each part with old rows."""
+    count = 0
+    for low, high in ((start, b""), (b"", start)):
+        page = kv.scan(partition, low, high, limits.kv_batch_count_max)
+        old = [key for key, row in page.rows if _vouched_ns(row) < before_ns]
+        if old:
+            kv.delete(partition, old)
+        count += len(old)
+    return count
+
+
+def _vouched_ns(row: Row) -> float:
+    return float(wire.decode_pairs(row.value).get(_AT, inf))
+
+
 def _vouched_place(repository: Repository, rule: str, call: bytes) -> Place:
     return vouched(repository, rule, call), call
-
-
-_SAID = wire.encode_pairs({})

@@ -146,6 +146,12 @@ def of_repository(kv: Store, repository: Repository) -> tuple[EventRule, ...]:
     return tuple(_decode(row.value) for _, row in listing.rows(kv, stretch) if _is_live(row))
 
 
+def every_id(kv: Store, repository: Repository) -> Iterator[str]:
+    """Of all rules of a repository, those included that were ended.  One request for each 1,000."""
+    for name, _ in listing.rows(kv, listing.Stretch(WATCH, watch_prefix(repository))):
+        yield name
+
+
 def every(kv: Store) -> Iterator[EventRule]:
     """All rules of the deployment.  One request for each 1,000."""
     for _, row in listing.rows(kv, listing.Stretch(WATCH, b"")):

@@ -112,6 +112,16 @@ def arrivals(repository: Repository, rule: str, key: bytes) -> bytes:
 def vouched(repository: Repository, rule: str, call: bytes) -> bytes:
     """The partition of what one call said of its rows."""
     number = shard(call, limits.staging_shard_count_max)
+    return _vouched(repository, rule, number)
+
+
+def all_vouched(repository: Repository, rule: str) -> list[bytes]:
+    """Every partition of what the calls for a rule said."""
+    numbers = range(limits.staging_shard_count_max)
+    return [_vouched(repository, rule, number) for number in numbers]
+
+
+def _vouched(repository: Repository, rule: str, number: int) -> bytes:
     return f"e/{repository.uid}/{rule}/vouched/{number}".encode()
 
 

@@ -209,7 +209,7 @@ def test_a_delivery_that_vouched_is_not_undone_by_one_that_is_under_way(
             deliver(mine, event)
 
     def finish() -> None:
-        arrivals.vouch(lake.ports.kv, lake.repo, "rule", _call(lake, "a"))
+        arrivals.vouch(lake.ports.kv, lake.repo, "rule", _call(lake, "a"), 0)
         rival.merge("dev", strategy="source-wins")
 
     steps.before("set", slow)

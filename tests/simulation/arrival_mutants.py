@@ -70,7 +70,7 @@ ARRIVAL_MUTANTS = (
             Edit(
                 ARRIVING,
                 "        now = fresh(ports, repo, rule.branch)\n",
-                "        arrivals.vouch(ports.kv, repo, rule.id, call)\n"
+                "        arrivals.vouch(ports.kv, repo, rule.id, call, 0)\n"
                 "        now = fresh(ports, repo, rule.branch)\n",
             ),
         ),
