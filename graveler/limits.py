@@ -47,6 +47,7 @@ bulk_page_bytes_max = 3 * 1024 * 1024  # of staged values; a function's answer h
 write_attempt_count_max = 32  # six are lost now and then where four committers seal all the time
 write_attempt_seconds_max = 20
 commit_round_count_max = 12
+landing_round_count_max = 100  # twelve are lost in two of 5,000 merges beside three clients
 conditional_round_count_max = 24
 sealed_token_count_max = 64
 reset_token_count_max = 128  # sealed tokens, two for each reset of a path or prefix

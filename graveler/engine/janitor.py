@@ -67,7 +67,8 @@ class _Round:
 def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
     """One round over a repository, ended soon after `seconds`: not in the middle of a request.
 
-    Cost: its clean-up, fold, address and job records, and the rows."""
+    Cost: its clean-up, fold, address and job records, and the rows.  Memory: a page of records, for
+    a busy repository has hundreds of thousands."""
     begun = ports.clock.steady_seconds()
     swept, seen = Swept(), 0
     # Rows without end must not keep back what is forgotten: that has a share of its own.

@@ -128,7 +128,7 @@ def _move(
     deadline = terms.deadline or Deadline(ports.clock, ports.settings.commit_seconds_max)
     tried: list[Tried] = []
     with Unconfirmed("landing a commit") as sent:
-        for _ in range(limits.commit_round_count_max):
+        for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
             seen = fresh(ports, repo, branch)
             landed = _landed(ports, repo, seen, tried, terms.once)

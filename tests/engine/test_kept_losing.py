@@ -15,7 +15,7 @@ from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.interposed import Script
 from tests.engine.lake import COMMITTER, Lake
 
-ROUNDS = 2 * limits.commit_round_count_max
+ROUNDS = 2 * limits.landing_round_count_max
 GIVEN_UP = (Contended, OutcomeUnknown)
 Act = Callable[[], object]
 
@@ -101,6 +101,19 @@ def test_landing(lake: Lake, scripted: tuple[Lake, Script], rival: Lake, verb: s
         else:
             resetting.hard_reset(mine.ports, mine.repo, "main", "dev")
     assert rival.tree("main@") == {"a": "1"}
+
+
+def test_a_merge_that_loses_forty_times_lands(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    lake.commit_of("dev", b="2")
+    mine, script = scripted
+    always(script, "before", "set_if", a_commit(rival), count=40)
+    mine.merge("dev")
+    assert script.finished and rival.tree("main@") == {"a": "1", "b": "2"}
+    assert _messages(rival).count("rival") == 40
 
 
 def test_a_conditional_write(scripted: tuple[Lake, Script], rival: Lake) -> None:

@@ -75,7 +75,7 @@ def forked(lake: Lake) -> Lake:
 
 
 def test_the_last_of_all_swaps_lands_and_its_answer_is_lost(forked: Lake, rival: Lake) -> None:
-    last = limits.commit_round_count_max
+    last = limits.landing_round_count_max
     mine, script = losing(forked, last)
     for number in range(1, last):
         script.before("set_if", lambda: rival.commit("rival", allow_empty=True), number)

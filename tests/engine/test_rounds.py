@@ -1,5 +1,6 @@
 """Rounds of clean-up: every repository once, from a place that chance draws, within the time."""
 
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,8 +10,11 @@ from graveler import assembly, limits
 from graveler.engine import janitor, repository, rounds
 from graveler.engine.ports import Ports
 from graveler.errors import Unavailable
+from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.records import Repository
+from graveler.refs import cleanups
+from graveler.staging import area
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import Lake
 
@@ -154,3 +158,22 @@ def test_a_round_forgets_so_many_records_of_a_kind(monkeypatch: pytest.MonkeyPat
         lake.commit_of(a=f"{number}")
     clock.sleep(40 * HOUR)
     assert [janitor.sweep(ports, lake.repo).folds for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_a_sweep_holds_a_page_of_records_however_many_wait() -> None:
+    clock = TickingClock()
+    ports = assembly.open_memory(clock, SeededIds(3))
+    repo = repository.create(ports, repository.NewRepository("lake", "mem://bucket/lake"))
+    due_ns = clock.now_ns() + HOUR * limits.SECOND_NS
+    count = 20_000
+    for _ in range(0, count, 1_000):
+        tokens = [area.new_token(clock, ports.ids, 1) for _ in range(1_000)]
+        writes = cleanups.cleanup_writes(repo, BranchId("main"), tokens, due_ns, ports.ids)
+        ports.kv.set_many(writes)
+    tracemalloc.start()
+    try:
+        assert janitor.sweep(ports, repo).waiting == count
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 * count, "all records were held at once"
