@@ -11,8 +11,9 @@ from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import bulk, root_pages, staged_rows
-from graveler.engine.bulk import Bulk, Finish, Mode, NewBulk
+from graveler.engine import bulk, bulk_landing, root_pages, staged_rows
+from graveler.engine.bulk import Bulk, Mode, NewBulk
+from graveler.engine.bulk_landing import Finish
 from graveler.engine.ports import Ports
 from graveler.engine.staged_rows import StagedToken
 from graveler.errors import Invalid
@@ -55,7 +56,7 @@ def finish(call: Call) -> Answer:
     )
 
     def direct(ports: Ports) -> CommitEntry:
-        return bulk.finish(ports, call.repo, branch, job_id, asked)
+        return bulk_landing.finish(ports, call.repo, branch, job_id, asked)
 
     landed = attend(call.desk, land_asked(branch, job_id, asked), call.due, direct)
     return answers.json(shapes.commit(landed), 201)

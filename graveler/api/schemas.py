@@ -218,7 +218,7 @@ REQUESTS: Final[Mapping[str, Schema]] = {
     "BulkJobCreation": record(
         "mode",
         "prefix",
-        mode=choice("replace", "merge"),
+        mode=choice("replace", "merge", "commit"),
         id=text("Chosen by the caller, so that the same job can be begun again", maxLength=64),
         force=FLAG,
     ),
@@ -346,7 +346,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         "id state branch mode prefix base_commit base_metarange storage_namespace breaks",
         "commit error",
         state=choice("running", "landing", "done", "failed", "cancelled", "expired"),
-        mode=choice("replace", "merge"),
+        mode=choice("replace", "merge", "commit"),
         breaks=of("Breaks"),
         staging_tokens=items(of("StagingToken")),
         creation_date=INTEGER,

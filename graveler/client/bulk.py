@@ -19,7 +19,7 @@ from graveler.client.session import Session, below
 from graveler.errors import Contended, Internal, Unavailable
 from graveler.records import TOMBSTONE, StagedValue
 
-Mode = Literal["replace", "merge"]
+Mode = Literal["replace", "merge", "commit"]
 _PAGE: Final = 10_000
 _FINISH_ROUNDS: Final = 60
 _PAUSE_SECONDS: Final = 2.0

@@ -6,47 +6,44 @@
 
 What is written is not seen before it lands, and lands whole or not at all, once.  The reference is
 one apply after the other: *replace* puts the job's entries in place of all that the head has below
-the prefix; *merge* puts every path that the job changed since its base onto the head.  Whoever else
-has committed meanwhile keeps what they did elsewhere.
+the prefix; *merge* puts every path that the job changed since its base onto the head; *commit*
+folds in what was staged on the branch when the job began.  Whoever else has committed meanwhile
+keeps what they did elsewhere.
 
 The job's record is that of `jobs.py`, but nobody here runs it.  Its owner is the request that
-finishes it, and its commit bears its mark: a finish whose answer was lost is asked again, by any
-process.  Nothing that it wrote is collected before it must have ended: files younger than a day
-never are (collect.py).  For the service.
+finishes it (bulk_landing.py).  Nothing that it wrote is collected before it must have ended: files
+younger than a day never are (collect.py).  For the service, and for bulk_landing.py.
 """
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.committed.grafting import reapply, replace_prefix
-from graveler.engine import foreign, jobs, landing
+from graveler.engine import jobs
 from graveler.engine.heads import commit_of, fresh
-from graveler.engine.jobs import BULK, Ending, NewJob, Ordered
-from graveler.engine.messages import check_message, check_metadata
-from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
-from graveler.engine.sealing import made_once
+from graveler.engine.jobs import BULK, NewJob, Ordered
+from graveler.engine.messages import NO_CHANGES
+from graveler.engine.ports import Ports, check_writable
+from graveler.engine.sealing import nothing_staged, seal
 from graveler.engine.staged_rows import StagedToken, tokens_of
 from graveler.errors import (
     Conflict,
-    DirtyBranch,
     Invalid,
+    NoChanges,
     NotFound,
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.ids import JobId, MetarangeId, parse_branch_id, parse_prefix
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, Job, JobState, Repository
+from graveler.ids import BranchId, JobId, parse_branch_id, parse_prefix
+from graveler.records import ABSENT, Branch, CommitEntry, Job, JobState, Repository
 from graveler.refs import jobs as records
 
 KIND: Final = BULK
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
-_REQUEST_LENGTH_MAX = 128
-_ROUNDS = 20
+_ROUNDS: Final = 20  # of a swap of the job's record
 
 
 class Mode(StrEnum):
@@ -54,6 +51,7 @@ class Mode(StrEnum):
 
     REPLACE = "replace"
     MERGE = "merge"
+    COMMIT = "commit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,8 @@ class NewBulk:
 @dataclass(frozen=True, slots=True)
 class Bulk:
     """A bulk job: its record, the commit that it builds on, what it is to do, and the staging
-    tokens, newest first, that the branch named when it began."""
+    tokens, newest first, that the branch named when it began; of a commit those that it folds
+    in."""
 
     job: Job
     base: CommitEntry
@@ -82,17 +81,6 @@ class Bulk:
         return self.job.created_ns + limits.import_seconds_max * limits.SECOND_NS
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """What is to land, and what the commit says.  `request_id`: the same for every attempt."""
-
-    metarange: str
-    request_id: str
-    message: str
-    committer: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-
 # ---- begin, ask, beat, cancel --------------------------------------------------------------------
 
 
@@ -101,21 +89,25 @@ def begin(
 ) -> Bulk:
     """Note a job on the head of the branch; an equal one of that id, if there is one, as it is now.
 
-    Errors: `Invalid`, `NotFound`, `Refused`, `Conflict` (the id is another job's), `OutcomeUnknown`
-    (with the same id it may be begun again).  Cost: 2 KV requests, 1 more with an id; 3 more if it
-    is there already.
+    A commit first seals what is staged: it takes in what was acknowledged before, and writers go
+    on.  Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the
+    id is another job's; so much is sealed that an ordinary commit must come first),
+    `OutcomeUnknown` (with the same id it may be begun again).  Cost: 2 KV requests, 1 more with an
+    id; 2 more if it is there already; a commit with one shard 2 more.
     """
     name = parse_branch_id(branch)
     check_writable(repo, force)
     parse_prefix(new.prefix)
-    if new.mode is Mode.MERGE and new.prefix:
-        raise Invalid("prefix must be empty in the mode merge: the paths that were changed count")
+    if new.mode is not Mode.REPLACE and new.prefix:
+        raise Invalid("prefix is for the mode replace: in others the paths that were changed count")
     if new.id and not _ID.fullmatch(new.id):
         raise Invalid(f"id must be 1 to 64 letters, digits, '-', '_', '.': id={new.id!r:.80}")
     job_id = JobId(new.id or ports.ids.unique(20))
     if not new.id or records.find(ports.kv, repo, job_id) is ABSENT:
-        record = fresh(ports, repo, name).branch
+        record = _begun_on(ports, repo, name, new.mode)
         base, tokens = record.commit, tokens_of(record)
+        if new.mode is Mode.COMMIT:
+            tokens = tokens[1:]
         body = json.dumps({"mode": new.mode, "prefix": new.prefix, "tokens": tokens})
         stamp = ports.ids.stamp()
         asked = NewJob(job_id, KIND, name, body, base, stamp)
@@ -129,12 +121,24 @@ def begin(
     return known
 
 
+def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> Branch:
+    """The branch's record; for a commit one in which all that was staged is sealed."""
+    seen = fresh(ports, repo, branch)
+    if mode is not Mode.COMMIT:
+        return seen.branch
+    if nothing_staged(ports, seen):
+        raise NoChanges(NO_CHANGES)
+    if len(seen.branch.sealed) >= limits.sealed_token_count_max:
+        raise Conflict(f"too much is sealed already; commit first: branch={branch}")
+    return seal(ports, repo, branch, seen, own=True).branch
+
+
 def status(ports: Ports, repo: Repository, branch: str, job_id: str) -> Bulk:
     """The job as it is now.  `NotFound`.  Cost: 2 KV requests."""
-    return _seen(ports, repo, branch, job_id).bulk
+    return seen(ports, repo, branch, job_id).bulk
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """A job with the version of its record, and its order."""
 
     bulk: Bulk
@@ -142,7 +146,8 @@ class _Seen(NamedTuple):
     order: Ordered
 
 
-def _seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> _Seen:
+def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
+    """The job with all that stands in its records.  `NotFound`.  Cost: 2 KV requests."""
     found = records.find(ports.kv, repo, JobId(job_id)) if _ID.fullmatch(job_id) else ABSENT
     if found is ABSENT or (found.job.kind, found.job.branch) != (KIND, branch):
         raise NotFound(f"bulk job not found: id={job_id:.80} branch={branch:.80}")
@@ -151,7 +156,7 @@ def _seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> _Seen:
     base = CommitEntry(order.since, commit_of(ports, repo, order.since))
     tokens = tuple(StagedToken(*each) for each in said["tokens"])
     bulk = Bulk(found.job, base, Mode(said["mode"]), said["prefix"], tokens)
-    return _Seen(bulk, found, order)
+    return Seen(bulk, found, order)
 
 
 def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress: int = -1) -> Bulk:
@@ -161,10 +166,10 @@ def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress
     land any more: its runner is to stop; `Unavailable`.  Cost: 3 KV requests.
     """
     for _ in range(_ROUNDS):
-        bulk, record, _ = _seen(ports, repo, branch, job_id)
+        bulk, record, _ = seen(ports, repo, branch, job_id)
         if bulk.job.state is JobState.DONE:
             return bulk
-        _check_alive(ports, bulk)
+        check_alive(ports, bulk)
         if bulk.job.state is JobState.LANDING:
             return bulk
         done = bulk.job.progress if progress < 0 else progress
@@ -198,7 +203,8 @@ def is_expired(ports: Ports, bulk: Bulk) -> bool:
     return not bulk.job.ended and ports.clock.now_ns() >= bulk.expires_ns
 
 
-def _check_alive(ports: Ports, bulk: Bulk) -> None:
+def check_alive(ports: Ports, bulk: Bulk) -> None:
+    """Raises `Conflict` if the job cannot land any more.  No request."""
     job = bulk.job
     if job.ended:
         raise Conflict(f"bulk job has ended: id={job.id} state={job.state.name.lower()}")
@@ -206,117 +212,45 @@ def _check_alive(ports: Ports, bulk: Bulk) -> None:
         raise Conflict(f"bulk job has expired: it had {limits.import_seconds_max} s: id={job.id}")
 
 
-# ---- finish --------------------------------------------------------------------------------------
+# ---- for the landing -----------------------------------------------------------------------------
 
 
-def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish) -> CommitEntry:
-    """Land what the job wrote as one commit; the same request, asked again, is answered with it.
-
-    Errors: `NotFound` (job, metarange or range), `Invalid` (metarange refused: `foreign.check` says
-    what is checked), `Conflict` (the branch has uncommitted changes; the job was cancelled, has
-    expired or is finished by another request), `Contended`, `Unavailable`: the request may be made
-    again, and nothing has landed; `OutcomeUnknown`: only the same request tells.
-    Cost: 9 KV requests on a clean branch with one shard, 1 more if the head has moved; and those of
-    `foreign.check` and of `grafting`.
-    """
-    check_message(asked.message)
-    check_metadata(asked.metadata)
-    if not 0 < len(asked.request_id.encode()) <= _REQUEST_LENGTH_MAX:
-        raise Invalid(f"request_id must have 1 to {_REQUEST_LENGTH_MAX} bytes")
-    bulk, _, order = _seen(ports, repo, branch, job_id)
-    known = _known(ports, repo, bulk, order, asked)
-    if known is not ABSENT:
-        return known
-    prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
-    metarange = foreign.check(ports, repo, asked.metarange, bulk.base.commit.metarange, prefix)
-    once = jobs.once(bulk.job.id, order)
-
-    def build(head: CommitEntry) -> Commit:
-        result = _onto(ports, repo, bulk, metarange, head.commit.metarange)
-        _note_landing(ports, repo, bulk, asked)
-        return Commit(
-            committer=asked.committer,
-            message=asked.message,
-            created_ns=ports.clock.now_ns(),
-            metarange=result,
-            metadata={**asked.metadata, once.key: once.value},
-            parents=(head.id,),
-        )
-
-    left = (bulk.expires_ns - ports.clock.now_ns()) / limits.SECOND_NS
-    deadline = Deadline(ports.clock, min(left, ports.settings.commit_seconds_max))
-    try:
-        name = parse_branch_id(branch)
-        landed = landing.land(ports, repo, name, build, landing.Terms(deadline, once))
-    except DirtyBranch as error:
-        raise Conflict(str(error)) from error
-    _note_done(ports, repo, bulk.job.id, landed)
-    return landed
-
-
-def _note_done(ports: Ports, repo: Repository, job_id: JobId, landed: CommitEntry) -> None:
-    """It has landed; its mark tells so to whoever asks again, if this cannot be noted."""
-    try:
-        noted = jobs.finish(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
-        noted = noted or jobs.status(ports, repo, job_id).state is JobState.DONE
-    except Unavailable as error:
-        raise OutcomeUnknown(
-            f"bulk job landed, and is not noted; ask again: id={job_id}"
-        ) from error
-    if not noted:
-        raise OutcomeUnknown(f"bulk job landed, and is not noted; ask again: id={job_id}")
-
-
-def _known(
-    ports: Ports, repo: Repository, bulk: Bulk, order: Ordered, asked: Finish
-) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit, if the request has landed it before.  Raises `Conflict` if it cannot any more."""
-    job = bulk.job
-    if job.state is JobState.DONE:
-        _check_same(job, asked)
-        return CommitEntry(job.commit, commit_of(ports, repo, job.commit))
-    if job.state is JobState.LANDING:
-        _check_same(job, asked)
-        if is_expired(ports, bulk):
-            head = fresh(ports, repo, parse_branch_id(job.branch)).branch.commit
-            landed = made_once(ports, repo, jobs.once(job.id, order), head)
-            if landed is not ABSENT:
-                return landed
-    _check_alive(ports, bulk)
-    return ABSENT
-
-
-def _check_same(job: Job, asked: Finish) -> None:
-    if job.owner != asked.request_id.encode():
+def check_same(job: Job, request_id: str) -> None:
+    """Raises `Conflict` if another request lands the job, or has landed it.  No request."""
+    if job.owner != request_id.encode():
         raise Conflict(f"bulk job is finished by another request: id={job.id} commit={job.commit}")
 
 
-def _onto(
-    ports: Ports, repo: Repository, bulk: Bulk, written: MetarangeId, head: MetarangeId
-) -> MetarangeId:
-    space = keyspace(ports, repo)
-    if bulk.mode is Mode.REPLACE:
-        return replace_prefix(space, head, written, bulk.prefix.encode())
-    return reapply(space, bulk.base.commit.metarange, written, head)
+def note_landing(ports: Ports, repo: Repository, bulk: Bulk, request_id: str) -> None:
+    """From here on nobody can cancel, and only this request may land it; once or often.
 
-
-def _note_landing(ports: Ports, repo: Repository, bulk: Bulk, asked: Finish) -> None:
-    """From here on nobody can cancel, and only this request may land it."""
+    Errors: `Conflict`, `Unavailable`.  Cost: 2 KV requests.
+    """
     for _ in range(_ROUNDS):
-        seen = records.get(ports.kv, repo, bulk.job.id)
-        if seen.job.state is JobState.LANDING:
-            _check_same(seen.job, asked)
+        found = records.get(ports.kv, repo, bulk.job.id)
+        if found.job.state in (JobState.LANDING, JobState.DONE):  # by a twin, or a round before
+            check_same(found.job, request_id)
             return
-        if seen.job.state is JobState.DONE:  # by a twin of this request, which the next round finds
-            _check_same(seen.job, asked)
-            return
-        _check_alive(ports, replace(bulk, job=seen.job))
-        landing_job = replace(
-            seen.job,
+        check_alive(ports, replace(bulk, job=found.job))
+        landing = replace(
+            found.job,
             state=JobState.LANDING,
-            owner=asked.request_id.encode(),
+            owner=request_id.encode(),
             updated_ns=ports.clock.now_ns(),
         )
-        if records.put(ports.kv, repo, landing_job, seen, ports.ids.stamp()) is not ABSENT:
+        if records.put(ports.kv, repo, landing, found, ports.ids.stamp()) is not ABSENT:
             return
     raise Unavailable(f"bulk job not landed: its record could not be stored: id={bulk.job.id}")
+
+
+def note_done(ports: Ports, repo: Repository, job_id: JobId, landed: CommitEntry) -> None:
+    """It has landed.  `OutcomeUnknown` if that cannot be noted: its mark tells whoever asks again.
+    Cost: 2 KV requests."""
+    said = f"bulk job landed, and is not noted; ask again: id={job_id}"
+    try:
+        noted = jobs.finish(ports, repo, job_id, jobs.Ending(JobState.DONE, landed=landed))
+        noted = noted or jobs.status(ports, repo, job_id).state is JobState.DONE
+    except Unavailable as error:
+        raise OutcomeUnknown(said) from error
+    if not noted:
+        raise OutcomeUnknown(said)

@@ -22,7 +22,7 @@ next commit folds in; readers see them all along.  Basis: the published design o
 (docs/protocol.md).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
@@ -48,7 +48,6 @@ from graveler.kv.store import WRITTEN, Write
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import commits, graph
 from graveler.staging import stack
-from graveler.streams import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +138,55 @@ class Draft(NamedTuple):
         return self.base if self.made is None else self.made.id
 
 
+class Overlaid(NamedTuple):
+    """What a base overlaid by some tokens says: whether it `differs` from the base, and how many
+    `rows` the tokens have."""
+
+    metarange: MetarangeId
+    differs: bool
+    rows: int
+
+
+class Folding(NamedTuple):
+    """Tokens that are folded in, oldest first, and what a metarange overlaid by some of them says:
+    those that the record still shows as sealed."""
+
+    tokens: tuple[StagingToken, ...]
+    content: Callable[[MetarangeId, tuple[StagingToken, ...]], Overlaid]
+
+
 def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
     """Steps 3 to 8 for all tokens that the record `sealed` shows as sealed."""
     with Unconfirmed("commit") as sent:
-        return _rounds(attempt, sealed, sent)
+        return _rounds(attempt, sealed, _scanned(attempt, sealed.branch.sealed), sent)
 
 
-def _rounds(attempt: Attempt, sealed: Versioned, sent: Unconfirmed) -> CommitEntry:
+def fold_written(attempt: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
+    """Steps 4 to 8 for tokens that somebody else has sealed and scanned, the oldest of the
+    branch."""
+    with Unconfirmed("commit") as sent:
+        left = [token for token in folding.tokens if token in seen.branch.sealed]
+        return _rounds(attempt, seen, folding._replace(tokens=tuple(left)), sent)
+
+
+def _scanned(attempt: Attempt, tokens: tuple[StagingToken, ...]) -> Folding:
+    """Step 3."""
+    deltas = stack.deltas(attempt.ports.kv, tokens, attempt.ports.fanout)
+    space = keyspace(attempt.ports, attempt.repo)
+
+    def content(base: MetarangeId, left: tuple[StagingToken, ...]) -> Overlaid:
+        applied = apply(space, base, stack.combine([deltas[token] for token in left]))
+        rows = sum(len(deltas[token]) for token in left)
+        return Overlaid(applied.metarange_id, applied.total > 0, rows)
+
+    return Folding(tokens, content)
+
+
+def _rounds(
+    attempt: Attempt, sealed: Versioned, folding: Folding, sent: Unconfirmed
+) -> CommitEntry:
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
-    seen, tokens = sealed, sealed.branch.sealed
-    deltas = stack.deltas(ports.kv, tokens, ports.fanout)
+    seen, tokens = sealed, folding.tokens
     drafts: list[Draft] = []
     for _ in range(limits.commit_round_count_max):
         attempt.deadline.check("commit")
@@ -159,7 +197,7 @@ def _rounds(attempt: Attempt, sealed: Versioned, sent: Unconfirmed) -> CommitEnt
             made = made_once(ports, repo, attempt.request.once, base)
             if made is not ABSENT:
                 return made
-            drafts.append(_build(attempt, base, {token: deltas[token] for token in tokens}))
+            drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))
             attempt.deadline.check("commit")  # files so old may be condemned
         if _advance(attempt, seen, drafts[-1]):
             return _answer(drafts[-1])
@@ -172,20 +210,20 @@ def _rounds(attempt: Attempt, sealed: Versioned, sent: Unconfirmed) -> CommitEnt
     raise Contended(f"commit kept losing; try again: branch={branch}")
 
 
-def _build(attempt: Attempt, base_id: CommitId, deltas: Mapping[StagingToken, list[Item]]) -> Draft:
+def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     """Step 4, then the notes of 5 and 6: durable before the swap that may make them matter."""
     ports, repo, request = attempt.ports, attempt.repo, attempt.request
-    base, tokens = commit_of(ports, repo, base_id), tuple(deltas)
-    applied = apply(keyspace(ports, repo), base.metarange, stack.combine(list(deltas.values())))
+    base, tokens = commit_of(ports, repo, base_id), folding.tokens
+    overlaid = folding.content(base.metarange, tokens)
     made: CommitEntry | None = None
     notes: list[Write] = []
     if request.allow_empty:
-        made = _claimed(attempt, _drawn(attempt, base_id, applied.metarange_id))
-    elif applied.total:
-        commit_ = _drawn(attempt, base_id, applied.metarange_id)
+        made = _claimed(attempt, _drawn(attempt, base_id, overlaid.metarange))
+    elif overlaid.differs:
+        commit_ = _drawn(attempt, base_id, overlaid.metarange)
         made = CommitEntry(commit_id(commit_), commit_)
         notes.append(commits.write_of(repo, made.id, commit_, ports.ids.stamp()))
-    draft = Draft(base_id, tokens, sum(map(len, deltas.values())), made)
+    draft = Draft(base_id, tokens, overlaid.rows, made)
     notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens, request.request_id)
     if notes:
         ports.kv.set_many(notes)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk, commit, importing, jobs, merge
+from graveler.engine import bulk_landing, commit, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
@@ -52,7 +52,7 @@ def _import(task: Task) -> Landed:
 def _land(task: Task) -> Landed:
     task.pulse.land(0)
     job_id, finish = orders.land_request(task.order)
-    return bulk.finish(task.ports, task.repo, task.job.branch, job_id, finish)
+    return bulk_landing.finish(task.ports, task.repo, task.job.branch, job_id, finish)
 
 
 def _collect(task: Task) -> Landed:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-from graveler.engine.bulk import Finish
+from graveler.engine.bulk_landing import Finish
 from graveler.engine.commit import CommitRequest
 from graveler.engine.importing import KIND as IMPORT
 from graveler.engine.jobs import MARK_KEY, Ordered, once

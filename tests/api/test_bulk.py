@@ -140,6 +140,28 @@ def test_staged_rows_in_pages(live: Served, client: Client, repo: str) -> None:
         assert client.send("GET", f"{where}/{place}").status in (400, 404)
 
 
+def test_a_commit_whose_rows_a_cluster_scans(live: Served, client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    assert client.send("POST", where, body={"mode": "commit"}).status == 400  # nothing to commit
+    client.upload(repo, "a", b"1")
+    job = begun(client, repo, "commit")
+    client.upload(repo, "later", b"2")
+    records: list[tuple[bytes, bytes]] = []
+    for token in job["staging_tokens"]:
+        assert token["sealed"]
+        for shard in range(token["shards"]):
+            at = f"/repositories/{repo}/branches/main/staging/tokens/{token['token']}/{shard}"
+            rows = client.send("GET", at).json["results"]
+            records += [(row["path"].encode(), b64decode(row["value"])) for row in rows]
+    ports = live.service.ports
+    space = keyspace(ports, repository.get(ports, repo))
+    landed = finished(client, repo, job["id"], writer.write(space, sorted(records)))
+    assert landed.status == 201, landed.body
+    diff = client.send("GET", f"/repositories/{repo}/branches/main/diff").json["results"]
+    assert [line["path"] for line in diff] == ["later"]
+    assert set(listed(client, repo)) == {"a", "later"}
+
+
 def all_roots(client: Client, repo: str, amount: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     after, more = "", True

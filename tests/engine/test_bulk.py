@@ -1,70 +1,36 @@
 """Bulk jobs: what a cluster wrote lands once, whole or not at all, whoever else commits."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from graveler import limits
-from graveler.committed import writer
-from graveler.committed.apply import apply
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine import bulk, history, janitor, jobs, resetting
-from graveler.engine.bulk import Bulk, Finish, Mode, NewBulk
-from graveler.engine.ports import keyspace
-from graveler.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Refused, Unavailable
-from graveler.ids import MetarangeId
+from graveler.engine import (
+    bulk,
+    history,
+    janitor,
+    jobs,
+    resetting,
+)
+from graveler.engine.bulk import Bulk, Mode, NewBulk
+from graveler.errors import (
+    Conflict,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
 from graveler.records import (
-    TOMBSTONE,
-    Change,
-    Entry,
     JobState,
-    Record,
 )
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposed import Script
-from graveler.wire import encode_entry
+from tests.engine.bulk_world import MAIN, begin, change, finish, landings, status, write
 from tests.engine.lake import COMMITTER, Lake, new_lake
-
-MAIN = "main"
-
-
-def entry(identity: str, address: str = "data/p/u", **more: Any) -> Entry:
-    return Entry(address, len(identity), identity, 1, **more)
-
-
-def records(tree: Mapping[str, str]) -> list[Record]:
-    return [(path.encode(), encode_entry(entry(tree[path]))) for path in sorted(tree)]
-
-
-def write(lake: Lake, tree: Mapping[str, str]) -> MetarangeId:
-    """As a cluster does: ranges and a metarange, and nothing else."""
-    return writer.write(keyspace(lake.ports, lake.repo), records(tree))
-
-
-def change(lake: Lake, job: Bulk, changes: Mapping[str, str]) -> MetarangeId:
-    """The job's base with changes; an empty text deletes."""
-    made: list[Change] = [
-        (path.encode(), encode_entry(entry(changes[path])) if changes[path] else TOMBSTONE)
-        for path in sorted(changes)
-    ]
-    base = job.base.commit.metarange
-    return apply(keyspace(lake.ports, lake.repo), base, made, replace=True).metarange_id
-
-
-def begin(lake: Lake, mode: Mode = Mode.REPLACE, prefix: str = "", id: str = "") -> Bulk:
-    return bulk.begin(lake.ports, lake.repo, MAIN, NewBulk(mode, prefix, id))
-
-
-def finish(lake: Lake, job: Bulk, metarange: str, request: str = "r") -> str:
-    asked = Finish(metarange, request, "landed", COMMITTER, {"k": "v"})
-    return bulk.finish(lake.ports, lake.repo, MAIN, job.job.id, asked).id
-
-
-def status(lake: Lake, job: Bulk) -> Bulk:
-    return bulk.status(lake.ports, lake.repo, MAIN, job.job.id)
 
 
 @pytest.fixture
@@ -137,11 +103,6 @@ def test_the_same_request_is_answered_with_the_same_commit(lake: Lake, rival: La
     with pytest.raises(Conflict, match="by another request"):
         finish(lake, job, metarange, "other")
     assert lake.tree() == {"a": "1", "b": "2"}
-
-
-def landings(lake: Lake) -> int:
-    found, _ = history.log(lake.ports, lake.repo, MAIN, history.LogRequest(amount=100))
-    return len([each for each in found if each.commit.message == "landed"])
 
 
 @pytest.mark.parametrize("verb", ["set_if", "set_many", "get", "scan"])

@@ -12,18 +12,22 @@ import pytest
 from graveler.block.observed import ObservedBlocks
 from graveler.engine import (
     branching,
+    bulk,
     compare,
     history,
     merge,
     objects,
     replay,
     resetting,
+    root_pages,
+    staged_rows,
     tagging,
     uploads,
 )
 from graveler.errors import NoChanges, PreconditionFailed
 from graveler.kv.observed import ObservedStore
 from graveler.requests import Counts
+from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
 
@@ -287,3 +291,56 @@ def test_linked_upload(counted: Counted) -> None:
     link = uploads.Link(address, "checksum", 5)
     spent = counted.of(lambda: uploads.link(lake.ports, lake.repo, "main", "p", link))
     assert sum(spent.values()) <= 4
+
+
+# ---- bulk jobs -----------------------------------------------------------------------------------
+
+
+def test_bulk_jobs(counted: Counted) -> None:
+    lake = counted.lake
+    ports, repo = lake.ports, lake.repo
+    new = bulk.NewBulk(bulk.Mode.REPLACE, "in/", "load-1")
+    assert counted.of(lambda: bulk.begin(ports, repo, "main", new)) == {"get": 2, "set_if": 1}
+    assert counted.of(lambda: bulk.begin(ports, repo, "main", new)) == {"get": 3}
+    unnamed = replace(new, id="")
+    assert counted.of(lambda: bulk.begin(ports, repo, "main", unnamed)) == {"get": 1, "set_if": 1}
+    job = bulk.status(ports, repo, "main", "load-1")
+    assert counted.of(lambda: bulk.status(ports, repo, "main", "load-1")) == {"get": 2}
+    beat = lambda: bulk.heartbeat(ports, repo, "main", "load-1", 1)  # noqa: E731
+    assert counted.of(beat) == {"get": 2, "set_if": 1}
+    written = bulk_world.write(lake, {"in/a": "1", "in/b": "1"})
+    land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
+    assert counted.of(land) == {"get": 5, "scan": 1, "set_if": 3, "set_many": 1}
+    assert counted.of(land) == {"get": 2}
+    other = bulk.begin(ports, repo, "main", unnamed)
+    cancel = lambda: bulk.cancel(ports, repo, "main", other.job.id)  # noqa: E731
+    assert counted.of(cancel) == {"get": 3, "set_if": 1}
+
+
+def test_bulk_commits(counted: Counted) -> None:
+    lake = counted.lake
+    lake.put("p", "1")
+    new = bulk.NewBulk(bulk.Mode.COMMIT)
+    begun = counted.of(lambda: bulk.begin(lake.ports, lake.repo, "main", new))
+    assert begun == {"get": 1, "scan": 1, "set_if": 2}
+    lake.put("q", "1")
+    job = bulk.begin(lake.ports, lake.repo, "main", replace(new, id="c"))
+    place = job.tokens[0].token, 0
+    page = counted.of(lambda: staged_rows.page(lake.ports, lake.repo, "main", place, "", 9))
+    assert page == {"get": 1, "scan": 1}
+    assert counted.of(lambda: staged_rows.tokens(lake.ports, lake.repo, "main")) == {"get": 1}
+    written = bulk_world.change(lake, job, {"p": "1", "q": "1"})
+    land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
+    assert counted.of(land) == {"get": 5, "set_if": 3, "set_many": 1}
+
+
+def test_roots(counted: Counted) -> None:
+    lake = counted.lake
+    lake.put("p", "1")
+    after: list[str] = [""]
+
+    def page() -> None:
+        after.append(root_pages.page(lake.ports, lake.repo, after[-1], 10).following)
+
+    scans = [counted.of(page).get("scan", 0) for _ in range(4)]
+    assert (scans, after[-1]) == ([5, 1, 1, 7], "")

@@ -71,9 +71,8 @@ LATER_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "        made = _claimed(attempt, "
-                "_drawn(attempt, base_id, applied.metarange_id))\n",
-                "        commit_ = _drawn(attempt, base_id, applied.metarange_id)\n"
+                "        made = _claimed(attempt, _drawn(attempt, base_id, overlaid.metarange))\n",
+                "        commit_ = _drawn(attempt, base_id, overlaid.metarange)\n"
                 "        made = CommitEntry(commit_id(commit_), commit_)\n"
                 "        write = commits.write_of(repo, made.id, commit_, ports.ids.stamp())\n"
                 "        notes.append(write)\n",

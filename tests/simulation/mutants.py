@@ -38,14 +38,13 @@ _REBUILD = Edit(
 _REPARENT = (
     Edit(
         COMMIT,
-        "            drafts.append(_build(attempt, base, "
-        "{token: deltas[token] for token in tokens}))\n",
-        "            drafts.append(_build(attempt, base, deltas)._replace(tokens=tokens))\n",
+        "            drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))\n",
+        "            drafts.append(_build(attempt, base, folding)._replace(tokens=tokens))\n",
     ),
     Edit(
         COMMIT,
-        "    base, tokens = commit_of(ports, repo, base_id), tuple(deltas)\n",
-        "    base, tokens = commit_of(ports, repo, attempt.since), tuple(deltas)\n",
+        "    base, tokens = commit_of(ports, repo, base_id), folding.tokens\n",
+        "    base, tokens = commit_of(ports, repo, attempt.since), folding.tokens\n",
     ),
 )
 DROP_NOW = Edit(
@@ -126,20 +125,18 @@ MUTANTS = (
             ),
             Edit(
                 COMMIT,
-                "    applied = apply(keyspace(ports, repo), base.metarange, "
-                "stack.combine(list(deltas.values())))\n",
-                "    space = keyspace(ports, repo)\n"
-                "    old = commit_of(ports, repo, attempt.since).metarange\n"
-                "    there = reader.get_many(\n"
-                "        space, old, [key for delta in deltas.values() for key, _ in delta]\n"
-                "    )\n"
-                "    changes = [\n"
-                "        (key, value)\n"
-                "        for key, value in stack.combine(list(deltas.values()))\n"
-                "        if (there.get(key) != value)\n"
-                "        and (isinstance(value, bytes) or key in there)\n"
-                "    ]\n"
-                "    applied = apply(space, base.metarange, changes)\n",
+                "        applied = apply(space, base, "
+                "stack.combine([deltas[token] for token in left]))\n",
+                "        old = commit_of(attempt.ports, attempt.repo, attempt.since).metarange\n"
+                "        said = stack.combine([deltas[token] for token in left])\n"
+                "        there = reader.get_many(space, old, [key for key, _ in said])\n"
+                "        changes = [\n"
+                "            (key, value)\n"
+                "            for key, value in said\n"
+                "            if (there.get(key) != value)\n"
+                "            and (isinstance(value, bytes) or key in there)\n"
+                "        ]\n"
+                "        applied = apply(space, base, changes)\n",
             ),
         ),
     ),

@@ -1,0 +1,58 @@
+"""Bulk jobs in a few words, for tests: what a cluster does beside the engine, and the calls."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from graveler.committed import writer
+from graveler.committed.apply import apply
+from graveler.engine import bulk, bulk_landing, history
+from graveler.engine.bulk import Bulk, Mode, NewBulk
+from graveler.engine.bulk_landing import Finish
+from graveler.engine.ports import keyspace
+from graveler.ids import MetarangeId
+from graveler.records import TOMBSTONE, Change, Entry, Record
+from graveler.wire import encode_entry
+from tests.engine.lake import COMMITTER, Lake
+
+MAIN = "main"
+
+
+def entry(identity: str, address: str = "data/p/u", **more: Any) -> Entry:
+    return Entry(address, len(identity), identity, 1, **more)
+
+
+def records(tree: Mapping[str, str]) -> list[Record]:
+    return [(path.encode(), encode_entry(entry(tree[path]))) for path in sorted(tree)]
+
+
+def write(lake: Lake, tree: Mapping[str, str]) -> MetarangeId:
+    """As a cluster does: ranges and a metarange, and nothing else."""
+    return writer.write(keyspace(lake.ports, lake.repo), records(tree))
+
+
+def change(lake: Lake, job: Bulk, changes: Mapping[str, str]) -> MetarangeId:
+    """The job's base with changes; an empty text deletes."""
+    made: list[Change] = [
+        (path.encode(), encode_entry(entry(changes[path])) if changes[path] else TOMBSTONE)
+        for path in sorted(changes)
+    ]
+    base = job.base.commit.metarange
+    return apply(keyspace(lake.ports, lake.repo), base, made, replace=True).metarange_id
+
+
+def begin(lake: Lake, mode: Mode = Mode.REPLACE, prefix: str = "", id: str = "") -> Bulk:
+    return bulk.begin(lake.ports, lake.repo, MAIN, NewBulk(mode, prefix, id))
+
+
+def finish(lake: Lake, job: Bulk, metarange: str, request: str = "r") -> str:
+    asked = Finish(metarange, request, "landed", COMMITTER, {"k": "v"})
+    return bulk_landing.finish(lake.ports, lake.repo, MAIN, job.job.id, asked).id
+
+
+def status(lake: Lake, job: Bulk) -> Bulk:
+    return bulk.status(lake.ports, lake.repo, MAIN, job.job.id)
+
+
+def landings(lake: Lake) -> int:
+    found, _ = history.log(lake.ports, lake.repo, MAIN, history.LogRequest(amount=100))
+    return len([each for each in found if each.commit.message == "landed"])

@@ -1,0 +1,189 @@
+"""What a collection that runs elsewhere is told: everything in use, rows before commits."""
+
+from pathlib import Path
+
+import pytest
+
+from graveler import limits
+from graveler.committed import writer
+from graveler.engine import (
+    bulk,
+    bulk_landing,
+    objects,
+    resetting,
+    retention,
+    root_pages,
+    uploads,
+    verify,
+)
+from graveler.engine.bulk import Mode, NewBulk
+from graveler.engine.bulk_landing import Finish
+from graveler.engine.ports import keyspace
+from graveler.engine.root_pages import Root
+from graveler.errors import Gone, Invalid, NotFound
+from graveler.records import AddressType, Entry
+from graveler.refs.retention import Retention
+from graveler.wire import encode_entry
+from tests.engine.lake import Lake, new_lake
+from tests.engine.storage import DAY, HOUR, Storage, new_storage
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return new_storage(tmp_path)
+
+
+def roots(of: Storage | Lake, amount: int = 1_000) -> list[Root]:
+    found: list[Root] = []
+    after, pages = "", 0
+    while pages == 0 or after:
+        page = root_pages.page(of.ports, of.repo, after, amount)
+        assert len(page.roots) <= amount
+        found += page.roots
+        after, pages = page.following, pages + 1
+        assert pages < 1_000
+    return found
+
+
+def names(found: list[Root], kind: str) -> list[str]:
+    return [root.name for root in found if root.kind == kind]
+
+
+def metarange(storage: Storage, commit: str) -> str:
+    return bulk.commit_of(storage.ports, storage.repo, commit).metarange  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("amount", [1, 2, 3, 1_000])
+@pytest.mark.parametrize("shards", [1, 4])
+def test_pages_of_any_size_tell_the_same(amount: int, shards: int) -> None:
+    lake = new_lake(shards)
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    for number in range(5):
+        lake.put(f"p/{number}", f"{number}")
+        lake.put(f"d/{number}", f"{number}", "dev")
+    lake.delete("a")
+    resetting.reset(lake.ports, lake.repo, "dev")  # its rows stand until the janitor comes
+    handed = [uploads.hand_out(lake.ports, lake.repo, "main", f"u/{at}") for at in range(3)]
+    full = Entry("mem://bucket/lake/data/x/y", 1, "c", 1, address_type=AddressType.FULL)
+    far = full._replace(address="mem://far/x")
+    for path, entry in (("full", full), ("far", far)):
+        objects.stage(lake.ports, lake.repo, "main", path, entry)
+    for id in ("j1", "j2"):
+        bulk.begin(lake.ports, lake.repo, "main", NewBulk(Mode.MERGE, "", id))
+    found = roots(lake, amount)
+    assert names(found, "job") == ["j1", "j2"]
+    assert len(names(found, "metarange")) == 1
+    staged = {f"data/{at}/{folder}/{at}" for at in range(5) for folder in "pd"}
+    relative = {address.removeprefix("mem://bucket/lake/") for address in handed}
+    assert sorted(names(found, "address")) == sorted(staged | relative | {"data/1/a", "data/x/y"})
+    kinds = [root.kind for root in found]
+    assert kinds == sorted(kinds, key=["address", "job", "metarange"].index)
+
+
+def test_a_token_that_is_made_meanwhile_comes_later(storage: Storage) -> None:
+    storage.put(a="1", b="2", c="3")
+    first = root_pages.page(storage.ports, storage.repo, "", 2)
+    storage.clock.sleep(1)
+    storage.commit(d="4")  # seals; what is staged from now on stands in another token
+    storage.put(e="5")
+    late = objects.stat(storage.ports, storage.repo, "main", "e").address
+    found = list(first.roots)
+    after = first.following
+    while after:
+        page = root_pages.page(storage.ports, storage.repo, after, 2)
+        found, after = found + page.roots, page.following
+    assert late in names(found, "address")
+
+
+def test_many_tokens_that_hold_nothing_are_bounded_work() -> None:
+    lake = new_lake(64)
+    for number in range(5):
+        lake.branch(f"b{number}")
+    page = root_pages.page(lake.ports, lake.repo, "", 10)
+    assert page.roots == [] and page.following
+    assert roots(lake) == []  # the first commit has no content
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["x", "e30=", "WzFd", "WyJzdGFnZWQiLCAidCIsIDAsICJ6eiJd", "WyJ4IiwgInQiLCAwLCAiIl0=",
+     "WyJzdGFnZWQiLCAidCIsIDY0LCAiIl0=", "WyJzdGFnZWQiLCAxLCAwLCAiIl0="],
+)  # fmt: skip
+def test_a_place_that_no_page_gave_is_refused(storage: Storage, after: str) -> None:
+    with pytest.raises(Invalid, match="page before"):
+        root_pages.page(storage.ports, storage.repo, after, 10)
+
+
+def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None:
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    old, new = storage.commit(a="old"), storage.commit(a="new")
+    one, two = metarange(storage, old), metarange(storage, new)
+
+    def told() -> dict[str, bool]:
+        found = roots(storage)
+        return {root.name: root.kept for root in found if root.kind == "metarange"}
+
+    assert told() == {one: True, two: True}
+    storage.wait(8 * DAY)
+    assert told() == {one: False, two: True}
+    storage.collect()  # condemns
+    assert told() == {one: False, two: True}
+    storage.wait(DAY)
+    assert told() == {two: True}
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    assert told() == {one: True, two: True}  # kept again, and still there
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    storage.collect()  # deletes
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    assert told() == {two: True}
+
+
+def test_the_base_of_a_job_that_runs_stays(storage: Storage) -> None:
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    storage.commit(a="0")
+    storage.wait(3 * DAY)
+    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.MERGE))
+    assert (job.base.commit.metarange, True) in [(root.name, root.kept) for root in roots(storage)]
+    storage.clock.sleep(limits.import_seconds_max)
+    assert names(roots(storage), "job") == []
+
+
+# ---- the collection that runs here ---------------------------------------------------------------
+
+
+def test_what_a_running_job_wrote_is_not_collected(storage: Storage) -> None:
+    storage.commit(a="1")
+    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.REPLACE, "in/"))
+    space = keyspace(storage.ports, storage.repo)
+    entry = encode_entry(Entry("data/p/u", 1, "c", 1))
+    written = writer.write(space, [(b"in/%02d" % number, entry) for number in range(50)])
+    storage.wait(10 * HOUR)
+    for _ in range(2):
+        assert storage.collect().condemned == ()
+    asked = Finish(written, "r", "m", "c")
+    made = bulk_landing.finish(storage.ports, storage.repo, "main", job.job.id, asked)
+    storage.wait(10 * DAY)
+    assert storage.collected() <= 2  # its metarange, and a range that another took in
+    fresh = storage.restarted()
+    assert not list(verify.verify(fresh.ports))
+    stat = objects.stat(fresh.ports, fresh.repo, made.id, "in/07")
+    assert stat.checksum == "c"
+
+
+def test_what_an_expired_job_wrote_is_collected(storage: Storage) -> None:
+    storage.commit(a="1")
+    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.REPLACE, "in/"))
+    before = storage.stored()
+    space = keyspace(storage.ports, storage.repo)
+    entry = encode_entry(Entry("s3://far/x", 1, "c", 1, address_type=AddressType.FULL))
+    written = writer.write(space, [(b"in/%02d" % number, entry) for number in range(50)])
+    assert storage.stored() - before
+    storage.wait(2 * DAY)
+    storage.collected()
+    storage.wait(DAY)
+    storage.collected()
+    assert storage.stored() == before
+    asked = Finish(written, "r", "m", "c")
+    with pytest.raises((NotFound, Gone)):  # its record is forgotten by now
+        bulk_landing.finish(storage.ports, storage.repo, "main", job.job.id, asked)

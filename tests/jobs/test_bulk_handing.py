@@ -1,0 +1,84 @@
+"""Landings of bulk jobs that take longer than a request: the worker goes on, and it lands once."""
+
+import pytest
+
+from graveler.engine import bulk, bulk_landing
+from graveler.engine.bulk import Bulk, Mode, NewBulk
+from graveler.engine.bulk_landing import Finish
+from graveler.engine.ports import Ports
+from graveler.errors import Conflict, OutcomeUnknown
+from graveler.ids import JobId
+from graveler.jobs import handing, orders
+from graveler.jobs.handing import Patience
+from graveler.jobs.queue import JobMessage
+from graveler.records import CommitEntry, JobState
+from tests.engine import bulk_world
+from tests.engine.lake import COMMITTER
+from tests.jobs.world import World, new_world
+
+SHORT = Patience(20.0, 27.0)
+
+
+@pytest.fixture
+def world() -> World:
+    return new_world()
+
+
+def begun(world: World) -> tuple[Bulk, Finish]:
+    new = NewBulk(Mode.REPLACE, "in/")
+    job = bulk.begin(world.lake.ports, world.lake.repo, "main", new)
+    written = bulk_world.write(world.lake, {"in/a": "9"})
+    return job, Finish(written, "r", "landed", COMMITTER, {"k": "v"})
+
+
+def attend(world: World, job: Bulk, asked: Finish) -> CommitEntry:
+    def direct(ports: Ports) -> CommitEntry:
+        return bulk_landing.finish(ports, world.lake.repo, "main", job.job.id, asked)
+
+    due = SHORT.since(world.lake.ports.clock.steady_seconds())
+    return handing.attend(world.desk, orders.land_asked("main", job.job.id, asked), due, direct)
+
+
+def handed_over(world: World, job: Bulk, asked: Finish) -> JobId:
+    """Its scan takes so long that the worker is to go on."""
+    lake, script = world.lake.interposed()
+    script.after("scan", lambda: world.lake.ports.clock.sleep(21.0), 2)
+    with pytest.raises(OutcomeUnknown, match="joins it"):
+        attend(World(lake, world.queue), job, asked)
+    assert script.finished
+    message = world.queue.messages.pop()
+    assert isinstance(message, JobMessage)
+    return JobId(message.job)
+
+
+def test_a_landing_that_takes_long_is_handed_over_and_joined(world: World) -> None:
+    job, asked = begun(world)
+    handed = handed_over(world, job, asked)
+    with pytest.raises(OutcomeUnknown):
+        attend(world, job, asked)
+    assert world.queue.messages == []
+    world.work(handed)
+    made = attend(world, job, asked)
+    assert [each.id for each in world.marked(job.job.id)] == [made.id]
+    assert made.commit.metadata["k"] == "v" and world.lake.tree()["in/a"] == "9"
+    assert attend(world, job, asked).id == made.id
+    found = bulk.status(world.lake.ports, world.lake.repo, "main", job.job.id)
+    assert (found.job.state, found.job.commit) == (JobState.DONE, made.id)
+
+
+def test_what_the_worker_is_refused_is_told_and_may_be_asked_again(world: World) -> None:
+    job, asked = begun(world)
+    handed = handed_over(world, job, asked)
+    world.lake.put("staged", "1")
+    world.work(handed)
+    with pytest.raises(Conflict, match="uncommitted changes"):
+        attend(world, job, asked)
+    world.lake.commit()
+    assert attend(world, job, asked).id == world.lake.head()
+    assert world.lake.tree()["in/a"] == "9"
+
+
+def test_one_that_is_done_in_time_is_no_job_of_the_worker(world: World) -> None:
+    job, asked = begun(world)
+    assert attend(world, job, asked).id == world.lake.head()
+    assert world.queue.messages == []
