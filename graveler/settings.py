@@ -50,6 +50,11 @@ def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:
     return AdministratorKeys(key, secret)
 
 
+def endpoint_url() -> str:
+    """Where AWS is, if it is not AWS; empty: AWS."""
+    return environment().get("AWS_ENDPOINT_URL", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """What a template made, and how much of the machine may be used for caches."""

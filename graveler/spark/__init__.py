@@ -1,6 +1,46 @@
 """Bulk work on Spark: what is too much for one process runs on the users' own cluster.
 
+    from graveler.spark import connect, import_
+
+    with connect(spark, "https://host", ("KEY", "secret")) as lake:
+        landed = import_(lake, rows, "repository/branch/folder", mode="merge")
+
 Works on PySpark 3.5 and 4, with DataFrames and `mapInArrow` alone: no RDD, no JVM gateway, no jar.
 The driver asks the API for references; the executors read and write ranges in the object store with
-the role of the job, and never see the API's secret.  The one owner of pyspark, pyarrow and numpy.
+the role of the job, and never see the API's secret.  The one owner of pyspark, pyarrow and numpy,
+none of which is loaded before something is asked for.
+
+    lake        connect: a session with the API, and where executors find objects
+    landing     import_: begin a bulk job, import, land
+    importing   a DataFrame into ranges and a metarange: the two passes and what the driver does
+      columns   any DataFrame's columns in one form         checking   which rows can be entries
+      cuts      break keys, buckets, tasks                  entries    framed values
+      tasks     what runs on the executors                  merging    onto a base; joining buckets
+      results   what tasks send back                        places     how a worker opens the store
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from graveler.spark.lake import Lake, connect
+    from graveler.spark.landing import CommitText, Imported, import_
+    from graveler.spark.results import BadRows
+
+__all__ = ["BadRows", "CommitText", "Imported", "Lake", "connect", "import_"]
+
+_HOMES: Final = {
+    "BadRows": "results",
+    "CommitText": "landing",
+    "Imported": "landing",
+    "Lake": "lake",
+    "connect": "lake",
+    "import_": "landing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What stands in `__all__`."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

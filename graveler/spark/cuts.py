@@ -7,7 +7,7 @@
 
 With `min_size` 0 a range ends after every such key whatever came before it, so writers that begin
 behind one write the ranges that a single writer would.  They are also an even sample of the keys.
-Where a cut is no end after all (a minimum size, a row that was refused), `joining.py` mends it.
+Where a cut is no end after all (a minimum size, a row that was refused), `merging.py` mends it.
 
 The hash is the one that Spark computes itself (docs/format.md).  One bucket is one task: Spark
 sends a row to the task that the hash of a number says, so each bucket has a number that is sent to

@@ -15,12 +15,12 @@ from typing import Final, Literal
 from pyspark.sql import DataFrame
 
 from graveler.errors import Conflict, Invalid
-from graveler.ids import MetarangeId, parse_prefix
+from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
 from graveler.records import RangeRef
 from graveler.spark import cuts
 from graveler.spark.checking import Addresses
 from graveler.spark.columns import canonical
-from graveler.spark.joining import joined, metarange
+from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import (
     SAMPLES_MAX,
@@ -39,8 +39,8 @@ _SAMPLES_EACH: Final = 10  # at least, from each task
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What an import has stored: a metarange over ranges in key order, of `count` entries; and what
-    it did not take."""
+    """What an import has stored: a metarange over ranges in key order; how many rows became
+    entries, and what it did not take."""
 
     metarange: MetarangeId
     ranges: tuple[RangeRef, ...]
@@ -50,10 +50,12 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """`tasks`: at least so many buckets, if there are break keys enough (0: Spark's own number of
-    partitions after a shuffle)."""
+    """`base`: what the rows are put onto; without one they stand alone.  A path that the base has
+    gets the row's entry.  `tasks`: at least so many buckets, if there are break keys enough (0:
+    Spark's own number of partitions after a shuffle)."""
 
     prefix: str = ""
+    base: MetarangeId = NO_METARANGE
     addresses: Addresses = Addresses.FULL
     on_bad: OnBad = "fail"
     tasks: int = 0
@@ -72,16 +74,18 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     rows = canonical(df, parse_prefix(chosen.prefix))
     found = cuts.survey(rows, place.breaks)
     at = cuts.chosen(found, place.breaks, chosen.tasks or _tasks(df))
-    order = Order(place, chosen.addresses, at, max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1)))
-    made = cuts.spread(rows, at).mapInArrow(importing(order), SCHEMA).collect()
-    parts = parts_of(made)
+    samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
+    order = Order(place, chosen.addresses, at, samples, chosen.base)
+    parts = parts_of(cuts.spread(rows, at).mapInArrow(importing(order), SCHEMA).collect())
     report = report_of(parts)
     _check_same(found, parts, report)
     if not report.is_clean and chosen.on_bad == "fail":
         raise BadRows(report)
     space = opened(place).space
-    refs = joined(space, [ref for part in parts for ref in part.ranges])
-    return Written(metarange(space, refs), refs, sum(ref.count for ref in refs), report)
+    made = {part.bucket: part.ranges for part in parts}
+    refs = joined_over(space, space.metarange(chosen.base).ranges, at, made)
+    stored = space.store.write_metarange(space.namespace, refs)
+    return Written(stored, refs, found.count - report.count, report)
 
 
 def _tasks(df: DataFrame) -> int:
@@ -90,8 +94,7 @@ def _tasks(df: DataFrame) -> int:
 
 def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:
     """Each pass evaluates the input anew: it must give the same rows each time."""
-    again = sum(ref.count for part in parts for ref in part.ranges)
-    again += report.bad_count + report.duplicates
+    again = sum(part.taken for part in parts) + report.count
     if again != found.count:
         raise Conflict(
             "input gave other rows when it was read again; write it to a table first: "

@@ -34,12 +34,13 @@ class Place:
     """Where a repository's ranges live and where they break.
 
     `storage`: as `block.registry` names it, `s3:BUCKET,BUCKET` or `local:FOLDER`, a folder that
-    every executor must see under that name.
+    every executor must see under that name.  `endpoint_url`: where S3 is, if it is not AWS's.
     """
 
     storage: str
     namespace: str
     breaks: BreakParameters = field(default_factory=BreakParameters)
+    endpoint_url: str = ""
 
     @property
     def is_near(self) -> bool:
@@ -62,13 +63,22 @@ def opened(place: Place) -> Opened:
     Errors: `Invalid` for a storage that is not known, `Unavailable` if no scratch folder can be
     made.
     """
-    clock = SystemClock()
-    blocks = open_blocks(place.storage, Surroundings(clock, SystemIds()))
-    if not place.is_near:
-        blocks = RetryingBlocks(blocks, clock, RetryPolicy())
+    blocks = _blocks(place)
     files = StoredFiles(blocks, _scratch())
     store = SstRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
     return Opened(blocks, Keyspace(store, place.namespace, place.breaks))
+
+
+def _blocks(place: Place) -> Blocks:
+    clock = SystemClock()
+    kind, _, names = place.storage.partition(":")
+    if kind != "s3":
+        return open_blocks(place.storage, Surroundings(clock, SystemIds()))
+    from graveler.aws import AwsSession, AwsSettings
+    from graveler.block.s3 import S3Blocks
+
+    session = AwsSession(AwsSettings(endpoint_url=place.endpoint_url))
+    return RetryingBlocks(S3Blocks(session, clock, names.split(",")), clock, RetryPolicy())
 
 
 def _scratch() -> Path:

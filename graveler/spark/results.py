@@ -1,6 +1,7 @@
 """What the tasks of a job send back: rows, never exceptions, for what is wrong with the input.
 
     range       a range that the task has stored: id, bounds, size, count
+    taken       how many rows became entries
     bad         rows of one reason that no entry can be made of: how many
     duplicate   rows whose path another row has too: how many
     sample      one of those rows: what it was, and why
@@ -21,6 +22,7 @@ from graveler.ids import RangeId
 from graveler.records import RangeRef
 
 RANGE: Final = "range"
+TAKEN: Final = "taken"
 BAD: Final = "bad"
 DUPLICATE: Final = "duplicate"
 SAMPLE: Final = "sample"
@@ -62,6 +64,11 @@ class Report:
         return sum(self.bad.values())
 
     @property
+    def count(self) -> int:
+        """All rows that did not become entries."""
+        return self.bad_count + self.duplicates
+
+    @property
     def is_clean(self) -> bool:
         """Whether every row became an entry."""
         return not self.bad and not self.duplicates
@@ -85,10 +92,12 @@ class BadRows(Invalid):
 
 
 class Part(NamedTuple):
-    """What one task made of its bucket: ranges in key order, counts of rejected rows, samples."""
+    """What one task made of the rows of its bucket: ranges in key order (the base's too, if there
+    is one), how many rows became entries, how many did not, and some of those."""
 
     bucket: int
     ranges: tuple[RangeRef, ...]
+    taken: int
     rejected: Mapping[tuple[str, str], int]
     samples: tuple[Rejected, ...]
 
@@ -106,6 +115,7 @@ def rows_of(part: Part) -> pa.RecordBatch:
         }
         for ref in part.ranges
     ]
+    rows.append({"kind": TAKEN, "count": part.taken})
     for (kind, reason), count in part.rejected.items():
         rows.append({"kind": kind, "reason": reason, "count": count})
     for each in part.samples:
@@ -119,6 +129,7 @@ def rows_of(part: Part) -> pa.RecordBatch:
 def parts_of(rows: Iterable[Any]) -> list[Part]:
     """The parts that collected rows say, by bucket."""
     ranges: dict[int, list[RangeRef]] = {}
+    taken: Counter[int] = Counter()
     rejected: dict[int, Counter[tuple[str, str]]] = {}
     samples: dict[int, list[Rejected]] = {}
     for row in rows:
@@ -131,12 +142,15 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
             path = bytes(row["path"]).decode(errors="replace")
             found = Rejected(row["id"], row["reason"], path, row["address"])
             samples.setdefault(bucket, []).append(found)
+        elif row["kind"] == TAKEN:
+            taken[bucket] += row["count"]
         else:
             rejected.setdefault(bucket, Counter())[row["kind"], row["reason"]] += row["count"]
     return [
         Part(
             bucket,
             tuple(sorted(ranges[bucket], key=lambda ref: ref.min_key)),
+            taken[bucket],
             rejected.get(bucket, {}),
             tuple(samples.get(bucket, ())),
         )

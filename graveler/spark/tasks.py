@@ -1,6 +1,7 @@
 """One task of an import: the rows of one bucket become ranges in the object store.
 
     batches of rows ──► checked ──► sorted ──► each path once ──► framed ──► ranges ──► result rows
+                                                  with a base: put onto it ──┘
 
 The bytes go straight to the object store under names that follow from the records, put if absent,
 so a task that runs twice, or beside its twin, changes nothing that anybody sees.  What fails in the
@@ -8,9 +9,11 @@ store raises, and Spark tries again; what is wrong with a row is told in the res
 For this package.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +22,11 @@ import pyarrow.compute as pc
 
 from graveler.committed.ranges import Columns
 from graveler.committed.writer import Assembler
+from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import RangeRef
 from graveler.spark.checking import COLUMNS, REASONS, Addresses, Checked, Rules, check
 from graveler.spark.entries import encoded
+from graveler.spark.merging import bounds_of, merged
 from graveler.spark.places import Place, opened
 from graveler.spark.results import BAD, DUPLICATE, Part, Rejected, rows_of
 
@@ -39,6 +44,7 @@ class Order:
     addresses: Addresses
     cuts: tuple[bytes, ...]
     samples_max: int
+    base: MetarangeId = NO_METARANGE  # what the rows are put onto, if they do not stand alone
 
 
 def importing(order: Order) -> Task:
@@ -70,8 +76,9 @@ def written(table: pa.Table, order: Order) -> Part:
         for row in twins.slice(0, order.samples_max - len(samples)).to_pylist():
             path = row["path"].decode()
             samples.append(Rejected(DUPLICATE, DUPLICATE_PATH, path, row["address"]))
-    bucket = sum(cut < first for cut in order.cuts)
-    return Part(bucket, _stored(rows_sorted, order), rejected, tuple(samples))
+    bucket = bisect_left(order.cuts, first)
+    refs = _stored(rows_sorted, order, bucket) if rows_sorted.num_rows else ()
+    return Part(bucket, refs, rows_sorted.num_rows, rejected, tuple(samples))
 
 
 def _samples(judged: Checked, rows: Any, reason: str, most: int) -> list[Rejected]:
@@ -104,10 +111,20 @@ def _has_twins(ordered: pa.Table) -> bool:
     return bool(pc.any(pc.equal(path.slice(1), path.slice(0, len(path) - 1))).as_py())
 
 
-def _stored(table: pa.Table, order: Order) -> tuple[RangeRef, ...]:
-    assembler = Assembler(opened(order.place).space)
+def _stored(table: pa.Table, order: Order, bucket: int) -> tuple[RangeRef, ...]:
+    space = opened(order.place).space
+    if order.base != NO_METARANGE:
+        base = space.metarange(order.base).ranges
+        records = chain.from_iterable(each.records for each in _records(table, order))
+        return merged(space, base, bounds_of(order.cuts, bucket, bucket), records)
+    assembler = Assembler(space)
+    for columns in _records(table, order):
+        assembler.add_columns(columns)
+    return assembler.finish()
+
+
+def _records(table: pa.Table, order: Order) -> Iterator[Columns]:
     for at in range(0, table.num_rows, _RECORDS):
         piece = table.slice(at, _RECORDS)
         keys: list[bytes] = piece.column(COLUMNS.index("path")).to_pylist()
-        assembler.add_columns(Columns(keys, encoded(piece, order.addresses)))
-    return assembler.finish()
+        yield Columns(keys, encoded(piece, order.addresses))

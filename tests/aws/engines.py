@@ -38,9 +38,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def ministack(variables: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The URL of a fresh ministack; `variables` are added to its environment."""
-    port = free_port()
+def ministack(variables: Mapping[str, str] | None = None, port: int = 0) -> Iterator[str]:
+    """The URL of a fresh ministack, on any free port unless one is named; `variables` are added to
+    its environment."""
+    port = port or free_port()
     settings = {
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),

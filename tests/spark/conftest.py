@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
 from graveler.spark.places import Place, opened
+from tests.aws.engines import free_port
 from tests.spark.session import local_session
 
 
@@ -20,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(surroundings: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2,3]`: two tasks at a time, and a task that fails is tried three times."""
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
@@ -36,8 +37,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def java() -> None:
-    """The Java that `make setup` has put into this environment, unless another one is named; and
-    workers that run what this process runs."""
+def surroundings() -> int:
+    """What the session and its workers find: the Java that `make setup` has put into this
+    environment, unless another one is named; the Python of this process; credentials of the job's
+    role, for an AWS that whoever wants one starts on the port that is returned."""
+    port = free_port()
     os.environ.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["AWS_REGION"] = os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
+    os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = "ROLE", "role-secret"
+    return port

@@ -19,7 +19,7 @@ from graveler.spark import cuts
 from graveler.spark.checking import Addresses
 from graveler.spark.columns import canonical
 from graveler.spark.importing import ImportOptions, import_rows
-from graveler.spark.joining import joined
+from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, BadRows, parts_of
 from graveler.spark.tasks import Order, importing
@@ -78,7 +78,7 @@ def test_a_task_that_fails_after_writing_is_harmless(
         yield from made
 
     parts = parts_of(cuts.spread(plain, at).mapInArrow(failing, SCHEMA).collect())
-    refs = joined(opened(place).space, [ref for part in parts for ref in part.ranges])
+    refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
     expected = sequential(place, rows, tmp_path / "one")[1]
     assert list(refs) == expected
     # Every attempt wrote the same files: none is left over.

@@ -1,0 +1,46 @@
+"""Keeping a bulk job alive while Spark works on it.  For this package."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from graveler.client import Session, bulk
+from graveler.client.bulk import BulkJob
+from graveler.errors import Conflict, GravelerError
+
+
+@contextmanager
+def beating(session: Session, repository: str, job: BulkJob) -> Iterator[None]:
+    """Say every `job.heartbeat_seconds` that the job is alive.
+
+    If it was cancelled meanwhile, the beating ends; landing it then fails, as it should.  What else
+    keeps a beat from arriving does no harm: the next one may."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(job.heartbeat_seconds):
+            try:
+                bulk.heartbeat(session, repository, job)
+            except Conflict:
+                return
+            except GravelerError:
+                continue
+
+    thread = threading.Thread(target=beat, name=f"bulk-{job.id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def cancelled_on_error(session: Session, repository: str, job: BulkJob) -> Iterator[None]:
+    """Cancel a job whose work has failed, so that nobody waits for it; what failed is raised."""
+    try:
+        yield
+    except BaseException:
+        with suppress(GravelerError):
+            bulk.cancel(session, repository, job)
+        raise

@@ -1,0 +1,111 @@
+"""The lake that a job works on: who asks the API, and where executors find the objects.
+
+    with connect(spark, "https://host", ("KEY", "secret")) as lake: …     a server
+    with connect(spark, "folder", ("KEY", "secret")) as lake: …           an embedded store
+
+An embedded store is one process's, so a server is started on it, which ends with the lake or with
+this process.  Executors get a `Place`: names, no credentials.  For whoever uses the package.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from graveler import client
+from graveler.block.address import split_prefix
+from graveler.client import Session
+from graveler.errors import Invalid
+from graveler.ids import parse_branch_id, parse_repository_id
+from graveler.records import BreakParameters
+from graveler.settings import endpoint_url
+from graveler.spark.places import Place
+from graveler.spark.serving import Served, serve
+
+_SCHEMES: Final = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A connection.  `store`: the folder of the embedded store, if there is one, under the name
+    that every executor sees it by; else empty.  The end of its `with`, or `close`, ends what was
+    started."""
+
+    spark: SparkSession
+    session: Session
+    store: str = ""
+    close: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    def __enter__(self) -> "Lake":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def connect(
+    spark: SparkSession,
+    url_or_store: str | Path,
+    credentials: tuple[str, str],
+    *,
+    store: str | Path = "",
+    import_roots: Sequence[Path] = (),
+) -> Lake:
+    """A lake behind a URL, or in the folder of an embedded store that nobody serves.
+
+    `credentials`: an access key id and its secret; of a folder, the administrator has them from
+    then on.  `store`: where the folder of an embedded store lies that is served at the URL.
+    `import_roots`: folders of this machine that a store which is served here may read.  Errors:
+    `Invalid`; `Unavailable` if the server does not start, with its words.
+    """
+    text = str(url_or_store)
+    if text.startswith(_SCHEMES):
+        folder = os.path.abspath(store) if store else ""
+        return Lake(spark, client.connect(text, *credentials), folder)
+    if "://" in text or not text:
+        raise Invalid(f"neither a URL of a server nor a folder: {text!r:.200}")
+    served: Served = serve(Path(text), credentials, import_roots)
+    session = client.connect(served.url, *credentials)
+    return Lake(spark, session, os.path.abspath(text), served.stop)
+
+
+class Target(NamedTuple):
+    """A branch, and a prefix below it: empty, or a folder's with its slash."""
+
+    repository: str
+    branch: str
+    prefix: str
+
+
+def parse_target(text: str) -> Target:
+    """`repository/branch`, or `repository/branch/some/folder`.  Raises `Invalid`."""
+    repository, _, rest = text.removeprefix("lakefs://").partition("/")
+    branch, _, prefix = rest.partition("/")
+    parse_repository_id(repository)
+    parse_branch_id(branch)
+    if prefix and not prefix.endswith("/"):
+        prefix += "/"
+    return Target(repository, branch, prefix)
+
+
+def place_of(lake: Lake, namespace: str, breaks: BreakParameters) -> Place:
+    """Where executors find a repository's objects.  Raises `Invalid` for one of a folder that is
+    not known."""
+    parts = split_prefix(f"{namespace}/")
+    if parts.scheme == "s3":
+        return Place(f"s3:{parts.bucket}", namespace, breaks, endpoint_url())
+    if parts.scheme != "local" or not lake.store:
+        raise Invalid(
+            "the objects lie in a folder of the server: name it, as the executors see it, with "
+            f"connect(…, store=…): {namespace=}"
+        )
+    return Place(f"local:{lake.store}/objects", namespace, breaks)

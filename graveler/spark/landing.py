@@ -1,0 +1,93 @@
+"""Import and land: rows of a DataFrame become one commit on a branch, or nothing does.
+
+    begin (base, salt, break parameters) ──► ranges, written by the executors ──► finish: one commit
+                └── heartbeats ──┘                    └─ failed: cancelled
+
+*replace*: the rows take the place of all that lies below the prefix.  *merge*: they are put onto
+what is there; paths that are not among them stay.  Whatever others committed meanwhile elsewhere
+stays too (docs/bulk.md).  For whoever uses the package.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from graveler.client import bulk
+from graveler.client.bulk import BulkJob
+from graveler.errors import Invalid
+from graveler.ids import MetarangeId
+from graveler.records import BreakParameters
+from graveler.spark.beating import beating, cancelled_on_error
+from graveler.spark.importing import ImportOptions, OnBad, import_rows
+from graveler.spark.lake import Lake, Target, parse_target, place_of
+from graveler.spark.results import Report
+
+Mode = Literal["replace", "merge"]
+DEFAULT_MESSAGE = "Import objects"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The commit that landed, how many rows are in it, and what was left out."""
+
+    commit: str
+    count: int
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class CommitText:
+    """What the commit says."""
+
+    message: str = DEFAULT_MESSAGE
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def import_(
+    lake: Lake,
+    df: DataFrame,
+    target: str,
+    mode: Mode = "replace",
+    *,
+    on_bad: OnBad = "fail",
+    text: CommitText | None = None,
+) -> Imported:
+    """Land the rows of `df` below `target`, "repository/branch/prefix", as one commit.
+
+    Rows name objects that lie elsewhere (path below the prefix, address, size, checksum, mtime,
+    perhaps metadata and content_type; see `columns.py`); no object is copied.
+
+    Errors: `Invalid` (target, mode, columns), `BadRows` with a report of what is wrong, `NotFound`,
+    `Refused`, `Conflict` (the branch has uncommitted changes; somebody cancelled the job; the input
+    changed while it was read); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
+    is the last of these, nothing has landed.
+    """
+    if mode not in ("replace", "merge"):
+        raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
+    where, said = parse_target(target), text or CommitText()
+    job = begun(lake, where, mode)
+    place = place_of(lake, job.storage_namespace, breaks_of(job))
+    options = ImportOptions(prefix=where.prefix, on_bad=on_bad)
+    if mode == "merge":
+        options = replace(options, base=MetarangeId(job.base_metarange))
+    with cancelled_on_error(lake.session, where.repository, job):
+        with beating(lake.session, where.repository, job):
+            written = import_rows(df, place, options)
+        landing = bulk.Landing(written.metarange, job.id, said.message, said.metadata)
+        commit = bulk.finish(lake.session, where.repository, job, landing)
+    return Imported(commit, written.count, written.report)
+
+
+def begun(lake: Lake, where: Target, mode: Mode, id: str = "") -> BulkJob:
+    """A job on the head of the branch.  In the mode merge its metarange is of the whole branch, so
+    it has no prefix."""
+    prefix = where.prefix if mode == "replace" else ""
+    return bulk.begin(lake.session, where.repository, where.branch, mode, prefix=prefix, id=id)
+
+
+def breaks_of(job: BulkJob) -> BreakParameters:
+    """Where ranges of the job's repository end."""
+    found = job.breaks
+    return BreakParameters(found.min_size, found.max_size, found.raggedness, found.salt)

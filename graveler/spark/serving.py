@@ -1,0 +1,73 @@
+"""A server of an embedded store, for as long as this process lives.
+
+The store admits one process, so executors cannot open it, and references go over HTTP even here.
+The server is the ordinary command; it ends when its standard input is closed, which happens however
+this process ends.  For `lake.py`.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from graveler.errors import Unavailable
+from graveler.settings import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, environment
+
+_PROGRAM: Final = """
+import os, signal, sys, threading
+def follow():
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=follow, daemon=True).start()
+from graveler.cli.main import main
+sys.exit(main())
+"""
+_READY: Final = re.compile(r"ready at (http://\S+)")
+_END_SECONDS: Final = 60
+
+
+class Served(NamedTuple):
+    """Where a server answers, and how to end it; ending it twice does nothing."""
+
+    url: str
+    stop: Callable[[], None]
+
+
+def serve(store: Path, credentials: tuple[str, str], import_roots: Sequence[Path]) -> Served:
+    """Start a server on the store's folder, made if need be, and wait until it answers.
+
+    `Unavailable` if it does not start: another process has the store, or the folder cannot be
+    written.  What it says goes to this process's standard error."""
+    folder = os.path.abspath(store)
+    keys = dict(zip((ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE), credentials, strict=True))
+    roots = [word for root in import_roots for word in ("--import-root", os.path.abspath(root))]
+    options = ["--store", folder, "--listen", "127.0.0.1:0", *roots]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, "serve", *options],
+        env={**environment(), **keys},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+    def stop() -> None:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        process.wait(_END_SECONDS)
+
+    assert process.stdout is not None, "it is piped"
+    for line in process.stdout:
+        found = _READY.search(line)
+        if found is not None:
+            return Served(found[1], stop)
+    stop()
+    raise Unavailable(
+        "the store could not be served: its own words are on standard error; perhaps another "
+        f"process has it open: store={folder}"
+    )
