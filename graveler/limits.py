@@ -39,6 +39,8 @@ multipart_parts_count_max = 10_000
 operation_seconds_max = 29
 commit_seconds_max = 14 * 60
 import_seconds_max = 11 * 3600
+dump_seconds_max = 11 * 3600
+job_run_count_max = 12  # of one that begins anew in each run: collections, dumps
 import_spill_count = 100_000  # records that an import holds in memory, and lists again at most
 bulk_checked_records_max = 200_000  # of what others wrote; of more, ranges spread evenly
 bulk_heartbeat_seconds = 30
@@ -72,7 +74,6 @@ retention_days_max = 36_500
 retention_branches_max = 1_000
 collect_undo_seconds = 24 * 3600
 collect_period_seconds = 24 * 3600
-collect_run_count_max = 12  # of one job: each begins anew, and ends with its worker's time
 collections_ordered_max = 20  # by one round of the janitor
 
 # commits

@@ -4,7 +4,8 @@ from typing import Any
 
 from graveler import __version__
 from graveler.api.routes import API_PREFIX, ROUTES
-from graveler.api.schemas import CATALOGUE, of
+from graveler.api.schema_words import of
+from graveler.api.schemas import CATALOGUE
 from graveler.api.table import Parameter, Route
 
 _SCHEMES = {

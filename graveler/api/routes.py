@@ -334,6 +334,14 @@ _UPKEEP = (
     Route("getCollection", "GET", _GC_RUNS + "/{id}", "retention",
           "What became of such an order", "retention:CollectGarbage", _REPOSITORY,
           answers={200: "CollectionStatus"}, **_POOL),
+    Route("dumpSubmit", "POST", REPO + "/dump", "repositories",
+          "Have refs and commits dumped into tables of the repository's folder",
+          "fs:DumpRefs", _REPOSITORY, answers={202: "TaskCreation"}, **_POOL),
+    Route("dumpStatus", "GET", REPO + "/dump", "repositories", "What became of such a dump",
+          "fs:DumpRefs", _REPOSITORY, (Parameter("task_id", TEXT, required=True),),
+          answers={200: "RepositoryDumpStatus"}, **_POOL),
+    Route("dumpRefs", "PUT", REPO + "/refs/dump", "refs", "Dump refs and commits now",
+          "fs:DumpRefs", _REPOSITORY, answers={201: "RefsDump"}, **_POOL),
 )
 # fmt: on
 

@@ -8,52 +8,30 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from graveler import limits
+from graveler.api.schema_words import (
+    BOOLEAN,
+    FLAG,
+    INTEGER,
+    PAIRS,
+    STRING,
+    Schema,
+    choice,
+    items,
+    many,
+    of,
+    record,
+    text,
+)
 
-STRING: Final = {"type": "string"}
-INTEGER: Final = {"type": "integer", "format": "int64"}
-BOOLEAN: Final = {"type": "boolean"}
-FLAG: Final = {"type": "boolean", "default": False}
-PAIRS: Final = {"type": "object", "additionalProperties": STRING}
 REPOSITORY_PATTERN: Final = "^[a-z0-9][a-z0-9-]{2,62}$"
 NAMESPACE_PATTERN: Final = "^(s3|gs|https?|mem|local|transient)://.*$"
 _SECONDS_MAX: Final = (2**63 - 1) // limits.SECOND_NS  # records hold 64 bits of nanoseconds
 _MESSAGE: Final = {"type": "string", "maxLength": limits.message_length_bytes_max}
 
-Schema = Mapping[str, Any]
 _BATCH: Final[dict[str, Any]] = {
     "objects": {"type": "integer", "minimum": 0, "maximum": limits.event_batch_objects_max},
     "seconds": {"type": "integer", "minimum": 1, "maximum": limits.event_batch_seconds_max},
 }
-
-
-def text(description: str, **rules: Any) -> Schema:
-    """A string with a description."""
-    return {"type": "string", "description": description, **rules}
-
-
-def record(required: str, optional: str = "", **properties: Schema) -> Schema:
-    """An object; names in `required` and `optional` (separated by spaces) that `properties` does
-    not describe are strings."""
-    names = required.split() + optional.split() + list(properties)
-    return {
-        "type": "object",
-        "required": required.split(),
-        "properties": {name: properties.get(name, STRING) for name in dict.fromkeys(names)},
-    }
-
-
-def of(name: str) -> Schema:
-    """A reference to a schema of this catalogue."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def many(name: str) -> Schema:
-    """A page of such records."""
-    return record(
-        "pagination results",
-        pagination=of("Pagination"),
-        results={"type": "array", "items": of(name)},
-    )
 
 
 def _task(result: Schema) -> Schema:
@@ -66,16 +44,6 @@ def _task(result: Schema) -> Schema:
         error=of("Error"),
         result=result,
     )
-
-
-def choice(*values: str) -> Schema:
-    """One of these strings."""
-    return {"type": "string", "enum": list(values)}
-
-
-def items(schema: Schema, count_max: int = 0) -> Schema:
-    """An array, bounded if `count_max` is given."""
-    return {"type": "array", "items": schema} | ({"maxItems": count_max} if count_max else {})
 
 
 _FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
@@ -378,6 +346,14 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         condemned=_FILES,
         deleted=_FILES,
         error=of("Error"),
+    ),
+    "RefsDump": record("commits_meta_range_id tags_meta_range_id branches_meta_range_id"),
+    "RepositoryDumpStatus": record(
+        "id done update_time",
+        "error",
+        done=BOOLEAN,
+        update_time={"type": "string", "format": "date-time"},
+        refs=of("RefsDump"),
     ),
     "ImportCreationResponse": record("id"),
     "ImportStatus": record(

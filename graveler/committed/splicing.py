@@ -7,7 +7,7 @@ the same properties.  Pure; for `sstable.py` only.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import cramjam
@@ -21,10 +21,14 @@ BLOCK_LENGTH = 16 * 1024
 _SMALL = 2 * 1024  # stored blocks below this are made anew, lest they grow many
 _TRAILER = b"\1" + bytes(7)  # type "set", sequence number 0
 _SNAPPY, _NONE = b"\1", b"\0"
+_NO_MARKS: Mapping[str, str] = {}
 
 
-def spliced(run: Sequence[Columns], ref: RangeRef) -> list[bytes]:
-    """The bytes of a table of the records of `run`, in order, which `ref` describes."""
+def spliced(
+    run: Sequence[Columns], ref: RangeRef, marks: Mapping[str, str] = _NO_MARKS
+) -> list[bytes]:
+    """The bytes of a table of the records of `run`, in order, which `ref` describes.  `marks`:
+    properties of its own."""
     content: list[bytes] = []
     entries: list[Record] = []
     offset = 0
@@ -41,12 +45,12 @@ def spliced(run: Sequence[Columns], ref: RangeRef) -> list[bytes]:
         b"rocksdb.raw.key.size": keys + len(_TRAILER) * ref.count,
         b"rocksdb.raw.value.size": ref.size - keys,
     }
-    return content + _ending(entries, counts, offset)
+    return content + _ending(entries, counts, offset, marks)
 
 
-def empty_table() -> list[bytes]:
+def empty_table(marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
     """The bytes of a table without records, which RocksDB's writer refuses to make."""
-    return _ending([], {b"rocksdb.num.entries": 0}, 0)
+    return _ending([], {b"rocksdb.num.entries": 0}, 0, marks)
 
 
 def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
@@ -80,11 +84,15 @@ def _new_blocks(records: Sequence[Record]) -> Iterator[tuple[bytes, bytes]]:
         yield records[-1][0], _compressed(_payload(batch))
 
 
-def _ending(entries: Sequence[Record], counts: dict[bytes, int], offset: int) -> list[bytes]:
+def _ending(
+    entries: Sequence[Record], counts: dict[bytes, int], offset: int, marks: Mapping[str, str]
+) -> list[bytes]:
     """Properties, metaindex, index and footer of a table whose blocks end at `offset`."""
     index = _compressed(_payload(entries))
     counts = {**counts, b"rocksdb.index.size": len(index) - TRAILER_LENGTH}
-    properties = _sealed(_payload(sorted({**_PROPERTIES, **_encoded(counts)}.items())), _NONE)
+    own = {name.encode(): text.encode() for name, text in marks.items()}
+    known = {**_PROPERTIES, **_encoded(counts), **own}
+    properties = _sealed(_payload(sorted(known.items())), _NONE)
     at_properties = offset + len(index)
     metaindex = _sealed(
         _payload([(b"rocksdb.properties", _handle_of(at_properties, properties))]), _NONE

@@ -104,4 +104,7 @@ def land_metarange(
     Errors: `NotFound`, `Invalid`, and those of a landing.
     """
     metarange = known_metarange(ports, repo, source)
+    space = keyspace(ports, repo)
+    if any(space.open(ref).marks for ref in space.metarange(metarange).ranges[:1]):
+        raise Invalid(f"source_metarange invalid: it holds dumped refs: {metarange=}")
     return land(ports, repo, branch, lambda head: drawn(head, metarange), Terms(once=once))

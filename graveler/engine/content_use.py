@@ -41,16 +41,16 @@ class Content:
             was_kept = self._ranges.get(ref.id, (ref, False))[1]
             self._ranges[ref.id] = ref, is_kept or was_kept
 
-    def add_orphans(self, known: set[MetarangeId], due: set[str]) -> set[str]:
+    def add_orphans(self, known: set[MetarangeId], others: set[str]) -> set[str]:
         """Metaranges that no commit has: content that somebody may still commit.  Those that are to
-        be condemned."""
+        be condemned; none of `others`."""
         for metarange in known:
             self._candidates.name_metarange(FILES + metarange)
         found: set[str] = set()
         files = {name for name in self._candidates.names if name.startswith(FILES)}
         for name in sorted(files - self._candidates.due):
             id = name[len(FILES) :]
-            if id in known or id in self._ranges or id in due:
+            if id in known or id in self._ranges or id in others:
                 continue
             try:
                 self.add(MetarangeId(id), is_kept=not self._candidates.is_old(name))
@@ -71,6 +71,8 @@ class Content:
                 self._candidates.strike(name, is_kept=is_kept)
 
     def _names(self, ref: RangeRef) -> Iterator[str]:
+        if self._space.open(ref).marks:
+            return  # of dumped refs: it holds no entries
         for records in range_batches(self._space, ref):
             for _, value in records:
                 yield used_name(self._repo, stored_entry(value))

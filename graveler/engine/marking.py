@@ -1,7 +1,7 @@
 """Marking: strikes off the candidates whatever is in use, or may be before an operation ends.
 
     1 branches, then the staged rows of every token that a branch or a clean-up record names
-    2 upload addresses                   3 the records of all commits             4 refs once more
+    2 upload addresses, tables of dumps  3 the records of all commits             4 refs once more
     5 content of commits, and of metaranges that no commit has, range by range
 
 The order matters.  An entry moves from a token into a commit, never back: rows before commits.  The
@@ -16,6 +16,7 @@ its mark has stood for the whole undo period.  For collect.py.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from graveler.engine import dumping
 from graveler.engine.candidates import FILES, Candidates, used_name
 from graveler.engine.content_use import NO_FILE, Content
 from graveler.engine.ports import Ports
@@ -51,6 +52,9 @@ def mark(ports: Ports, repo: Repository, candidates: Candidates, due_ns: int) ->
     _strike_staged(ports, repo, candidates, first.tokens)
     for name, _ in uploads.list_all(ports.kv, repo):
         candidates.strike(name, is_kept=True)
+    in_dumps = dumping.files_in_use(ports, repo)
+    for id in in_dumps:
+        candidates.strike(FILES + id, is_kept=True)
     history = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
     heads = first.heads.joined(list_refs(ports, repo).heads)
     complete(ports, repo, history, heads.commits)
@@ -64,10 +68,11 @@ def mark(ports: Ports, repo: Repository, candidates: Candidates, due_ns: int) ->
         content.add(history[id].metarange, is_kept=id in alive)
     dead = history.keys() - alive - gone
     verdict = Verdict(set(dead), commits=len(history), kept=len(alive))
-    verdict.condemn |= content.add_orphans({commit.metarange for commit in history.values()}, due)
+    named = {commit.metarange for commit in history.values()}
+    verdict.condemn |= content.add_orphans(named, in_dumps | due)
     verdict.condemn |= {history[id].metarange for id in dead} - content.kept - set(NO_FILE)
     content.strike()
-    verdict.revive = marks.keys() & (alive | content.kept)
+    verdict.revive = marks.keys() & (alive | content.kept | in_dumps)
     _check_listed(repo, candidates)
     return verdict
 

@@ -2,6 +2,7 @@
 
     staged    addresses of staged rows, of every token that a branch or a clean-up record names
     issued    upload addresses that were handed out
+    dumped    tables of dumps of refs
     jobs      bulk jobs that may still land: what stands below `_graveler/jobs/<id>/` is in use
     content   metaranges of commits whose content must stay; read last, for an entry moves from a
               token into a commit, never back
@@ -18,8 +19,8 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk, roots
-from graveler.engine.candidates import used_name
+from graveler.engine import bulk, dumping, roots
+from graveler.engine.candidates import FILES, used_name
 from graveler.engine.ports import Ports
 from graveler.engine.retention import list_refs
 from graveler.errors import Invalid
@@ -29,7 +30,7 @@ from graveler.refs import cleanups, uploads
 from graveler.staging import area
 from graveler.wire import decode_entry
 
-_PHASES: Final = ("staged", "issued", "jobs", "content")
+_PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
 _SCANS_MAX: Final = 200  # of a page: branches may have many tokens that hold nothing
 
 
@@ -111,6 +112,12 @@ def _issued(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part
     return found, None
 
 
+def _dumped(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    found = sorted(FILES + id for id in dumping.files_in_use(ports, repo))
+    left = [Root("address", name) for name in found if name > place.name]
+    return left[:amount], _next("dumped", left, amount)
+
+
 def _jobs(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
     alive = sorted(each.job.id for each in bulk.list_alive(ports, repo))
     left = [Root("job", name) for name in alive if name > place.name]
@@ -131,6 +138,7 @@ _Reader = Callable[[Ports, Repository, _Place, int], _Part]
 _READERS: Final[dict[str, _Reader]] = {
     "staged": _staged,
     "issued": _issued,
+    "dumped": _dumped,
     "jobs": _jobs,
     "content": _content,
 }

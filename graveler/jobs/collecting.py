@@ -7,28 +7,19 @@ kinds.py.
 import json
 from collections.abc import Sequence
 
-from graveler import limits
 from graveler.clock import ulid
 from graveler.engine import collect, condemned_lists, jobs
 from graveler.engine.candidates import Doomed
-from graveler.engine.jobs import Ordered, Pulse
+from graveler.engine.jobs import Ordered
 from graveler.engine.ports import Ports
-from graveler.errors import Unsupported
 from graveler.jobs import orders
 from graveler.records import Job, Repository
 
 
-def work(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
+def work(ports: Ports, repo: Repository, job: Job, order: Ordered) -> None:
     """Collect, or only find out what would be; note totals, and where the lists stand.
 
-    The progress is the number of runs: what no worker gets done in its time is not handed on for
-    ever.  Errors: `Unsupported` then; those of `collect`.
-    """
-    runs = job.progress
-    if runs >= limits.collect_run_count_max:
-        raise Unsupported(f"collection given up: no worker had time enough for it: {runs=}")
-    pulse.land(runs)
-    pulse.beat(runs + 1, always=True)
+    Errors: those of `collect`."""
     dry_run = orders.is_dry_run(order)
     found = collect.collect(ports, repo, delete=not dry_run)
     folder = condemned_lists.folder(repo, found.run) if found.run else ""

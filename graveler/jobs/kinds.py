@@ -1,13 +1,15 @@
 """What each kind of job does in one run.  For working.py."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk_landing, commit, importing, jobs, merge
+from graveler.engine import bulk_landing, commit, dumping, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
+from graveler.errors import Unsupported
 from graveler.jobs import collecting, orders
 from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
 
@@ -56,8 +58,27 @@ def _land(task: Task) -> Landed:
 
 
 def _collect(task: Task) -> Landed:
-    collecting.work(task.ports, task.repo, task.job, task.order, task.pulse)
+    _begin_anew(task)
+    collecting.work(task.ports, task.repo, task.job, task.order)
     return ABSENT
+
+
+def _dump(task: Task) -> Landed:
+    _begin_anew(task)
+    made = dumping.dump(task.ports, task.repo)
+    jobs.note_result(task.ports, task.repo, task.job.id, json.dumps(made._asdict()))
+    return ABSENT
+
+
+def _begin_anew(task: Task) -> None:
+    """For what begins anew in each run.  The progress is the number of runs: what no worker gets
+    done in its time is not handed on for ever."""
+    runs = task.job.progress
+    if runs >= limits.job_run_count_max:
+        kind = task.job.kind
+        raise Unsupported(f"{kind} given up: no worker had time enough for it: {runs=}")
+    task.pulse.land(runs)
+    task.pulse.beat(runs + 1, always=True)
 
 
 KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
@@ -65,5 +86,6 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.MERGE: _merge,
     orders.IMPORT: _import,
     orders.COLLECT: _collect,
+    orders.DUMP: _dump,
     orders.LAND: _land,
 }

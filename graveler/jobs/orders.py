@@ -18,10 +18,11 @@ from graveler.records import Job
 COMMIT: Final = "commit"
 MERGE: Final = "merge"
 COLLECT: Final = "gc"
+DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
 _STEM_LENGTH = 32
 
-__all__ = ["COLLECT", "COMMIT", "IMPORT", "LAND", "MERGE", "Asked"]
+__all__ = ["COLLECT", "COMMIT", "DUMP", "IMPORT", "LAND", "MERGE", "Asked"]
 
 
 @dataclass(frozen=True, slots=True)

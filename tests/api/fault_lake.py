@@ -75,6 +75,7 @@ def lake(around: Surroundings) -> World:
     _done(door, Ask.json("PUT", LAKE + "/settings/gc_rules", rule))
     ordered = Ask.json("POST", "/repositories/spare/gc/runs", {})
     world.names["collection"] = _done(door, ordered)["id"]
+    world.names["dump"] = _done(door, Ask("POST", "/repositories/spare/dump"))["id"]
     running.later.waiting.clear()
     begun = _done(door, Ask.json("POST", CLEAN + "/bulk", {"mode": "replace"}))
     world.names["bulk job"] = begun["id"]

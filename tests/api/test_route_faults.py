@@ -36,6 +36,7 @@ UNKNOWN = "outcome unknown"
 _STATUS = {
     "importStart": CLEAN + "/import?id={id}",
     "commitAsync": MAIN + "/commits/async/{id}/status",
+    "dumpSubmit": LAKE + "/dump?task_id={id}",
     "orderCollection": LAKE + "/gc/runs/{id}",
     "mergeIntoBranchAsync": LAKE + "/refs/dev/merge/clean/async/{id}/status",
 }
@@ -220,7 +221,8 @@ def _allowed(
         return [known.after]
     job = running.door.get(_STATUS[case.operation].format(id=heard.json["id"]))
     if "error" in job:
-        return either if UNKNOWN in job["error"]["message"] else [known.before]
+        said = job["error"] if isinstance(job["error"], str) else job["error"]["message"]
+        return either if UNKNOWN in said else [known.before]
     if job.get("completed") or job.get("done"):
         return [known.after]
     assert blow.lasting, f"the job never ends: {job}"

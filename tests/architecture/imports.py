@@ -24,6 +24,7 @@ LAYERS = {
             "identity",
             "wire",
             "wire_pb2",
+            "wire_dumps",
             "streams",
         ),
         0,

@@ -145,7 +145,7 @@ def test_a_collection_that_no_worker_gets_done_is_given_up() -> None:
     world = new_world()
     job = rota.order(world.desk)
     lake, clock = world.lake, world.lake.ports.clock
-    for _ in range(limits.collect_run_count_max):
+    for _ in range(limits.job_run_count_max):
         seen, script = lake.interposed()
         script.after("scan", lambda: clock.sleep(15 * 60), 2)
         world.queue.messages.clear()

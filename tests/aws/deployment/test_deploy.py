@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable
+from typing import Any
 
 import lakefs
 import pytest
@@ -99,9 +100,54 @@ def test_no_other_bucket_is_touched(client: Client) -> None:
         lakefs.Repository("other", client=client).create(storage_namespace="s3://another-bucket/x")
 
 
-def test_the_janitor_makes_its_round(stack: Stack, repo: lakefs.Repository) -> None:
-    answer = stack.aws("lambda").invoke(FunctionName="lake-janitor", Payload=b"{}", LogType="Tail")
-    assert "FunctionError" not in answer, answer["Payload"].read()
+def test_the_janitor_makes_its_round_and_orders_collections(
+    stack: Stack, repo: lakefs.Repository
+) -> None:
+    """The rule, the janitor, the queue of jobs, the worker; then one by hand, and a dry one."""
+    rules = {"default_retention_days": 7, "branches": []}
+    where = "/repositories/lake/settings/gc_rules"
+    assert ask(stack, where, "PUT", json.dumps(rules).encode())[0] == 204
+    for _ in range(2):
+        answer = stack.aws("lambda").invoke(FunctionName="lake-janitor", Payload=b"{}")
+        assert "FunctionError" not in answer, answer["Payload"].read()
+    told = []
+    for body in (b'{"dry_run": false}', b"{}"):
+        status, found, _ = ask(stack, "/repositories/lake/gc/runs", "POST", body)
+        assert status == 202, found
+        told.append(ended(stack, f"/repositories/lake/gc/runs/{json.loads(found)['id']}"))
+    assert [each["dry_run"] for each in told] == [False, True]
+    assert not any("error" in each for each in told), told
+    folder = told[1]["candidates"]
+    assert folder.startswith(f"{stack.namespace}/lake/_graveler/gc/dry-")
+    assert ask(stack, where, "DELETE")[0] == 204
+
+
+def test_refs_are_dumped_by_the_worker(stack: Stack, repo: lakefs.Repository) -> None:
+    status, found, _ = ask(stack, "/repositories/lake/dump", "POST")
+    assert status == 202, found
+    done = ended(stack, f"/repositories/lake/dump?task_id={json.loads(found)['id']}")
+    status, body, _ = ask(stack, "/repositories/lake/refs/dump", "PUT")
+    assert status == 201 and json.loads(body) == done["refs"], (body, done)
+    kept = stack.aws("s3").list_objects_v2(
+        Bucket=stack.told["Bucket"], Prefix="lake/_graveler/dumps/"
+    )
+    assert kept["KeyCount"] == 2
+
+
+def ended(stack: Stack, where: str) -> Any:
+    """What a job says once it is done."""
+    said: list[Any] = []
+
+    def done() -> bool:
+        status, body, _ = ask(stack, where)
+        if status == 429:
+            return False
+        assert status == 200, body
+        said.append(json.loads(body))
+        return bool(said[-1]["done"])
+
+    until(done, "done")
+    return said[-1]
 
 
 def test_old_versions_are_deleted_and_the_live_one_stays(stack: Stack) -> None:

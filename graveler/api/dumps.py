@@ -1,0 +1,53 @@
+"""Endpoints of dumps of refs: now, or as a job whose giver does not wait."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from graveler.api import answers, shapes
+from graveler.api.answers import Answer
+from graveler.api.service import Call
+from graveler.engine import dumping, jobs
+from graveler.engine.ports import operation_deadline
+from graveler.jobs import handing
+from graveler.jobs.beating import beating
+from graveler.jobs.orders import DUMP, Asked
+from graveler.records import JobState
+
+
+def dump_submit(call: Call) -> Answer:
+    asked = Asked(DUMP)
+    job = handing.submit(call.desk, asked, handing.newest(call.desk, asked))
+    return answers.json({"id": job.id}, 202)
+
+
+def dump_status(call: Call) -> Answer:
+    job = handing.status(call.desk, DUMP, call.query["task_id"])
+    shape: dict[str, Any] = {
+        "id": job.id,
+        "done": job.ended,
+        "update_time": shapes.moment(job.updated_ns),
+    }
+    if job.error:
+        shape["error"] = job.error
+    if job.state is JobState.DONE:
+        shape["refs"] = _refs(json.loads(jobs.ordered(call.ports, call.repo, job.id).result))
+    return answers.json(shape)
+
+
+def dump_refs(call: Call) -> Answer:
+    """Given up before the request's time is over: nothing counts then."""
+    deadline = operation_deadline(call.ports)
+    ports = beating(call.ports, lambda: deadline.check("dump"))
+    return answers.json(_refs(dumping.dump(ports, call.repo)._asdict()), 201)
+
+
+def _refs(made: Mapping[str, str]) -> dict[str, str]:
+    return {f"{kind}_meta_range_id": made[kind] for kind in ("commits", "tags", "branches")}
+
+
+ENDPOINTS = {
+    "dumpSubmit": dump_submit,
+    "dumpStatus": dump_status,
+    "dumpRefs": dump_refs,
+}

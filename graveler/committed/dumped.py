@@ -1,0 +1,83 @@
+"""Tables of dumped refs: ranges and a metarange as all others, with properties that say of what.
+
+The properties count in the ids (docs/format.md), so a dump's table is never taken for one of
+entries.  Such tables are written whole and read seldom: they pass by every cache, straight to block
+storage.  For the engine.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from graveler import wire
+from graveler.block.adapter import BlockStore
+from graveler.committed import hashing, splicing, writer
+from graveler.committed.ranges import (
+    METARANGE_PROPERTIES,
+    RANGE_PROPERTIES,
+    Columns,
+    Keyspace,
+    check_ranges,
+    check_run,
+    ref_of,
+)
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.ids import MetarangeId, RangeId
+from graveler.records import BreakParameters, RangeRef, Record
+
+_CACHE_BYTES = 4 << 20
+
+
+class Written(NamedTuple):
+    """A metarange, and the ids of all files that it needs, its own the last."""
+
+    id: MetarangeId
+    files: tuple[str, ...]
+
+
+class DumpTables(SstRangeStore):
+    """A `RangeStore` whose tables bear `marks`; `files`: the ids of what was written."""
+
+    def __init__(self, blocks: BlockStore, marks: Mapping[str, str]) -> None:
+        files = StoredFiles(blocks, Path())  # builds nothing on a disk
+        super().__init__(files, _CACHE_BYTES, _CACHE_BYTES)
+        self._marks = marks
+        self._stored = files
+        self.files: list[str] = []
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        check_run(run)
+        turned = ((columns.keys, columns.values) for columns in run)
+        range_id = hashing.columns_id(turned, {**RANGE_PROPERTIES, **self._marks})
+        ref = ref_of(RangeId(range_id), run)
+        self._stored.put(namespace, ref.id, splicing.spliced(run, ref, self._marks))
+        self.files.append(ref.id)
+        return ref
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        check_ranges(ranges)
+        records = [wire.encode_range(ref) for ref in ranges]
+        name = hashing.file_id(records, {**METARANGE_PROPERTIES, **self._marks})
+        content = splicing.empty_table(self._marks)
+        if records:
+            run = [Columns.of(records)]
+            content = splicing.spliced(run, ref_of(RangeId(name), run), self._marks)
+        self._stored.put(namespace, name, content)
+        self.files.append(name)
+        return MetarangeId(name)
+
+
+def write(
+    blocks: BlockStore,
+    namespace: str,
+    breaks: BreakParameters,
+    marks: Mapping[str, str],
+    records: Iterable[Record],
+) -> Written:
+    """Store sorted records as ranges and a metarange.  Raises `Invalid` at a key that is not
+    greater than the one before it.  Cost: one put a range, one for the metarange; memory: a
+    range."""
+    tables = DumpTables(blocks, marks)
+    metarange = writer.write(Keyspace(tables, namespace, breaks), records)
+    return Written(metarange, tuple(tables.files))

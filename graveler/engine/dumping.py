@@ -1,0 +1,139 @@
+"""Dumps of refs: branches, tags and commits as tables in the repository's own folder.
+
+    branches ─► tags ─► commits ─► manifest      <namespace>/_graveler/dumps/<id>.json
+
+Refs first: whatever they name has a record by then, so each commit that a dump names stands in it,
+with all its ancestors.  The tables are those that lakeFS restores.  What is staged is not dumped,
+nor is content: a commit names its metarange, which stays where it is.  A dump counts once its
+manifest is there, and as long as it is, its tables are in use; a crash before leaves tables that
+collection takes away.
+
+For delivery, and for collection (marking.py, root_pages.py).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from graveler import limits, wire_dumps
+from graveler.block import address
+from graveler.clock import ulid
+from graveler.committed import dumped
+from graveler.committed.dumped import Written
+from graveler.engine.ports import Deadline, Ports
+from graveler.errors import Corrupt
+from graveler.ids import MetarangeId, is_hex64
+from graveler.records import Record, Repository
+from graveler.refs import branches, commits, tags
+
+T = TypeVar("T", branches.NamedBranch, tags.NamedTag)
+_FOLDER = "_graveler/dumps/"
+_FILES = "files"
+_MANIFEST_BYTES_MAX = 16 << 20
+
+
+class RefsDump(NamedTuple):
+    """The metaranges of a dump, and the address of its manifest."""
+
+    commits: MetarangeId
+    tags: MetarangeId
+    branches: MetarangeId
+    manifest: str
+
+
+def dump(ports: Ports, repo: Repository) -> RefsDump:
+    """Dump what the repository's refs lead to, and every other commit that is on record.
+
+    Errors: `Unavailable`, also if it takes so long that collection could take what was written
+    first.  Cost: 1 KV request for each 1,000 records; one put a range, three for the metaranges,
+    one for the manifest.
+    """
+    deadline = Deadline(ports.clock, limits.dump_seconds_max)
+    found_branches = _written(ports, repo, wire_dumps.BRANCHES, _branches(ports, repo))
+    found_tags = _written(ports, repo, wire_dumps.TAGS, _tags(ports, repo))
+    found_commits = _written(ports, repo, wire_dumps.COMMITS, _commits(ports, repo))
+    deadline.check("dump")
+    manifest = {
+        "repository": repo.id,
+        "creation_date": ports.clock.now_ns() // limits.SECOND_NS,
+        "commits_meta_range_id": found_commits.id,
+        "tags_meta_range_id": found_tags.id,
+        "branches_meta_range_id": found_branches.id,
+        _FILES: sorted({*found_commits.files, *found_tags.files, *found_branches.files}),
+    }
+    name = f"{_FOLDER}{ulid(ports.clock.now_ns(), ports.ids.stamp())}.json"
+    place = address.join(repo.namespace, name)
+    ports.blocks.put(place, [json.dumps(manifest, indent=1).encode()])
+    return RefsDump(found_commits.id, found_tags.id, found_branches.id, place)
+
+
+def _written(
+    ports: Ports, repo: Repository, marks: Mapping[str, str], records: Iterable[Record]
+) -> Written:
+    return dumped.write(ports.blocks, repo.namespace, repo.breaks, marks, records)
+
+
+def _branches(ports: Ports, repo: Repository) -> Iterator[Record]:
+    def page(after: str) -> tuple[Sequence[branches.NamedBranch], bool]:
+        size = limits.page_count_max
+        return branches.list_page(ports.kv, repo, "", after, size, show_hidden=True)
+
+    for each in _all(page):
+        branch = each.branch
+        yield wire_dumps.branch_record(each.id, branch.commit, hidden=branch.hidden)
+
+
+def _tags(ports: Ports, repo: Repository) -> Iterator[Record]:
+    def page(after: str) -> tuple[Sequence[tags.NamedTag], bool]:
+        return tags.list_page(ports.kv, repo, "", after, limits.page_count_max)
+
+    for each in _all(page):
+        yield wire_dumps.tag_record(each.id, each.tag.commit)
+
+
+def _commits(ports: Ports, repo: Repository) -> Iterator[Record]:
+    for entry in commits.list_all(ports.kv, repo):
+        yield wire_dumps.commit_record(entry.id, entry.commit)
+
+
+def _all(page: Callable[[str], tuple[Sequence[T], bool]]) -> Iterator[T]:
+    after, more = "", True
+    while more:
+        found, more = page(after)
+        yield from found
+        after = found[-1].id if found else after
+
+
+# ---- what collection must keep -------------------------------------------------------------------
+
+
+def files_in_use(ports: Ports, repo: Repository) -> set[str]:
+    """The ids of the tables of every dump that has a manifest.
+
+    Raises `Corrupt` if a manifest cannot be read.  Cost: one list for each 1,000 dumps, one get
+    each."""
+    found: set[str] = set()
+    prefix = address.join(repo.namespace, _FOLDER)
+    after, more = "", True
+    while more:
+        page = ports.blocks.list(prefix, after, limits.page_count_max)
+        more = page.more and bool(page.lines)
+        for line in page.lines:
+            after = line.address
+            found |= _files_of(ports, after)
+    return found
+
+
+def _files_of(ports: Ports, place: str) -> set[str]:
+    """Those of one manifest; a file below the folder that is none is somebody's own."""
+    if not place.endswith(".json"):
+        return set()
+    raw = ports.blocks.read(place, 0, _MANIFEST_BYTES_MAX)
+    try:
+        files = json.loads(raw)[_FILES]
+        sound = isinstance(files, list) and all(map(is_hex64, files))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"manifest of a dump cannot be read: address={place}") from error
+    if not sound:
+        raise Corrupt(f"manifest of a dump names what is no table: address={place}")
+    return set(files)

@@ -1,0 +1,106 @@
+"""Dumps as jobs: one at a time, replaced wherever their worker dies, given up at last."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from graveler import limits
+from graveler.committed import reader, verify
+from graveler.committed.dumped import DumpTables
+from graveler.committed.ranges import Keyspace
+from graveler.engine import dumping, jobs
+from graveler.ids import JobId, MetarangeId
+from graveler.jobs import handing
+from graveler.jobs.orders import DUMP, Asked
+from graveler.jobs.queue import JobMessage
+from graveler.records import Job, JobState
+from tests.engine.lake import Lake
+from tests.engine.storage import Storage, new_storage
+from tests.jobs.world import World
+
+
+class Killed(BaseException):
+    """The worker's process is gone."""
+
+
+def new_world(scratch: Path) -> tuple[Storage, World]:
+    storage = new_storage(scratch)
+    storage.commit(a="1")
+    storage.commit(a="2")
+    return storage, World(Lake(storage.ports, storage.repo))
+
+
+def submit(world: World) -> Job:
+    asked = Asked(DUMP)
+    return handing.submit(world.desk, asked, handing.newest(world.desk, asked))
+
+
+def check(storage: Storage, world: World, job: JobId, told: object) -> None:
+    """What the job says is there, whole, and in use."""
+    ended = world.status(job)
+    assert ended.state is JobState.DONE, (told, ended)
+    made = json.loads(jobs.ordered(world.lake.ports, world.lake.repo, job).result)
+    space = Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
+    for kind, count in (("branches", 1), ("tags", 0), ("commits", 3)):
+        id = MetarangeId(made[kind])
+        assert not list(verify.metarange_damages(space, id)), told
+        assert len(list(reader.scan(space, id))) == count, told
+    assert storage.blocks.head(made["manifest"])
+    files = dumping.files_in_use(storage.ports, storage.repo)
+    assert {made["branches"], made["tags"], made["commits"]} <= files, told
+
+
+def test_one_dump_at_a_time(tmp_path: Path) -> None:
+    storage, world = new_world(tmp_path)
+    job = submit(world)
+    assert submit(world).id == job.id
+    world.work(job.id)
+    check(storage, world, job.id, "once")
+    again = submit(world)
+    assert again.id != job.id
+    world.work(again.id)
+    check(storage, world, again.id, "again")
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+def test_a_worker_that_dies_or_stalls_anywhere_is_replaced(tmp_path: Path, stalls: bool) -> None:
+    _, world = new_world(tmp_path)
+    lake, script = world.lake.interposed()
+    world.work(submit(world).id, lake)
+    seen, counted = list(script.seen), Counter[str]()
+    for verb in seen:
+        counted[verb] += 1
+        storage, world = new_world(tmp_path)
+        job = submit(world).id
+        lake, script = world.lake.interposed()
+
+        def strike(world: World = world, job: JobId = job) -> None:
+            if not stalls:
+                raise Killed
+            world.pass_lease()
+            world.work(job)
+
+        script.before(verb, strike, counted[verb])
+        try:
+            world.work(job, lake)
+        except Killed:
+            world.pass_lease()
+            world.work(job)
+        assert script.finished
+        check(storage, world, job, (verb, counted[verb]))
+
+
+def test_a_worker_without_time_hands_on_and_the_last_gives_up(tmp_path: Path) -> None:
+    _, world = new_world(tmp_path)
+    job, clock = submit(world).id, world.lake.ports.clock
+    for _ in range(limits.job_run_count_max):
+        lake, script = world.lake.interposed()
+        script.after("scan", lambda: clock.sleep(15 * 60))
+        world.queue.messages.clear()
+        world.work(job, lake, seconds=14 * 60)
+        assert world.queue.messages == [JobMessage("lake", job)]
+    world.work(job)
+    ended = world.status(job)
+    assert ended.state is JobState.FAILED and "dump given up" in ended.error
