@@ -10,15 +10,14 @@ from graveler.api.service import Call
 from graveler.engine import dumping, jobs
 from graveler.engine.ports import operation_deadline
 from graveler.jobs import handing
+from graveler.jobs.asking import ask_dump
 from graveler.jobs.beating import beating
-from graveler.jobs.orders import DUMP, Asked
+from graveler.jobs.orders import DUMP
 from graveler.records import JobState
 
 
 def dump_submit(call: Call) -> Answer:
-    asked = Asked(DUMP)
-    job = handing.submit(call.desk, asked, handing.newest(call.desk, asked))
-    return answers.json({"id": job.id}, 202)
+    return answers.json({"id": ask_dump(call.desk).id}, 202)
 
 
 def dump_status(call: Call) -> Answer:

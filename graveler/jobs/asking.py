@@ -1,4 +1,4 @@
-"""Commits and merges that are asked for without waiting.  For the service."""
+"""Commits, merges and dumps that are asked for without waiting.  For the service."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from graveler.engine.messages import check_message, check_metadata
 from graveler.engine.ports import check_writable
 from graveler.ids import BranchId
 from graveler.jobs.handing import Desk, begin, newest, submit
-from graveler.jobs.orders import COMMIT, MERGE, Asked
-from graveler.records import ABSENT, Job
+from graveler.jobs.orders import COMMIT, DUMP, MERGE, Asked
+from graveler.records import ABSENT, Job, JobState
 from graveler.staging import area
 
 
@@ -30,6 +30,19 @@ def ask(desk: Desk, asked: Asked) -> Job:
         branch = fresh(desk.ports, desk.repo, BranchId(known.branch)).branch
         if not area.is_empty(desk.ports.kv, branch.staging, desk.ports.fanout):
             return begin(desk, asked, known)
+    return submit(desk, asked, known)
+
+
+def ask_dump(desk: Desk) -> Job:
+    """Note a dump and hand it to the worker; the one that waits for a worker, if there is one.
+
+    One that runs is not joined: it may have read a branch that has moved on before this was asked.
+    Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a message.
+    """
+    asked = Asked(DUMP)
+    known = newest(desk, asked)
+    if known is not ABSENT and known.state is JobState.LANDING:
+        return begin(desk, asked, known)
     return submit(desk, asked, known)
 
 

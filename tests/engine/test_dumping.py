@@ -222,6 +222,7 @@ def test_rocksdb_reads_the_tables(storage: Storage, tmp_path: Path) -> None:
 def test_collection_keeps_a_dump_as_long_as_its_manifest_is_there(storage: Storage) -> None:
     storage.commit(a="1")
     made = dumped(storage)
+    storage.blocks.put(f"{NAMESPACE}/_graveler/dumps/notes.txt", [b"somebody's own"])
     files = {f"_lakefs/{id}" for id in dumping.files_in_use(storage.ports, storage.repo)}
     page = root_pages.page(storage.ports, storage.repo, "", 1_000)
     shown = {root.name for root in page.roots}
@@ -269,7 +270,6 @@ def test_a_manifest_that_cannot_be_read_stops_collection(storage: Storage, said:
     storage.commit(a="1")
     made = dumped(storage)
     storage.blocks.put(made.manifest, [said])
-    storage.blocks.put(f"{NAMESPACE}/_graveler/dumps/notes.txt", [b"somebody's own"])
     storage.wait(3 * DAY)
     before = storage.stored()
     with pytest.raises(Corrupt, match="manifest of a dump"):

@@ -11,9 +11,9 @@ from graveler.committed import reader, verify
 from graveler.committed.dumped import DumpTables
 from graveler.committed.ranges import Keyspace
 from graveler.engine import dumping, jobs
+from graveler.framing import identity_of
 from graveler.ids import JobId, MetarangeId
-from graveler.jobs import handing
-from graveler.jobs.orders import DUMP, Asked
+from graveler.jobs.asking import ask_dump
 from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
 from tests.engine.lake import Lake
@@ -33,8 +33,7 @@ def new_world(scratch: Path) -> tuple[Storage, World]:
 
 
 def submit(world: World) -> Job:
-    asked = Asked(DUMP)
-    return handing.submit(world.desk, asked, handing.newest(world.desk, asked))
+    return ask_dump(world.desk)
 
 
 def check(storage: Storage, world: World, job: JobId, told: object) -> None:
@@ -62,6 +61,33 @@ def test_one_dump_at_a_time(tmp_path: Path) -> None:
     assert again.id != job.id
     world.work(again.id)
     check(storage, world, again.id, "again")
+
+
+def test_what_was_committed_before_the_order_is_in_the_dump(tmp_path: Path) -> None:
+    """Also if another dump runs, and has read the branches already."""
+    storage, world = new_world(tmp_path)
+    first = submit(world)
+    lake, script = world.lake.interposed()
+    ordered: list[JobId] = []
+
+    def commit_and_order() -> None:
+        storage.commit(a="3")
+        ordered.append(submit(world).id)
+
+    script.after("scan", commit_and_order)
+    world.work(first.id, lake)
+    assert ordered and ordered[0] != first.id
+    world.work(ordered[0])
+    found = {id: dumped_heads(storage, world, id) for id in (first.id, ordered[0])}
+    assert found[ordered[0]] == {world.lake.head()} != found[first.id]
+
+
+def dumped_heads(storage: Storage, world: World, job: JobId) -> set[str]:
+    """What the branches of a dump name."""
+    made = json.loads(jobs.ordered(world.lake.ports, world.lake.repo, job).result)
+    space = Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
+    rows = reader.scan(space, MetarangeId(made["branches"]))
+    return {identity_of(value).decode() for _, value in rows}
 
 
 @pytest.mark.parametrize("stalls", [False, True])
