@@ -10,6 +10,8 @@ from graveler.errors import Corrupt
 
 
 def _varint(length: int) -> bytes:
+    if length < 64:
+        return bytes((length << 1,))
     number = length << 1  # zigzag of a number that is not negative
     out = bytearray()
     while number > 0x7F:

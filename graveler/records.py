@@ -124,8 +124,7 @@ class BranchState(IntEnum):
     DELETED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """The record that commits, merges and resets swap.
 
     `rev` grows with every change, across deletion and re-creation.  `sealed` is oldest first;
@@ -160,8 +159,7 @@ class Versioned(NamedTuple):
     version: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """An immutable snapshot: a metarange and the commits that it came from.
 
     `generation` is 1 + the greatest of the parents'.  `depth` counts first-parent steps to a root.
@@ -176,7 +174,7 @@ class Commit:
     message: str
     created_ns: int
     metarange: MetarangeId = NO_METARANGE
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     parents: tuple[CommitId, ...] = ()
     generation: int = 1
     depth: int = 0
@@ -193,8 +191,7 @@ class CommitEntry(NamedTuple):
     commit: Commit
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(NamedTuple):
     """A name that never moves.  A deleted one's record stays; `rev` grows with every change, across
     deletion and re-creation."""
 
@@ -203,8 +200,7 @@ class Tag:
     deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(NamedTuple):
     """What a commit on a branch folded in: the tokens, oldest first, and the request that did
     it."""
 
@@ -213,8 +209,7 @@ class Fold:
     created_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Cleanup:
+class Cleanup(NamedTuple):
     """An intent: the rows of a token may be deleted once no branch record names it and its grace
     is over."""
 
@@ -224,8 +219,7 @@ class Cleanup:
     passes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class UploadAddress:
+class UploadAddress(NamedTuple):
     """A physical address that was handed out for one path of one branch."""
 
     branch: BranchId
@@ -244,8 +238,7 @@ class JobState(IntEnum):
     LANDING = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """Work that may outlive its request.  `owner` is the process that runs it; times in
     nanoseconds."""
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter, lt
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import MetarangeId, RangeId
@@ -189,8 +189,7 @@ class Metarange:
 NO_RANGES = Metarange((), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Keyspace:
+class Keyspace(NamedTuple):
     """Where the ranges of one repository live, and where they break."""
 
     store: RangeStore

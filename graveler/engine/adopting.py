@@ -4,7 +4,7 @@ An id that a client gives is looked for inside the repository's own namespace, n
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from graveler.block import address
@@ -55,7 +55,7 @@ def add_record(
         raise Invalid(
             f"generation must be one more than the greatest of the parents: {drawn.generation}"
         )
-    made = replace(drawn, version=record.commit.version)
+    made = drawn._replace(version=record.commit.version)
     commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())
 
 

@@ -9,7 +9,6 @@ commit carries the batch's name in its metadata and is made only on a head behin
 commit stands (commit.py), so a commit that is told twice, or by two at once, is made once.
 """
 
-from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
@@ -47,8 +46,7 @@ def note(
     for _ in range(limits.conditional_round_count_max):
         seen = batches.get(ports.kv, repo, rule.id)
         if not seen.batches.open:
-            opened = replace(
-                seen.batches,
+            opened = seen.batches._replace(
                 open=_name(ports),
                 number=seen.batches.number + 1,
                 opened_ns=ports.clock.now_ns(),
@@ -82,7 +80,7 @@ def tick(
     try:
         closed = _close(ports, repo, rule, seen)
     except NotFound:
-        _swap(ports, repo, rule, seen, replace(seen.batches, open=""))
+        _swap(ports, repo, rule, seen, seen.batches._replace(open=""))
         return found
     return found if closed is ABSENT else (*found, closed)
 
@@ -156,7 +154,7 @@ def _close(
         if found.open != name or len(found.closing) >= limits.event_batches_closing_max:
             return ABSENT
         closing = Closing(name, fresh(ports, repo, rule.branch).branch.commit)
-        closed = replace(found, open="", closing=(*found.closing, closing))
+        closed = found._replace(open="", closing=(*found.closing, closing))
         if _swap(ports, repo, rule, seen, closed):
             return closing
         seen = batches.get(ports.kv, repo, rule.id)
@@ -169,7 +167,7 @@ def _forget(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None
         kept = tuple(each for each in seen.batches.closing if each.batch != batch)
         if kept == seen.batches.closing:
             return
-        if _swap(ports, repo, rule, seen, replace(seen.batches, closing=kept)):
+        if _swap(ports, repo, rule, seen, seen.batches._replace(closing=kept)):
             return
 
 

@@ -4,7 +4,7 @@ A deleted branch keeps its record, so that a late duplicate of its creation fail
 raced with somebody's writes drops them: they were acknowledged on a branch that was about to go.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from graveler import limits
 from graveler.engine.heads import check_kept, fresh, new_token, resolved, swap
@@ -131,7 +131,7 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
             ports.kv.set_many(
                 cleanups.cleanup_writes(repo, branch, dropped, now_ns + grace_ns, ports.ids)
             )
-            gone = replace(record, rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
+            gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
             tried = True
             done = swap(ports, repo, branch, found, gone)
             ports.cache.forget_branch(repo, branch)

@@ -173,7 +173,7 @@ def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress
         if bulk.job.state is JobState.LANDING:
             return bulk
         done = bulk.job.progress if progress < 0 else progress
-        beaten = replace(bulk.job, progress=done, updated_ns=ports.clock.now_ns())
+        beaten = bulk.job._replace(progress=done, updated_ns=ports.clock.now_ns())
         if records.put(ports.kv, repo, beaten, record, ports.ids.stamp()) is not ABSENT:
             return replace(bulk, job=beaten)
     raise Unavailable(f"heartbeat not noted: the job's record kept changing: id={job_id}")
@@ -232,8 +232,7 @@ def note_landing(ports: Ports, repo: Repository, bulk: Bulk, request_id: str) ->
             check_same(found.job, request_id)
             return
         check_alive(ports, replace(bulk, job=found.job))
-        landing = replace(
-            found.job,
+        landing = found.job._replace(
             state=JobState.LANDING,
             owner=request_id.encode(),
             updated_ns=ports.clock.now_ns(),

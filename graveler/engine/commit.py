@@ -24,7 +24,6 @@ next commit folds in; readers see them all along.  Basis: the published design o
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from graveler import limits
@@ -50,8 +49,7 @@ from graveler.refs import commits, graph
 from graveler.staging import stack
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRequest:
+class CommitRequest(NamedTuple):
     """What the author says.  `created_ns` 0: now.  `request_id` finds the commit again (events,
     jobs).  With `once`, a commit of that mark that the branch has is the answer.  With
     `source_metarange` the commit says what that metarange says; nothing may be staged.
@@ -59,7 +57,7 @@ class CommitRequest:
 
     message: str
     committer: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     allow_empty: bool = False
     source_metarange: str = ""
     created_ns: int = 0
@@ -256,7 +254,7 @@ def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
         write = commits.write_of(attempt.repo, entry.id, drawn, attempt.ports.ids.stamp())
         if attempt.ports.kv.set_if(*write, ABSENT) is WRITTEN:
             return entry
-        drawn = replace(drawn, created_ns=drawn.created_ns + limits.SECOND_NS)
+        drawn = drawn._replace(created_ns=drawn.created_ns + limits.SECOND_NS)
     raise Contended(f"too many equal commits within a minute: branch={attempt.branch}")
 
 
@@ -265,8 +263,7 @@ def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
     that its tokens shrink over some commits, not with the first."""
     record = seen.branch
     assert record.sealed[: len(draft.tokens)] == draft.tokens, "what is folded is the oldest sealed"
-    wanted = replace(
-        record,
+    wanted = record._replace(
         rev=record.rev + 1,
         commit=draft.head,
         sealed=record.sealed[len(draft.tokens) :],

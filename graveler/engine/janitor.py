@@ -11,9 +11,8 @@ A round over a repository ends when its time does; what it left over is the next
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from math import inf
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.engine.jobs import BULK
@@ -27,8 +26,7 @@ T = TypeVar("T")
 _SHARE_OF_ROWS = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(NamedTuple):
     """What one round did; counts, and whether it came to its end."""
 
     marked: int = 0
@@ -41,8 +39,7 @@ class Swept:
     whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(NamedTuple):
     """One round over a repository, or part of it, and when it ends by the steady clock."""
 
     ports: Ports
@@ -80,8 +77,7 @@ def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
         swept = _tend(rows, (pending.token, pending.cleanup), swept)
     whole = rows.goes_on()
     rest = _Round(ports, repo, begun + seconds)
-    return replace(
-        swept,
+    return swept._replace(
         folds=_forget_folds(rest),
         addresses=_forget_addresses(rest),
         jobs=_forget_jobs(rest),
@@ -98,19 +94,19 @@ def _tend(now: _Round, item: tuple[StagingToken, Cleanup], swept: Swept) -> Swep
     if now_ns < cleanup.not_before_ns or _named(ports, repo, cleanup.branch, token):
         return swept
     if not cleanup.marked_ns:
-        marked = replace(cleanup, marked_ns=now_ns, passes=0)
+        marked = cleanup._replace(marked_ns=now_ns, passes=0)
         cleanups.put(ports.kv, repo, token, marked, ports.ids.stamp())
-        return replace(swept, marked=swept.marked + 1)
+        return swept._replace(marked=swept.marked + 1)
     if now_ns < cleanup.marked_ns + grace_ns * (cleanup.passes + 1):
         return swept
     dropped = area.drop(ports.kv, token, now.goes_on)
-    swept = replace(swept, rows=swept.rows + dropped.rows)
+    swept = swept._replace(rows=swept.rows + dropped.rows)
     if not dropped.whole:
         return swept  # the record stays as it is: the next round goes on
     if cleanup.passes:
         cleanups.forget(ports.kv, repo, [token])
-        return replace(swept, tokens=swept.tokens + 1)
-    cleanups.put(ports.kv, repo, token, replace(cleanup, passes=1), ports.ids.stamp())
+        return swept._replace(tokens=swept.tokens + 1)
+    cleanups.put(ports.kv, repo, token, cleanup._replace(passes=1), ports.ids.stamp())
     return swept
 
 

@@ -16,7 +16,7 @@ A job ends once; whoever ends it second changes nothing.  For importing.py and f
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Final, Literal, NamedTuple
@@ -152,8 +152,7 @@ def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
             raise Conflict(f"{kind} cannot be cancelled any more: it is landing: id={seen.job.id}")
         if seen.job.cancel:
             return
-        asked = replace(
-            seen.job,
+        asked = seen.job._replace(
             cancel=True,
             state=JobState.CANCELLED,
             error="Canceled",
@@ -179,7 +178,7 @@ def claim(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> Claim:
             return Claim.OVER
         if seen.job.owner not in (b"", owner) and not is_silent(ports, seen.job):
             return Claim.RUNNING
-        ours = replace(seen.job, owner=owner, updated_ns=ports.clock.now_ns())
+        ours = seen.job._replace(owner=owner, updated_ns=ports.clock.now_ns())
         if _put(ports, repo, ours, seen):
             return Claim.OURS
     raise Unavailable(f"job not claimed: its record kept changing: id={job_id}")
@@ -201,7 +200,7 @@ def release(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> None
         seen = jobs.get(ports.kv, repo, job_id)
         if seen.job.ended or seen.job.owner != owner:
             return
-        free = replace(seen.job, owner=b"", updated_ns=ports.clock.now_ns())
+        free = seen.job._replace(owner=b"", updated_ns=ports.clock.now_ns())
         if _put(ports, repo, free, seen):
             return
 
@@ -249,15 +248,15 @@ class Pulse:
             raise Stopped(Why.OUT_OF_TIME)
         seen = self._seen()
         known = seen.job.progress if progress < 0 else progress
-        _put(self._ports, self._repo, replace(seen.job, progress=known, updated_ns=now_ns), seen)
+        _put(self._ports, self._repo, seen.job._replace(progress=known, updated_ns=now_ns), seen)
 
     def land(self, progress: int) -> None:
         """From here on nobody can cancel.  Raises `Stopped` if somebody did."""
         for _ in range(_ROUNDS):
             seen = self._seen()
             now_ns = self._ports.clock.now_ns()
-            landing = replace(
-                seen.job, state=JobState.LANDING, progress=progress, updated_ns=now_ns
+            landing = seen.job._replace(
+                state=JobState.LANDING, progress=progress, updated_ns=now_ns
             )
             if seen.job.state is JobState.LANDING or _put(self._ports, self._repo, landing, seen):
                 return
@@ -291,10 +290,10 @@ def finish(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> boo
         if seen.job.ended or ending.by not in (b"", seen.job.owner):
             return False
         now_ns = ports.clock.now_ns()
-        done = replace(seen.job, state=ending.state, error=ending.error, updated_ns=now_ns)
+        done = seen.job._replace(state=ending.state, error=ending.error, updated_ns=now_ns)
         if ending.landed is not ABSENT:
             landed = ending.landed
-            done = replace(done, commit=landed.id, metarange=landed.commit.metarange)
+            done = done._replace(commit=landed.id, metarange=landed.commit.metarange)
         if _put(ports, repo, done, seen):
             return True
     return False

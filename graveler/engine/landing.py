@@ -13,7 +13,6 @@ on the new head.  Used by merge.py, replay.py, importing.py, commit.py and reset
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
@@ -152,8 +151,7 @@ def _move(
                 continue
             deadline.check("landing a commit")
             _note(ports, repo, landing, trim_notes(ports, repo, branch, landing.entry.id, tokens))
-            wanted = replace(
-                seen.branch,
+            wanted = seen.branch._replace(
                 rev=seen.branch.rev + 1,
                 commit=landing.entry.id,
                 sealed=seen.branch.sealed[len(tokens) :],

@@ -24,6 +24,8 @@ def check_metadata(
     length_bytes_max: int = limits.metadata_length_bytes_max,
 ) -> None:
     """Raises `Invalid` for metadata with too many pairs, an empty key, or too many bytes."""
+    if not metadata:
+        return
     if len(metadata) > limits.metadata_pairs_max:
         raise Invalid(f"{field} has too many pairs: at most {limits.metadata_pairs_max}")
     if "" in metadata:

@@ -9,8 +9,6 @@ intent that may not be acted on before every operation alive now is gone; after 
 left alone, for the swap may have landed.  Basis: docs/protocol.md.
 """
 
-from dataclasses import replace
-
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine import landing
@@ -41,8 +39,7 @@ def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -
             dropped = (*record.sealed, record.staging)
             due_ns = ports.clock.now_ns() + grace_ns
             ports.kv.set_many(cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))
-            wanted = replace(
-                record,
+            wanted = record._replace(
                 rev=record.rev + 1,
                 staging=token,
                 sealed=(),
@@ -91,8 +88,7 @@ def _cover(
                 )
             token = _filled(ports, repo, branch, _reverting(ports, repo, seen, keys))
             record = seen.branch
-            wanted = replace(
-                record,
+            wanted = record._replace(
                 rev=record.rev + 1,
                 staging=new_token(ports, repo, record.recent_rows),
                 sealed=(*record.sealed, record.staging, token),

@@ -13,7 +13,6 @@ Used by commit.py, landing.py and resetting.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from graveler import limits
@@ -47,8 +46,7 @@ def seal(
     for _ in range(limits.commit_round_count_max):
         record = seen.branch
         token = new_token(ports, repo, record.recent_rows)
-        wanted = replace(
-            record,
+        wanted = record._replace(
             rev=record.rev + 1,
             staging=token,
             sealed=(*record.sealed, record.staging),

@@ -12,7 +12,6 @@ engine.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -26,8 +25,7 @@ _AT = "at_ns"
 _CALLS_MAX = 16  # a message is delivered a few times at most, not many at once
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """What was staged for an object: its event's sequencer, the token of the row, and the calls
     that answer for it."""
 

@@ -8,7 +8,6 @@ another; each counter says of which batch it is, and is changed by compare-and-s
 engine.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from graveler import wire
@@ -29,8 +28,7 @@ class Closing(NamedTuple):
     since: CommitId
 
 
-@dataclass(frozen=True, slots=True)
-class Batches:
+class Batches(NamedTuple):
     """Of one rule.  `open` is empty where no object has arrived since the last batch was closed;
     `number` counts the batches that were opened."""
 

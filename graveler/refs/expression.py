@@ -11,7 +11,7 @@ Parsing looks nothing up: what names there are is for `resolve`.  Pure; everybod
 """
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from graveler import limits
@@ -21,6 +21,7 @@ ModifierKind = Literal["~", "^", "@", "$"]
 
 _MODIFIER = re.compile(r"([~^@$])([0-9]*)", re.ASCII)
 _FORBIDDEN = re.compile(r"[\s%\x00-\x1f\x7f\ud800-\udfff]")
+_KEPT = 1_024  # expressions
 _NUMBER_LENGTH_MAX = len(str(limits.ref_distance_max))
 
 
@@ -31,16 +32,17 @@ class Modifier(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """A name and the steps from it, in order."""
 
     base: str
     modifiers: tuple[Modifier, ...] = ()
 
 
+@lru_cache(maxsize=_KEPT)
 def parse(text: str) -> Expression:
-    """The parts of `text`.  Raises `Invalid`, which names the ref, for whatever is malformed."""
+    """The parts of `text`; those asked for lately are kept.  Raises `Invalid`, which names the ref,
+    for whatever is malformed."""
     if len(text) > limits.ref_length_max:
         raise Invalid(
             f"ref is too long: at most {limits.ref_length_max} characters: length={len(text)}"

@@ -15,7 +15,6 @@ Pure otherwise.  The log stands in `history`.  For the engine and `resolve`.
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from graveler import limits
@@ -36,13 +35,12 @@ def positioned(lookup: Lookup, commit: Commit) -> Commit:
     One call for each parent and one more.  Whatever the argument says of these fields is ignored.
     """
     if not commit.parents:
-        return replace(commit, generation=1, depth=0, jump=CommitId(""), jump_depth=0, linear=0)
+        return commit._replace(generation=1, depth=0, jump=CommitId(""), jump_depth=0, linear=0)
     first_id = commit.parents[0]
     first = lookup(first_id)
     others = [lookup(parent).generation for parent in commit.parents[1:]]
     jump, jump_depth = _jump_over(lookup, first_id, first)
-    return replace(
-        commit,
+    return commit._replace(
         generation=1 + max([first.generation, *others]),
         depth=first.depth + 1,
         jump=jump,

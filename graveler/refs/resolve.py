@@ -9,7 +9,6 @@ in one partition, whose limit is in rows.  For the engine.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from graveler.errors import Invalid, NotFound
@@ -27,8 +26,7 @@ Kind = Literal["commit", "branch", "tag"]
 NO_BRANCH = BranchId("")
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """What an expression means.
 
     `branch` and `branch_id` are those of the name that it begins with, if that is a branch.

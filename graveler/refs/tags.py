@@ -6,7 +6,6 @@ A deleted tag's record stays, and every write names the row that it replaces: a 
 creation or of a deletion then does nothing to what was made since.  For the engine.
 """
 
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from graveler import wire
@@ -97,7 +96,7 @@ def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids) -> None:
             return ABSENT
         if row is ABSENT or (there := decode(row).tag).deleted:
             raise NotFound("tag not found")
-        return wire.encode_tag(replace(there, rev=there.rev + 1, deleted=True))
+        return wire.encode_tag(there._replace(rev=there.rev + 1, deleted=True))
 
     replace_row(kv, (space(repository), tag_key(tag)), ids, change)
 

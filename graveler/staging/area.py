@@ -12,6 +12,7 @@ knows which tokens a branch has: that is the branch record's (refs).  For the en
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from typing import Literal, NamedTuple, NotRequired, Required, TypedDict, Unpack
@@ -43,6 +44,7 @@ from graveler.streams import END, Cursor, End, Item, Overlay
 FIRST_PAGE_COUNT = 128  # what most listings need; a long scan soon outgrows it
 _PAGE_GROWTH = 4
 _RANDOM_LENGTH = 10
+_TOKENS_KEPT = 256  # whose partitions are known: 64 each at most
 
 
 class Columns(TypedDict):
@@ -99,13 +101,16 @@ def _partition(token: StagingToken, number: int) -> bytes:
     return b"s/%b/%d" % (token.encode(), number)
 
 
-def _partitions(token: StagingToken) -> list[bytes]:
-    return [_partition(token, number) for number in range(shard_count(token))]
+@lru_cache(maxsize=_TOKENS_KEPT)
+def _partitions(token: StagingToken) -> tuple[bytes, ...]:
+    """One for each shard.  Every row that is written or read asks, and few tokens are in use."""
+    return tuple([_partition(token, number) for number in range(shard_count(token))])
 
 
 def place_of(token: StagingToken, key: bytes) -> Place:
     """Where the row of `key` stands."""
-    return _partition(token, shard(key, shard_count(token))), key
+    partitions = _partitions(token)
+    return partitions[shard(key, len(partitions))], key
 
 
 def decode(row: Row) -> Staged:

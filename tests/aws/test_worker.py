@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,7 +69,7 @@ class Stage(NamedTuple):
         repo = repositories.get(kv, RepositoryId("lake"))
         seen = jobs.get(kv, repo, JobId(job))
         past = seen.job.updated_ns - 2 * job_lease_seconds * SECOND_NS
-        put = jobs.put(kv, repo, replace(seen.job, updated_ns=past), seen, SystemIds().stamp())
+        put = jobs.put(kv, repo, seen.job._replace(updated_ns=past), seen, SystemIds().stamp())
         assert put is not ABSENT
 
 

@@ -105,7 +105,7 @@ class World:
         if not self.is_foreign:
             return self.write(tree)
         foreign = replace(self.breaks, salt=b"another", raggedness=7)
-        return writer.write(replace(self.space, breaks=foreign), sorted(tree.items()))
+        return writer.write(self.space._replace(breaks=foreign), sorted(tree.items()))
 
     def read(self, metarange: MetarangeId) -> Tree:
         return dict(reader.scan(self.space, metarange))

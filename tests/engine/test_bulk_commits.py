@@ -1,7 +1,6 @@
 """Bulk jobs that commit: the rows that a cluster has scanned leave the branch as they land."""
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,7 +88,7 @@ def put_on_side(lake: Lake) -> str:
     """Put the branch on what `side` says, by hand: while rows are staged no verb does so."""
     side = lake.head("side")
     seen = heads.fresh(lake.ports, lake.repo, BranchId(MAIN))
-    wanted = replace(seen.branch, rev=seen.branch.rev + 1, commit=CommitId(side))
+    wanted = seen.branch._replace(rev=seen.branch.rev + 1, commit=CommitId(side))
     assert heads.swap(lake.ports, lake.repo, BranchId(MAIN), seen, wanted)
     return side
 

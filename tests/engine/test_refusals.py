@@ -78,13 +78,13 @@ def test_a_commit_from_elsewhere_of_a_generation_that_its_parents_do_not_give(la
     entry = history.get_commit(lake.ports, lake.repo, parent)
     child = Commit(COMMITTER, "m", 10**18, parents=(entry.id,))
     with pytest.raises(Invalid, match="generation"):
-        _added(lake, replace(child, generation=7))
-    _added(lake, replace(child, generation=entry.commit.generation + 1))
+        _added(lake, child._replace(generation=7))
+    _added(lake, child._replace(generation=entry.commit.generation + 1))
 
 
 def test_a_commit_from_elsewhere_by_another_name_than_its_own(lake: Lake) -> None:
     entry = Commit(COMMITTER, "m", 10**18)
-    wrong = adopting.NewCommitRecord(identity.commit_id(replace(entry, message="n")), entry)
+    wrong = adopting.NewCommitRecord(identity.commit_id(entry._replace(message="n")), entry)
     with pytest.raises(Invalid, match="not the hash"):
         adopting.add_record(lake.ports, lake.repo, wrong)
 

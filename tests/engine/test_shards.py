@@ -175,7 +175,7 @@ def test_a_record_from_before_says_nothing_of_size() -> None:
     assert (branch.rev, branch.state, branch.staging) == (4, BranchState.LIVE, "t1.4")
     assert branch.recent_rows == 0
     assert wire.encode_branch(branch) == old
-    grown = replace(branch, recent_rows=300_000)
+    grown = branch._replace(recent_rows=300_000)
     assert wire.decode_branch(wire.encode_branch(grown)) == grown
 
 

@@ -1,6 +1,5 @@
 """Verification tells all damage of records, files and objects, each where it is."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ def test_an_object_of_another_size_is_told(storage: Storage) -> None:
 
 def test_a_commit_that_is_not_what_its_name_says_is_told(storage: Storage) -> None:
     entry = history.get_commit(storage.ports, storage.repo, "v1")
-    forged = replace(entry.commit, message="forged")
+    forged = entry.commit._replace(message="forged")
     commits.put(storage.ports.kv, storage.repo, entry.id, forged, b"stamp")
     assert told(storage) == [(f"commit {entry.id}", "commit does not hash to its id")]
 
@@ -69,7 +68,7 @@ def test_a_commit_that_is_not_what_its_name_says_is_told(storage: Storage) -> No
 def test_a_commit_that_is_missing_is_told_with_what_names_it(storage: Storage) -> None:
     entry = history.get_commit(storage.ports, storage.repo, "v1")
     lost = CommitId("0" * 64)
-    child = replace(entry.commit, parents=(lost,))
+    child = entry.commit._replace(parents=(lost,))
     commits.put(storage.ports.kv, storage.repo, entry.id, child, b"stamp")
     assert [where for where, _ in told(storage)] == [
         f"commit {entry.id}",

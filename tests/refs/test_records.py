@@ -319,8 +319,8 @@ def test_a_job_changes_by_version_only() -> None:
     first = jobs.put(kv, REPO, job, ABSENT, b"s1")
     assert first is not ABSENT and first == jobs.get(kv, REPO, job.id)
     assert jobs.put(kv, REPO, job, ABSENT, b"s2") is ABSENT
-    done = replace(job, state=JobState.DONE, progress=7)
-    assert jobs.put(kv, REPO, replace(job, cancel=True), first, b"s3") is not ABSENT
+    done = job._replace(state=JobState.DONE, progress=7)
+    assert jobs.put(kv, REPO, job._replace(cancel=True), first, b"s3") is not ABSENT
     assert jobs.put(kv, REPO, done, first, b"s4") is ABSENT, "the cancellation is not overwritten"
     assert [each.job.cancel for each in jobs.list_all(kv, REPO)] == [True]
     jobs.forget(kv, REPO, [job.id])
