@@ -27,7 +27,6 @@ from graveler.spark.places import Place
 from graveler.spark.serving import Served, serve
 
 _SCHEMES: Final = ("http://", "https://")
-_NO_WRITING: Final = BreakParameters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def connect(
 
 
 class Target(NamedTuple):
-    """A branch or ref, and a prefix of paths."""
+    """A branch, and a prefix below it: empty, or a folder's with its slash."""
 
     repository: str
     branch: str
@@ -88,8 +87,7 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """`repository/branch`, or `repository/branch/some/folder`, to which a slash is added.  Raises
-    `Invalid`."""
+    """`repository/branch`, or `repository/branch/some/folder`.  Raises `Invalid`."""
     repository, _, rest = text.removeprefix("lakefs://").partition("/")
     branch, _, prefix = rest.partition("/")
     parse_repository_id(repository)
@@ -99,20 +97,9 @@ def parse_target(text: str) -> Target:
     return Target(repository, branch, prefix)
 
 
-def parse_ref(text: str) -> Target:
-    """`repository/ref`, or `repository/ref/prefix`, the prefix of paths cut anywhere.  Raises
-    `Invalid`; what a ref may be, the API says."""
-    repository, _, rest = text.removeprefix("lakefs://").partition("/")
-    ref, _, prefix = rest.partition("/")
-    parse_repository_id(repository)
-    if not ref:
-        raise Invalid(f"no ref: it looks like repository/ref/prefix: {text!r:.200}")
-    return Target(repository, ref, prefix)
-
-
-def place_of(lake: Lake, namespace: str, breaks: BreakParameters = _NO_WRITING) -> Place:
-    """Where executors find a repository's objects; readers need not know the breaks.  Raises
-    `Invalid` for a folder that is not known."""
+def place_of(lake: Lake, namespace: str, breaks: BreakParameters) -> Place:
+    """Where executors find a repository's objects.  Raises `Invalid` for one of a folder that is
+    not known."""
     parts = split_prefix(f"{namespace}/")
     if parts.scheme == "s3":
         return Place(f"s3:{parts.bucket}", namespace, breaks, endpoint_url())

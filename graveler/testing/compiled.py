@@ -1,22 +1,42 @@
 """The flows and the simulator as machine code: `python -m graveler.testing.compiled FOLDER`.
 
 The package is copied to FOLDER, and the modules below are compiled there by mypyc, out of the very
-same sources; with FOLDER first in PYTHONPATH, a soak or `graveler.testing.simulator` runs them.
-Same seed, same run: what a compiled run finds, the tests replay from the sources.  Takes minutes
-and needs a C compiler.  For tests only: the product is never compiled.
+same sources; with FOLDER first in PYTHONPATH, `graveler.testing.simulator` runs them, and a long
+soak has such a folder made for its schedules.  Same seed, same run: what a compiled run finds, the
+tests replay from the sources.  Takes minutes and needs a C compiler.  For tests only: the product
+is never compiled.
 """
 
 import argparse
+import contextlib
 import shutil
 import subprocess
 import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal
+
+from graveler.engine import commit
+from graveler.records import ABSENT, Absent
 
 _PACKAGE = Path(__file__).parent.parent
+# One C file a module: of a single one for all, compilers need many times as long.
+_SETUP = """\
+from mypyc.build import mypycify
+from setuptools import setup
+
+compiled = mypycify({names}, opt_level="2", debug_level="0", multi_file=True)
+setup(name="compiled", ext_modules=compiled)
+"""
 _COMPILED = (
     "engine/*.py",
+    "events/*.py",
     "staging/*.py",
     "refs/*.py",
+    "fanout.py",
     "identity.py",
     "ids.py",
     "streams.py",
@@ -24,16 +44,22 @@ _COMPILED = (
     "clock.py",
     "framing.py",
     "records.py",
+    "requests.py",
+    "block/address.py",
     "kv/retrying.py",
     "kv/store.py",
     "committed/apply.py",
     "committed/hashing.py",
+    "committed/memory.py",
     "committed/reader.py",
     "committed/ranges.py",
     "committed/diff.py",
     "committed/merge.py",
     "committed/splicing.py",
     "committed/splitting.py",
+    "committed/writer.py",
+    "testing/arrived.py",
+    "testing/registers.py",
     "testing/schedule.py",
     "testing/simulated.py",
     "testing/histories.py",
@@ -44,6 +70,8 @@ _COMPILED = (
     "testing/sim_verbs.py",
     "testing/stage.py",
     "testing/remembered.py",
+    "testing/sim_collect*.py",
+    "testing/simulated_blocks.py",
 )
 # Clients have a cache of their own in its place, which is none by inheritance.
 _INTERPRETED = ("refs/cache.py",)
@@ -55,16 +83,80 @@ def modules(package: Path) -> list[Path]:
     return sorted({file for each in _COMPILED for file in package.glob(each)} - left)
 
 
-def build(folder: Path) -> None:
-    """Copy and compile.  Raises `FileExistsError` for a folder that is there already and
-    `CalledProcessError` if the compiler fails."""
+def is_running() -> bool:
+    """Whether this process runs compiled flows."""
+    return not str(commit.__file__).endswith(".py")
+
+
+def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lambda: False) -> None:
+    """Copy and compile, until `stop` says so.
+
+    Raises `FileExistsError` for a folder that is there already, `TimeoutExpired` when the time is
+    over, and `CalledProcessError` if the compiler fails or was stopped.
+    """
     copy = folder / "graveler"
     folder.mkdir(parents=True)
     shutil.copytree(_PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     shutil.copy(_PACKAGE.parent / "pyproject.toml", folder)
     names = [str(file.relative_to(folder)) for file in modules(copy)]
-    mypyc = str(Path(sys.executable).parent / "mypyc")
-    subprocess.run([mypyc, *names], cwd=folder, check=True)
+    (folder / "setup.py").write_text(_SETUP.format(names=names), encoding="utf-8")
+    # On a leash: whatever ends this process ends the compiler.
+    leash = [sys.executable, "-m", "graveler.testing.leash"]
+    command = [*leash, sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    until = time.monotonic() + seconds
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
+        ) as compiler,
+    ):
+        while compiler.poll() is None and time.monotonic() < until and not stop():
+            time.sleep(0.2)
+        is_late = compiler.poll() is None and not stop()
+        # Leaving the block closes its stdin, and waits.
+    if is_late:
+        raise subprocess.TimeoutExpired(command, seconds)
+    if compiler.returncode:
+        raise subprocess.CalledProcessError(compiler.returncode, command)
+    shutil.rmtree(folder / "build")
+
+
+def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Literal[Absent.ABSENT]:
+    """The folder below `parent` with what is compiled of these very sources: made within so many
+    seconds unless it is there; ABSENT where that cannot be.  Those of other sources go."""
+    if shutil.which(str(sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
+        return ABSENT
+    folder = place(parent)
+    if not folder.is_dir():
+        shutil.rmtree(parent, ignore_errors=True)
+        half = parent / "half"
+        try:
+            build(half, seconds, stop)
+        except (subprocess.SubprocessError, OSError):
+            return ABSENT
+        half.rename(folder)
+    return folder
+
+
+def place(parent: Path) -> Path:
+    """The folder below `parent` for what is compiled of these very sources."""
+    digest = sha256(sys.version.encode())
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(f"{file.relative_to(_PACKAGE)}\0".encode() + file.read_bytes() + b"\0")
+    return parent / digest.hexdigest()[:20]
+
+
+@contextlib.contextmanager
+def imported_from(folder: Path | Literal[Absent.ABSENT]) -> Iterator[None]:
+    """Processes that are spawned meanwhile import this package from the folder, if there is one."""
+    if folder is ABSENT:
+        yield
+        return
+    sys.path.insert(0, str(folder.absolute()))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder.absolute()))
 
 
 def main() -> None:

@@ -103,11 +103,15 @@ PROFILES = {
     "aging": Profile("aging", write_fault=0.02, delayed=0.02, jump=0.08),
     "storm": Profile("storm", kill=0.004, write_fault=0.2, delayed=0.2, jump=0.002),
 }
+_SCHEDULED = {
+    name: [replace(profile, scheduler=scheduler) for scheduler in SCHEDULERS]
+    for name, profile in PROFILES.items()
+}
 
 
 def profile_of(name: str, seed: int) -> Profile:
     """The profile, with one scheduler after the other."""
-    return replace(PROFILES[name], scheduler=SCHEDULERS[seed % 3])
+    return _SCHEDULED[name][seed % 3]
 
 
 def sweeps_of(name: str, seed: int) -> int:

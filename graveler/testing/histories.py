@@ -14,7 +14,7 @@ from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
 from graveler.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.space import branch_key, space
-from graveler.testing.schedule import Actor, Call, Choices, World
+from graveler.testing.schedule import Actor, Call, Choices, World, without_frames
 from graveler.testing.sim_head_verbs import ELSEWHERE
 from graveler.testing.sim_verbs import VERBS, Client
 from graveler.testing.simulated import GROWING, SETTLED, Deployment, client_ports
@@ -112,7 +112,7 @@ class Run:
         try:
             call.answer = VERBS[call.verb](self.client(AFTERWARDS), call)
         except Exception as error:
-            call.error = error
+            call.error = without_frames(error)
         call.end = self.world.step
         return call
 

@@ -67,6 +67,7 @@ def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
         run.leaked = count_leaks(run)
         if run.leaked and profile != "aging":  # there, callers outlive what old tokens are kept
             run.wrong.append(f"LEAK {run.leaked} rows of tokens that nobody names")
+    run.world.watches.clear()  # they refer to the run, which would be left to the collector
     return Verdict(run.wrong, run, every)
 
 

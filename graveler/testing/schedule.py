@@ -7,14 +7,18 @@ delayed write arrives.  Choices come from a `Choices`: drawn from a seed (here),
 (exhaustive.py).  A run is a pure function of program and choices.  For tests only.
 """
 
+from bisect import insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
+from math import log
 from random import Random
 from typing import Any, Literal, Protocol
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from graveler.errors import GravelerError
 from graveler.ids import BranchId
 from graveler.kv.store import Row
 from graveler.records import Versioned
@@ -79,6 +83,9 @@ class Call:
         return self.end != NEVER and self.error is None
 
 
+_UNBORN = greenlet()
+
+
 @dataclass(slots=True, eq=False)
 class Actor:
     """A greenlet and the calls that it makes one after the other."""
@@ -88,7 +95,7 @@ class Actor:
     at: int = 0
     zombie: bool = False
     priority: float = 0.0
-    run: greenlet = field(default_factory=greenlet)
+    run: greenlet = _UNBORN
 
 
 class Choices(Protocol):
@@ -128,6 +135,7 @@ class World:
 
     def __init__(self, rows: Rows, choices: Choices) -> None:
         self.rows = {partition: keys.copy() for partition, keys in rows.items()}
+        self._sorted: dict[bytes, list[bytes]] = {}  # keys of partitions that were scanned
         self.choices = choices
         self._actor = choices.actor
         self.step = 0
@@ -146,7 +154,7 @@ class World:
         self._killed: list[Actor] = []
         self._current: Actor | None = None
         self._quiet = 0
-        self._perform: Perform = lambda actor, call: None
+        self._perform: Perform = _nothing
 
     # ---- rows ----
 
@@ -156,12 +164,22 @@ class World:
         held = self.rows.get(partition)
         if held is None:
             held = self.rows[partition] = {}
+        if key not in held and partition in self._sorted:
+            insort(self._sorted[partition], key)
         held[key] = row
 
     def drop(self, partition: bytes, key: bytes) -> None:
         if self.rows.get(partition, {}).pop(key, None) is not None:
+            self._sorted.pop(partition, None)
             for watch in self.watches:
                 watch(partition, key, None)
+
+    def keys(self, partition: bytes) -> list[bytes]:
+        """Those of a partition, in order; not to be changed."""
+        known = self._sorted.get(partition)
+        if known is None:
+            known = self._sorted[partition] = sorted(self.rows.get(partition, ()))
+        return known
 
     # ---- running ----
 
@@ -179,7 +197,8 @@ class World:
         if self._quiet > 0 and not self.late:
             # Nothing but the turn is to be chosen.  A turn that stays costs no switch.
             self._quiet -= 1
-            chosen = self._take(self._actor(self._alive, current))
+            chosen = self._actor(self._alive, current)
+            self._take(chosen)
         else:
             chosen = self._choose(current)
         if chosen is current:
@@ -202,12 +221,13 @@ class World:
             if chosen is not None:
                 chosen.run.switch()  # comes back when some actor has ended
         self._bury()
+        self._perform = _nothing
         while self.late:
             self.step += 1
             self.late.pop(0)()
 
     def _born(self, actor: Actor) -> None:
-        actor.run = greenlet(lambda: self._live(actor), self._hub)
+        actor.run = greenlet(partial(self._live, actor), self._hub)
         actor.priority = 0.1 * len(self._alive)
         self._alive.append(actor)
 
@@ -243,13 +263,13 @@ class World:
                 chosen = choices.actor(alive, current if current is not chosen else None)
             elif event is Event.ZOMBIE and chosen.run and not chosen.zombie:
                 self._abandon(chosen)
-        return self._take(chosen)
+        self._take(chosen)
+        return chosen
 
-    def _take(self, chosen: Actor) -> Actor:
+    def _take(self, chosen: Actor) -> None:
         """It is the actor's turn."""
         self._current = chosen
         self.trace = (self.trace * 1_000_003 + chosen.client + 1) & 0xFFFFFFFFFFFFFFFF
-        return chosen
 
     def _abandon(self, actor: Actor) -> None:
         """The client gives its present call up and goes on with the next; the call runs on."""
@@ -269,13 +289,23 @@ class World:
             try:
                 answer = self._perform(actor, call)
             except Exception as raised:
-                error = raised
+                error = without_frames(raised)
             if not actor.zombie:
                 call.answer, call.error, call.end = answer, error, self.step
             actor.at += 1
             if actor.at < len(actor.calls):
                 self.pause()
         self._alive.remove(actor)
+
+
+def without_frames(error: Exception) -> Exception:
+    """What a verb refused or could not do: its frames would keep a run alive until the collector
+    comes.  Of other errors they tell where the mistake is."""
+    part: BaseException | None = error
+    while isinstance(part, GravelerError):
+        part.__traceback__ = None
+        part = part.__cause__ or part.__context__
+    return error
 
 
 class SeededChoices:
@@ -287,13 +317,12 @@ class SeededChoices:
         self._profile = profile
         self._events = profile.kill + profile.zombie + profile.jump
         self._faults = profile.write_fault + profile.delayed
-        schedulers = {"uniform": self._uniform, "pct": self._pct, "sticky": self._sticky}
-        self._scheduled = schedulers[profile.scheduler]
+        self._scheduler = profile.scheduler
 
     def quiet(self) -> int:
         if not self._events:
             return NEVER
-        return int(self._random.expovariate(self._events))
+        return int(-log(1.0 - self._draw()) / self._events)  # exponentially distributed
 
     def event(self) -> Event:
         drawn = self._draw() * self._events
@@ -302,13 +331,9 @@ class SeededChoices:
         return Event.ZOMBIE if drawn < self._profile.kill + self._profile.zombie else Event.JUMP
 
     def actor(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
-        return self._scheduled(alive, current)
-
-    def _uniform(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
-        return alive[int(self._draw() * len(alive))]
-
-    def _sticky(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
-        if current is not None and self._draw() < 0.8:
+        if self._scheduler == "pct":
+            return self._pct(alive, current)
+        if current is not None and self._scheduler == "sticky" and self._draw() < 0.8:
             return current
         return alive[int(self._draw() * len(alive))]
 
@@ -341,6 +366,10 @@ class SeededChoices:
 
 
 _BROKEN = (Fault.LOST, Fault.APPLIED, Fault.DECLINED)
+
+
+def _nothing(actor: Actor, call: Call) -> None:
+    return None
 
 
 def _priority(actor: Actor) -> float:

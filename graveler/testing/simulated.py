@@ -5,6 +5,7 @@ of staged rows answers short pages, so that others can step in between; the cach
 any age, as one in another process might.  For tests only.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -140,9 +141,14 @@ class SimulatedStore:
         held = self._rows.get(partition)
         if not held:
             return _NO_ROWS
-        keys = sorted([key for key in held if key >= start and (not end or key < end)])
+        keys = self._world.keys(partition)
+        first = bisect_left(keys, start) if start else 0
+        last = bisect_left(keys, end, first) if end else len(keys)
+        if first == last:
+            return _NO_ROWS
         size = min(limit, _STAGED_PAGE) if partition.startswith(b"s/") else limit
-        return ScanPage(tuple([(key, held[key]) for key in keys[:size]]), len(keys) > size)
+        found = keys[first : min(last, first + size)]
+        return ScanPage(tuple([(key, held[key]) for key in found]), last - first > size)
 
     def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
         self._write(lambda: self._world.put(partition, key, Row(value, version)))

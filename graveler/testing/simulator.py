@@ -12,7 +12,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 
+from graveler.testing.compiled import is_running
 from graveler.testing.families import FAMILIES, PROFILES
 from graveler.testing.invariants import check_seed
 from graveler.testing.stage import Stage, build_stage
@@ -59,8 +61,24 @@ def report(seconds: dict[Cell, float]) -> str:
         cells = [f"{1 / seconds[family, profile]:8.0f}" for profile in PROFILES]
         lines.append(f"{family:10}" + "".join(cells))
     overall = len(seconds) / sum(seconds.values())
-    lines.append(json.dumps({"schedules_per_second_per_core": round(overall)}))
+    figures = {"schedules_per_second_per_core": round(overall), "compiled": is_running()}
+    lines.append(json.dumps(figures))
     return "\n".join(lines)
+
+
+def fingerprint(stage: Stage, seeds: int) -> str:
+    """What so many seeds of each cell did, step by step, as one hash: the same wherever they run,
+    compiled or not."""
+    digest = sha256()
+    for family in FAMILIES:
+        for profile in PROFILES:
+            for seed in range(seeds):
+                wrong, run, clients = check_seed(stage, family, profile, seed)
+                world = run.world
+                calls = [(call.start, call.end, call.answer) for each in clients for call in each]
+                done = (world.trace, world.step, world.serial, world.faults, wrong, calls)
+                digest.update(repr(done).encode())
+    return digest.hexdigest()
 
 
 def main() -> None:
@@ -68,8 +86,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=24, help="of each cell")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--fingerprint", action="store_true", help="of what the seeds do, instead of their speed"
+    )
     options = parser.parse_args()
     stage = build_stage()
+    if options.fingerprint:
+        sys.stdout.write(fingerprint(stage, options.seeds) + "\n")
+        return
     with rarely_collected():
         sys.stdout.write(report(measure(stage, options.seeds, options.rounds)) + "\n")
 

@@ -7,6 +7,7 @@ names, each on a served store of its own.  Totals are printed, one JSON object o
 exit code is 1 if anything was wrong.  The seed of a failure is kept in a file that the tests replay
 for ever.  SIGINT, SIGTERM and SIGHUP end it early: within seconds nothing of it runs any more, its
 temporary folder is gone, the totals so far are printed, the exit code is 128 and the signal's.
+The schedules of a long soak run compiled flows (compiled.py), where there is a compiler.
 """
 
 import argparse
@@ -26,9 +27,10 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
-from graveler.testing import soak_report
+from graveler.records import ABSENT, Absent
+from graveler.testing import compiled, soak_report
 from graveler.testing.cardinality import DistinctCount
 from graveler.testing.growth import Sample
 from graveler.testing.leash import SIGNALS
@@ -44,6 +46,9 @@ _SAY_SECONDS = 30.0
 _GRACE_SECONDS = 300.0
 _HURRIED_SECONDS = 8.0  # of grace after a signal
 _SHOWN = 20
+COMPILED = Path("build/compiled")
+_COMPILED_FROM_MINUTES = 10.0
+_COMPILING_SECONDS = 1_200.0
 
 
 @dataclass(slots=True)
@@ -109,8 +114,10 @@ class Signals:
         self.number = self.number or number
 
 
-def run(minutes: float, cores: int, signals: Signals) -> tuple[Totals, dict[str, object]]:
-    """All tracks for so long, or until a signal."""
+def run(
+    minutes: float, cores: int, signals: Signals, flows: Path | Literal[Absent.ABSENT] = ABSENT
+) -> tuple[Totals, dict[str, object]]:
+    """All tracks for so long, or until a signal; the schedules from compiled `flows`, if any."""
     context = multiprocessing.get_context("spawn")
     reports: Reports = context.Queue()
     ended = context.Event()
@@ -124,7 +131,8 @@ def run(minutes: float, cores: int, signals: Signals) -> tuple[Totals, dict[str,
         ]
         try:
             for process in processes:
-                process.start()
+                with compiled.imported_from(ABSENT if process.name in TRACKS else flows):
+                    process.start()
             _collect(totals, reports, Running(processes, ended, signals, begun + 60 * minutes))
         finally:
             ended.set()
@@ -194,7 +202,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     with Signals() as signals:
-        totals, figures = run(options.minutes, options.cores, signals)
+        flows = _flows(options.minutes, signals)
+        totals, figures = run(options.minutes, options.cores, signals, flows)
         for failure in totals.failures[:_SHOWN]:
             _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}")
         _say(soak_report.report(figures, totals.samples))
@@ -204,6 +213,17 @@ def main(arguments: list[str] | None = None) -> int:
         early = {"signal": signals.number} if signals.number else {}
         _say(json.dumps(figures | early | {"last_sample": _last(totals.samples)}))
         return 128 + signals.number if signals.number else int(bool(totals.failures))
+
+
+def _flows(minutes: float, signals: Signals) -> Path | Literal[Absent.ABSENT]:
+    """What the schedules of a long soak run; ABSENT: the sources."""
+    if minutes < _COMPILED_FROM_MINUTES:
+        return ABSENT
+    _say("compiling the flows for the schedules, which takes minutes the first time")
+    found = compiled.kept(COMPILED, _COMPILING_SECONDS, lambda: bool(signals.number))
+    if found is ABSENT:
+        _say("not compiled: the schedules run the sources, at half the speed")
+    return found
 
 
 def _last(samples: list[Sample]) -> dict[str, float]:

@@ -22,6 +22,7 @@ _LABELS = {
     "minutes": "Minutes",
     "cores": "Cores",
     "schedules": "Random schedules of the verbs",
+    "compiled_schedules": "Of them by compiled flows (same sources, same runs)",
     "distinct_interleavings": "Distinct interleavings (estimated, ± 1 %)",
     "faults": "Faults injected into them",
     "exhaustive_schedules": "Schedules of the exhaustive search beyond the tests' bounds",

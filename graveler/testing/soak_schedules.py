@@ -10,10 +10,12 @@ from zlib import crc32
 
 from graveler.testing import malformed
 from graveler.testing import sim_collect_programs as collecting
+from graveler.testing.compiled import is_running
 from graveler.testing.families import FAMILIES, PROFILES
 from graveler.testing.invariants import check_seed
 from graveler.testing.schedule import World
 from graveler.testing.sim_collect_stage import CollectStage, build_collect_stage
+from graveler.testing.simulator import rarely_collected
 from graveler.testing.soak_records import Failure, Report, Reports
 from graveler.testing.stage import Stage, build_stage
 
@@ -46,25 +48,33 @@ def schedules(reports: Reports, ended: Event) -> None:
     stages = build_stage(), build_collect_stage()
     cells = [(family, profile) for family in FAMILIES for profile in PROFILES]
     cells += [(COLLECT, profile) for profile in collecting.PROFILES]
-    while not ended.is_set():
-        report = Report({"schedules": 0, "faults": 0})
-        family, profile = chance.choice(cells)
-        first = chance.randrange(1 << 40)
-        for seed in range(first, first + _BATCH):
-            try:
-                wrong, world = play(family, profile, seed, stages)
-                report.counts["schedules"] += 1
-                report.counts["faults"] += world.faults
-                report.traces.append(world.trace ^ crc32(family.encode()) << 32)
-            except Exception as error:
-                wrong = [f"{type(error).__name__}: {error}"]
-            if wrong:
-                line = f"{family} {profile} {seed}"
-                kind = "fuzz" if family == COLLECT else "simulation"
-                report.failures.append(Failure(kind, line, str(wrong[:3])))
-        reports.put(report)
-        if chance.random() < 0.1:
-            reports.put(fuzzed(chance.choice(list(_FUZZES)), chance.randrange(1 << 32)))
+    with rarely_collected():
+        while not ended.is_set():
+            _some(reports, stages, chance.choice(cells), chance.randrange(1 << 40))
+            if chance.random() < 0.1:
+                reports.put(fuzzed(chance.choice(list(_FUZZES)), chance.randrange(1 << 32)))
+
+
+def _some(
+    reports: Reports, stages: tuple[Stage, CollectStage], cell: tuple[str, str], first: int
+) -> None:
+    """A batch of schedules of one family and profile, from that seed on."""
+    family, profile = cell
+    report = Report({"schedules": 0, "faults": 0, "compiled_schedules": 0})
+    for seed in range(first, first + _BATCH):
+        try:
+            wrong, world = play(family, profile, seed, stages)
+            report.counts["schedules"] += 1
+            report.counts["compiled_schedules"] += is_running()
+            report.counts["faults"] += world.faults
+            report.traces.append(world.trace ^ crc32(family.encode()) << 32)
+        except Exception as error:
+            wrong = [f"{type(error).__name__}: {error}"]
+        if wrong:
+            line = f"{family} {profile} {seed}"
+            kind = "fuzz" if family == COLLECT else "simulation"
+            report.failures.append(Failure(kind, line, str(wrong[:3])))
+    reports.put(report)
 
 
 def fuzzed(name: str, seed: int) -> Report:

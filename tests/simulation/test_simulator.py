@@ -2,13 +2,28 @@
 
 import gc
 import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import weakref
 from pathlib import Path
 
+import pytest
+
 import graveler
+from graveler.records import ABSENT
+from graveler.testing import compiled
 from graveler.testing.compiled import modules
 from graveler.testing.families import FAMILIES, PROFILES
-from graveler.testing.simulator import measure, rarely_collected, report
+from graveler.testing.invariants import check_seed
+from graveler.testing.simulator import fingerprint, measure, rarely_collected, report
+from graveler.testing.soak import COMPILED
 from graveler.testing.stage import build_stage
+
+ROOT = Path(__file__).parents[2]
+KEPT = compiled.place(ROOT / COMPILED)
 
 
 def test_every_cell_is_measured() -> None:
@@ -16,7 +31,9 @@ def test_every_cell_is_measured() -> None:
     assert seconds.keys() == {(family, profile) for family in FAMILIES for profile in PROFILES}
     *table, last = report(seconds).splitlines()
     assert len(table) == 1 + len(FAMILIES)
-    assert json.loads(last)["schedules_per_second_per_core"] > 0
+    said = json.loads(last)
+    assert said["schedules_per_second_per_core"] > 0
+    assert said["compiled"] is False
 
 
 def test_the_collector_is_left_as_it_was() -> None:
@@ -27,8 +44,65 @@ def test_the_collector_is_left_as_it_was() -> None:
     assert not gc.get_freeze_count()
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_leaves_nothing_to_the_collector(family: str) -> None:
+    """A few hundred objects a run cost more than a tenth of its time once they are looked for."""
+    stage = build_stage()
+    gc.disable()
+    try:
+        run = weakref.ref(check_seed(stage, family, "clean", 1).run)
+        assert run() is None
+    finally:
+        gc.enable()
+
+
 def test_what_is_compiled_holds_all_flows() -> None:
     package = Path(graveler.__file__).parent
     flows = {file for file in package.glob("engine/*.py")}
     assert flows < set(modules(package))
     assert package / "refs/cache.py" not in modules(package)
+
+
+def _whence(queue: "multiprocessing.Queue[str]") -> None:
+    queue.put(str(graveler.__file__))
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_processes_take_the_flows_that_they_are_given(tmp_path: Path, elsewhere: bool) -> None:
+    shutil.copytree(Path(graveler.__file__).parent, tmp_path / "graveler")
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    context = multiprocessing.get_context("spawn")
+    queue: multiprocessing.Queue[str] = context.Queue()
+    process = context.Process(target=_whence, args=(queue,))
+    before = list(sys.path)
+    with compiled.imported_from(tmp_path if elsewhere else ABSENT):
+        process.start()
+    assert sys.path == before
+    found = queue.get(timeout=60)
+    process.join()
+    assert Path(found).is_relative_to(tmp_path) is elsewhere
+
+
+def test_a_compiler_that_is_stopped_leaves_nothing_to_be_used(tmp_path: Path) -> None:
+    assert compiled.kept(tmp_path / "kept", 60, lambda: True) is ABSENT
+    assert not compiled.place(tmp_path / "kept").exists()
+
+
+def test_without_a_compiler_the_sources_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert compiled.kept(tmp_path / "kept", 60, lambda: False) is ABSENT
+
+
+def test_what_is_compiled_is_kept_for_its_very_sources(tmp_path: Path) -> None:
+    compiled.place(tmp_path).mkdir()
+    assert compiled.kept(tmp_path, 0, lambda: True) == compiled.place(tmp_path)
+
+
+@pytest.mark.skipif(not KEPT.is_dir(), reason="no long soak has compiled these sources")
+def test_compiled_flows_do_what_the_sources_do() -> None:
+    command = [sys.executable, "-m", "graveler.testing.simulator", "--fingerprint", "--seeds", "2"]
+    environment = os.environ | {"PYTHONPATH": str(KEPT)}
+    said = subprocess.run(command, cwd=KEPT, env=environment, stdout=subprocess.PIPE, check=True)
+    assert said.stdout.decode().strip() == fingerprint(build_stage(), 2)
