@@ -1,9 +1,10 @@
 """Bulk work on Spark: what is too much for one process runs on the users' own cluster.
 
-    from graveler.spark import connect, import_
+    from graveler.spark import connect, entries, import_
 
     with connect(spark, "https://host", ("KEY", "secret")) as lake:
         landed = import_(lake, rows, "repository/branch/folder", mode="merge")
+        entries(lake, "repository/branch").groupBy("content_type").count().show()
 
 Works on PySpark 3.5 and 4, with DataFrames and `mapInArrow` alone: no RDD, no JVM gateway, no jar.
 The driver asks the API for references; the executors read and write ranges in the object store with
@@ -14,9 +15,10 @@ none of which is loaded before something is asked for.
     landing     import_: begin a bulk job, import, land
     importing   a DataFrame into ranges and a metarange: the two passes and what the driver does
       columns   any DataFrame's columns in one form         checking   which rows can be entries
-      cuts      break keys, buckets, tasks                  entries    framed values
+      cuts      break keys, buckets, tasks                  encoding   framed values
       tasks     what runs on the executors                  merging    onto a base; joining buckets
       results   what tasks send back                        places     how a worker opens the store
+    reading     entries at a ref as a DataFrame             decoding   records as Arrow columns
 """
 
 from importlib import import_module
@@ -25,9 +27,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from graveler.spark.lake import Lake, connect
     from graveler.spark.landing import CommitText, Imported, import_
+    from graveler.spark.reading import entries
     from graveler.spark.results import BadRows
 
-__all__ = ["BadRows", "CommitText", "Imported", "Lake", "connect", "import_"]
+__all__ = ["BadRows", "CommitText", "Imported", "Lake", "connect", "entries", "import_"]
 
 _HOMES: Final = {
     "BadRows": "results",
@@ -35,6 +38,7 @@ _HOMES: Final = {
     "Imported": "landing",
     "Lake": "lake",
     "connect": "lake",
+    "entries": "reading",
     "import_": "landing",
 }
 

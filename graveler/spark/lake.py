@@ -27,6 +27,7 @@ from graveler.spark.places import Place
 from graveler.spark.serving import Served, serve
 
 _SCHEMES: Final = ("http://", "https://")
+_NO_WRITING: Final = BreakParameters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def connect(
 
 
 class Target(NamedTuple):
-    """A branch, and a prefix below it: empty, or a folder's with its slash."""
+    """A branch or ref, and a prefix of paths."""
 
     repository: str
     branch: str
@@ -87,7 +88,8 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """`repository/branch`, or `repository/branch/some/folder`.  Raises `Invalid`."""
+    """`repository/branch`, or `repository/branch/some/folder`, to which a slash is added.  Raises
+    `Invalid`."""
     repository, _, rest = text.removeprefix("lakefs://").partition("/")
     branch, _, prefix = rest.partition("/")
     parse_repository_id(repository)
@@ -97,9 +99,20 @@ def parse_target(text: str) -> Target:
     return Target(repository, branch, prefix)
 
 
-def place_of(lake: Lake, namespace: str, breaks: BreakParameters) -> Place:
-    """Where executors find a repository's objects.  Raises `Invalid` for one of a folder that is
-    not known."""
+def parse_ref(text: str) -> Target:
+    """`repository/ref`, or `repository/ref/prefix`, the prefix of paths cut anywhere.  Raises
+    `Invalid`; what a ref may be, the API says."""
+    repository, _, rest = text.removeprefix("lakefs://").partition("/")
+    ref, _, prefix = rest.partition("/")
+    parse_repository_id(repository)
+    if not ref:
+        raise Invalid(f"no ref: it looks like repository/ref/prefix: {text!r:.200}")
+    return Target(repository, ref, prefix)
+
+
+def place_of(lake: Lake, namespace: str, breaks: BreakParameters = _NO_WRITING) -> Place:
+    """Where executors find a repository's objects; readers need not know the breaks.  Raises
+    `Invalid` for a folder that is not known."""
     parts = split_prefix(f"{namespace}/")
     if parts.scheme == "s3":
         return Place(f"s3:{parts.bucket}", namespace, breaks, endpoint_url())

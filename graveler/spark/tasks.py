@@ -25,7 +25,7 @@ from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import RangeRef
 from graveler.spark.checking import COLUMNS, REASONS, Addresses, Checked, Rules, check
-from graveler.spark.entries import encoded
+from graveler.spark.encoding import encoded
 from graveler.spark.merging import bounds_of, merged
 from graveler.spark.places import Place, opened
 from graveler.spark.results import BAD, DUPLICATE, Part, Rejected, rows_of

@@ -1,0 +1,133 @@
+"""Entries at a ref as a DataFrame: every range is read by a task, straight from the object store.
+
+    ref ──API──► commit ──► metarange ──driver──► its ranges ──► tasks: blocks → entries → Arrow
+
+Ranges that cannot hold a path of the prefix are not read.  What a task reads of a range is compared
+with what the metarange says of it, so damage raises and never shortens the result.  Only committed
+entries are seen.  Memory: of the driver the metarange, of a task one block.  For whoever uses the
+package.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from graveler.client.session import below
+from graveler.committed.ranges import Columns
+from graveler.committed.reader import range_columns
+from graveler.errors import Corrupt, Invalid
+from graveler.ids import MetarangeId, RangeId, parse_prefix
+from graveler.records import RangeRef
+from graveler.spark.decoding import COLUMNS, decoded, schema_of
+from graveler.spark.lake import Lake, parse_ref, place_of
+from graveler.spark.places import Place, opened
+from graveler.streams import successor
+
+_RANGES: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
+_ROWS_WANTED: Final = 1_000_000  # in a task
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What every task of a scan is to do; goes to the executors, so it holds no secret."""
+
+    place: Place
+    prefix: bytes
+    columns: tuple[str, ...]
+
+
+def entries(lake: Lake, where: str, columns: Sequence[str] = COLUMNS) -> DataFrame:
+    """The entries at "repository/ref/prefix" with these columns of `decoding.SCHEMA`.
+
+    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `prefix`: of
+    paths, cut anywhere.  The commit is looked up now; the ranges are read whenever the DataFrame
+    is.  Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.
+    Cost: 2 requests to the API, one to the object store for the metarange; one or a few for each
+    range when it is evaluated.
+    """
+    target = parse_ref(where)
+    repository = lake.session.ask("GET", below("repositories", target.repository))
+    found = lake.session.ask(
+        "GET",
+        below("repositories", target.repository, "refs", target.branch, "commits") + "?amount=1",
+    )
+    metarange = MetarangeId(found["results"][0]["meta_range_id"])
+    place = place_of(lake, repository["storage_namespace"])
+    return entries_of(lake.spark, place, metarange, target.prefix, columns)
+
+
+def entries_of(
+    spark: SparkSession,
+    place: Place,
+    metarange: MetarangeId,
+    prefix: str = "",
+    columns: Sequence[str] = COLUMNS,
+) -> DataFrame:
+    """As `entries`, of a metarange that is known."""
+    wanted = [name for name in columns if name not in COLUMNS]
+    if wanted or not columns:
+        raise Invalid(f"columns must be some of {','.join(COLUMNS)}: unknown={','.join(wanted)}")
+    start = parse_prefix(prefix)
+    refs = meeting(opened(place).space.metarange(metarange).ranges, start)
+    reading = Reading(place, start, tuple(columns))
+    return rows_of(spark, refs).mapInArrow(scanning(reading), schema_of(columns))
+
+
+def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
+    """The ranges, of some in key order, that may hold a key with `prefix`."""
+    beyond = successor(prefix)
+    first = bisect_left(refs, prefix, key=lambda ref: ref.max_key)
+    last = bisect_left(refs, beyond, key=lambda ref: ref.min_key) if beyond else len(refs)
+    return refs[first:last]
+
+
+def rows_of(spark: SparkSession, refs: Sequence[RangeRef]) -> DataFrame:
+    """Ranges as a DataFrame of `_RANGES`, a task for about a million entries."""
+    rows = [(ref.id, ref.min_key, ref.max_key, ref.size, ref.count) for ref in refs]
+    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    tasks = max(parallel, sum(ref.count for ref in refs) // _ROWS_WANTED)
+    return spark.createDataFrame(rows, _RANGES).repartition(max(1, min(tasks, len(rows))))
+
+
+def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:
+    """The ranges of a batch of rows of `rows_of`."""
+    for row in batch.to_pylist():
+        yield RangeRef(
+            RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"]
+        )
+
+
+def scanning(reading: Reading) -> Any:
+    """The function for `mapInArrow`: rows of ranges in, their entries out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        space = opened(reading.place).space
+        for batch in batches:
+            for ref in refs_in(batch):
+                for columns in range_columns(space, ref):
+                    part = _below(columns, reading.prefix)
+                    if part.keys:
+                        yield _decoded(part, reading, ref)
+
+    return run
+
+
+def _below(columns: Columns, prefix: bytes) -> Columns:
+    """The records with `prefix`."""
+    keys = columns.keys
+    if keys[0].startswith(prefix) and keys[-1].startswith(prefix):
+        return columns
+    begin, beyond = bisect_left(keys, prefix), successor(prefix)
+    end = bisect_left(keys, beyond) if beyond else len(keys)
+    return Columns(keys[begin:end], columns.values[begin:end])
+
+
+def _decoded(columns: Columns, reading: Reading, ref: RangeRef) -> pa.RecordBatch:
+    try:
+        return decoded(columns, reading.place.namespace, reading.columns)
+    except Corrupt as error:
+        raise Corrupt(f"{error}: range={ref.id}") from error
