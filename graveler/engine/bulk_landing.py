@@ -36,6 +36,8 @@ from graveler.errors import (
     DirtyBranch,
     Invalid,
     NoChanges,
+    NotFound,
+    OutcomeUnknown,
 )
 from graveler.ids import MetarangeId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState, Repository
@@ -61,7 +63,8 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
     what is checked), `Conflict` (the branch has uncommitted changes; the job was cancelled, has
     expired or is finished by another request; what it was to commit was reset), `Contended`,
     `Unavailable`: the request may be made again, and nothing has landed; `OutcomeUnknown`: only the
-    same request tells; `NoChanges`: a commit that would say what its base says.
+    same request tells (what refuses an attempt after one that may still land is told so, too);
+    `NoChanges`: a commit that would say what its base says.
     Cost: 10 KV requests on a clean branch with one shard; and those of `foreign.check` and of
     `bulk_content`.
     """
@@ -74,12 +77,22 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
     known = _known(ports, repo, bulk, once, asked)
     if known is not ABSENT:
         return known
+    try:
+        landed = _landed(ports, repo, bulk, once, asked)
+    except (Conflict, Invalid, NotFound) as error:
+        if bulk.job.state is not JobState.LANDING:
+            raise
+        # A swap that an earlier attempt sent may still be on its way.
+        raise OutcomeUnknown(f"{error}; an attempt before this one may still land") from error
+    note_done(ports, repo, bulk.job.id, landed)
+    return landed
+
+
+def _landed(ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish) -> CommitEntry:
     prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
     written = foreign.check(ports, repo, asked.metarange, bulk.base.commit.metarange, prefix)
     work = _Work(ports, repo, bulk, asked, written, once)
-    landed = _committed(work) if bulk.mode is Mode.COMMIT else _put_on(work)
-    note_done(ports, repo, bulk.job.id, landed)
-    return landed
+    return _committed(work) if bulk.mode is Mode.COMMIT else _put_on(work)
 
 
 def _known(

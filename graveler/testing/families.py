@@ -73,6 +73,18 @@ FAMILIES: dict[str, Family] = {
     "cancel": Family(
         {"import_job": 4, "cancel": 4, "write": 1, "commit": 2, "list": 1}, ("k1", "i/a")
     ),
+    "cluster": Family(
+        {
+            "bulk_job": 5,
+            "cancel": 2,
+            "beat": 1,
+            "import_job": 1,
+            "write": 2,
+            "commit": 3,
+            "list": 1,
+        },
+        ("k1", "i/a", "i/c"),
+    ),
     "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3, "hard": 0.5}),
     "back": Family({"hard_back": 4, "commit": 4, "write": 4, "list": 2, "read": 1}),
     "arrivals": Family(

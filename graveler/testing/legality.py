@@ -37,7 +37,7 @@ REFUSALS = (
     Contended,
 )
 STAGING = ("write", "upload", "delete", "create_only", "link", "link_only", "note")
-LANDING = ("merge", "squash", "revert", "pick", "import", "import_job")
+LANDING = ("merge", "squash", "revert", "pick", "import", "import_job", "bulk_job")
 Value = str | None
 
 
@@ -154,7 +154,7 @@ class Judge:
             return {}  # the source says what the base says
         if call.verb == "revert":
             return {"r1": {"r1-a"}}
-        if call.verb in ("import", "import_job"):
+        if call.verb in ("import", "import_job", "bulk_job"):
             return {key: {stage.imported.get(key)} for key in ("i/a", "i/b", "i/c")}
         return {key: {value} for key, value in stage.merged.items()}
 

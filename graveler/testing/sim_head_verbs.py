@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from graveler.engine import adopting, importing, resetting
+from graveler.engine import adopting, importing, jobs, resetting
 from graveler.errors import Conflict, DirtyBranch, NotFound, OutcomeUnknown, Refused
 from graveler.identity import commit_id
 from graveler.records import Commit, JobState
-from graveler.refs import jobs
+from graveler.refs import jobs as records
 from graveler.testing.schedule import Call
 from graveler.testing.stage import SOURCE, Stage
 
@@ -42,9 +42,9 @@ def import_job(client: Any, call: Call) -> str:
 def cancel(client: Any, call: Call) -> tuple[str, ...]:
     """Cancel every job that runs; the ids of those for which that was said to be done."""
     done = []
-    for seen in list(jobs.list_all(client.ports.kv, client.repo)):
+    for seen in list(records.list_all(client.ports.kv, client.repo)):
         with suppress(Conflict):
-            importing.cancel(client.ports, client.repo, seen.job.id)
+            jobs.cancel(client.ports, client.repo, seen.job.id, seen.job.kind)
             done.append(str(seen.job.id))
     return tuple(done)
 

@@ -11,6 +11,7 @@ from graveler.errors import DirtyBranch, NotFound, OutcomeUnknown, PreconditionF
 from graveler.records import JobState
 from graveler.testing.schedule import Call
 from graveler.testing.sim_arrival_verbs import ARRIVAL_VERBS
+from graveler.testing.sim_bulk_verbs import BULK_VERBS
 from graveler.testing.sim_head_verbs import HEAD_VERBS
 from graveler.testing.sim_name_verbs import NAME_VERBS
 from graveler.testing.stage import SOURCE
@@ -101,5 +102,6 @@ MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "note": note,
     **NAME_VERBS,
     **HEAD_VERBS,
+    **BULK_VERBS,
     **ARRIVAL_VERBS,
 }

@@ -23,6 +23,7 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
+from graveler.kv.store import Store
 from graveler.records import (
     JobState,
 )
@@ -166,6 +167,28 @@ def test_uncommitted_changes_are_a_conflict_and_the_job_goes_on(lake: Lake) -> N
     resetting.reset(lake.ports, lake.repo, MAIN)
     finish(lake, job, metarange)
     assert lake.tree() == {"a": "1"}
+
+
+def test_what_refuses_an_attempt_says_that_one_before_may_still_land(lake: Lake) -> None:
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    swaps = iter([Fault.NONE, Fault.LATE])  # landing, and the branch
+    late: list[FaultyStore] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        return next(swaps, Fault.REFUSED) if verb == "set_if" else Fault.NONE
+
+    def wrapped(kv: Store) -> Store:
+        late.append(FaultyStore(kv, plan))
+        return late[0]
+
+    with pytest.raises(OutcomeUnknown):
+        finish(lake.with_kv(wrapped), job, metarange)
+    lake.put("b", "2")
+    with pytest.raises(OutcomeUnknown, match=r"uncommitted changes.*may still land"):
+        finish(lake, job, metarange)
+    late[0].land()
+    assert lake.tree() == {"a": "1", "b": "2"}
+    assert finish(lake, job, metarange) == lake.head()
 
 
 def test_a_cancelled_job_never_lands(
@@ -336,3 +359,34 @@ def test_records_of_jobs_that_are_over_are_forgotten(timed: Lake) -> None:
     assert janitor.sweep(timed.ports, timed.repo).jobs == 1
     with pytest.raises(NotFound):
         status(timed, left)
+
+
+# ---- stores that do not answer -------------------------------------------------------------------
+
+
+def never_swaps(_: int, verb: str) -> Fault:
+    return Fault.DROPPED if verb == "set_if" else Fault.NONE
+
+
+def test_a_record_that_cannot_be_stored_is_said(lake: Lake) -> None:
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    broken = lake.with_kv(lambda kv: FaultyStore(kv, never_swaps))
+    with pytest.raises(Unavailable, match="heartbeat not noted"):
+        bulk.heartbeat(broken.ports, broken.repo, MAIN, job.job.id)
+    with pytest.raises(Unavailable, match="not landed"):
+        finish(broken, job, metarange)
+    assert lake.tree() == {} and status(lake, job).job.state is JobState.RUNNING
+
+
+def test_what_landed_and_is_not_noted_is_told_so(lake: Lake) -> None:
+    job, metarange = begin(lake), write(lake, {"a": "1"})
+    swaps = iter([Fault.NONE, Fault.NONE])  # landing, and the branch
+
+    def plan(_: int, verb: str) -> Fault:
+        return next(swaps, Fault.DROPPED) if verb == "set_if" else Fault.NONE
+
+    with pytest.raises(OutcomeUnknown, match="landed, and is not noted"):
+        finish(lake.with_kv(lambda kv: FaultyStore(kv, plan)), job, metarange)
+    assert lake.tree() == {"a": "1"} and status(lake, job).job.state is JobState.LANDING
+    assert finish(lake, job, metarange) == lake.head()
+    assert status(lake, job).job.state is JobState.DONE

@@ -181,3 +181,19 @@ def test_so_much_is_sealed_that_a_commit_must_come_first(lake: Lake) -> None:
         begin(lake, Mode.COMMIT)
     lake.commit()
     assert lake.tree() == {"a": "last"}
+
+
+def test_a_page_of_large_rows_is_cut_short(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "bulk_page_bytes_max", 100)
+    paths = [f"p/{number}" for number in range(7)]
+    for path in paths:
+        lake.put(path, "1" * 40)
+    lake.delete("p/3")
+    (token,) = staged_rows.tokens(lake.ports, lake.repo, MAIN)
+    found: list[str] = []
+    after, more, pages = "", True, 0
+    while more:
+        page = staged_rows.page(lake.ports, lake.repo, MAIN, (token.token, 0), after, 1_000)
+        found += [path for path, _ in page.rows]
+        after, more, pages = found[-1], page.more, pages + 1
+    assert found == paths and pages > 3

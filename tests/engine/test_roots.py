@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
+from graveler.block.adapter import OVERWRITE
 from graveler.committed import writer
 from graveler.engine import (
     bulk,
@@ -187,3 +188,20 @@ def test_what_an_expired_job_wrote_is_collected(storage: Storage) -> None:
     asked = Finish(written, "r", "m", "c")
     with pytest.raises((NotFound, Gone)):  # its record is forgotten by now
         bulk_landing.finish(storage.ports, storage.repo, "main", job.job.id, asked)
+
+
+def test_damaged_files_of_others_are_refused(storage: Storage) -> None:
+    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.MERGE))
+    before = storage.stored()
+    entry = encode_entry(Entry("data/p/u", 1, "c", 1))
+    written = writer.write(keyspace(storage.ports, storage.repo), [(b"a", entry)])
+    for name in sorted(storage.stored() - before):
+        place = f"mem://bucket/lake/{name}"
+        whole = b"".join(storage.blocks.get(place).chunks)
+        storage.blocks.put(place, [bytes(len(whole))], OVERWRITE)
+        fresh = storage.restarted()
+        with pytest.raises(Invalid, match="refused"):
+            bulk_landing.finish(
+                fresh.ports, fresh.repo, "main", job.job.id, Finish(written, "r", "m", "c")
+            )
+        storage.blocks.put(place, [whole], OVERWRITE)

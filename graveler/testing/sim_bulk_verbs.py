@@ -1,0 +1,52 @@
+"""Bulk jobs that simulated clients begin, finish and cancel; a finish is asked for twice.
+
+For `sim_verbs.py`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from graveler.committed import writer
+from graveler.engine import bulk, bulk_landing
+from graveler.engine.bulk import Mode, NewBulk
+from graveler.engine.bulk_landing import Finish
+from graveler.engine.ports import keyspace
+from graveler.errors import Conflict, DirtyBranch, Refused, Unavailable
+from graveler.testing.schedule import Call
+from graveler.testing.sim_head_verbs import JOB
+from graveler.testing.stage import entry
+from graveler.wire import encode_entry
+
+
+def bulk_job(client: Any, call: Call) -> str:
+    """Put ranges that a cluster wrote in place of what is below i/."""
+    ports, repo, stage = client.ports, client.repo, client.stage
+    job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.REPLACE, "i/"))
+    entries = {key.encode(): encode_entry(entry(stage.imported[key])) for key in stage.imported}
+    written = writer.write(keyspace(ports, repo), sorted(entries.items()))
+    id = job.job.id
+    asked = Finish(written, id, "bulk", "sim", {JOB: id})
+    try:
+        return _finished(client, call, id, asked)
+    except Unavailable:
+        return _finished(client, call, id, asked)
+
+
+def _finished(client: Any, call: Call, id: str, asked: Finish) -> str:
+    try:
+        return bulk_landing.finish(client.ports, client.repo, call.branch, id, asked).id
+    except Conflict as refused:
+        if "uncommitted changes" in str(refused):
+            raise DirtyBranch(str(refused)) from refused
+        if "has ended" in str(refused):
+            raise Refused("cancelled") from refused
+        raise
+
+
+def beat(client: Any, call: Call) -> None:
+    """Show that every bulk job is alive that is."""
+    for job in bulk.list_alive(client.ports, client.repo):
+        bulk.heartbeat(client.ports, client.repo, job.job.branch, job.job.id, 1)
+
+
+BULK_VERBS: dict[str, Callable[[Any, Call], Any]] = {"bulk_job": bulk_job, "beat": beat}
