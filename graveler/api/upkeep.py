@@ -11,8 +11,8 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import jobs, retention
-from graveler.errors import Invalid, NotFound
+from graveler.engine import collect, jobs, retention
+from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import parse_branch_id
 from graveler.jobs import handing, rota
 from graveler.jobs.orders import COLLECT, is_dry_run
@@ -58,6 +58,24 @@ def get_collection(call: Call) -> Answer:
     return answers.json(_collection(call, job))
 
 
+def undo_collection(call: Call) -> Answer:
+    """By the id of the order, as long as that is on record, or by that of the run itself."""
+    collect.undo(call.ports, call.repo, _run(call, call.arguments["id"]))
+    return NO_CONTENT
+
+
+def _run(call: Call, id: str) -> str:
+    try:
+        job = handing.status(call.desk, COLLECT, id)
+    except NotFound:
+        return id
+    result = jobs.ordered(call.ports, call.repo, job.id).result
+    run: str = json.loads(result)["run"] if result else ""
+    if not run:
+        raise Conflict(f"nothing to take back: the collection has condemned nothing: id={id}")
+    return run
+
+
 def _collection(call: Call, job: Job) -> dict[str, Any]:
     order = jobs.ordered(call.ports, call.repo, job.id)
     shape: dict[str, Any] = {
@@ -79,4 +97,5 @@ ENDPOINTS = {
     "deleteGCRules": delete_gc_rules,
     "orderCollection": order_collection,
     "getCollection": get_collection,
+    "undoCollection": undo_collection,
 }

@@ -25,6 +25,7 @@ class OrderOptions:
     server: str
     repository: str
     delete: bool = False
+    undo: str = ""
     access_key_id: str = ""
 
 
@@ -121,10 +122,10 @@ def _order(arguments: argparse.Namespace) -> int:
     from graveler.cli.gc_order import order
     from graveler.errors import Invalid
 
-    if arguments.undo or not arguments.repository:
-        raise Invalid("gc --server takes --repository NAME, and no --undo")
-    said = arguments.server, arguments.repository, arguments.delete, arguments.access_key_id
-    return order(OrderOptions(*said))
+    if not arguments.repository:
+        raise Invalid("gc --server takes --repository NAME: the one that is meant")
+    where = arguments.server, arguments.repository
+    return order(OrderOptions(*where, arguments.delete, arguments.undo, arguments.access_key_id))
 
 
 def _retention(arguments: argparse.Namespace) -> int:

@@ -18,8 +18,12 @@ _WAIT_SECONDS: Final = limits.job_run_count_max * 15 * 60
 
 
 def order(options: OrderOptions) -> int:
-    """Order a collection; 0 when it is done."""
+    """Order a collection, or take a run back; 0 when it is done."""
     session = connect_as_lakectl(environment(), options.server, options.access_key_id)
+    if options.undo:
+        collecting.undo(session, options.repository, options.undo)
+        print(f"repository={options.repository}: undone")
+        return 0
     id = collecting.order(session, options.repository, dry_run=not options.delete)
     found = _ended(session, options.repository, id)
     if found.error:
@@ -32,6 +36,9 @@ def order(options: OrderOptions) -> int:
     )
     if found.candidates:
         print(f"listed in {found.candidates}")
+    if found.run:
+        told = f"graveler gc --server --repository {options.repository} --undo {found.run}"
+        print(f"to take it back within a day: {told}")
     if found.dry_run:
         print("nothing was changed (--delete does it)")
     return 0

@@ -23,12 +23,14 @@ class Files:
 @dataclass(frozen=True, slots=True)
 class Collection:
     """How far a collection is.  Numbers count once it is `done` without an `error`; of a dry run
-    they say what would be.  `candidates`: the folder of the lists of files, if there are any."""
+    they say what would be.  `candidates`: the folder of the lists of files, if there are any;
+    `run`: what can be taken back, if anything was condemned."""
 
     id: str
     done: bool
     dry_run: bool
     error: str = ""
+    run: str = ""
     candidates: str = ""
     commits: int = 0
     commits_kept: int = 0
@@ -53,12 +55,18 @@ def get(session: Session, repository: str, id: str) -> Collection:
         return known
     if "error" in found:
         return Collection(known.id, True, known.dry_run, str(found["error"]["message"]))
-    _checked(found, "candidates", "commits", "commits_kept", "condemned", "deleted")
+    _checked(found, "run", "candidates", "commits", "commits_kept", "condemned", "deleted")
     return Collection(
-        *(known.id, True, known.dry_run, "", found["candidates"]),
+        *(known.id, True, known.dry_run, "", found["run"], found["candidates"]),
         *(found["commits"], found["commits_kept"]),
         *(Files(**found["condemned"]), Files(**found["deleted"])),
     )
+
+
+def undo(session: Session, repository: str, run: str) -> None:
+    """Take back what a run condemned.  `NotFound`: no such run; `Conflict`: its files are being
+    deleted, or gone.  Once or often."""
+    session.ask("DELETE", _runs(repository, run))
 
 
 def _runs(repository: str, *id: str) -> str:

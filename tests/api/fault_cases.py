@@ -260,6 +260,7 @@ _UPKEEP = (
     _json("orderCollection", "POST", LAKE + "/gc/runs", {}, (202,)),
     _json("orderCollection", "POST", LAKE + "/gc/runs", {"dry_run": False}, (202,), "to delete"),
     _get("getCollection", "/repositories/spare/gc/runs/{collection}"),
+    _bare("undoCollection", "DELETE", LAKE + "/gc/runs/{run}"),
     _bare("dumpSubmit", "POST", LAKE + "/dump", (202,)),
     _get("dumpStatus", "/repositories/spare/dump?task_id={dump}"),
     _bare("dumpRefs", "PUT", LAKE + "/refs/dump", (201,)),

@@ -14,8 +14,10 @@ from urllib.parse import quote
 
 from graveler.engine.jobs import MARK_KEY
 from graveler.identity import commit_id
-from graveler.ids import CommitId, MetarangeId
-from graveler.records import Commit
+from graveler.ids import CommitId, MetarangeId, RepositoryId
+from graveler.records import ABSENT, Commit
+from graveler.refs import repositories, runs
+from graveler.refs.runs import Run, RunState
 from graveler.testing.asgi import Ask, Door
 from tests.api.fault_world import KEY, SECRET_KEY, Surroundings, World, sound
 
@@ -83,7 +85,16 @@ def lake(around: Surroundings) -> World:
     watched = {"branch": "main", "bucket": "arrivals", "prefix": "in/"}
     world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", watched))["id"]
     world.names["range"] = _range_of(world)
+    world.names["run"] = _condemned(world)
     return world
+
+
+def _condemned(world: World) -> str:
+    """A run of garbage collection that has condemned what nobody has."""
+    repo = repositories.get(world.kv, RepositoryId("lake"))
+    run = Run("01RUN", RunState.CONDEMNED, world.clock.now_ns(), 0, 0)
+    assert runs.put(world.kv, repo, run, ABSENT, b"0123456789abcdef") is not ABSENT
+    return run.id
 
 
 def _begin_parts(door: Door, world: World) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from graveler.engine import branching, commit, importing, janitor, objects, repo
 from graveler.engine.ports import Ports
 from graveler.engine.repository import NewRepository
 from graveler.records import Repository
+from tests.api.serving import ADMINISTRATOR, Client, served
 from tests.cli.service import KEY, SECRET, serving
 from tests.cli.service import repository as repository_of
 
@@ -189,8 +191,58 @@ def test_a_collection_is_ordered_on_a_server(
         assert "namespace is not its own" in capsys.readouterr().err
         assert main((*gc, "nowhere")) == 1
         assert "status=404" in capsys.readouterr().err
-        assert main((*gc, "lake", "--undo", "RUN")) == main(("gc", "--server")) == 1
+        assert main(("gc", "--server")) == 1
         assert "takes --repository NAME" in capsys.readouterr().err
+        assert main((*gc, "lake", "--undo", "RUN")) == 1
+        assert "no such run of garbage collection" in capsys.readouterr().err
+
+
+def test_a_run_of_a_server_can_be_taken_back(
+    lake: tuple[Path, Path],
+    days: Days,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(("retention", "--store", str(lake[0]), "--repository", "lake", "--days", "1"))
+    days.pass_by(9)
+    with served(lake[0]) as live:
+        client = live.client
+        key, secret = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+        for name, said in ((URL_VARIABLE, client.url), (KEY_VARIABLE, key)):
+            monkeypatch.setenv(name, said)
+        monkeypatch.setenv(SECRET_VARIABLE, secret)
+        capsys.readouterr()
+        gc = ("gc", "--server", "--repository", "lake")
+        assert main((*gc, "--delete")) == 0
+        counts, lists, said = capsys.readouterr().out.splitlines()
+        assert "; condemned: 0 files" not in counts and "/_graveler/gc/01" in lists
+        run = said.split()[-1]
+        assert main((*gc, "--undo", run)) == main((*gc, "--undo", run)) == 0
+        assert capsys.readouterr().out == "repository=lake: undone\n" * 2
+        before = _stored(lake[0])
+        days.pass_by(2)
+        where = "/repositories/lake/gc/runs"
+        job = client.send("POST", where, body={"dry_run": False}).json["id"]
+        assert _ended(client, f"{where}/{job}")["deleted"]["count"] == 0  # it condemns anew
+        assert client.send("DELETE", f"{where}/{job}").status == 204
+        dry = client.send("POST", where).json["id"]
+        _ended(client, f"{where}/{dry}")
+        assert client.send("DELETE", f"{where}/{dry}").status == 409
+        assert main((*gc, "--delete")) == 0
+        days.pass_by(2)
+        assert _stored(lake[0]) >= before
+        assert main((*gc, "--delete")) == 0
+        assert _stored(lake[0]) < before
+        assert client.send("DELETE", f"{where}/{said.split()[-1]}").status == 204  # undone still
+
+
+def _ended(client: Client, where: str) -> Any:
+    for _ in range(500):
+        found = client.send("GET", where).json
+        if found["done"]:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not end")
 
 
 def test_a_service_that_collects_starts_and_stops(tmp_path: Path) -> None:

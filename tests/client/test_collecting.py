@@ -36,8 +36,9 @@ def test_a_collection_is_ordered_and_told(live: Served) -> None:
     assert found.candidates.startswith(f"local://{repo}/x/_graveler/gc/dry-")
     found = ended(session, repo, collecting.order(session, repo, dry_run=False))
     assert not found.dry_run and found.condemned == found.deleted == Files()
-    with pytest.raises(NotFound):
-        collecting.get(session, repo, "none")
+    for call in (collecting.get, collecting.undo):
+        with pytest.raises(NotFound):
+            call(session, repo, "none")
 
 
 def test_one_that_fails_says_why(live: Served) -> None:
