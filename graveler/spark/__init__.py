@@ -19,6 +19,7 @@ none of which is loaded before something is asked for.
       tasks     what runs on the executors                  merging    onto a base; joining buckets
       results   what tasks send back                        places     how a worker opens the store
     reading     entries at a ref as a DataFrame             decoding   records as Arrow columns
+    tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
 """
 
 from importlib import import_module
@@ -29,8 +30,20 @@ if TYPE_CHECKING:
     from graveler.spark.landing import CommitText, Imported, import_
     from graveler.spark.reading import entries
     from graveler.spark.results import BadRows
+    from graveler.spark.tables import diff, log, ranges
 
-__all__ = ["BadRows", "CommitText", "Imported", "Lake", "connect", "entries", "import_"]
+__all__ = [
+    "BadRows",
+    "CommitText",
+    "Imported",
+    "Lake",
+    "connect",
+    "diff",
+    "entries",
+    "import_",
+    "log",
+    "ranges",
+]
 
 _HOMES: Final = {
     "BadRows": "results",
@@ -38,8 +51,11 @@ _HOMES: Final = {
     "Imported": "landing",
     "Lake": "lake",
     "connect": "lake",
+    "diff": "tables",
     "entries": "reading",
     "import_": "landing",
+    "log": "tables",
+    "ranges": "tables",
 }
 
 

@@ -88,9 +88,14 @@ def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
 def rows_of(spark: SparkSession, refs: Sequence[RangeRef]) -> DataFrame:
     """Ranges as a DataFrame of `_RANGES`, a task for about a million entries."""
     rows = [(ref.id, ref.min_key, ref.max_key, ref.size, ref.count) for ref in refs]
-    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    tasks = max(parallel, sum(ref.count for ref in refs) // _ROWS_WANTED)
+    tasks = tasks_for(spark, sum(ref.count for ref in refs))
     return spark.createDataFrame(rows, _RANGES).repartition(max(1, min(tasks, len(rows))))
+
+
+def tasks_for(spark: SparkSession, count: int) -> int:
+    """How many tasks read so many entries: one for about a million, and enough for the cluster."""
+    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return max(parallel, count // _ROWS_WANTED)
 
 
 def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:
