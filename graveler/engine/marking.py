@@ -64,7 +64,8 @@ def mark(ports: Ports, repo: Repository, candidates: Candidates, due_ns: int) ->
     alive |= {id for id in history.keys() - gone if _is_young(history[id], candidates)}
     due = {id for id, set_ in marks.items() if set_.since_ns <= due_ns}
     content = Content(ports, repo, candidates)
-    for id in history.keys() - gone - (due - alive):
+    # Sorted, as all that leads to requests: a simulated run must not depend on how strings hash.
+    for id in sorted(history.keys() - gone - (due - alive)):
         content.add(history[id].metarange, is_kept=id in alive)
     dead = history.keys() - alive - gone
     verdict = Verdict(set(dead), commits=len(history), kept=len(alive))
@@ -95,7 +96,7 @@ def complete(
 ) -> None:
     """Add what was committed behind the back of the list, as far as refs lead to it.  1 KV request
     for each."""
-    todo = [id for id in heads if id not in history]
+    todo = sorted(id for id in heads if id not in history)
     while todo:
         id = todo.pop()
         if id not in history:
