@@ -18,6 +18,7 @@ none of which is loaded before something is asked for.
       cuts      break keys, buckets, tasks                  encoding   framed values
       tasks     what runs on the executors                  merging    onto a base; joining buckets
       results   what tasks send back                        places     how a worker opens the store
+      markers   what is finished, for a driver that comes after
     reading     entries at a ref as a DataFrame             decoding   records as Arrow columns
     tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
 """
@@ -27,15 +28,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from graveler.spark.lake import Lake, connect
-    from graveler.spark.landing import CommitText, Imported, import_
+    from graveler.spark.landing import Imported, JobTerms, import_
     from graveler.spark.reading import entries
     from graveler.spark.results import BadRows
     from graveler.spark.tables import diff, log, ranges
 
 __all__ = [
     "BadRows",
-    "CommitText",
     "Imported",
+    "JobTerms",
     "Lake",
     "connect",
     "diff",
@@ -47,8 +48,8 @@ __all__ = [
 
 _HOMES: Final = {
     "BadRows": "results",
-    "CommitText": "landing",
     "Imported": "landing",
+    "JobTerms": "landing",
     "Lake": "lake",
     "connect": "lake",
     "diff": "tables",

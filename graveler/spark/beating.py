@@ -1,7 +1,7 @@
 """Keeping a bulk job alive while Spark works on it.  For this package."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from graveler.client import Session, bulk
@@ -10,8 +10,10 @@ from graveler.errors import Conflict, GravelerError
 
 
 @contextmanager
-def beating(session: Session, repository: str, job: BulkJob) -> Iterator[None]:
-    """Say every `job.heartbeat_seconds` that the job is alive.
+def beating(
+    session: Session, repository: str, job: BulkJob, progress: Callable[[], int]
+) -> Iterator[None]:
+    """Say every `job.heartbeat_seconds` that the job is alive, and its `progress`.
 
     If it was cancelled meanwhile, the beating ends; landing it then fails, as it should.  What else
     keeps a beat from arriving does no harm: the next one may."""
@@ -20,7 +22,7 @@ def beating(session: Session, repository: str, job: BulkJob) -> Iterator[None]:
     def beat() -> None:
         while not over.wait(job.heartbeat_seconds):
             try:
-                bulk.heartbeat(session, repository, job)
+                bulk.heartbeat(session, repository, job, progress())
             except Conflict:
                 return
             except GravelerError:

@@ -14,7 +14,7 @@ sends a row to the task that the hash of a number says, so each bucket has a num
 the task of its own.  For this package.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,21 +33,34 @@ _HEX: Final = "graveler_key"
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the first pass found: how many rows, and the break keys, sorted, each once."""
+    """What the first pass found: how many rows, and the break keys, sorted, each once; `content`
+    says which rows, if that was asked for."""
 
     count: int
     breaks: tuple[bytes, ...]
+    content: str = ""
 
 
-def survey(rows: DataFrame, breaks: BreakParameters) -> Survey:
-    """Read the column `path` of all `rows` once."""
+def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False) -> Survey:
+    """Read the column `path` of all `rows` once; `of_content`: all columns, for a sum of hashes
+    that is the same for the same rows in any order."""
     path = F.col("path")
     usable = path.isNotNull() & (F.length(path) <= limits.path_length_bytes_max)
-    found = rows.agg(
+    wanted = [
         F.count(F.lit(1)).alias("count"),
         F.collect_set(F.when(usable & is_break(path, breaks), path)).alias("breaks"),
-    ).collect()[0]
-    return Survey(int(found["count"]), tuple(sorted(map(bytes, found["breaks"]))))
+    ]
+    if of_content:
+        wanted.append(F.sum(_hash(rows).cast("decimal(38,0)")).alias("content"))
+    found = rows.agg(*wanted).collect()[0]
+    content = str(found["content"]) if of_content else ""
+    return Survey(int(found["count"]), tuple(sorted(map(bytes, found["breaks"]))), content)
+
+
+def _hash(rows: DataFrame) -> Column:
+    """Of a row; Spark hashes no maps, whose pairs have no order."""
+    pairs = F.array_sort(F.map_entries(F.col("metadata")))
+    return F.xxhash64(*(F.col(name) for name in rows.columns if name != "metadata"), pairs)
 
 
 def is_break(path: Column, breaks: BreakParameters) -> Column:
@@ -75,13 +88,19 @@ def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, .
     return found.breaks[step - 1 :: step]
 
 
-def spread(rows: DataFrame, cuts: Sequence[bytes]) -> DataFrame:
-    """`rows`, each in the task of its bucket.  Rows without a path are in the first."""
+def spread(
+    rows: DataFrame, cuts: Sequence[bytes], without: Collection[int] = frozenset()
+) -> DataFrame:
+    """`rows`, each in the task of its bucket, but for those of the buckets `without`.  Rows that
+    have no path are in the first."""
     count = len(cuts) + 1
     if count == 1:
-        return rows.repartition(1)
+        return rows.where(F.lit(0 not in without)).repartition(1)
     numbers = _constants(list(map(str, task_numbers(count)))).cast("array<int>")
-    placed = with_bucket(rows, cuts).withColumn(_BUCKET, F.get(numbers, F.col(_BUCKET)))
+    placed = with_bucket(rows, cuts)
+    if without:
+        placed = placed.where(~F.col(_BUCKET).isin(*without))
+    placed = placed.withColumn(_BUCKET, F.get(numbers, F.col(_BUCKET)))
     return placed.repartition(count, F.col(_BUCKET)).drop(_BUCKET)
 
 

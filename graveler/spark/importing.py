@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame
 
 from graveler.errors import Conflict, Invalid
 from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
-from graveler.records import RangeRef
+from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark import cuts
 from graveler.spark.checking import Addresses
 from graveler.spark.columns import canonical
+from graveler.spark.markers import Marks, fingerprint, finished
 from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import (
@@ -52,13 +53,17 @@ class Written:
 class ImportOptions:
     """`base`: what the rows are put onto; without one they stand alone.  A path that the base has
     gets the row's entry.  `tasks`: at least so many buckets, if there are break keys enough (0:
-    Spark's own number of partitions after a shuffle)."""
+    Spark's own number of partitions after a shuffle).  `job`: leave marks by this name of what is
+    finished (`markers.py`).  `taken_up`: use those that are there, if they are of the same input;
+    to know that, the first pass reads all columns."""
 
     prefix: str = ""
     base: MetarangeId = NO_METARANGE
     addresses: Addresses = Addresses.FULL
     on_bad: OnBad = "fail"
     tasks: int = 0
+    job: str = ""
+    taken_up: bool = False
 
 
 def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> Written:
@@ -72,11 +77,16 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if chosen.on_bad not in ("fail", "skip"):
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
     rows = canonical(df, parse_prefix(chosen.prefix))
-    found = cuts.survey(rows, place.breaks)
+    found = cuts.survey(rows, place.breaks, of_content=chosen.taken_up)
     at = cuts.chosen(found, place.breaks, chosen.tasks or _tasks(df))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
-    order = Order(place, chosen.addresses, at, samples, chosen.base)
-    parts = parts_of(cuts.spread(rows, at).mapInArrow(importing(order), SCHEMA).collect())
+    marks = _marks(place, chosen, found, at)
+    done: dict[int, Part] = {}
+    if marks is not ABSENT and chosen.taken_up:
+        done = finished(opened(place).blocks, marks)
+    order = Order(place, chosen.addresses, at, samples, chosen.base, marks)
+    rest = cuts.spread(rows, at, done).mapInArrow(importing(order), SCHEMA)
+    parts = sorted([*done.values(), *parts_of(rest.collect())])
     report = report_of(parts)
     _check_same(found, parts, report)
     if not report.is_clean and chosen.on_bad == "fail":
@@ -86,6 +96,17 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     refs = joined_over(space, space.metarange(chosen.base).ranges, at, made)
     stored = space.store.write_metarange(space.namespace, refs)
     return Written(stored, refs, found.count - report.count, report)
+
+
+def _marks(
+    place: Place, options: ImportOptions, found: cuts.Survey, at: tuple[bytes, ...]
+) -> Marks | Literal[Absent.ABSENT]:
+    if not options.job:
+        return ABSENT
+    if not options.taken_up:
+        return Marks(place.namespace, options.job)
+    said = (place, options.base, options.addresses, options.prefix, found, at)
+    return Marks(place.namespace, options.job, fingerprint(*said))
 
 
 def _tasks(df: DataFrame) -> int:

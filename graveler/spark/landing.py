@@ -9,7 +9,9 @@ stays too (docs/bulk.md).  For whoever uses the package.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from pyspark.sql import DataFrame
@@ -17,11 +19,13 @@ from pyspark.sql import DataFrame
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.errors import Invalid
-from graveler.ids import MetarangeId
+from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import BreakParameters
 from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.importing import ImportOptions, OnBad, import_rows
 from graveler.spark.lake import Lake, Target, parse_target, place_of
+from graveler.spark.markers import Marks, count
+from graveler.spark.places import opened
 from graveler.spark.results import Report
 
 Mode = Literal["replace", "merge"]
@@ -38,11 +42,14 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitText:
-    """What the commit says."""
+class JobTerms:
+    """What the commit says; and the job's name, if it is to be taken up again where it ended: a
+    driver that calls with the name that a dead one called with writes only what that one had not,
+    and lands once."""
 
     message: str = DEFAULT_MESSAGE
     metadata: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
 
 
 def import_(
@@ -52,7 +59,7 @@ def import_(
     mode: Mode = "replace",
     *,
     on_bad: OnBad = "fail",
-    text: CommitText | None = None,
+    terms: JobTerms | None = None,
 ) -> Imported:
     """Land the rows of `df` below `target`, "repository/branch/prefix", as one commit.
 
@@ -62,20 +69,24 @@ def import_(
     Errors: `Invalid` (target, mode, columns), `BadRows` with a report of what is wrong, `NotFound`,
     `Refused`, `Conflict` (the branch has uncommitted changes; somebody cancelled the job; the input
     changed while it was read); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
-    is the last of these, nothing has landed.
+    is the last of these, nothing has landed.  A job that has landed before is answered with its
+    commit, and without a report.  While it runs, its progress counts finished buckets, then rows.
     """
     if mode not in ("replace", "merge"):
         raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
-    where, said = parse_target(target), text or CommitText()
-    job = begun(lake, where, mode)
+    where, chosen = parse_target(target), terms or JobTerms()
+    job = begun(lake, where, mode, chosen.id)
+    if job.commit:
+        return Imported(job.commit, job.progress, Report())
     place = place_of(lake, job.storage_namespace, breaks_of(job))
-    options = ImportOptions(prefix=where.prefix, on_bad=on_bad)
-    if mode == "merge":
-        options = replace(options, base=MetarangeId(job.base_metarange))
-    with cancelled_on_error(lake.session, where.repository, job):
-        with beating(lake.session, where.repository, job):
+    base = MetarangeId(job.base_metarange) if mode == "merge" else NO_METARANGE
+    options = ImportOptions(where.prefix, base, on_bad=on_bad, job=job.id, taken_up=bool(chosen.id))
+    with nullcontext() if chosen.id else cancelled_on_error(lake.session, where.repository, job):
+        done = partial(count, opened(place).blocks, Marks(place.namespace, job.id))
+        with beating(lake.session, where.repository, job, done):
             written = import_rows(df, place, options)
-        landing = bulk.Landing(written.metarange, job.id, said.message, said.metadata)
+        bulk.heartbeat(lake.session, where.repository, job, written.count)
+        landing = bulk.Landing(written.metarange, job.id, chosen.message, chosen.metadata)
         commit = bulk.finish(lake.session, where.repository, job, landing)
     return Imported(commit, written.count, written.report)
 

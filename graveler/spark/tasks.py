@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +23,17 @@ import pyarrow.compute as pc
 from graveler.committed.ranges import Columns
 from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
-from graveler.records import RangeRef
-from graveler.spark.checking import COLUMNS, REASONS, Addresses, Checked, Rules, check
-from graveler.spark.encoding import encoded
+from graveler.records import ABSENT, Absent, RangeRef
+from graveler.spark.checking import REASONS, Addresses, Checked, Rules, check
+from graveler.spark.encoding import encoded, one_array, pieces
+from graveler.spark.markers import Marks, leave
 from graveler.spark.merging import bounds_of, merged
 from graveler.spark.places import Place, opened
 from graveler.spark.results import BAD, DUPLICATE, Part, Rejected, rows_of
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 DUPLICATE_PATH: Final = "another row has this path"
-_RECORDS: Final = 4_096  # handed to the writer of ranges at a time
+_RECORDS: Final = 8_192  # handed to the writer of ranges at a time
 _ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
 
 
@@ -45,6 +46,7 @@ class Order:
     cuts: tuple[bytes, ...]
     samples_max: int
     base: MetarangeId = NO_METARANGE  # what the rows are put onto, if they do not stand alone
+    marks: Marks | Literal[Absent.ABSENT] = ABSENT
 
 
 def importing(order: Order) -> Task:
@@ -53,7 +55,10 @@ def importing(order: Order) -> Task:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = list(batches)
         if any(batch.num_rows for batch in held):
-            yield rows_of(written(pa.Table.from_batches(held), order))
+            part = written(pa.Table.from_batches(held), order)
+            if order.marks is not ABSENT:
+                leave(opened(order.place).blocks, order.marks, part)
+            yield rows_of(part)
 
     return run
 
@@ -126,5 +131,5 @@ def _stored(table: pa.Table, order: Order, bucket: int) -> tuple[RangeRef, ...]:
 def _records(table: pa.Table, order: Order) -> Iterator[Columns]:
     for at in range(0, table.num_rows, _RECORDS):
         piece = table.slice(at, _RECORDS)
-        keys: list[bytes] = piece.column(COLUMNS.index("path")).to_pylist()
+        keys = pieces(one_array(piece.column("path")))
         yield Columns(keys, encoded(piece, order.addresses))

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from graveler.client.session import Session, below
 from graveler.errors import Conflict, Invalid, NotFound, Unavailable
-from graveler.spark import BadRows, CommitText, Lake, connect, import_
+from graveler.spark import BadRows, JobTerms, Lake, connect, import_
 from tests.spark.lakes import Row, frame, some_rows
 
 KEYS = ("TESTKEY", "test-secret")
@@ -58,8 +58,8 @@ def ascii_rows(seed: int, count: int) -> list[Row]:
 
 def test_rows_become_one_commit(lake: Lake, repository: str) -> None:
     rows = ascii_rows(1, 300)
-    text = CommitText("as it was", {"source": "inventory"})
-    landed = import_(lake, frame(lake.spark, rows), f"{repository}/main/in/a", text=text)
+    terms = JobTerms("as it was", {"source": "inventory"})
+    landed = import_(lake, frame(lake.spark, rows), f"{repository}/main/in/a", terms=terms)
     first, *others = log(lake.session, repository)
     assert (first["id"], first["message"]) == (landed.commit, "as it was")
     assert first["metadata"]["source"] == "inventory" and len(others) == 1
@@ -132,6 +132,17 @@ def test_a_failed_import_is_cancelled(lake: Lake, repository: str) -> None:
     with pytest.raises(Invalid, match="missing=size"):
         import_(lake, df, f"{repository}/main")
     assert len(log(lake.session, repository)) == 1
+
+
+def test_a_job_with_a_name_lands_once(lake: Lake, repository: str) -> None:
+    """The first driver dies before the landing, the second goes on, the third is answered."""
+    rows, terms = ascii_rows(8, 50), JobTerms(id="nightly")
+    with pytest.raises(BadRows):
+        import_(lake, frame(lake.spark, [*rows, rows[0]]), f"{repository}/main", terms=terms)
+    landed = import_(lake, frame(lake.spark, rows), f"{repository}/main", terms=terms)
+    again = import_(lake, frame(lake.spark, rows), f"{repository}/main", terms=terms)
+    assert (again.commit, again.count) == (landed.commit, 50)
+    assert len(log(lake.session, repository)) == 2
 
 
 def test_uncommitted_changes_are_a_conflict(lake: Lake, repository: str) -> None:

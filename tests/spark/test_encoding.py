@@ -1,0 +1,87 @@
+"""Columns at once give the bytes that `wire.encode_entry` gives entry by entry."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from graveler import limits
+from graveler.records import AddressType, Entry
+from graveler.spark.checking import Addresses
+from graveler.spark.encoding import encoded, pieces
+from graveler.wire import encode_entry
+
+SIZES = [
+    0,
+    1,
+    127,
+    128,
+    (1 << 14) - 1,
+    1 << 14,
+    (1 << 35) - 1,
+    1 << 35,
+    limits.object_size_bytes_max,
+]
+TIMES = [0, 1, 999_999, 1_000_000, 127_000_000, 1_700_000_000_000_000, 253_402_300_799_999_999]
+TEXTS = ["x", "é世\U0001f600", "y" * 127, "z" * 128, "w" * 300]
+KINDS = {Addresses.FULL: AddressType.FULL, Addresses.RELATIVE: AddressType.RELATIVE}
+
+
+def some_entries(seed: int, count: int) -> list[Entry]:
+    chance = random.Random(seed)
+    longest = "a" * limits.address_length_bytes_max
+    return [
+        Entry(
+            address=chance.choice([*TEXTS, longest]),
+            size=chance.choice(SIZES),
+            checksum=chance.choice([*TEXTS[:4], "c" * 256]),
+            modified_ns=chance.choice(TIMES) * 1_000,
+            metadata=chance.choice([{}, {}, {"k": "v", "a": "", "é": "世" * 50}]),
+            content_type=chance.choice(["", "", "text/csv", "t" * 512, "é" * 512]),
+        )
+        for _ in range(count)
+    ]
+
+
+def table_of(entries: list[Entry]) -> pa.Table:
+    count = len(entries)
+    return pa.table(
+        {
+            "path": pa.array([b"p"] * count, pa.binary()),
+            "address": pa.array([each.address for each in entries], pa.string()),
+            "size": pa.array([each.size for each in entries], pa.int64()),
+            "checksum": pa.array([each.checksum for each in entries], pa.string()),
+            "mtime": pa.array([each.modified_ns // 1_000 for each in entries], pa.int64()),
+            "metadata": pa.array(
+                [list(each.metadata.items()) or None for each in entries],
+                pa.map_(pa.string(), pa.string()),
+            ),
+            "content_type": pa.array([each.content_type or None for each in entries], pa.string()),
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("addresses", KINDS)
+def test_values_are_those_of_the_wire(seed: int, addresses: Addresses) -> None:
+    print(f"{seed=}")
+    entries = some_entries(seed, 500)
+    expected = [encode_entry(each._replace(address_type=KINDS[addresses])) for each in entries]
+    table = table_of(entries)
+    assert encoded(table, addresses) == expected
+    assert encoded(table.slice(123, 77), addresses) == expected[123:200]
+    halves = pa.concat_tables([table.slice(0, 9), table.slice(9)])
+    assert encoded(halves, addresses) == expected
+
+
+def test_no_rows_have_no_values() -> None:
+    assert encoded(table_of([]), Addresses.FULL) == []
+
+
+def test_slices_of_an_array_are_its_values() -> None:
+    column = pa.array([b"a", b"", b"bc", b"", b"def"], pa.binary())
+    for begin in range(6):
+        for length in range(6 - begin):
+            part = column.slice(begin, length)
+            assert pieces(part) == part.to_pylist()
+    assert pieces(pa.array([b"", b""], pa.binary())) == [b"", b""]
