@@ -20,6 +20,9 @@ none of which is loaded before something is asked for.
       results   what tasks send back                        places     how a worker opens the store
       markers   what is finished, for a driver that comes after
     reading     entries at a ref as a DataFrame             decoding   records as Arrow columns
+    loading     read: a table at a ref                      folders    partition columns in paths
+      files     Parquet through the object store            pinned     a ref held fast
+    saving      write: a table, as one commit               storing    what its tasks do
     tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
 """
 
@@ -29,8 +32,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from graveler.spark.lake import Lake, connect
     from graveler.spark.landing import Imported, JobTerms, import_
+    from graveler.spark.loading import read
     from graveler.spark.reading import entries
     from graveler.spark.results import BadRows
+    from graveler.spark.saving import Saved, SaveOptions, write
     from graveler.spark.tables import diff, log, ranges
 
 __all__ = [
@@ -38,12 +43,16 @@ __all__ = [
     "Imported",
     "JobTerms",
     "Lake",
+    "SaveOptions",
+    "Saved",
     "connect",
     "diff",
     "entries",
     "import_",
     "log",
     "ranges",
+    "read",
+    "write",
 ]
 
 _HOMES: Final = {
@@ -51,12 +60,16 @@ _HOMES: Final = {
     "Imported": "landing",
     "JobTerms": "landing",
     "Lake": "lake",
+    "SaveOptions": "saving",
+    "Saved": "saving",
     "connect": "lake",
     "diff": "tables",
     "entries": "reading",
     "import_": "landing",
     "log": "tables",
     "ranges": "tables",
+    "read": "loading",
+    "write": "saving",
 }
 
 

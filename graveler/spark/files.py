@@ -1,0 +1,114 @@
+"""Parquet files of an object store, opened by pyarrow through the store's own port.
+
+For this package.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from graveler.block.adapter import BlockStore
+from graveler.errors import Corrupt
+
+_ROWS: Final = 65_536  # in a batch
+
+
+class Remote(io.RawIOBase):
+    """An object of known size, as a file to read.  One request a read."""
+
+    def __init__(self, blocks: BlockStore, address: str, size: int) -> None:
+        super().__init__()
+        self._blocks = blocks
+        self._address = address
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, begin + offset)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        rest = max(0, self._size - self._at)
+        length = rest if size is None or size < 0 else min(size, rest)
+        if not length:
+            return b""
+        found = self._blocks.read(self._address, self._at, length)
+        if len(found) != length:
+            raise Corrupt(f"object is shorter than its entry says: address={self._address}")
+        self._at += length
+        return found
+
+
+@contextmanager
+def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
+    """A Parquet file, open.  Raises `Corrupt` for what pyarrow cannot read; cost: a request for its
+    end, and then one or a few for each group of rows."""
+    try:
+        with pq.ParquetFile(
+            pa.PythonFile(Remote(blocks, address, size), mode="r"),
+            pre_buffer=True,
+            coerce_int96_timestamp_unit="us",
+        ) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        raise Corrupt(f"no Parquet file, or a damaged one: {address=}: {error}") from error
+
+
+def groups_between(file: Any, start: int, stop: int) -> list[int]:
+    """The groups of rows that begin within these bytes, so that each split has its own."""
+    found = []
+    for number in range(file.num_row_groups):
+        column = file.metadata.row_group(number).column(0)
+        begin = column.data_page_offset
+        if column.dictionary_page_offset is not None:
+            begin = min(begin, column.dictionary_page_offset)
+        if start <= begin < stop:
+            found.append(number)
+    return found
+
+
+def batches_of(file: Any, groups: Sequence[int], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of some groups with the columns of `wanted`, cast to its types; null where the file
+    lacks a column.  Raises `Corrupt` unless there are as many as the file says."""
+    names = [name for name in wanted.names if name in file.schema_arrow.names]
+    expected = sum(file.metadata.row_group(number).num_rows for number in groups)
+    count = 0
+    if not names:  # nothing of the file itself is wanted
+        while count < expected:
+            length = min(_ROWS, expected - count)
+            yield conformed(pa.record_batch([pa.nulls(length)], ["none"]), wanted)
+            count += length
+        return
+    for batch in file.iter_batches(batch_size=_ROWS, row_groups=list(groups), columns=names):
+        count += batch.num_rows
+        yield conformed(batch, wanted)
+    if count != expected:
+        raise Corrupt(f"file has other rows than it says: rows={count} expected={expected}")
+
+
+def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """The columns of `wanted` of a batch, cast, and null if they are not there; at least one column
+    of any name, as a batch without columns has no length."""
+    arrays = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in wanted
+    ]
+    if not arrays:
+        return batch
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)

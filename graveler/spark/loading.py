@@ -1,0 +1,212 @@
+"""Reading a table at a ref: its files, as they were at one commit, become a DataFrame.
+
+    ref ──► commit ──► entries below the prefix ──► files, partition columns from their paths
+                                                        │ splits of some 128 MiB
+                                                        ▼
+                            tasks: physical object ──► pyarrow ──► Arrow batches
+
+The executors open the objects where they lie, whatever they are called there, with the role of the
+job; no file system of Hadoop's and no jar is needed.  For whoever uses the package.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from graveler.block.address import split
+from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.spark.files import batches_of, groups_between, parquet
+from graveler.spark.folders import File, Layout, layout
+from graveler.spark.lake import Lake
+from graveler.spark.pinned import Pinned, pinned
+from graveler.spark.places import Place, opened
+from graveler.spark.reading import entries_of
+
+_SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
+_SPLIT_BYTES: Final = 128 << 20
+_BUCKETS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What every task of a read is to do; goes to the executors, so it holds no secret.
+
+    `data`: columns of the files; `folders`: those of the paths, in the order of the values of a
+    split; `columns`: of the result."""
+
+    place: Place
+    data: pa.Schema
+    folders: pa.Schema
+    columns: tuple[str, ...]
+
+
+def read(
+    lake: Lake,
+    where: str,
+    format: str = "parquet",
+    *,
+    columns: Sequence[str] = (),
+    partitions: Mapping[str, Any] | None = None,
+    schema: StructType | None = None,
+) -> DataFrame:
+    """The table at "repository/ref/prefix" as it is now, or was: a folder, or a single file.
+
+    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `columns`: only
+    these, in this order; others are not read.  `partitions`: only files under these values, None
+    for null; the others are not opened.  `schema`: instead of that of the first file by path;
+    columns that a file lacks are null, partition columns may be named to have another type.
+    Timestamps without a zone count as UTC.
+
+    Errors: `Invalid`, `NotFound` (also if there is no file), `Unsupported`; in tasks `Corrupt` or
+    `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; the ranges that hold the prefix,
+    read by tasks, and the end of one file; the driver holds a row for each file.
+    """
+    if format != "parquet":
+        raise Unsupported(f'only the format "parquet" can be read: {format=}')
+    at = pinned(lake, where)
+    table = _pruned(_table(lake.spark, at), partitions or {})
+    place = _with_buckets(at.place, table.files)
+    data, kinds = _schemas(place, table, schema)
+    every = [*data.names, *kinds.names]
+    unknown = [name for name in columns if name not in every]
+    if unknown:
+        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(every)}")
+    order = tuple(columns) or tuple(every)
+    wanted = pa.schema([field for field in data if field.name in order])
+    types = {each.name: each for each in from_arrow_schema(pa.schema([*data, *kinds]))}
+    result = StructType([StructField(name, types[name].dataType) for name in order])
+    rows = _splits(lake.spark, table.files)
+    return rows.mapInArrow(loading(Loading(place, wanted, kinds, order)), result)
+
+
+def _table(spark: SparkSession, at: Pinned) -> Layout:
+    """The files below the prefix, as a folder or as the path of one."""
+    stem = at.prefix.rstrip("/")
+    prefix = f"{stem}/" if stem else ""
+    found = entries_of(spark, at.place, at.metarange, stem, ("path", "address", "size")).collect()
+    files = sorted(File(row["path"], row["address"], row["size"]) for row in found)
+    if single := [each for each in files if each.path == at.prefix and stem]:
+        return Layout({}, tuple(single))
+    below = [each for each in files if each.path.startswith(prefix) and each.path != prefix]
+    table = layout(below, prefix)
+    if not table.files:
+        raise NotFound(f"no data files at the ref: prefix={prefix!r} commit={at.commit}")
+    return table
+
+
+def _pruned(table: Layout, wanted: Mapping[str, Any]) -> Layout:
+    names = list(table.columns)
+    unknown = [name for name in wanted if name not in table.columns]
+    if unknown:
+        raise Invalid(f"no partition columns: {','.join(unknown)} of={','.join(names) or 'none'}")
+    numbers = {names.index(name): value for name, value in wanted.items()}
+    texts = {at for at in numbers if table.columns[names[at]] == "string"}
+    kept = tuple(
+        each
+        for each in table.files
+        if all(_is(each.values[at], value, at in texts) for at, value in numbers.items())
+    )
+    if not kept:
+        raise NotFound(f"no data files under these values: {dict(wanted)}")
+    return replace(table, files=kept)
+
+
+def _is(text: str | None, value: Any, is_text: bool) -> bool:
+    if text is None or value is None:
+        return text is None and value is None
+    return text == str(value) if is_text or isinstance(value, str) else float(text) == value
+
+
+def _with_buckets(place: Place, files: Sequence[File]) -> Place:
+    """The place, with all buckets that the entries name."""
+    parts = [split(each.address) for each in files]
+    scheme, _, known = place.storage.partition(":")
+    for each in parts:
+        if each.scheme != scheme or not each.bucket:
+            raise Unsupported(
+                f"executors cannot open it, for it lies elsewhere: address={each.address} "
+                f"storage={scheme}"
+            )
+    if scheme != "s3":
+        return place
+    buckets = sorted({*known.split(","), *(each.bucket for each in parts)})
+    if len(buckets) > _BUCKETS_MAX:
+        raise Unsupported(f"files lie in too many buckets: {len(buckets)} > {_BUCKETS_MAX}")
+    return replace(place, storage=f"s3:{','.join(buckets)}")
+
+
+def _schemas(place: Place, table: Layout, given: StructType | None) -> tuple[pa.Schema, pa.Schema]:
+    """The columns of the files, without those of the paths; and those of the paths."""
+    names = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
+    kinds = {name: names[kind] for name, kind in table.columns.items()}
+    if given is not None:
+        found = to_arrow_schema(given)
+        kinds |= {field.name: field.type for field in found if field.name in kinds}
+    else:
+        first = table.files[0]
+        with parquet(opened(place).blocks, first.address, first.size) as file:
+            stored = pa.schema([_plain(field) for field in file.schema_arrow])
+        found = to_arrow_schema(from_arrow_schema(stored))
+    data = [field.with_nullable(True) for field in found if field.name not in kinds]
+    return pa.schema(data), pa.schema(list(kinds.items()))
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, kind)
+
+
+def _splits(spark: SparkSession, files: Sequence[File]) -> DataFrame:
+    rows = [
+        (each.address, each.size, begin, begin + _SPLIT_BYTES, list(each.values))
+        for each in files
+        for begin in range(0, max(1, each.size), _SPLIT_BYTES)
+    ]
+    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    tasks = max(parallel, sum(each.size for each in files) // _SPLIT_BYTES)
+    return spark.createDataFrame(rows, _SPLITS).repartition(min(tasks, len(rows)))
+
+
+# ---- in tasks ------------------------------------------------------------------------------------
+
+
+def loading(order: Loading) -> Any:
+    """The function for `mapInArrow`: rows of splits in, rows of the table out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for split_ in batch.to_pylist():
+                yield from _loaded(split_, order)
+
+    return run
+
+
+def _loaded(row: Mapping[str, Any], order: Loading) -> Iterator[pa.RecordBatch]:
+    constants = {
+        field.name: _constant(value, field.type)
+        for field, value in zip(order.folders, row["partition"], strict=True)
+    }
+    with parquet(opened(order.place).blocks, row["address"], row["size"]) as file:
+        groups = groups_between(file, row["start"], row["stop"])
+        for batch in batches_of(file, groups, order.data):
+            arrays = [
+                pa.repeat(constants[name], batch.num_rows)
+                if name in constants
+                else batch.column(name)
+                for name in order.columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(order.columns))
+
+
+def _constant(text: str | None, kind: pa.DataType) -> pa.Scalar:
+    """A value from a path; Arrow itself is strict about leading zeros and signs."""
+    if text is not None and pa.types.is_integer(kind):
+        return pa.scalar(int(text), kind)
+    if text is not None and pa.types.is_floating(kind):
+        return pa.scalar(float(text), kind)
+    return pa.scalar(text, pa.string()).cast(kind)

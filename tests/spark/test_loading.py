@@ -1,0 +1,148 @@
+"""Tables are read as they were at a ref, from physical files whatever they are called."""
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from graveler.client.session import below
+from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.spark import Lake, entries, import_, read
+from tests.spark.lakes import frame
+from tests.spark.test_landing import lake, repository
+
+__all__ = ["lake", "repository"]  # fixtures
+
+
+def put(lake: Lake, bucket: str, files: Mapping[str, pa.Table | bytes], target: str) -> str:
+    """Objects with names that mean nothing, in a bucket beside the lake's, linked under the logical
+    paths `files` below the target; the commit."""
+    rows = []
+    for number, (path, content) in enumerate(sorted(files.items())):
+        out = io.BytesIO()
+        if isinstance(content, bytes):
+            out.write(content)
+        else:
+            pq.write_table(content, out, row_group_size=40)
+        name = f"_o[{number}]-{len(path)}"
+        file = Path(lake.store, "objects", bucket, f"{name}%")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(out.getvalue())
+        address = f"local://{bucket}/{name}"
+        rows.append((path, address, out.tell(), f"c{number}", 1_700_000_000_000_000, None, None))
+    return import_(lake, frame(lake.spark, rows), target, "merge").commit
+
+
+def table(begin: int, end: int) -> pa.Table:
+    numbers = list(range(begin, end))
+    return pa.table({"id": pa.array(numbers, pa.int64()), "name": [f"n{at}" for at in numbers]})
+
+
+def sorted_rows(df: DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, df.select(*names).collect()), key=repr)
+
+
+def test_a_partitioned_table_comes_back_with_its_columns(lake: Lake, repository: str) -> None:
+    files = {
+        "t/year=2023/city=S%C3%A3o%20Paulo/a.parquet": table(0, 100),
+        "t/year=2024/city=__HIVE_DEFAULT_PARTITION__/b.parquet": table(100, 130),
+        "t/year=2024/city=x%3Dy/[c] {d}.parquet": table(130, 131),
+        "t/_SUCCESS": b"",
+        "t/.hidden/year=1/x.parquet": b"no parquet",
+        "tables/other.parquet": b"no parquet",
+    }
+    put(lake, repository + "-a", files, f"{repository}/main")
+    df = read(lake, f"{repository}/main/t")
+    assert df.columns == ["id", "name", "year", "city"]
+    kinds = [each.dataType for each in df.schema.fields]
+    assert kinds == [T.LongType(), T.StringType(), T.IntegerType(), T.StringType()]
+    expected = [(at, f"n{at}", 2023, "São Paulo") for at in range(100)]
+    expected += [(at, f"n{at}", 2024, None) for at in range(100, 130)]
+    expected += [(130, "n130", 2024, "x=y")]
+    assert sorted_rows(df, "id", "name", "year", "city") == sorted(expected, key=repr)
+
+    some = read(lake, f"{repository}/main/t/", columns=["year", "id"], partitions={"year": 2024})
+    assert some.columns == ["year", "id"]
+    assert sorted_rows(some, "year", "id") == [(2024, at) for at in range(100, 131)]
+    none = read(lake, f"{repository}/main/t/", columns=["city"], partitions={"city": None})
+    assert [row["city"] for row in none.collect()] == [None] * 30
+    single = read(lake, f"{repository}/main/t/year=2024/city=x%3Dy/[c] {{d}}.parquet")
+    assert sorted_rows(single, "id", "name") == [(130, "n130")]
+
+
+def test_time_travel_by_commit_tag_and_distance(lake: Lake, repository: str) -> None:
+    first = put(lake, repository + "-a", {"t/a": table(0, 10)}, f"{repository}/main")
+    tag = {"id": "v1", "ref": first}
+    lake.session.ask("POST", below("repositories", repository, "tags"), tag)
+    put(lake, repository + "-b", {"t/b": table(10, 25)}, f"{repository}/main")
+    before = read(lake, f"{repository}/main/t")
+    put(lake, repository + "-c", {"t/a": table(90, 91)}, f"{repository}/main")
+    # A DataFrame stays at the commit that the branch had when it was made.
+    assert before.count() == 25 and read(lake, f"{repository}/main/t").count() == 16
+    for ref in (first, "v1", "main~2"):
+        found = read(lake, f"lakefs://{repository}/{ref}/t")
+        assert sorted_rows(found, "id") == [(at,) for at in range(10)]
+
+
+def test_files_that_differ_meet_in_one_schema(lake: Lake, repository: str) -> None:
+    """Columns that a file lacks are null; numbers may be narrower; others than the first has are
+    left out; a schema of one's own names what is wanted."""
+    small = pa.table({"id": pa.array([7], pa.int32()), "more": [True]})
+    files = {"t/p=01/a": table(0, 2), "t/p=02.5/b": small}
+    put(lake, repository + "-a", files, f"{repository}/main")
+    df = read(lake, f"{repository}/main/t")
+    expected = [(0, "n0", 1.0), (1, "n1", 1.0), (7, None, 2.5)]
+    assert sorted_rows(df, "id", "name", "p") == expected and "more" not in df.columns
+    fields = [("id", T.LongType()), ("more", T.BooleanType()), ("p", T.StringType())]
+    schema = T.StructType([T.StructField(*field) for field in fields])
+    df = read(lake, f"{repository}/main/t", schema=schema)
+    assert sorted_rows(df, "id", "more", "p") == [
+        (0, None, "01"),
+        (1, None, "01"),
+        (7, True, "02.5"),
+    ]
+
+
+def test_damage_is_an_error_and_never_fewer_rows(lake: Lake, repository: str) -> None:
+    bucket = repository + "-a"
+    put(lake, bucket, {"t/a": table(0, 10), "t/b": table(10, 20)}, f"{repository}/main")
+    df = read(lake, f"{repository}/main/t")
+    address = [row["address"] for row in entries(lake, f"{repository}/main/t/b").collect()]
+    file = Path(lake.store, "objects", bucket, address[0].rpartition("/")[2] + "%")
+    raw = file.read_bytes()
+    for damaged in (raw[: len(raw) // 2], b"", b"x" * len(raw)):
+        file.write_bytes(damaged)
+        with pytest.raises(PySparkException, match=r"graveler\.errors\."):
+            df.collect()
+
+
+@pytest.mark.parametrize(
+    ("where", "options", "kind", "says"),
+    [
+        ("main/nothing", {}, NotFound, "no data files"),
+        ("nowhere/t", {}, NotFound, "ref: not found"),
+        ("main/t", {"format": "orc"}, Unsupported, "format='orc'"),
+        ("main/t", {"columns": ["idd"]}, Invalid, "no such columns: idd of=id,name,p"),
+        ("main/t", {"partitions": {"q": 1}}, Invalid, "no partition columns: q of=p"),
+        ("main/t", {"partitions": {"p": 5}}, NotFound, "no data files under these values"),
+        ("main", {}, Invalid, "different columns: p and none"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    lake: Lake,
+    repository: str,
+    where: str,
+    options: Mapping[str, Sequence[str]],
+    kind: type[Exception],
+    says: str,
+) -> None:
+    put(lake, repository + "-a", {"t/p=1/a": table(0, 1), "u/b": b"?"}, f"{repository}/main")
+    with pytest.raises(kind, match=says):
+        read(lake, f"{repository}/{where}", **options)  # type: ignore[arg-type]

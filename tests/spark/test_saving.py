@@ -1,0 +1,215 @@
+"""A DataFrame becomes files and one commit that names them, or nothing anybody sees."""
+
+import datetime
+import os
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from graveler.client.session import below
+from graveler.errors import Conflict, Invalid, NotFound, Unsupported
+from graveler.spark import Lake, SaveOptions, entries, read, write
+from graveler.spark.places import Place, opened
+from graveler.spark.storing import STORED, Storing, storing
+from tests.spark.test_landing import lake, log, repository
+from tests.spark.test_loading import sorted_rows
+
+__all__ = ["lake", "repository"]  # fixtures
+
+
+def paths(lake: Lake, where: str) -> list[str]:
+    return sorted(row["path"] for row in entries(lake, where, ["path"]).collect())
+
+
+def objects(lake: Lake, repository: str) -> int:
+    """How many data files stand in the repository's folder, named or not."""
+    return sum(
+        len(files) for _, _, files in os.walk(Path(lake.store, "objects/lake", repository, "data"))
+    )
+
+
+def test_what_is_written_is_read_again(lake: Lake, repository: str) -> None:
+    df = lake.spark.range(0, 1_000, 1, 5).select(
+        "id",
+        F.when(F.col("id") % 3 > 0, F.concat(F.lit("é"), F.col("id"))).alias("name"),
+        (F.col("id") % 2 == 0).alias("even"),
+        F.expr("timestamp_micros(1700000000000001 + id)").alias("at"),
+        F.expr("cast(id / 7 as decimal(12, 4))").alias("amount"),
+        F.array("id", F.lit(1)).alias("list"),
+        F.struct("id").alias("a b`c.d"),
+        F.create_map(F.lit("k"), "id").alias("map"),
+    )
+    options = SaveOptions(message="first", metadata={"by": "a test"})
+    saved = write(lake, df, f"{repository}/main/t", options=options)
+    newest, *others = log(lake.session, repository)
+    assert (newest["id"], newest["message"], len(others)) == (saved.commit, "first", 1)
+    assert newest["metadata"]["by"] == "a test"
+    assert (saved.files, saved.rows) == (5, 1_000)
+    back = read(lake, f"{repository}/{saved.commit}/t")
+    assert [(each.name, each.dataType.simpleString()) for each in back.schema] == [
+        (each.name, each.dataType.simpleString()) for each in df.schema
+    ]
+    assert sorted(map(tuple, back.collect()), key=repr) == sorted(
+        map(tuple, df.collect()), key=repr
+    )
+    for row in entries(lake, f"{repository}/main").collect():
+        assert row["address"].startswith(f"local://lake/{repository}/data/")
+        assert row["path"].endswith(".parquet") and row["size"] > 0 and row["checksum"]
+
+
+def test_partition_columns_stand_in_the_paths(lake: Lake, repository: str) -> None:
+    rows = [
+        (at, ("a b", "x=y/z", None, "50%")[at % 4], datetime.date(2024, 1, at % 2 + 1), Decimal(at))
+        for at in range(200)
+    ]
+    df = lake.spark.createDataFrame(rows, "id int, city string, day date, n decimal(5,1)")
+    saved = write(lake, df, f"{repository}/main/t", partition_by=["day", "city"])
+    folders = {path.rpartition("/")[0] for path in paths(lake, f"{repository}/main")}
+    null = "__HIVE_DEFAULT_PARTITION__"
+    assert folders == {
+        *("t/day=2024-01-01/city=a b", f"t/day=2024-01-01/city={null}"),
+        *("t/day=2024-01-02/city=x%3Dy%2Fz", "t/day=2024-01-02/city=50%25"),
+    }
+    assert saved.rows == 200 and len(folders) <= saved.files <= 16
+    back = read(lake, f"{repository}/main/t")
+    assert back.columns == ["id", "n", "day", "city"]
+    found = sorted_rows(back.withColumn("day", F.col("day").cast("date")), *df.columns)
+    assert found == sorted(rows, key=repr)
+    part = read(lake, f"{repository}/main/t", partitions={"city": None}, columns=["id"])
+    assert sorted_rows(part, "id") == sorted(((at,) for at in range(2, 200, 4)), key=repr)
+
+
+def test_modes(lake: Lake, repository: str) -> None:
+    target = f"{repository}/main/t"
+    spark = lake.spark
+    write(lake, spark.range(5), target)
+    write(lake, spark.range(100, 103), f"{repository}/main/tables")
+    with pytest.raises(Conflict, match="something is there already"):
+        write(lake, spark.range(5), target)
+    assert write(lake, spark.range(5, 8), target, "append").rows == 3
+    assert sorted_rows(read(lake, target), "id") == [(at,) for at in range(8)]
+    saved = write(lake, spark.range(20, 22), target, "overwrite")
+    assert sorted_rows(read(lake, target), "id") == [(20,), (21,)]
+    assert read(lake, f"{repository}/main/tables").count() == 3
+    assert read(lake, f"{repository}/main~1/t").count() == 8 and saved.rows == 2
+    # No rows are still a table of its columns; and an overwrite by them leaves nothing else.
+    assert write(lake, spark.range(0), target, "overwrite").files == 1
+    empty = read(lake, target)
+    assert (empty.columns, empty.count()) == (["id"], 0)
+
+
+def test_many_files_land_in_one_commit(lake: Lake, repository: str) -> None:
+    options = SaveOptions(rows_max=2)
+    saved = write(lake, lake.spark.range(0, 301, 1, 2), f"{repository}/main/t", options=options)
+    assert (saved.files, saved.rows) == (151, 301)
+    assert len(paths(lake, f"{repository}/main")) == 151 and len(log(lake.session, repository)) == 2
+    assert sorted_rows(read(lake, f"{repository}/main/t"), "id") == sorted(
+        ((at,) for at in range(301)), key=repr
+    )
+
+
+def failing(tries: int) -> Any:
+    """A step before the write: the task of the last rows hands them over, and fails at first."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        last = 0
+        for batch in batches:
+            last = max([last, *batch.column(0).to_pylist()])
+            yield batch
+        context = TaskContext.get()
+        if last == 599 and context is not None and context.attemptNumber() < tries:
+            raise RuntimeError("a task fails on purpose")
+
+    return run
+
+
+def test_of_a_task_that_fails_once_only_the_last_attempt_is_named(
+    lake: Lake, repository: str
+) -> None:
+    df = lake.spark.range(0, 600, 1, 3).mapInArrow(failing(1), "id bigint")
+    saved = write(lake, df, f"{repository}/main/t", options=SaveOptions(rows_max=20))
+    assert (saved.files, saved.rows) == (30, 600)
+    assert sorted_rows(read(lake, f"{repository}/main/t"), "id") == sorted(
+        ((at,) for at in range(600)), key=repr
+    )
+    assert len(paths(lake, f"{repository}/main")) == 30 <= objects(lake, repository)
+
+
+def test_a_job_that_fails_leaves_nothing_named(lake: Lake, repository: str) -> None:
+    write(lake, lake.spark.range(7), f"{repository}/main/t")
+    before = log(lake.session, repository), paths(lake, f"{repository}/main")
+    df = lake.spark.range(0, 600, 1, 3).mapInArrow(failing(99), "id bigint")
+    options = SaveOptions(rows_max=20)
+    for mode in ("append", "overwrite"):
+        with pytest.raises(PySparkException, match="a task fails on purpose"):
+            write(lake, df, f"{repository}/main/t", mode, options=options)  # type: ignore[arg-type]
+    assert (log(lake.session, repository), paths(lake, f"{repository}/main")) == before
+    assert objects(lake, repository) > 1  # what was stored is garbage
+    assert write(lake, lake.spark.range(2), f"{repository}/main/t", "append").rows == 2
+
+
+def test_an_attempt_that_ends_and_is_lost_is_not_named(lake: Lake, place: Place) -> None:
+    """Its files are whole, and a second attempt writes its own."""
+    df = lake.spark.range(0, 90, 1, 3)
+    run = storing(Storing(place, to_arrow_schema(df.schema), (), 10))
+
+    def lost(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        made = list(run(batches))
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0:
+            raise RuntimeError("after storing")
+        yield from made
+
+    found = df.mapInArrow(lost, STORED).collect()
+    assert sum(row["rows"] for row in found) == 90
+    assert len({row["address"] for row in found}) == len({row["path"] for row in found}) == 9
+    page = opened(place).blocks.list(f"{place.namespace}/data/", "", 1_000)
+    assert len(page.lines) == 18
+    assert {row["address"] for row in found} < {
+        line.address.removeprefix(f"{place.namespace}/") for line in page.lines
+    }
+
+
+def test_uncommitted_changes_refuse_the_write(lake: Lake, repository: str) -> None:
+    target = f"{repository}/main/t"
+    write(lake, lake.spark.range(1), target)
+    (path,) = before = paths(lake, f"{repository}/main")
+    where = below("repositories", repository, "branches", "main", "objects")
+    lake.session.ask("DELETE", f"{where}?path={path.replace('/', '%2F')}")
+    with pytest.raises(Conflict, match="uncommitted"):
+        write(lake, lake.spark.range(3), target, "append")
+    assert paths(lake, f"{repository}/main") == before
+
+
+def test_what_cannot_be_written_is_refused(lake: Lake, repository: str) -> None:
+    df, target = lake.spark.range(3), f"{repository}/main/t"
+    with_part = df.withColumn("p", F.lit(1))
+    for call, kind, says in (
+        (lambda: write(lake, df, target, "ignore"), Invalid, "mode must be"),  # type: ignore[arg-type]
+        (lambda: write(lake, df, target, partition_by=["q"]), Invalid, "no such columns"),
+        (lambda: write(lake, df, target, partition_by=["id"]), Invalid, "no column is left"),
+        (lambda: write(lake, df.select("id", "id"), target), Invalid, "names of their own"),
+        (
+            lambda: write(lake, df, target, options=SaveOptions(format="orc")),
+            Unsupported,
+            "format='orc'",
+        ),
+        (lambda: write(lake, df, target, options=SaveOptions(rows_max=0)), Invalid, "rows_max=0"),
+        (
+            lambda: write(lake, with_part.limit(0), target, "append", partition_by=["p"]),
+            Invalid,
+            "nothing to append",
+        ),
+        (lambda: write(lake, df, f"{repository}/nowhere/t"), NotFound, "not found"),
+    ):
+        with pytest.raises(kind, match=says):
+            call()
+    assert len(log(lake.session, repository)) == 1
