@@ -13,6 +13,8 @@ none of which is loaded before something is asked for.
 
     lake        connect: a session with the API, and where executors find objects
     landing     import_: begin a bulk job, import, land
+    committing  commit: very many uncommitted rows     overlaying  newest rows onto a base
+      staged    how the rows reach the executors       pieces      tables in the object store
     importing   a DataFrame into ranges and a metarange: the two passes and what the driver does
       columns   any DataFrame's columns in one form         checking   which rows can be entries
       cuts      break keys, buckets, tasks                  encoding   framed values
@@ -30,6 +32,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from graveler.spark.committing import Committed, commit
     from graveler.spark.lake import Lake, connect
     from graveler.spark.landing import Imported, JobTerms, import_
     from graveler.spark.loading import read
@@ -40,11 +43,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadRows",
+    "Committed",
     "Imported",
     "JobTerms",
     "Lake",
     "SaveOptions",
     "Saved",
+    "commit",
     "connect",
     "diff",
     "entries",
@@ -57,11 +62,13 @@ __all__ = [
 
 _HOMES: Final = {
     "BadRows": "results",
+    "Committed": "committing",
     "Imported": "landing",
     "JobTerms": "landing",
     "Lake": "lake",
     "SaveOptions": "saving",
     "Saved": "saving",
+    "commit": "committing",
     "connect": "lake",
     "diff": "tables",
     "entries": "reading",

@@ -92,7 +92,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if not report.is_clean and chosen.on_bad == "fail":
         raise BadRows(report)
     space = opened(place).space
-    made = {part.bucket: part.ranges for part in parts}
+    made = {part.bucket: part.ranges for part in parts if part.ranges}
     refs = joined_over(space, space.metarange(chosen.base).ranges, at, made)
     stored = space.store.write_metarange(space.namespace, refs)
     return Written(stored, refs, found.count - report.count, report)

@@ -12,14 +12,16 @@ which the driver puts between the others.  For this package.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Final, Literal, NamedTuple
 
 from graveler.committed.apply import Applier, Changes
 from graveler.committed.ranges import Columns, Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.splitting import Splitter
 from graveler.committed.writer import Assembler
-from graveler.records import RangeRef, Record
+from graveler.framing import identity_of
+from graveler.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, Record, StagedValue
 
 END: Final = b""  # as the greatest key of a bucket: there is none
 
@@ -46,17 +48,22 @@ def bounds_of(cuts: Sequence[bytes], first: int, last: int) -> Bounds:
 
 
 def merged(
-    space: Keyspace, base: Sequence[RangeRef], bounds: Bounds, records: Iterable[Record]
+    space: Keyspace,
+    base: Sequence[RangeRef],
+    bounds: Bounds,
+    changes: Iterable[Change],
+    *,
+    replace: bool = True,
 ) -> tuple[RangeRef, ...]:
-    """The ranges of one bucket of the base with `records`, sorted and all of the bucket, put onto
-    it.  Cost: the ranges that `records` touch or the bounds divide are read; a put for each new
-    one."""
+    """The ranges of one bucket of the base with `changes`, sorted and all of the bucket, put onto
+    it; without `replace`, one of equal identity keeps the older record.  Cost: the ranges that
+    `changes` touch or the bounds divide are read; a put for each new one."""
     here = [ref for ref in base if bounds.meets(ref)]
     whole = [ref for ref in here if bounds.holds(ref)]
     divided = [_records(space, ref, bounds) for ref in here if not bounds.holds(ref)]
     assembler = Assembler(space)
-    changes = Changes(_last_of_each(*divided, records))
-    applier = Applier(space, assembler, changes, replace=True)
+    over = Changes(_last_of_each(*divided, changes, replace=replace))
+    applier = Applier(space, assembler, over, replace)
     applier.over(whole, is_tail=bool(whole) and whole[-1] is base[-1])
     return assembler.finish()
 
@@ -77,19 +84,28 @@ def _side(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Columns]:
             yield Columns(columns.keys[begin:end], columns.values[begin:end])
 
 
-def _last_of_each(*sources: Iterable[Record]) -> Iterator[Record]:
-    """All records by key; of equal keys that of the last source."""
-    ranked = merge(*(_ranked(rank, source) for rank, source in enumerate(sources)))
-    held: tuple[bytes, int, bytes] | None = None
+def _last_of_each(*sources: Iterable[Change], replace: bool) -> Iterator[Change]:
+    """All changes by key; of equal keys that of the last source, unless it says the same and is not
+    to `replace`."""
+    ranked = merge(*map(_ranked, range(len(sources)), sources), key=itemgetter(0, 1))
+    held: tuple[bytes, int, StagedValue] | None = None
     for found in ranked:
         if held is not None and held[0] != found[0]:
             yield held[0], held[2]
+        elif held is not None and not replace and _is_same(held[2], found[2]):
+            continue
         held = found
     if held is not None:
         yield held[0], held[2]
 
 
-def _ranked(rank: int, source: Iterable[Record]) -> Iterator[tuple[bytes, int, bytes]]:
+def _is_same(old: StagedValue, new: StagedValue) -> bool:
+    if old is TOMBSTONE or new is TOMBSTONE:
+        return old is new
+    return identity_of(old) == identity_of(new)
+
+
+def _ranked(rank: int, source: Iterable[Change]) -> Iterator[tuple[bytes, int, StagedValue]]:
     return ((key, rank, value) for key, value in source)
 
 
@@ -99,8 +115,8 @@ def joined_over(
     cuts: Sequence[bytes],
     made: Mapping[int, Sequence[RangeRef]],
 ) -> tuple[RangeRef, ...]:
-    """The ranges of the whole key space: those that tasks `made`, by bucket, and the base's in
-    every other one.
+    """The ranges of the whole key space: those that tasks `made`, by bucket (none: all was
+    deleted), and the base's in every other one.
 
     The last range of a bucket may end only because of a cut: then it is read again with what
     follows (`joining.py`).  Cost: that, and the ranges of the base that a cut divides.
@@ -109,8 +125,9 @@ def joined_over(
     kept_ends = {ref.max_key for ref in base[:-1] if not splitter.closes(ref)}
     assembler = Assembler(space)
     for bounds, refs in _stretches(cuts, made):
-        if not refs:
+        if refs is ABSENT:
             _add_base(space, assembler, base, bounds)
+            continue
         for at, ref in enumerate(refs, 1):
             is_open = at == len(refs) and ref.max_key not in kept_ends
             assembler.add_range(ref, is_last=is_open)
@@ -119,17 +136,16 @@ def joined_over(
 
 def _stretches(
     cuts: Sequence[bytes], made: Mapping[int, Sequence[RangeRef]]
-) -> Iterator[tuple[Bounds, Sequence[RangeRef]]]:
-    """Every bucket that has ranges, and in one piece what lies between two of them."""
-    touched = sorted(bucket for bucket, refs in made.items() if refs)
+) -> Iterator[tuple[Bounds, Sequence[RangeRef] | Literal[Absent.ABSENT]]]:
+    """Every bucket that a task made, and in one piece what lies between two of them."""
     begin = 0
-    for bucket in touched:
+    for bucket in sorted(made):
         if begin < bucket:
-            yield bounds_of(cuts, begin, bucket - 1), ()
+            yield bounds_of(cuts, begin, bucket - 1), ABSENT
         yield bounds_of(cuts, bucket, bucket), made[bucket]
         begin = bucket + 1
     if begin <= len(cuts):
-        yield bounds_of(cuts, begin, len(cuts)), ()
+        yield bounds_of(cuts, begin, len(cuts)), ABSENT
 
 
 def _add_base(

@@ -1,0 +1,81 @@
+"""Commit of very many uncommitted rows: read, sorted and written by Spark, landed as one commit.
+
+    begin: what is staged is sealed ──► rows by shard (`staged.py`) ──► cuts ──► one task a bucket:
+    newest row of each path, put onto the base's ranges ──► one metarange ──► finish: one commit
+
+The ranges are those of an ordinary commit.  Writers go on meanwhile, into a fresh token; the tokens
+leave the branch in the swap that lands the commit (docs/bulk.md).  For whoever uses the package.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame
+
+from graveler.client import bulk
+from graveler.client.bulk import BulkJob
+from graveler.errors import GravelerError, Invalid
+from graveler.ids import MetarangeId
+from graveler.settings import endpoint_url
+from graveler.spark import staged
+from graveler.spark.beating import beating, cancelled_on_error
+from graveler.spark.lake import Lake, parse_target, place_of
+from graveler.spark.landing import JobTerms, breaks_of
+from graveler.spark.overlaying import overlaid
+from graveler.spark.places import Place
+from graveler.spark.staged import Table
+
+_MESSAGE: Final = "Commit staged changes"
+
+
+class Committed(NamedTuple):
+    """The commit that landed, and how many uncommitted rows it took in."""
+
+    commit: str
+    rows: int
+
+
+def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str = "") -> Committed:
+    """Commit all that was acknowledged on "repository/branch" before the call.
+
+    `table`: the DynamoDB table of the deployment, which the executors then read themselves; without
+    it the driver carries the rows, page by page, from the API to the object store.  A name in
+    `terms` begins the job of that name again, if there is one.  Errors: `Invalid`, `NotFound`,
+    `Refused`, `NoChanges`, `Conflict` (the branch was reset, or others took in part of it: call
+    again), `OutcomeUnknown`.  Unless it is the last of these nothing has landed, and all stays
+    staged.
+    """
+    where, said = parse_target(branch), terms or JobTerms(_MESSAGE)
+    if where.prefix:
+        raise Invalid(f"a commit is of a whole branch: prefix={where.prefix!r:.200}")
+    job = bulk.begin(lake.session, where.repository, where.branch, "commit", id=said.id)
+    if job.commit:
+        return Committed(job.commit, job.progress)
+    place = place_of(lake, job.storage_namespace, breaks_of(job))
+    with cancelled_on_error(lake.session, where.repository, job):
+        with (
+            beating(lake.session, where.repository, job, lambda: 0),
+            _rows(lake, where.repository, job, place, table) as rows,
+        ):
+            metarange, count = overlaid(rows, place, MetarangeId(job.base_metarange))
+        bulk.heartbeat(lake.session, where.repository, job, count)
+        landing = bulk.Landing(metarange, job.id, said.message, said.metadata)
+        made = bulk.finish(lake.session, where.repository, job, landing)
+    return Committed(made, count)
+
+
+@contextmanager
+def _rows(
+    lake: Lake, repository: str, job: BulkJob, place: Place, table: str
+) -> Iterator[DataFrame]:
+    if table:
+        there = Table(table, endpoint_url())
+        yield staged.from_table(lake.spark, staged.shards_of(job), there)
+        return
+    names = staged.spooled(lake.session, repository, job, place)
+    try:
+        yield staged.from_pieces(lake.spark, place, names)
+    finally:
+        with suppress(GravelerError):  # what is left is garbage once the job has ended
+            staged.forget(place, names)
