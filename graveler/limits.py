@@ -61,6 +61,7 @@ staging_shard_rows_count = 8_000
 branch_cache_seconds_max = 2
 repository_cache_seconds_max = 10
 token_grace_seconds = 3_600
+unnamed_token_graces_count = 24  # until a token that no record named yet is dropped: a day
 fold_record_keep_seconds = 24 * 3600
 branch_purge_seconds = 24 * 3600
 sweep_records_count_max = 10_000  # of a kind, that a round of the janitor forgets

@@ -73,7 +73,7 @@ class Judge:
         refused = isinstance(call.error, REFUSALS)
         if refused and call.verb not in STAGING:
             return
-        end = call.end if call.acknowledged else NEVER
+        end = call.end if call.acknowledged and not self._landed_perhaps_twice(call) else NEVER
         number = call.arguments[1] if call.verb == "note" else ""
         for key, values in self._effects(call).items():
             until = NEVER if call.verb == "delete_many" and key in (call.answer or ()) else end
@@ -150,6 +150,7 @@ class Judge:
             call.verb in ("merge", "squash")
             and call.acknowledged
             and self._merged_before(call.answer)
+            and not self._landed_perhaps_twice(call)
         ):
             return {}  # the source says what the base says
         if call.verb == "revert":
@@ -157,6 +158,16 @@ class Judge:
         if call.verb in ("import", "import_job", "bulk_job"):
             return {key: {stage.imported.get(key)} for key in ("i/a", "i/b", "i/c")}
         return {key: {value} for key, value in stage.merged.items()}
+
+    def _landed_perhaps_twice(self, call: Call) -> bool:
+        """Whether a merge may have landed without an answer, been reset away, and landed again: it
+        was seen then, though the commit that it answers need not change a thing."""
+        return call.verb in ("merge", "squash") and any(
+            other.verb in ("hard", "hard_back", "adopt", "drop")
+            and other.start <= call.end
+            and other.end >= call.start
+            for other in self.calls
+        )
 
     def _merged_before(self, merged: str) -> bool:
         todo = [str(self._parents(merged)[0])]

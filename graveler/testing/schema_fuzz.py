@@ -6,7 +6,7 @@
 It draws requests from the document, right ones and broken ones, and holds each answer against the
 document: no server error (501 is allowed: not served here), documented statuses, content types and
 schemas.  Most requests name a repository that exists.  The program is found in `$GRAVELER_TOOLS`,
-or in `.venv-tools` beside the package.  For tests only.
+or in `.venv-tools/bin` beside the package.  For tests only.
 """
 
 import os
@@ -109,8 +109,8 @@ class SchemaFuzz:
 def program() -> Path:
     """Where schemathesis is.  Raises `FileNotFoundError` that says what to do."""
     given = os.environ.get("GRAVELER_TOOLS", "")
-    folder = Path(given) if given else ROOT / ".venv-tools"
-    found = folder / "bin" / "schemathesis"
+    folder = Path(given) if given else ROOT / ".venv-tools" / "bin"
+    found = folder / "schemathesis"
     if not found.exists():
         raise FileNotFoundError(
             f"schemathesis is not there: make setup, or set GRAVELER_TOOLS: path={found}"
