@@ -26,6 +26,7 @@ none of which is loaded before something is asked for.
       files     Parquet through the object store            pinned     a ref held fast
     saving      write: a table, as one commit               storing    what its tasks do
     tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
+    registering register: Spark 4's format("graveler")      source     the data source
 """
 
 from importlib import import_module
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from graveler.spark.landing import Imported, JobTerms, import_
     from graveler.spark.loading import read
     from graveler.spark.reading import entries
+    from graveler.spark.registering import register
     from graveler.spark.results import BadRows
     from graveler.spark.saving import Saved, SaveOptions, write
     from graveler.spark.tables import diff, log, ranges
@@ -57,6 +59,7 @@ __all__ = [
     "log",
     "ranges",
     "read",
+    "register",
     "write",
 ]
 
@@ -76,6 +79,7 @@ _HOMES: Final = {
     "log": "tables",
     "ranges": "tables",
     "read": "loading",
+    "register": "registering",
     "write": "saving",
 }
 

@@ -9,26 +9,28 @@ The executors open the objects where they lie, whatever they are called there, w
 job; no file system of Hadoop's and no jar is needed.  For whoever uses the package.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from graveler.block.address import split
 from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.ids import parse_prefix
 from graveler.spark.files import batches_of, groups_between, parquet
 from graveler.spark.folders import File, Layout, layout
 from graveler.spark.lake import Lake
 from graveler.spark.pinned import Pinned, pinned
 from graveler.spark.places import Place, opened
-from graveler.spark.reading import entries_of
+from graveler.spark.reading import Reading, entries_of, meeting, row_of, scanning
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20
+_LISTED: Final = ("path", "address", "size")
 _BUCKETS_MAX: Final = 100
 
 
@@ -43,6 +45,24 @@ class Loading:
     data: pa.Schema
     folders: pa.Schema
     columns: tuple[str, ...]
+
+
+class Split(NamedTuple):
+    """Bytes of a file whose groups of rows one task reads, and the values in its path."""
+
+    address: str
+    size: int
+    start: int
+    stop: int
+    partition: list[str | None]
+
+
+class Plan(NamedTuple):
+    """The columns of a table, its splits, and the function that reads one."""
+
+    schema: StructType
+    splits: Sequence[Split]
+    run: Any
 
 
 def read(
@@ -68,8 +88,33 @@ def read(
     """
     if format != "parquet":
         raise Unsupported(f'only the format "parquet" can be read: {format=}')
-    at = pinned(lake, where)
-    table = _pruned(_table(lake.spark, at), partitions or {})
+    at, spark = pinned(lake, where), lake.spark
+    listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
+    found = _planned(at, map(tuple, listed), columns, partitions or {}, schema)
+    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    tasks = max(parallel, sum(each.stop - each.start for each in found.splits) // _SPLIT_BYTES)
+    rows = spark.createDataFrame(list(found.splits), _SPLITS)
+    return rows.repartition(min(tasks, len(found.splits))).mapInArrow(found.run, found.schema)
+
+
+def planned(at: Pinned, columns: Sequence[str] = ()) -> Plan:
+    """As `read`, as far as that goes without a session of Spark: this process lists the files."""
+    prefix = parse_prefix(_stem(at))
+    refs = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
+    listing = scanning(Reading(at.place, prefix, _LISTED))
+    batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
+    rows = (tuple(row.values()) for batch in batches for row in batch.to_pylist())
+    return _planned(at, rows, columns, {}, None)
+
+
+def _planned(
+    at: Pinned,
+    listed: Iterable[tuple[Any, ...]],
+    columns: Sequence[str],
+    partitions: Mapping[str, Any],
+    schema: StructType | None,
+) -> Plan:
+    table = _pruned(_table(at, sorted(File(*row) for row in listed)), partitions)
     place = _with_buckets(at.place, table.files)
     data, kinds = _schemas(place, table, schema)
     every = [*data.names, *kinds.names]
@@ -80,16 +125,22 @@ def read(
     wanted = pa.schema([field for field in data if field.name in order])
     types = {each.name: each for each in from_arrow_schema(pa.schema([*data, *kinds]))}
     result = StructType([StructField(name, types[name].dataType) for name in order])
-    rows = _splits(lake.spark, table.files)
-    return rows.mapInArrow(loading(Loading(place, wanted, kinds, order)), result)
+    splits = [
+        Split(each.address, each.size, begin, begin + _SPLIT_BYTES, list(each.values))
+        for each in table.files
+        for begin in range(0, max(1, each.size), _SPLIT_BYTES)
+    ]
+    return Plan(result, splits, loading(Loading(place, wanted, kinds, order)))
 
 
-def _table(spark: SparkSession, at: Pinned) -> Layout:
+def _stem(at: Pinned) -> str:
+    return at.prefix.rstrip("/")
+
+
+def _table(at: Pinned, files: Sequence[File]) -> Layout:
     """The files below the prefix, as a folder or as the path of one."""
-    stem = at.prefix.rstrip("/")
+    stem = _stem(at)
     prefix = f"{stem}/" if stem else ""
-    found = entries_of(spark, at.place, at.metarange, stem, ("path", "address", "size")).collect()
-    files = sorted(File(row["path"], row["address"], row["size"]) for row in found)
     if single := [each for each in files if each.path == at.prefix and stem]:
         return Layout({}, tuple(single))
     below = [each for each in files if each.path.startswith(prefix) and each.path != prefix]
@@ -159,17 +210,6 @@ def _schemas(place: Place, table: Layout, given: StructType | None) -> tuple[pa.
 def _plain(field: pa.Field) -> pa.Field:
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return pa.field(field.name, kind)
-
-
-def _splits(spark: SparkSession, files: Sequence[File]) -> DataFrame:
-    rows = [
-        (each.address, each.size, begin, begin + _SPLIT_BYTES, list(each.values))
-        for each in files
-        for begin in range(0, max(1, each.size), _SPLIT_BYTES)
-    ]
-    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    tasks = max(parallel, sum(each.size for each in files) // _SPLIT_BYTES)
-    return spark.createDataFrame(rows, _SPLITS).repartition(min(tasks, len(rows)))
 
 
 # ---- in tasks ------------------------------------------------------------------------------------

@@ -87,9 +87,15 @@ def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
 
 def rows_of(spark: SparkSession, refs: Sequence[RangeRef]) -> DataFrame:
     """Ranges as a DataFrame of `_RANGES`, a task for about a million entries."""
-    rows = [(ref.id, ref.min_key, ref.max_key, ref.size, ref.count) for ref in refs]
+    rows = [tuple(row_of(ref).values()) for ref in refs]
     tasks = tasks_for(spark, sum(ref.count for ref in refs))
     return spark.createDataFrame(rows, _RANGES).repartition(max(1, min(tasks, len(rows))))
+
+
+def row_of(ref: RangeRef) -> dict[str, Any]:
+    """A range as a row of `_RANGES`."""
+    names = ("id", "min_key", "max_key", "size", "count")
+    return {name: getattr(ref, name) for name in names}
 
 
 def tasks_for(spark: SparkSession, count: int) -> int:

@@ -7,14 +7,14 @@ the package.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from pyspark.sql import DataFrame
 
 from graveler.errors import Invalid
 from graveler.ids import parse_prefix
-from graveler.spark.comparing import STRETCHES, Comparison, comparing, stretches
+from graveler.spark.comparing import STRETCHES, Comparison, Stretch, comparing, stretches
 from graveler.spark.decoding import COLUMNS, schema_of
 from graveler.spark.lake import Lake, parse_ref
 from graveler.spark.pinned import Pinned, commits_page, pinned
@@ -43,6 +43,23 @@ def diff(
     requests to the API, a metarange a side; when it is evaluated, the ranges that one side alone
     has and that may hold the prefix.
     """
+    found = compared(lake, left, right, prefix, columns)
+    tasks = tasks_for(lake.spark, sum(each.records for each in found.stretches))
+    rows = lake.spark.createDataFrame([each.row() for each in found.stretches], STRETCHES)
+    spread = rows.repartition(max(1, min(tasks, len(found.stretches))))
+    return spread.mapInArrow(found.run, found.schema)
+
+
+class Compared(NamedTuple):
+    """The columns of a diff, what is to be compared, and the function that compares a stretch."""
+
+    schema: str
+    stretches: Sequence[Stretch]
+    run: Any
+
+
+def compared(lake: Lake, left: str, right: str, prefix: str, columns: Sequence[str]) -> Compared:
+    """As `diff`, as far as that goes without a session of Spark."""
     wanted = [name for name in columns if name not in COLUMNS or name == "path"]
     if wanted:
         raise Invalid(f"no column of an entry besides its path: {','.join(wanted)}")
@@ -51,15 +68,11 @@ def diff(
     if sides[0].repository != sides[1].repository:
         raise Invalid(f"refs are of two repositories: {left=} {right=}")
     before, after = (meeting(side.ranges(), start) for side in sides)
-    found = stretches(before, after)
     order = Comparison(sides[0].place, start, tuple(columns))
     schema = ", ".join(
         ["type string", "path string", *_renamed("left", columns), *_renamed("right", columns)]
     )
-    tasks = tasks_for(lake.spark, sum(each.records for each in found))
-    rows = lake.spark.createDataFrame([each.row() for each in found], STRETCHES)
-    spread = rows.repartition(max(1, min(tasks, len(found))))
-    return spread.mapInArrow(comparing(order), schema)
+    return Compared(schema, stretches(before, after), comparing(order))
 
 
 def _renamed(side: str, columns: Sequence[str]) -> list[str]:

@@ -1,0 +1,26 @@
+"""Making a lake known to Spark 4 under `format("graveler")`.  For whoever uses the package."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
+
+from graveler.errors import Unsupported
+from graveler.spark.lake import Lake
+
+_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(lake: Lake) -> None:
+    """From now on `spark.read.format("graveler").load("repository/ref/prefix")` reads of this lake.
+
+    Options: `table`: files (the default: the Parquet table there), entries, or diff (`left`: its
+    other ref, both without a prefix; `prefix`); `columns`: their names, with commas.  With Spark's
+    setting for the pushdown of filters to Python on when this is called, filters on the path of
+    entries leave ranges out.  Credentials stay in the processes beside the driver.  `Unsupported`
+    before Spark 4.  Cost: none; each read looks its ref up twice.
+    """
+    if find_spec("pyspark.sql.datasource") is None:
+        raise Unsupported("Spark has data sources of Python from 4.0 on; use read, entries, diff")
+    pushes = str(lake.spark.conf.get(_PUSHDOWN, "false")) == "true"
+    sources = import_module("graveler.spark.source")
+    lake.spark.dataSource.register(sources.source_of(lake.session, lake.store, pushes))

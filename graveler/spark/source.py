@@ -1,0 +1,167 @@
+"""Spark 4's own words for what this package reads: `spark.read.format("graveler")`.
+
+    planning worker (beside the driver)      asks the API, lists ranges or files ──► pieces of work
+    executors                                 do them, by the functions that `mapInArrow` runs
+
+The data source knows the API's credentials and stays in planning workers; the reader, which goes to
+executors, holds names and pieces of work alone.  Only where Spark has data sources (4.0 and on) may
+this be imported; `registering.py` does.  For this package.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from graveler.client import Session
+from graveler.errors import Invalid
+from graveler.ids import parse_prefix
+from graveler.spark.comparing import Stretch
+from graveler.spark.decoding import COLUMNS, schema_of
+from graveler.spark.lake import Lake
+from graveler.spark.loading import planned
+from graveler.spark.pinned import pinned
+from graveler.spark.reading import Reading, meeting, row_of, scanning
+from graveler.spark.tables import DIFF_COLUMNS, compared
+
+Rows = Iterator[pa.RecordBatch]
+
+
+_HIGHEST: Final = "\U0010ffff" * 256  # behind a prefix: no path that has it is greater
+
+
+class Planned(NamedTuple):
+    """The columns of a table, pieces of work, and the function that does one.  `is_keyed`: pieces
+    are ranges of paths, so filters on the path may leave some out."""
+
+    schema: Any
+    pieces: Sequence[Mapping[str, Any]]
+    run: Callable[[Rows], Rows]
+    is_keyed: bool = False
+
+
+def source_of(session: Session, store: str, pushes: bool) -> type[DataSource]:
+    """The data source of one lake.  `pushes`: Spark offers filters to readers that take them, and
+    refuses such readers otherwise."""
+
+    class Graveler(DataSource):  # type: ignore[misc]
+        """See the module; made anew in each planning worker."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "graveler"
+
+        def _planned(self) -> Planned:
+            # No Spark session lives in a planning worker, and none is needed.
+            return plan(Lake(None, session, store), self.options)
+
+        def schema(self) -> Any:
+            return self._planned().schema
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            found = self._planned()
+            kind = PruningReader if pushes and found.is_keyed else Reader
+            return kind(found.pieces, found.run)
+
+    return Graveler
+
+
+class Reader(DataSourceReader):  # type: ignore[misc]
+    """A piece of work a partition."""
+
+    def __init__(self, pieces: Sequence[Mapping[str, Any]], run: Callable[[Rows], Rows]) -> None:
+        self.pieces = pieces
+        self.run = run
+
+    def partitions(self) -> Sequence[InputPartition]:
+        # Spark makes one of its own of none, so that a reader must know one without work anyway.
+        return [InputPartition(each) for each in self.pieces] or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Rows:
+        if partition.value is not None:
+            yield from self.run(iter([pa.RecordBatch.from_pylist([partition.value])]))
+
+
+@dataclass
+class _Bounds:
+    """Paths that all filters admit; empty `last`: to the end."""
+
+    first: str = ""
+    last: list[str] = field(default_factory=list)
+
+    def narrow(self, kind: str, value: Any) -> None:
+        if kind == "In" and value:
+            self.narrow("GreaterThanOrEqual", min(value))
+            self.narrow("LessThanOrEqual", max(value))
+        elif isinstance(value, str):
+            if kind in ("EqualTo", "GreaterThan", "GreaterThanOrEqual", "StringStartsWith"):
+                self.first = max(self.first, value)
+            if kind in ("EqualTo", "LessThan", "LessThanOrEqual"):
+                self.last = [min([value, *self.last])]
+            if kind == "StringStartsWith":
+                self.last = [min([value + _HIGHEST, *self.last])]
+
+
+class PruningReader(Reader):
+    """Leaves out ranges that cannot hold a path which the filters admit.  Spark applies all filters
+    again."""
+
+    def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
+        bounds, kept = _Bounds(), list(filters)
+        for each in kept:
+            if getattr(each, "attribute", None) == ("path",):
+                bounds.narrow(type(each).__name__, getattr(each, "value", None))
+        first = bounds.first.encode()
+        self.pieces = [each for each in self.pieces if each["max_key"] >= first]
+        for last in bounds.last:
+            self.pieces = [each for each in self.pieces if each["min_key"] <= last.encode()]
+        return kept
+
+
+# ---- planning ------------------------------------------------------------------------------------
+
+
+def plan(lake: Lake, options: Mapping[str, str]) -> Planned:
+    """What the options ask for.  Raises `Invalid`, and what the functions of the same names do."""
+    where, table = options.get("path", ""), options.get("table", "files")
+    if table not in _PLANS:
+        raise Invalid(f"no such table: {table!r:.100} of={','.join(_PLANS)}")
+    columns = [each.strip() for each in options.get("columns", "").split(",") if each.strip()]
+    return _PLANS[table](lake, where, columns, options)
+
+
+def _entries(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
+    wanted = tuple(columns) or COLUMNS
+    unknown = [name for name in wanted if name not in COLUMNS]
+    if unknown:
+        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
+    at = pinned(lake, where)
+    prefix = parse_prefix(at.prefix)
+    pieces = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
+    return Planned(schema_of(wanted), pieces, scanning(Reading(at.place, prefix, wanted)), True)
+
+
+def _diff(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
+    if not options.get("left"):
+        raise Invalid("a diff needs the option left: the ref to compare with, repository/ref")
+    asked = tuple(columns) or DIFF_COLUMNS
+    found = compared(lake, options["left"], where, options.get("prefix", ""), asked)
+    return Planned(found.schema, [_sides(each) for each in found.stretches], found.run)
+
+
+def _sides(stretch: Stretch) -> Mapping[str, Any]:
+    return {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}
+
+
+def _files(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
+    found = planned(pinned(lake, where), columns)
+    return Planned(found.schema, [each._asdict() for each in found.splits], found.run)
+
+
+_PLANS: Mapping[str, Callable[..., Planned]] = {
+    "files": _files,
+    "entries": _entries,
+    "diff": _diff,
+}

@@ -1,0 +1,111 @@
+"""Spark 4 reads files, entries and differences by the name of a format."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from graveler.errors import Unsupported
+from graveler.spark import Lake, diff, entries, import_, ranges, read, register, write
+from tests.spark.lakes import frame
+from tests.spark.test_landing import ascii_rows, lake, repository
+
+__all__ = ["lake", "repository"]  # fixtures
+IS_4 = find_spec("pyspark.sql.datasource") is not None
+only_4 = pytest.mark.skipif(not IS_4, reason="there are no data sources of Python")
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def rows(df: DataFrame) -> list[Any]:
+    return sorted(df.collect(), key=repr)
+
+
+def load(lake: Lake, where: str, **options: str) -> DataFrame:
+    return lake.spark.read.format("graveler").options(**options).load(where)
+
+
+@pytest.mark.skipif(IS_4, reason="there are data sources of Python")
+def test_spark_3_has_none(lake: Lake) -> None:
+    with pytest.raises(Unsupported, match=r"from 4\.0 on"):
+        register(lake)
+
+
+@only_4
+def test_tables_are_those_of_the_functions(lake: Lake, repository: str) -> None:
+    register(lake)
+    df = lake.spark.range(50).withColumn("p", F.col("id") % 3)
+    write(lake, df, f"{repository}/main/t", partition_by=["p"])
+    write(lake, df.limit(5), f"{repository}/main/t", "append", partition_by=["p"])
+    here, before = f"{repository}/main", f"{repository}/main~1"
+    for ref in (here, before):
+        assert rows(load(lake, f"{ref}/t")) == rows(read(lake, f"{ref}/t"))
+        found = load(lake, f"{ref}/t/", table="entries")
+        assert rows(found) == rows(entries(lake, f"{ref}/t/")) and found.count() > 0
+    assert load(lake, f"{here}/t", columns="p, id").columns == ["p", "id"]
+    told = load(lake, here, table="diff", left=before, columns="size")
+    assert rows(told) == rows(diff(lake, before, here, columns=["size"])) and told.count() > 0
+    assert load(lake, here, table="diff", left=here).count() == 0
+    assert load(lake, f"{repository}/main~2", table="entries").count() == 0
+
+
+@only_4
+def test_filters_on_the_path_leave_ranges_out(lake: Lake, repository: str) -> None:
+    """They answer as before, although ranges that they exclude are gone."""
+    known = ascii_rows(130, 40)
+    import_(lake, frame(lake.spark, known), f"{repository}/main")
+    paths = sorted(row[0] for row in known)
+    lake.spark.conf.set(_PUSHDOWN, "true")
+    try:
+        register(lake)
+        df = load(lake, f"{repository}/main", table="entries", columns="path,size")
+        path = F.col("path")
+        for condition, expected in (
+            (path.startswith(paths[3][:-1]), [p for p in paths if p.startswith(paths[3][:-1])]),
+            (path == paths[5], [paths[5]]),
+            (path.isin(paths[1], paths[9]), [paths[1], paths[9]]),
+            ((path >= paths[4]) & (path < paths[8]), paths[4:8]),
+            ((path > paths[35]) | (path == paths[0]), [paths[0], *paths[36:]]),
+            (F.col("size") < 0, []),
+        ):
+            assert sorted(row["path"] for row in df.filter(condition).collect()) == expected
+        # A range that nobody has read yet: what excludes it does not miss it.
+        import_(lake, frame(lake.spark, known[:20]), f"{repository}/main")
+        (only,) = ranges(lake, f"{repository}/main").collect()
+        Path(lake.store, "objects", "lake", repository, "_lakefs", only["id"]).unlink()
+        df = load(lake, f"{repository}/main", table="entries", columns="path,size")
+        for condition in (path > "zz", path.startswith("zz"), path == "!", path.isin("zy", "zz")):
+            assert df.filter(condition).count() == 0
+        with pytest.raises(PySparkException, match="Gone"):
+            df.filter(path.startswith(paths[0])).count()
+    finally:
+        lake.spark.conf.unset(_PUSHDOWN)
+        register(lake)
+
+
+@only_4
+def test_the_secret_does_not_go_to_executors(lake: Lake, repository: str) -> None:
+    from pyspark.serializers import CloudPickleSerializer
+
+    from graveler.spark.source import Reader, plan
+
+    import_(lake, frame(lake.spark, ascii_rows(131, 3)), f"{repository}/main")
+    found = plan(lake, {"path": f"{repository}/main", "table": "entries"})
+    sent = CloudPickleSerializer().dumps(Reader(found.pieces, found.run))
+    assert lake.session.secret_access_key.encode() not in sent and repository.encode() in sent
+
+
+@only_4
+def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
+    register(lake)
+    for options, says in (
+        ({"table": "nothing"}, "no such table: 'nothing' of=files,entries,diff"),
+        ({"table": "entries", "columns": "sizes"}, "no such columns: sizes"),
+        ({"table": "diff"}, "option left"),
+        ({}, "no data files"),
+    ):
+        with pytest.raises(PySparkException, match=says):
+            load(lake, f"{repository}/main", **options).collect()
