@@ -25,6 +25,8 @@ none of which is loaded before something is asked for.
     loading     read: a table at a ref                      folders    partition columns in paths
       files     Parquet through the object store            pinned     a ref held fast
     saving      write: a table, as one commit               storing    what its tasks do
+    collecting  collect: garbage of many repositories       scopes     roots, earlier runs
+      listing   what is stored      uses      what is in use      sweeping  deletes
     tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
     registering register: Spark 4's format("graveler")      source     the data source
 """
@@ -33,6 +35,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from graveler.spark.collecting import Careful, Collection, collect
     from graveler.spark.committing import Committed, commit
     from graveler.spark.lake import Lake, connect
     from graveler.spark.landing import Imported, JobTerms, import_
@@ -45,12 +48,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadRows",
+    "Careful",
+    "Collection",
     "Committed",
     "Imported",
     "JobTerms",
     "Lake",
     "SaveOptions",
     "Saved",
+    "collect",
     "commit",
     "connect",
     "diff",
@@ -65,12 +71,15 @@ __all__ = [
 
 _HOMES: Final = {
     "BadRows": "results",
+    "Careful": "collecting",
+    "Collection": "collecting",
     "Committed": "committing",
     "Imported": "landing",
     "JobTerms": "landing",
     "Lake": "lake",
     "SaveOptions": "saving",
     "Saved": "saving",
+    "collect": "collecting",
     "commit": "committing",
     "connect": "lake",
     "diff": "tables",

@@ -1,0 +1,242 @@
+"""Garbage collection on Spark: finds files of many repositories that nothing uses, and deletes them
+a run later.
+
+    1 list     all that is stored; taken once, kept in pieces
+    2 roots    staged addresses, issued ones, and last the metaranges in use: the API's own order
+    3 uses     what those metaranges name, range by range, as hashes (`uses.py`)
+    4 condemn  what is old, and whose hash is not among them: pieces, then a summary
+    5 sweep    what an earlier run has condemned as well, `undo_seconds` ago, as the same version;
+               roots are asked for once more just before
+
+Nothing younger than `min_age_seconds` is touched; an entry moves from a token into a commit and
+never back, so 2 misses none; a file that is written again is another version, and stays.  A clash
+of hashes keeps garbage.  Any file that cannot be read ends the run before anything is deleted.  A
+metarange that no commit has is garbage like any other: commit it within a day of writing it.  What
+retention lets go is condemned by the server's own run first, and is no root any more when its time
+is over.  For whoever uses the package.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from graveler import limits
+from graveler.clock import SystemIds, ulid
+from graveler.engine.collect import CollectSettings, check_settings
+from graveler.errors import Corrupt, Invalid
+from graveler.spark import pieces, scopes, sweeping, uses
+from graveler.spark.lake import Lake
+from graveler.spark.listing import LISTED, Listed, Scope, listed
+from graveler.spark.scopes import Found, Roots
+
+_DOOMED: Final = pa.schema(
+    [
+        ("repo", pa.int32()),
+        ("name", pa.string()),
+        ("version", pa.string()),
+        ("size", pa.int64()),
+        ("hash", pa.int64()),
+    ]
+)
+DOOMED: Final = "repo int, name string, version string, size bigint, hash bigint"
+_PIECE_ROWS: Final = 50_000
+_USES_COUNT_MIN: Final = 100  # from so many on, a list that lacks some of them is not believed
+_MISSES_SHARE_MAX: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Careful:
+    """How careful to be: `settings` as of the server's own collection.  A run ends without deleting
+    if it would condemn more than `share_max` of all the files of a repository that has 1,000 or
+    more."""
+
+    settings: CollectSettings = field(default_factory=CollectSettings)
+    share_max: float = 0.5
+
+
+class Counted(NamedTuple):
+    """So many files of so many bytes."""
+
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What a run did, or (dry) would do.  `report`: repository, name, version, size, and whether it
+    is `condemned`, `due` (dry) or `deleted`."""
+
+    run: str
+    condemned: Counted
+    deleted: Counted
+    report: DataFrame
+
+
+def collect(
+    lake: Lake, repositories: Sequence[str], careful: Careful | None = None, *, dry_run: bool = True
+) -> Collection:
+    """One run over some repositories.  A dry run says what one would do, and condemns nothing.
+
+    Errors: `Invalid` (settings; no repository), `Refused` if a repository's files are not its own,
+    `Corrupt` if the list lacks what is in use or too much would go; whatever a task could not read,
+    wrapped by Spark.  Then nothing was deleted.  Cost: that of a list of all files, of the roots
+    twice, of `uses.by_metaranges`; two requests for each file that is deleted.
+    """
+    chosen = careful or Careful()
+    check_settings(chosen.settings)
+    if not repositories:
+        raise Invalid("no repositories to collect")
+    now_ns = lake.session.clock.now_ns()
+    run = ("dry-" if dry_run else "") + ulid(now_ns, SystemIds().stamp())
+    before_ns = now_ns - chosen.settings.min_age_seconds * limits.SECOND_NS
+    due_ns = now_ns - chosen.settings.undo_seconds * limits.SECOND_NS
+    scope = scopes.scope_of(lake, repositories, run, before_ns)
+    found, roots = _found(lake, scope, now_ns, chosen)
+    due = _due(lake, scope, found, due_ns)
+    if dry_run:
+        swept = _kept(scope, due, "due")
+    else:
+        scopes.note(scope, found, now_ns)
+        late = _uses_of(lake, scope, scopes.roots(lake, scope).without(roots))
+        swept = sweeping.sweep(scope, due.join(late, ["repo", "hash"], "left_anti"))
+        scopes.forget(scope, due_ns)
+    report = _report(lake, scope, found, "condemned")
+    report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))
+    return Collection(run, _sum(found), _sum(swept), report)
+
+
+def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[list[Found], Roots]:
+    """Steps 1 to 4 but for the summary: what nothing uses, and the roots that say so."""
+    parts = listed(lake.spark, scope, now_ns)
+    names = [each.name for each in parts]
+    stored = pieces.frame(lake.spark, scope.place, names, LISTED)
+    roots = scopes.roots(lake, scope)
+    content = uses.by_metaranges(lake.spark, scope, roots.metaranges).persist()
+    try:
+        _check_listed(scope, stored, content)
+        used = content.union(uses.named(lake.spark, roots.addresses))
+        found = _condemned(scope, stored, used)
+    finally:
+        content.unpersist()
+    _check_share(scope, parts, found, careful.share_max)
+    return found, roots
+
+
+def _uses_of(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
+    content = uses.by_metaranges(lake.spark, scope, roots.metaranges)
+    return content.union(uses.named(lake.spark, roots.addresses))
+
+
+def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
+    """Names that are spelled otherwise than listed would doom everything."""
+    there = stored.select("repo", "hash", F.lit(1).alias("found"))
+    counted = (
+        content.distinct()
+        .join(there, ["repo", "hash"], "left")
+        .groupBy("repo")
+        .agg(F.count(F.lit(1)).alias("uses"), F.count("found").alias("hits"))
+    )
+    for row in counted.collect():
+        misses = row["uses"] - row["hits"]
+        if row["uses"] >= _USES_COUNT_MIN and misses > _MISSES_SHARE_MAX * row["uses"]:
+            raise Corrupt(
+                "what is in use was not found in storage; nothing is collected: "
+                f"repository={scope.repositories[row['repo']].id} uses={row['uses']} {misses=}"
+            )
+
+
+def _check_share(
+    scope: Scope, parts: Sequence[Listed], found: Sequence[Found], most: float
+) -> None:
+    total: Counter[int] = Counter()
+    for part in parts:
+        total[part.repo] += part.files
+    for number, repo in enumerate(scope.repositories):
+        doomed = sum(each.files for each in found if each.repo == number)
+        if total[number] >= 1_000 and doomed > most * total[number]:
+            raise Corrupt(
+                "too much would be condemned; look, and allow a greater share: "
+                f"repository={repo.id} condemned={doomed} stored={total[number]} share_max={most}"
+            )
+
+
+def _condemned(scope: Scope, stored: DataFrame, used: DataFrame) -> list[Found]:
+    old = stored.where("is_old").select(*_DOOMED.names)
+    return _kept(scope, old.join(used, ["repo", "hash"], "left_anti"), "condemned")
+
+
+def _kept(scope: Scope, rows: DataFrame, name: str) -> list[Found]:
+    """Store rows of `DOOMED` in pieces."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task, made = context.partitionId() if context is not None else 0, 0
+        held: dict[int, list[dict[str, Any]]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                mine = held.setdefault(row["repo"], [])
+                mine.append(row)
+                if len(mine) == _PIECE_ROWS:
+                    yield _put(scope, f"{name}-{task:05}-{made:05}", mine)
+                    made += 1
+                    del held[row["repo"]]
+        for mine in held.values():
+            yield _put(scope, f"{name}-{task:05}-{made:05}", mine)
+            made += 1
+
+    made = rows.select(*_DOOMED.names).mapInArrow(run, scopes.FOUND).collect()
+    return [Found(*row) for row in made]
+
+
+def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    repo = rows[0]["repo"]
+    where = f"{scope.folder(repo)}{name}.arrow"
+    pieces.put(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_DOOMED))
+    size = sum(row["size"] for row in rows)
+    found = {"repo": repo, "name": where, "files": len(rows), "size": size}
+    return pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)
+
+
+def _due(lake: Lake, scope: Scope, found: list[Found], due_ns: int) -> DataFrame:
+    """What was found now and by an earlier run, as the same version."""
+    earlier = scopes.earlier(scope, due_ns)
+    rows = pieces.rows(lake.spark, earlier, "repo int, name string")
+    before = rows.mapInArrow(_numbered(scope), DOOMED)
+    mine = [each.name for each in found]
+    now = pieces.frame(lake.spark, scope.place, mine, DOOMED)
+    keys = before.select("repo", "name", "version").distinct()
+    return now.join(keys, ["repo", "name", "version"], "left_semi").select(*_DOOMED.names)
+
+
+def _numbered(scope: Scope) -> Any:
+    """For `mapInArrow`: pieces in, their rows out with the number that the repository has now."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                for found in pieces.read(scope.place, row["name"]):
+                    repos = pa.array([row["repo"]] * found.num_rows, pa.int32())
+                    yield pa.RecordBatch.from_arrays([repos, *found.columns[1:]], schema=_DOOMED)
+
+    return run
+
+
+def _report(lake: Lake, scope: Scope, found: list[Found], state: str) -> DataFrame:
+    names = [each.name for each in found]
+    rows = pieces.frame(lake.spark, scope.place, names, DOOMED)
+    owners = json.dumps([each.id for each in scope.repositories])
+    owner = F.get(F.from_json(F.lit(owners), "array<string>"), F.col("repo"))
+    return rows.select(
+        owner.alias("repository"), "name", "version", "size", F.lit(state).alias("state")
+    )
+
+
+def _sum(found: list[Found]) -> Counted:
+    return Counted(sum(each.files for each in found), sum(each.size for each in found))

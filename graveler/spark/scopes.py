@@ -1,0 +1,190 @@
+"""What a collection on Spark is of: repositories, their roots, and what earlier runs have found.
+
+    <namespace>/_graveler/gc/cluster/<run>/listed-….arrow      what was stored
+                                          /condemned-….arrow   what nothing used
+                                          /summary.json        written last: only then it counts
+
+For `collecting.py`; runs in the driver.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import pyarrow as pa
+
+from graveler import limits
+from graveler.block import address
+from graveler.client import bulk
+from graveler.client.session import below
+from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.errors import Invalid, NotFound, Refused
+from graveler.records import BreakParameters
+from graveler.spark.lake import Lake, place_of
+from graveler.spark.listing import Collected, Scope, runs_folder
+from graveler.spark.places import Place, opened
+
+FOUND: Final = "repo int, name string, files bigint, size bigint"
+FOUND_ARROW: Final = pa.schema(
+    [("repo", pa.int32()), ("name", pa.string()), ("files", pa.int64()), ("size", pa.int64())]
+)
+_SUMMARY: Final = "summary.json"
+_READERS: Final = 8
+
+
+class Found(NamedTuple):
+    """A piece of what a run found: its address, how many files it names, of how many bytes."""
+
+    repo: int
+    name: str
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """What may not go: relative addresses and metaranges, by the repository's number."""
+
+    addresses: tuple[tuple[int, str], ...]
+    metaranges: tuple[tuple[int, str], ...]
+
+    def without(self, others: "Roots") -> "Roots":
+        """What the others do not have."""
+        names, content = set(others.addresses), set(others.metaranges)
+        return Roots(
+            tuple(each for each in self.addresses if each not in names),
+            tuple(each for each in self.metaranges if each not in content),
+        )
+
+
+# ---- repositories --------------------------------------------------------------------------------
+
+
+def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) -> Scope:
+    """Errors: `NotFound`; `Refused` for one whose files may be another's too; `Invalid`.  One
+    request to the API for each and for each 1,000 that there are."""
+    everyone = list(_everyone(lake))
+    asked = [each for each in everyone if each.id in set(repositories)]
+    missing = set(repositories) - {each.id for each in asked}
+    if missing:
+        raise NotFound(f"repository not found: {','.join(sorted(missing))}")
+    places = [place_of(lake, each.namespace, BreakParameters()) for each in asked]
+    place = _joined(places)
+    numbered = tuple(each._replace(number=at) for at, each in enumerate(asked))
+    for one in numbered:
+        _check_own(place, one, everyone)
+    return Scope(place, numbered, run, before_ns)
+
+
+def _everyone(lake: Lake) -> Iterator[Collected]:
+    after, more = "", True
+    while more:
+        query = urlencode({"amount": limits.page_count_max, "after": after})
+        page = lake.session.ask("GET", f"{below('repositories')}?{query}")
+        for each in page["results"]:
+            created_ns = each["creation_date"] * limits.SECOND_NS
+            yield Collected(0, each["id"], each["storage_namespace"].rstrip("/"), created_ns)
+        more, after = page["pagination"]["has_more"], page["pagination"]["next_offset"]
+
+
+def _joined(places: Sequence[Place]) -> Place:
+    """One store for all of them."""
+    kinds = {each.storage.partition(":")[0] for each in places}
+    if len(kinds) > 1:
+        raise Invalid("repositories in a folder and in buckets are collected by two runs")
+    if kinds == {"local"}:
+        return replace(places[0], namespace="")
+    buckets = sorted({each.storage.partition(":")[2] for each in places})
+    return replace(places[0], storage=f"s3:{','.join(buckets)}", namespace="")
+
+
+def _check_own(place: Place, one: Collected, everyone: Sequence[Collected]) -> None:
+    """A read-only or bare repository may lie on files of somebody else."""
+    claim = f"{one.id} ".encode()
+    try:
+        found = opened(place).blocks.read(address.marker(one.namespace), 0, len(claim))
+    except NotFound:
+        found = b""
+    if found != claim:
+        raise Refused(f"not collected: its namespace is not its own: repository={one.id}")
+    for other in everyone:
+        if other.id != one.id and address.overlaps(other.namespace, one.namespace):
+            raise Refused(f"not collected: {other.id} has its files too: repository={one.id}")
+
+
+def roots(lake: Lake, scope: Scope) -> Roots:
+    """What is in use now, of every repository: each read to its end in the API's order."""
+
+    def read(repo: Collected) -> list[bulk.Root]:
+        return list(bulk.roots(lake.session, repo.id))
+
+    names: list[tuple[int, str]] = []
+    content: list[tuple[int, str]] = []
+    with ThreadPoolExecutor(_READERS, "roots") as pool:
+        for repo, found in enumerate(pool.map(read, scope.repositories)):
+            names += [(repo, each.name) for each in found if each.kind == "address"]
+            content += [
+                (repo, each.name)
+                for each in found
+                if each.kind == "metarange" and each.name != EMPTY_METARANGE
+            ]
+    return Roots(tuple(names), tuple(content))
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def note(scope: Scope, found: Sequence[Found], now_ns: int) -> None:
+    """From now on the run counts.  One put for each repository."""
+    for repo in scope.repositories:
+        mine = [each.name for each in found if each.repo == repo.number]
+        said = {"run": scope.run, "created_ns": now_ns, "pieces": mine}
+        opened(scope.place).blocks.put(
+            scope.folder(repo.number) + _SUMMARY, [json.dumps(said).encode()]
+        )
+
+
+def earlier(scope: Scope, due_ns: int) -> list[tuple[int, str]]:
+    """The pieces that the last run before `due_ns` found of each repository, with its number now:
+    that run may have numbered others."""
+    names: list[tuple[int, str]] = []
+    for repo in scope.repositories:
+        done = [each for each in _summaries(scope, repo) if each["created_ns"] <= due_ns]
+        if done:
+            last = max(done, key=lambda each: each["created_ns"])
+            names += [(repo.number, name) for name in last["pieces"]]
+    return names
+
+
+def _summaries(scope: Scope, repo: Collected) -> Iterator[dict[str, Any]]:
+    blocks = opened(scope.place).blocks
+    for where in list(_stored(scope, repo)):
+        if where.endswith("/" + _SUMMARY):
+            found: dict[str, Any] = json.loads(b"".join(blocks.get(where).chunks))
+            yield found
+
+
+def _stored(scope: Scope, repo: Collected) -> Iterator[str]:
+    blocks, prefix = opened(scope.place).blocks, runs_folder(repo.namespace)
+    after, more = "", True
+    while more:
+        page = blocks.list(prefix, after, limits.page_count_max)
+        more = page.more and bool(page.lines)
+        for line in page.lines:
+            after = line.address
+            yield line.address
+
+
+def forget(scope: Scope, due_ns: int) -> None:
+    """Remove what no later run will look at: all but the last run before `due_ns` and those since.
+    A request for each file."""
+    blocks = opened(scope.place).blocks
+    for repo in scope.repositories:
+        known = sorted((each["created_ns"], each["run"]) for each in _summaries(scope, repo))
+        old = [run for created_ns, run in known if created_ns <= due_ns][:-1]
+        for where in list(_stored(scope, repo)):
+            if any(f"/{run}/" in where for run in old):
+                blocks.delete(where)

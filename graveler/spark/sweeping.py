@@ -1,0 +1,103 @@
+"""Deletes what a collection on Spark has found twice, by many tasks.
+
+Metaranges go first, for whoever finds a commit's metarange gone knows that its content may be gone
+too; then the rest.  A file is deleted as the version that was listed, so one that was written again
+since stays; deleting one twice does nothing.  For `collecting.py`.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from graveler.committed.ranges import Keyspace
+from graveler.engine.candidates import FILES, is_ours
+from graveler.errors import Corrupt, NotFound
+from graveler.ids import MetarangeId
+from graveler.spark import pieces, scopes
+from graveler.spark.listing import Scope
+from graveler.spark.places import opened
+from graveler.spark.scopes import Found
+
+_AT_ONCE: Final = 8  # of one task
+_ROWS: Final = 1_000
+
+
+def sweep(scope: Scope, due: DataFrame) -> list[Found]:
+    """Delete files; the pieces that name what was deleted.
+
+    What is due is first stored, so that both rounds and every attempt delete the same."""
+    due = due.persist()
+    try:
+        swept = [*_round(scope, due, "deleted-first", only_metaranges=True)]
+        return [*swept, *_round(scope, due, "deleted-rest", only_metaranges=False)]
+    finally:
+        due.unpersist()
+
+
+def _round(scope: Scope, due: DataFrame, name: str, *, only_metaranges: bool) -> list[Found]:
+    rows = due.where(due["name"].startswith(FILES)) if only_metaranges else due
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task, made = context.partitionId() if context is not None else 0, 0
+        with ThreadPoolExecutor(_AT_ONCE, "sweep") as pool:
+            for batch in batches:
+                for at in range(0, batch.num_rows, _ROWS):
+                    part = batch.slice(at, _ROWS)
+                    gone = pool.map(
+                        lambda row: _deleted(scope, row, only_metaranges), part.to_pylist()
+                    )
+                    yield from _noted(scope, f"{name}-{task:05}-{made:05}", part, list(gone))
+                    made += 1
+
+    return [Found(*row) for row in rows.mapInArrow(run, scopes.FOUND).collect()]
+
+
+def _deleted(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
+    """Whether the file was deleted in this round."""
+    namespace, name = scope.namespace(row["repo"]), row["name"]
+    if not is_ours(name) or not row["version"]:
+        raise Corrupt(f"a list names what is none of ours: {name=}")
+    is_file = name.startswith(FILES)
+    if is_file and only_metaranges and not _is_metarange(scope, row["repo"], name):
+        return False
+    if is_file and not only_metaranges and not _is_there(scope, f"{namespace}/{name}"):
+        return False  # by the first round
+    opened(scope.place).blocks.delete(f"{namespace}/{name}", row["version"])
+    return True
+
+
+def _is_metarange(scope: Scope, repo: int, name: str) -> bool:
+    store = opened(scope.place).space.store
+    space = Keyspace(store, scope.namespace(repo), scope.place.breaks)
+    try:
+        space.metarange(MetarangeId(name.removeprefix(FILES)))
+    except (NotFound, Corrupt):
+        return False
+    return True
+
+
+def _is_there(scope: Scope, where: str) -> bool:
+    try:
+        opened(scope.place).blocks.head(where)
+    except NotFound:
+        return False
+    return True
+
+
+def _noted(
+    scope: Scope, name: str, rows: pa.RecordBatch, gone: list[bool]
+) -> Iterator[pa.RecordBatch]:
+    """Say what went, by repository."""
+    left = rows.filter(pa.array(gone, pa.bool_()))
+    for repo in sorted(set(left.column("repo").to_pylist())):
+        mine = left.filter(pa.array([each == repo for each in left.column("repo").to_pylist()]))
+        where = f"{scope.folder(repo)}{name}.arrow"
+        pieces.put(scope.place, where, mine)
+        size = sum(mine.column("size").to_pylist())
+        found = {"repo": repo, "name": where, "files": mine.num_rows, "size": size}
+        yield pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)

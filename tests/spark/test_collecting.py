@@ -1,0 +1,302 @@
+"""Collections on Spark delete every file that nothing uses, and none that something does."""
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+from graveler.assembly.embedded import open_embedded
+from graveler.block import address
+from graveler.block.adapter import Blocks
+from graveler.clock import SystemClock, descending_partition
+from graveler.committed import writer
+from graveler.engine import branching, objects, repository, resetting, tagging
+from graveler.engine.collect import CollectSettings
+from graveler.engine.ports import Ports, keyspace
+from graveler.errors import Invalid, NotFound, Refused
+from graveler.records import BreakParameters, Entry
+from graveler.refs import cleanups, commits
+from graveler.spark import Lake as Connected
+from graveler.spark import connect
+from graveler.spark.collecting import Careful, collect
+from graveler.spark.listing import Collected, slices_of
+from graveler.spark.places import Place, opened
+from graveler.staging import area
+from graveler.wire import decode_entry, encode_entry
+from tests.engine.lake import Lake
+
+KEYS = ("TESTKEY", "test-secret")
+DAY_NS = 24 * 3600 * 10**9
+HISTORIES = 200
+
+
+class LaterClock(SystemClock):
+    """So many days on."""
+
+    def __init__(self, days: float) -> None:
+        self._later_ns = int(days * DAY_NS)
+
+    def now_ns(self) -> int:
+        return super().now_ns() + self._later_ns
+
+
+@dataclass
+class World:
+    """A store in a folder, and what is in use of each repository in it."""
+
+    store: Path
+    used: dict[str, set[str]]
+
+    def stored(self) -> dict[str, set[str]]:
+        """What is there, but for what runs keep."""
+        place = Place(f"local:{self.store}/objects", "")
+        found: dict[str, set[str]] = {name: set() for name in self.used}
+        for name, names in found.items():
+            after, more = "", True
+            while more:
+                page = opened(place).blocks.list(f"local://lake/{name}/", after, 1_000)
+                more = page.more
+                for line in page.lines:
+                    after = line.address
+                    names.add(after.removeprefix(f"local://lake/{name}/"))
+        return {
+            name: {each for each in names if not each.startswith("_graveler/")}
+            for name, names in found.items()
+        }
+
+    def age(self) -> None:
+        """Everything was written three days ago."""
+        old_ns = SystemClock().now_ns() - 3 * DAY_NS
+        for path in self.store.glob("objects/**/*"):
+            os.utime(path, ns=(old_ns, old_ns), follow_symlinks=False)
+
+
+def upload(lake: Lake, path: str, branch: str = "main") -> None:
+    """Bytes at an address of our own shape, staged."""
+    ports = lake.ports
+    where = address.new_data_address(ports.clock, ports.ids, lake.repo.uid.encode())
+    ports.blocks.put(f"{lake.repo.namespace}/{where}", [path.encode()])
+    entry = Entry(where, len(path), ports.ids.unique(20), 1)
+    objects.stage(ports, lake.repo, branch, path, entry)
+
+
+def live(lake: Lake) -> set[str]:
+    """The names of all files that some commit or some uncommitted row needs."""
+    ports, repo = lake.ports, lake.repo
+    space, names = keyspace(ports, repo), {"_lakefs/dummy"}
+    for made in commits.list_all(ports.kv, repo):
+        if made.commit.metarange:
+            names.add(f"_lakefs/{made.commit.metarange}")
+        for ref in space.metarange(made.commit.metarange).ranges:
+            names.add(f"_lakefs/{ref.id}")
+            for chunk in space.open(ref).chunks():
+                names |= {decode_entry(value).address for value in chunk.columns()[1]}
+    tokens = {pending.token for pending in cleanups.list_cleanups(ports.kv, repo)}
+    for branch in ("main", "side"):
+        try:
+            tokens |= set(lake.record(branch).tokens_newest_first)
+        except NotFound:
+            continue
+    for token in tokens:
+        for _, row in area.scan(ports.kv, token):
+            if isinstance(row.value, bytes):
+                names.add(decode_entry(row.value).address)
+    return names
+
+
+def some_history(ports: Ports, name: str, seed: int) -> set[str]:
+    """A repository with a random history; the names of what it uses."""
+    chance = random.Random(seed)
+    breaks = BreakParameters(raggedness=3, salt=name.encode())
+    new = repository.NewRepository(name, f"local://lake/{name}", breaks=breaks)
+    lake = Lake(ports, repository.create(ports, new))
+    upload(lake, "first")
+    lake.commit()
+    lake.branch("side")
+    branches = ["main", "side"]
+    for step in range(chance.randrange(4, 12)):
+        branch, kind = chance.choice(branches), chance.choice("uuuudcctrbo")
+        path = f"t{chance.randrange(3)}/{chance.randrange(4)}"
+        if kind == "u":
+            upload(lake, path, branch)
+        elif kind == "d":
+            lake.delete(path, branch)
+        elif kind == "c" and lake.uncommitted():
+            lake.commit(f"{step}")
+        elif kind == "t":
+            tagging.create_tag(ports, lake.repo, f"tag{step}", branch)
+        elif kind == "r":
+            resetting.reset(ports, lake.repo, branch)
+        elif kind == "b" and "side" in branches:
+            branching.delete_branch(ports, lake.repo, "side")
+            branches.remove("side")
+        elif kind == "o":
+            orphan(lake, f"{step}")
+    if seed % 2:
+        orphan(lake, "last")
+    return live(lake)
+
+
+def orphan(lake: Lake, what: str) -> None:
+    """What a job leaves that died: objects, ranges, a metarange, none of them in a commit."""
+    where = address.new_data_address(lake.ports.clock, lake.ports.ids, b"orphan")
+    lake.ports.blocks.put(f"{lake.repo.namespace}/{where}", [b"x"])
+    value = encode_entry(Entry(where, 1, f"{what}{lake.repo.id}", 1))
+    writer.write(keyspace(lake.ports, lake.repo), [(b"a", value), (b"b", value)])
+
+
+@contextmanager
+def world_of(count: int, seed: int) -> Iterator[World]:
+    """Repositories with random histories, three days old, in memory where that can be."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        store = Path(folder) / "lake"
+        embedded = open_embedded(store)
+        used = {
+            f"repo-{number:03}": some_history(embedded.ports, f"repo-{number:03}", seed + number)
+            for number in range(count)
+        }
+        embedded.close()
+        world = World(store, used)
+        world.age()
+        yield world
+        opened.cache_clear()
+
+
+def days_on(lake: Connected, days: float) -> Connected:
+    return replace(lake, session=replace(lake.session, clock=LaterClock(days)))
+
+
+def everywhere(world: World) -> Place:
+    return Place(f"local:{world.store}/objects", "")
+
+
+ALL = Careful(share_max=1.0)
+
+
+def test_all_garbage_goes_and_nothing_else(spark: SparkSession) -> None:
+    """Two hundred histories in one job: a dry run, a run that condemns, one that deletes."""
+    print(f"{HISTORIES=}")
+    with world_of(HISTORIES, 1_000) as world, connect(spark, world.store, KEYS) as lake:
+        before, names = world.stored(), list(world.used)
+        garbage = {(name, each) for name in names for each in before[name] - world.used[name]}
+        assert all(world.used[name] <= before[name] for name in names) and len(garbage) > HISTORIES
+        for run, dry_run in ((0.0, True), (0.0, False), (0.5, False)):
+            found = collect(days_on(lake, run), names, ALL, dry_run=dry_run)
+            rows = found.report.collect()
+            assert {(row["repository"], row["name"]) for row in rows} == garbage
+            assert {row["state"] for row in rows} == {"condemned"}
+            assert found.deleted.files == 0 and found.condemned.files == len(garbage)
+            assert found.condemned.size_bytes == sum(row["size"] for row in rows)
+            assert world.stored() == before
+        swept = collect(days_on(lake, 1.1), names, ALL, dry_run=False)
+        assert swept.deleted.files == len(garbage)
+        assert world.stored() == world.used
+        again = collect(days_on(lake, 2.2), names, ALL, dry_run=False)
+        assert (again.condemned.files, again.deleted.files) == (0, 0)
+        assert world.stored() == world.used
+
+
+# ---- what must not go, and what is not believed --------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def grown(spark: SparkSession) -> Iterator[tuple[World, Connected]]:
+    """Four repositories; what is in the first three is condemned already."""
+    with world_of(4, 77) as world, connect(spark, world.store, KEYS) as lake:
+        collect(lake, sorted(world.used)[:3], ALL, dry_run=False)
+        yield world, lake
+
+
+def test_what_is_written_again_stays(grown: tuple[World, Connected]) -> None:
+    world, lake = grown
+    blocks = opened(everywhere(world)).blocks
+    name = "repo-000"  # of an odd seed: it has garbage of every kind
+    garbage = sorted(world.stored()[name] - world.used[name])
+    files = [each for each in garbage if each.startswith("_lakefs/")]
+    data = [each for each in garbage if each.startswith("data/")]
+    for each in (files[0], data[0]):
+        where = f"local://lake/{name}/{each}"
+        blocks.put(where, [b"".join(blocks.get(where).chunks)])
+    collect(days_on(lake, 1.1), [name], ALL, dry_run=False)
+    left = world.stored()[name] - world.used[name]
+    assert left == {files[0], data[0]}
+
+
+def test_a_range_that_cannot_be_read_ends_the_run(grown: tuple[World, Connected]) -> None:
+    world, lake = grown
+    name, blocks = "repo-003", opened(everywhere(world)).blocks
+    before = world.stored()[name]
+    sizes = {
+        line.address: line.head.size
+        for line in blocks.list(f"local://lake/{name}/_lakefs/", "", 1_000).lines
+        if line.address.rpartition(name)[2][1:] in world.used[name]
+    }
+    for where in sizes:
+        if not where.endswith("/dummy"):
+            body = bytearray(b"".join(blocks.get(where).chunks))
+            body[20] ^= 0xFF
+            blocks.put(where, [bytes(body)])
+    with pytest.raises(PythonException, match=r"(?s)Corrupt"):
+        collect(days_on(lake, 1.1), [name], ALL, dry_run=False)
+    assert world.stored()[name] == before
+
+
+def test_what_is_kept_of_a_range_is_checked(grown: tuple[World, Connected]) -> None:
+    """A list of hashes that was cut short would doom what it lacks."""
+    world, lake = grown
+    name, blocks = "repo-001", opened(everywhere(world)).blocks
+    for where in scan(blocks, f"local://lake/{name}/_graveler/gc/hashes/"):
+        body = b"".join(blocks.get(where).chunks)
+        blocks.put(where, [body[:-8]])
+    collect(days_on(lake, 1.1), [name], ALL, dry_run=False)
+    assert world.stored()[name] == world.used[name]
+
+
+def scan(blocks: Blocks, prefix: str) -> list[str]:
+    return [line.address for line in blocks.list(prefix, "", 1_000).lines]
+
+
+def test_too_much_garbage_and_short_waits_are_refused(grown: tuple[World, Connected]) -> None:
+    _, lake = grown
+    with pytest.raises(Invalid, match="must wait"):
+        collect(lake, ["repo-002"], Careful(CollectSettings(undo_seconds=60)))
+    with pytest.raises(NotFound, match="nowhere"):
+        collect(lake, ["nowhere"])
+    with pytest.raises(Invalid, match="no repositories"):
+        collect(lake, [])
+
+
+def test_files_of_somebody_else_are_refused(grown: tuple[World, Connected]) -> None:
+    world, lake = grown
+    marker = "local://lake/repo-002/_lakefs/dummy"
+    blocks = opened(everywhere(world)).blocks
+    body = b"".join(blocks.get(marker).chunks)
+    blocks.put(marker, [b"other " + body])
+    with pytest.raises(Refused, match="not its own"):
+        collect(lake, ["repo-002"])
+    blocks.put(marker, [body])
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 128])
+def test_slices_hold_every_name_once(count: int) -> None:
+    now_ns = SystemClock().now_ns()
+    found = slices_of(Collected(0, "r", "local://r", now_ns - 40 * DAY_NS), now_ns, count)
+    chance = random.Random(count)
+    names = [f"_lakefs/{chance.getrandbits(256):064x}" for _ in range(200)]
+    times = [now_ns - chance.randrange(41 * DAY_NS) for _ in range(200)]
+    names += [f"data/{descending_partition(each, b'seed')}/x" for each in times]
+    for name in names:
+        holding = [
+            (folder, after, upto)
+            for folder, after, upto in found
+            if name.startswith(folder) and after < name.removeprefix(folder) <= upto
+        ]
+        assert len(holding) == 1
