@@ -52,7 +52,10 @@ def example(schema: Mapping[str, Any]) -> Any:
         return False
     if "enum" in schema:
         return schema["enum"][0]
-    return "local://sample/x" if "://" in schema.get("pattern", "") else "sample"
+    pattern = schema.get("pattern", "")
+    if pattern.startswith("^[0-9a-f]{64}"):
+        return "0" * 64
+    return "local://sample/x" if "://" in pattern else "sample"
 
 
 BY_OPERATION = {route.operation: route for route in ROUTES}
