@@ -175,11 +175,17 @@ def _differences(
     ]
 
 
+_LOG_TRIES = 10
+
+
 def _log(lake: Lake, sandbox: Sandbox) -> set[str]:
     found: set[str] = set()
     query = {"amount": "1000", "first_parent": "true"}
     while True:
-        answer = ask(lake, sandbox, "GET", REPOSITORY + "/refs/main/commits", query)
+        for _ in range(_LOG_TRIES):
+            answer = ask(lake, sandbox, "GET", REPOSITORY + "/refs/main/commits", query)
+            if answer.status != 503:  # a connection that the disturbance broke may still be pooled
+                break
         assert answer.status == 200, answer
         found |= {each["id"] for each in answer.json["results"]}
         if not answer.json["pagination"]["has_more"]:
