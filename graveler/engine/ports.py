@@ -33,6 +33,7 @@ class EngineSettings:
     commit_seconds_max: float = limits.commit_seconds_max
     staging_shards_max: int = 1
     staging_shard_rows: int = limits.staging_shard_rows_count
+    unnamed_token_seconds: int = limits.unnamed_token_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,8 +126,7 @@ def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes
 def _filled(ports: Ports, repo: Repository, branch: BranchId, items: list[Item]) -> StagingToken:
     """A token that nobody knows yet, holding `items`; noted for clean-up before it has a row."""
     token = new_token(ports, repo, len(items))
-    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
-    due_ns = area.born_ns(token) + limits.unnamed_token_graces_count * grace_ns
+    due_ns = area.born_ns(token) + ports.settings.unnamed_token_seconds * limits.SECOND_NS
     ports.kv.set_many(cleanups.cleanup_writes(repo, branch, [token], due_ns, ports.ids))
     wid = ports.ids.stamp()
     writes: list[Write] = [

@@ -231,7 +231,7 @@ def _calm(run: Run, calls: Sequence[Call]) -> None:
 
 def count_leaks(run: Run) -> int:
     """Rows that are left once the janitor has had all the time that it wants."""
-    run.world.jumped_ns += limits.unnamed_token_graces_count * JUMP_NS
+    run.world.jumped_ns += limits.unnamed_token_seconds * limits.SECOND_NS
     for _ in range(5):
         run.world.jumped_ns += 3 * JUMP_NS
         run.alone(Call(0, "sweep"))

@@ -302,7 +302,9 @@ def without_frames(error: Exception) -> Exception:
     """What a verb refused or could not do: its frames would keep a run alive until the collector
     comes.  Of other errors they tell where the mistake is."""
     part: BaseException | None = error
-    while isinstance(part, GravelerError):
+    seen: list[BaseException] = []  # an error that is raised again may lead back to itself
+    while isinstance(part, GravelerError) and part not in seen:
+        seen.append(part)
         part.__traceback__ = None
         part = part.__cause__ or part.__context__
     return error

@@ -237,5 +237,8 @@ def storage_ports(
     blocks = SimulatedBlocks(shared, step)
     ranges = SimulatedRanges(files, blocks)
     ports = client_ports(world, Deployment(ranges, blocks, {}))
-    settings = EngineSettings(bytes(32), 2 * life_seconds, life_seconds)
+    grace_seconds = 2 * life_seconds
+    settings = EngineSettings(
+        bytes(32), grace_seconds, life_seconds, unnamed_token_seconds=grace_seconds
+    )
     return replace(ports, kv=MortalStore(world, step), settings=settings)

@@ -67,7 +67,7 @@ NO_WAIT = Edit(
 )
 FILLED_DUE = Edit(
     RESETTING,
-    "    due_ns = area.born_ns(token) + limits.unnamed_token_graces_count * grace_ns\n",
+    "    due_ns = area.born_ns(token) + ports.settings.unnamed_token_seconds * limits.SECOND_NS\n",
     "    due_ns = 0\n",
 )
 

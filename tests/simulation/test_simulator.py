@@ -3,9 +3,7 @@
 import gc
 import json
 import multiprocessing
-import os
 import shutil
-import subprocess
 import sys
 import weakref
 from pathlib import Path
@@ -13,17 +11,17 @@ from pathlib import Path
 import pytest
 
 import graveler
+from graveler.errors import Unavailable
 from graveler.records import ABSENT
 from graveler.testing import compiled
 from graveler.testing.compiled import modules
 from graveler.testing.families import FAMILIES, PROFILES
 from graveler.testing.invariants import check_seed
-from graveler.testing.simulator import fingerprint, measure, rarely_collected, report
-from graveler.testing.soak import COMPILED
+from graveler.testing.schedule import without_frames
+from graveler.testing.simulator import measure, rarely_collected, report
 from graveler.testing.stage import build_stage
 
 ROOT = Path(__file__).parents[2]
-KEPT = compiled.place(ROOT / COMPILED)
 
 
 def test_every_cell_is_measured() -> None:
@@ -100,9 +98,25 @@ def test_what_is_compiled_is_kept_for_its_very_sources(tmp_path: Path) -> None:
     assert compiled.kept(tmp_path, 0, lambda: True) == compiled.place(tmp_path)
 
 
-@pytest.mark.skipif(not KEPT.is_dir(), reason="no long soak has compiled these sources")
-def test_compiled_flows_do_what_the_sources_do() -> None:
-    command = [sys.executable, "-m", "graveler.testing.simulator", "--fingerprint", "--seeds", "2"]
-    environment = os.environ | {"PYTHONPATH": str(KEPT)}
-    said = subprocess.run(command, cwd=KEPT, env=environment, stdout=subprocess.PIPE, check=True)
-    assert said.stdout.decode().strip() == fingerprint(build_stage(), 2)
+def test_flows_that_do_something_else_than_the_sources_are_told_apart(tmp_path: Path) -> None:
+    shutil.copytree(Path(graveler.__file__).parent, tmp_path / "graveler")
+    assert compiled.does_the_same(tmp_path)
+    limits = tmp_path / "graveler" / "limits.py"
+    told = limits.read_text()
+    few = told.replace("commit_round_count_max = 12", "commit_round_count_max = 1")
+    assert few != told
+    limits.write_text(few)
+    assert not compiled.does_the_same(tmp_path)
+    limits.write_text("nothing that runs")
+    assert not compiled.does_the_same(tmp_path)
+
+
+def test_an_error_that_leads_back_to_itself_loses_its_frames() -> None:
+    first, second = Unavailable("first"), Unavailable("second")
+    for error, cause in ((first, second), (second, first)):
+        try:
+            raise error from cause
+        except Unavailable:
+            assert error.__traceback__ is not None
+    assert without_frames(first) is first
+    assert first.__traceback__ is None and second.__traceback__ is None
