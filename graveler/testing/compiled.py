@@ -9,6 +9,7 @@ is never compiled.
 
 import argparse
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -144,6 +145,24 @@ def place(parent: Path) -> Path:
     for file in sorted(_PACKAGE.rglob("*.py")):
         digest.update(f"{file.relative_to(_PACKAGE)}\0".encode() + file.read_bytes() + b"\0")
     return parent / digest.hexdigest()[:20]
+
+
+def does_the_same(folder: Path, seconds: float = 600) -> bool:
+    """Whether the package in the folder does, step by step, what these sources do, for some seeds
+    of every cell."""
+    command = [sys.executable, "-m", "graveler.testing.simulator", "--fingerprint", "--seeds", "2"]
+    said = [
+        subprocess.run(
+            command,
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": str(root)},
+            stdout=subprocess.PIPE,
+            timeout=seconds,
+            check=False,
+        )
+        for root in (folder.absolute(), _PACKAGE.parent)
+    ]
+    return said[0].stdout == said[1].stdout and not any(each.returncode for each in said)
 
 
 @contextlib.contextmanager

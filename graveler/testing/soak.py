@@ -222,7 +222,10 @@ def _flows(minutes: float, signals: Signals) -> Path | Literal[Absent.ABSENT]:
     _say("compiling the flows for the schedules, which takes minutes the first time")
     found = compiled.kept(COMPILED, _COMPILING_SECONDS, lambda: bool(signals.number))
     if found is ABSENT:
-        _say("not compiled: the schedules run the sources, at half the speed")
+        _say("not compiled: the schedules run the sources, at two thirds of the speed")
+    elif not compiled.does_the_same(found):
+        _say("what is compiled does something else than the sources: the schedules run the sources")
+        return ABSENT
     return found
 
 
