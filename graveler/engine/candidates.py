@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import BlockStore, ListedObject
+from graveler.block.listing import list_all
 from graveler.errors import Invalid
 from graveler.records import ABSENT, AddressType, Repository
 
@@ -82,14 +82,8 @@ def list_candidates(
     found = Candidates()
     taken = set(pending)
     for folder in (FILES, OBJECTS):
-        prefix = f"{repo.namespace}/{folder}"
-        after, more = "", True
-        while more:
-            page = blocks.list(prefix, after, limits.page_count_max)
-            more = page.more and bool(page.lines)
-            for line in page.lines:
-                after = line.address
-                _add(found, repo, line, before_ns, taken)
+        for line in list_all(blocks, f"{repo.namespace}/{folder}"):
+            _add(found, repo, line, before_ns, taken)
     return found
 
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from graveler import limits
 from graveler.block import address
+from graveler.block.listing import list_all
 from graveler.engine.candidates import Doomed, Kind, is_ours
 from graveler.engine.ports import Ports
 from graveler.errors import Corrupt
@@ -58,13 +58,8 @@ def log_deleted(ports: Ports, repo: Repository, run: str, number: int, doomed: P
 def read(ports: Ports, repo: Repository, run: str) -> Iterator[Page]:
     """The pages of a run, in order.  One request for the list, one get a page.  `Corrupt`."""
     prefix = f"{_folder(repo)}/{run}/condemned-"
-    after, more = "", True
-    while more:
-        page = ports.blocks.list(prefix, after, limits.page_count_max)
-        more = page.more and bool(page.lines)
-        for line in page.lines:
-            after = line.address
-            yield _decode(b"".join(ports.blocks.get(line.address).chunks), line.address)
+    for line in list_all(ports.blocks, prefix):
+        yield _decode(b"".join(ports.blocks.get(line.address).chunks), line.address)
 
 
 def _folder(repo: Repository) -> str:

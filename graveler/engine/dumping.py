@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from graveler import limits, wire_dumps
 from graveler.block import address
+from graveler.block.listing import list_all
 from graveler.clock import ulid
 from graveler.committed import dumped
 from graveler.committed.dumped import Written
@@ -114,13 +115,8 @@ def files_in_use(ports: Ports, repo: Repository) -> set[str]:
     each."""
     found: set[str] = set()
     prefix = address.join(repo.namespace, _FOLDER)
-    after, more = "", True
-    while more:
-        page = ports.blocks.list(prefix, after, limits.page_count_max)
-        more = page.more and bool(page.lines)
-        for line in page.lines:
-            after = line.address
-            found |= _files_of(ports, after)
+    for line in list_all(ports.blocks, prefix):
+        found |= _files_of(ports, line.address)
     return found
 
 

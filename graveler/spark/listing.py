@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from graveler import limits
 from graveler.block import address
+from graveler.block.listing import list_all
 from graveler.clock import descending_partition
 from graveler.engine.candidates import FILES, OBJECTS, is_ours
 from graveler.identity import break_hash, break_seed
@@ -150,24 +150,19 @@ def _put(scope: Scope, repo: int, name: str, rows: list[dict[str, Any]]) -> List
 def _rows(scope: Scope, repo: int, folder: str, after: str, upto: str) -> Iterator[dict[str, Any]]:
     blocks, namespace = opened(scope.place).blocks, scope.namespace(repo)
     prefix = f"{namespace}/{folder}"
-    start, more = prefix + after if after else "", True
-    while more:
-        page = blocks.list(prefix, start, limits.page_count_max)
-        more = page.more and bool(page.lines)
-        for line in page.lines:
-            start = line.address
-            if line.address > prefix + upto:
-                return
-            name = address.relative_to(namespace, line.address)
-            if name is ABSENT or not is_ours(name):
-                continue
-            head = line.head
-            is_old = head.modified_ns < scope.before_ns and bool(head.version)
-            yield {
-                "repo": repo,
-                "name": name,
-                "version": head.version,
-                "size": head.size,
-                "is_old": is_old,
-                "hash": hashed(name),
-            }
+    for line in list_all(blocks, prefix, prefix + after if after else ""):
+        if line.address > prefix + upto:
+            return
+        name = address.relative_to(namespace, line.address)
+        if name is ABSENT or not is_ours(name):
+            continue
+        head = line.head
+        is_old = head.modified_ns < scope.before_ns and bool(head.version)
+        yield {
+            "repo": repo,
+            "name": name,
+            "version": head.version,
+            "size": head.size,
+            "is_old": is_old,
+            "hash": hashed(name),
+        }

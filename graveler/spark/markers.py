@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from graveler import limits
 from graveler.block.adapter import Blocks
 from graveler.block.address import join
+from graveler.block.listing import list_all
 from graveler.spark.results import Part, parts_of, rows_of
 
 NO_FINGERPRINT: Final = "0" * 64
@@ -70,10 +70,4 @@ def finished(blocks: Blocks, marks: Marks) -> dict[int, Part]:
 
 
 def _addresses(blocks: Blocks, marks: Marks) -> Iterator[str]:
-    after, more = "", True
-    while more:
-        page = blocks.list(marks.prefix, after, limits.page_count_max)
-        for line in page.lines:
-            after = line.address
-            yield after
-        more = page.more and bool(page.lines)
+    return (line.address for line in list_all(blocks, marks.prefix))

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from graveler import limits
 from graveler.block import address
+from graveler.block.listing import list_all
 from graveler.client import bulk
 from graveler.client.session import below
 from graveler.committed.ranges import EMPTY_METARANGE
@@ -168,14 +169,8 @@ def _summaries(scope: Scope, repo: Collected) -> Iterator[dict[str, Any]]:
 
 
 def _stored(scope: Scope, repo: Collected) -> Iterator[str]:
-    blocks, prefix = opened(scope.place).blocks, runs_folder(repo.namespace)
-    after, more = "", True
-    while more:
-        page = blocks.list(prefix, after, limits.page_count_max)
-        more = page.more and bool(page.lines)
-        for line in page.lines:
-            after = line.address
-            yield line.address
+    blocks = opened(scope.place).blocks
+    return (line.address for line in list_all(blocks, runs_folder(repo.namespace)))
 
 
 def forget(scope: Scope, due_ns: int) -> None:
