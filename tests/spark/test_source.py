@@ -1,6 +1,5 @@
 """Spark 4 reads files, entries and differences by the name of a format."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,11 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from graveler.errors import Unsupported
 from graveler.spark import Lake, diff, entries, import_, ranges, read, register, write
 from tests.spark.lakes import frame
 from tests.spark.test_landing import ascii_rows, lake, repository
 
 __all__ = ["lake", "repository"]  # fixtures
-IS_4 = find_spec("pyspark.sql.datasource") is not None
-only_4 = pytest.mark.skipif(not IS_4, reason="there are no data sources of Python")
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -28,13 +24,6 @@ def load(lake: Lake, where: str, **options: str) -> DataFrame:
     return lake.spark.read.format("graveler").options(**options).load(where)
 
 
-@pytest.mark.skipif(IS_4, reason="there are data sources of Python")
-def test_spark_3_has_none(lake: Lake) -> None:
-    with pytest.raises(Unsupported, match=r"from 4\.0 on"):
-        register(lake)
-
-
-@only_4
 def test_tables_are_those_of_the_functions(lake: Lake, repository: str) -> None:
     register(lake)
     df = lake.spark.range(50).withColumn("p", F.col("id") % 3)
@@ -52,7 +41,6 @@ def test_tables_are_those_of_the_functions(lake: Lake, repository: str) -> None:
     assert load(lake, f"{repository}/main~2", table="entries").count() == 0
 
 
-@only_4
 def test_filters_on_the_path_leave_ranges_out(lake: Lake, repository: str) -> None:
     """They answer as before, although ranges that they exclude are gone."""
     known = ascii_rows(130, 40)
@@ -86,7 +74,6 @@ def test_filters_on_the_path_leave_ranges_out(lake: Lake, repository: str) -> No
         register(lake)
 
 
-@only_4
 def test_the_secret_does_not_go_to_executors(lake: Lake, repository: str) -> None:
     from pyspark.serializers import CloudPickleSerializer
 
@@ -98,7 +85,6 @@ def test_the_secret_does_not_go_to_executors(lake: Lake, repository: str) -> Non
     assert lake.session.secret_access_key.encode() not in sent and repository.encode() in sent
 
 
-@only_4
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     register(lake)
     for options, says in (

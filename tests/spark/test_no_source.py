@@ -1,0 +1,14 @@
+"""Spark 3 knows no data sources of Python."""
+
+import pytest
+
+from graveler.errors import Unsupported
+from graveler.spark import Lake, register
+from tests.spark.test_landing import lake
+
+__all__ = ["lake"]  # a fixture
+
+
+def test_spark_3_has_none(lake: Lake) -> None:
+    with pytest.raises(Unsupported, match=r"from 4\.0 on"):
+        register(lake)
