@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import lakefs_sdk
 import pytest
 
-from tests.api.serving import Client, Served, served
+from tests.api.serving import ADMINISTRATOR, Client, Served, served
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +33,15 @@ def client(live: Served) -> Client:
 def repo(live: Served) -> str:
     """A fresh repository."""
     return live.fresh_repository()
+
+
+@pytest.fixture
+def sdk(client: Client) -> lakefs_sdk.ApiClient:
+    """The unmodified client of lakeFS."""
+    return lakefs_sdk.ApiClient(
+        lakefs_sdk.Configuration(
+            host=f"{client.url}/api/v1",
+            username=ADMINISTRATOR.access_key_id,
+            password=ADMINISTRATOR.secret_access_key,
+        )
+    )

@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -113,6 +114,16 @@ class Served:
         reply = self.client.send("POST", "/repositories", body=body)
         assert reply.status == 201, reply.body
         return name
+
+
+def ended(client: Client, where: str, said: str = "done", **query: str) -> Any:
+    """What a task says of itself once it has come to its end."""
+    for _ in range(500):
+        found = client.send("GET", where, query).json
+        if found[said] or "error" in found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"it did not end: {found}")
 
 
 @contextmanager

@@ -9,19 +9,8 @@ from lakefs_sdk.models import RefsDump, RepositoryDumpStatus
 
 from graveler import wire_pb2 as pb
 from graveler.framing import body_of
-from tests.api.serving import ADMINISTRATOR, Client
+from tests.api.serving import Client
 from tests.committed.files import contents, opened
-
-
-@pytest.fixture
-def sdk(client: Client) -> lakefs_sdk.ApiClient:
-    return lakefs_sdk.ApiClient(
-        lakefs_sdk.Configuration(
-            host=f"{client.url}/api/v1",
-            username=ADMINISTRATOR.access_key_id,
-            password=ADMINISTRATOR.secret_access_key,
-        )
-    )
 
 
 def ended(api: lakefs_sdk.RepositoriesApi, repo: str, task: str) -> RepositoryDumpStatus:

@@ -1,12 +1,11 @@
 """Imports: objects of this machine below an import root become paths, as one commit."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.api.serving import Client, Served
+from tests.api.serving import Client, Served, ended
 
 
 def _start(client: Client, repo: str, *paths: dict[str, str], **commit: Any) -> Any:
@@ -16,13 +15,7 @@ def _start(client: Client, repo: str, *paths: dict[str, str], **commit: Any) -> 
 
 
 def _ended(client: Client, repo: str, job: str) -> Any:
-    where = f"/repositories/{repo}/branches/main/import"
-    for _ in range(500):
-        found = client.send("GET", where, {"id": job}).json
-        if found["completed"] or "error" in found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("the import did not end")
+    return ended(client, f"/repositories/{repo}/branches/main/import", "completed", id=job)
 
 
 @pytest.fixture
@@ -38,13 +31,13 @@ def test_a_folder_is_imported(client: Client, repo: str, source: Path) -> None:
     path = {"type": "common_prefix", "path": f"local://{source}/", "destination": "in"}
     started = _start(client, repo, path, metadata={"k": "v"})
     assert started.status == 202
-    ended = _ended(client, repo, started.json["id"])
-    assert ended["completed"]
-    assert ended["ingested_objects"] == 2
-    assert ended["commit"]["message"] == "imported"
-    assert ended["commit"]["metadata"]["k"] == "v"
-    assert ended["metarange_id"] == ended["commit"]["meta_range_id"]
-    assert ended["update_time"].endswith("Z")
+    found = _ended(client, repo, started.json["id"])
+    assert found["completed"]
+    assert found["ingested_objects"] == 2
+    assert found["commit"]["message"] == "imported"
+    assert found["commit"]["metadata"]["k"] == "v"
+    assert found["metarange_id"] == found["commit"]["meta_range_id"]
+    assert found["update_time"].endswith("Z")
     listed = client.send("GET", f"/repositories/{repo}/refs/main/objects/ls").json["results"]
     assert [line["path"] for line in listed] == ["in/a", "in/sub/b c"]
     assert listed[0]["physical_address"] == f"local://{source}/a"
@@ -106,10 +99,10 @@ def test_an_import_can_be_cancelled(client: Client, repo: str, source: Path) -> 
     where = f"/repositories/{repo}/branches/main/import"
     statuses = [client.send("DELETE", where, {"id": job}).status for _ in range(2)]
     assert statuses in ([204, 204], [409, 409], [204, 409])
-    ended = _ended(client, repo, job)
-    assert ended["completed"] == (statuses[0] == 409)
-    if not ended["completed"]:
-        assert "Canceled" in ended["error"]["message"]
+    found = _ended(client, repo, job)
+    assert found["completed"] == (statuses[0] == 409)
+    if not found["completed"]:
+        assert "Canceled" in found["error"]["message"]
 
 
 def test_unknown_jobs(client: Client, repo: str) -> None:

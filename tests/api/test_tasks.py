@@ -1,34 +1,24 @@
 """Commits and merges whose caller does not wait."""
 
-import time
 from typing import Any
 
 import pytest
 
-from tests.api.serving import Client
-
-
-def _ended(client: Client, where: str) -> Any:
-    for _ in range(500):
-        found = client.send("GET", where).json
-        if found["completed"]:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not end")
+from tests.api.serving import Client, ended
 
 
 def _commit(client: Client, repo: str, message: str, branch: str = "main") -> Any:
     where = f"/repositories/{repo}/branches/{branch}/commits/async"
     started = client.send("POST", where, body={"message": message, "metadata": {"k": "v"}})
     assert started.status == 202, started
-    return _ended(client, f"{where}/{started.json['id']}/status")
+    return ended(client, f"{where}/{started.json['id']}/status", "completed")
 
 
 def _merge(client: Client, repo: str, source: str) -> Any:
     where = f"/repositories/{repo}/refs/{source}/merge/main/async"
     started = client.send("POST", where, body={})
     assert started.status == 202, started
-    return _ended(client, f"{where}/{started.json['id']}/status")
+    return ended(client, f"{where}/{started.json['id']}/status", "completed")
 
 
 def _upload(client: Client, repo: str, branch: str, path: str, content: bytes) -> None:

@@ -1,6 +1,5 @@
 """The rule of retention and collections of garbage, through the API."""
 
-import time
 from typing import Any
 
 import lakefs_sdk
@@ -8,28 +7,7 @@ import pytest
 from lakefs_sdk import GarbageCollectionRule, GarbageCollectionRules
 from lakefs_sdk.exceptions import NotFoundException
 
-from tests.api.serving import ADMINISTRATOR, Client
-
-
-@pytest.fixture
-def sdk(client: Client) -> lakefs_sdk.ApiClient:
-    """The unmodified client of lakeFS."""
-    return lakefs_sdk.ApiClient(
-        lakefs_sdk.Configuration(
-            host=f"{client.url}/api/v1",
-            username=ADMINISTRATOR.access_key_id,
-            password=ADMINISTRATOR.secret_access_key,
-        )
-    )
-
-
-def ended(client: Client, where: str) -> Any:
-    for _ in range(500):
-        found = client.send("GET", where).json
-        if found["done"]:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not end")
+from tests.api.serving import Client, ended
 
 
 def test_the_rule_of_retention_is_set_shown_and_ended(sdk: lakefs_sdk.ApiClient, repo: str) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from graveler.engine import branching, commit, importing, janitor, objects, repo
 from graveler.engine.ports import Ports
 from graveler.engine.repository import NewRepository
 from graveler.records import Repository
-from tests.api.serving import ADMINISTRATOR, Client, served
+from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.service import KEY, SECRET, serving
 from tests.cli.service import repository as repository_of
 
@@ -223,10 +222,10 @@ def test_a_run_of_a_server_can_be_taken_back(
         days.pass_by(2)
         where = "/repositories/lake/gc/runs"
         job = client.send("POST", where, body={"dry_run": False}).json["id"]
-        assert _ended(client, f"{where}/{job}")["deleted"]["count"] == 0  # it condemns anew
+        assert ended(client, f"{where}/{job}")["deleted"]["count"] == 0  # it condemns anew
         assert client.send("DELETE", f"{where}/{job}").status == 204
         dry = client.send("POST", where).json["id"]
-        _ended(client, f"{where}/{dry}")
+        ended(client, f"{where}/{dry}")
         assert client.send("DELETE", f"{where}/{dry}").status == 409
         assert main((*gc, "--delete")) == 0
         days.pass_by(2)
@@ -234,15 +233,6 @@ def test_a_run_of_a_server_can_be_taken_back(
         assert main((*gc, "--delete")) == 0
         assert _stored(lake[0]) < before
         assert client.send("DELETE", f"{where}/{said.split()[-1]}").status == 204  # undone still
-
-
-def _ended(client: Client, where: str) -> Any:
-    for _ in range(500):
-        found = client.send("GET", where).json
-        if found["done"]:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not end")
 
 
 def test_a_service_that_collects_starts_and_stops(tmp_path: Path) -> None:

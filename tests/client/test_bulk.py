@@ -1,10 +1,8 @@
 """Bulk jobs from Python, through a served store."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from graveler.client import Session, bulk, connect
+from graveler.client import Session, bulk
 from graveler.client.bulk import BulkJob, Landing
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
@@ -12,26 +10,10 @@ from graveler.errors import Conflict, Internal, NotFound, Unavailable
 from graveler.records import TOMBSTONE, AddressType, BreakParameters, Entry
 from graveler.testing.clockwork import TickingClock
 from graveler.wire import decode_entry, encode_entry
-from tests.api.serving import ADMINISTRATOR, Served, served
+from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("served") / "store") as running:
-        yield running
-
-
-@pytest.fixture
-def session(live: Served) -> Session:
-    return connect(live.client.url, KEY, SECRET)
-
-
-@pytest.fixture
-def repo(live: Served) -> str:
-    return live.fresh_repository()
 
 
 def written(live: Served, job: BulkJob, **checksums: str) -> str:

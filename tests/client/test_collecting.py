@@ -1,23 +1,16 @@
 """Collections of garbage from Python, through a served store."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from graveler.client import Session, collecting, connect
 from graveler.client.collecting import Collection, Files
 from graveler.errors import Internal, NotFound
-from tests.api.serving import ADMINISTRATOR, Served, served
+from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("served") / "store") as running:
-        yield running
 
 
 def ended(session: Session, repo: str, id: str) -> Collection:
@@ -29,8 +22,7 @@ def ended(session: Session, repo: str, id: str) -> Collection:
     raise AssertionError("it did not end")
 
 
-def test_a_collection_is_ordered_and_told(live: Served) -> None:
-    session, repo = connect(live.client.url, KEY, SECRET), live.fresh_repository()
+def test_a_collection_is_ordered_and_told(session: Session, repo: str) -> None:
     found = ended(session, repo, collecting.order(session, repo))
     assert found.dry_run and not found.error and (found.commits, found.commits_kept) == (1, 1)
     assert found.candidates.startswith(f"local://{repo}/x/_graveler/gc/dry-")
@@ -41,8 +33,7 @@ def test_a_collection_is_ordered_and_told(live: Served) -> None:
             call(session, repo, "none")
 
 
-def test_one_that_fails_says_why(live: Served) -> None:
-    session, repo = connect(live.client.url, KEY, SECRET), live.fresh_repository()
+def test_one_that_fails_says_why(live: Served, session: Session, repo: str) -> None:
     body = {"name": "guest", "storage_namespace": f"local://{repo}/x", "read_only": True}
     assert live.client.send("POST", "/repositories", body=body).status == 201
     found = ended(session, "guest", collecting.order(session, "guest"))

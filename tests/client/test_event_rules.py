@@ -1,32 +1,14 @@
 """Event rules from Python, through a served store."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from graveler.client import Session, connect, event_rules
 from graveler.client.event_rules import NewRule
 from graveler.errors import Conflict, Internal, Invalid, NotFound, Unauthenticated
-from tests.api.serving import ADMINISTRATOR, Served, served
+from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("served") / "store") as running:
-        yield running
-
-
-@pytest.fixture
-def session(live: Served) -> Session:
-    return connect(live.client.url, KEY, SECRET)
-
-
-@pytest.fixture
-def repo(live: Served) -> str:
-    return live.fresh_repository()
 
 
 def test_a_rule_is_made_shown_and_ended(session: Session, repo: str) -> None:

@@ -126,16 +126,6 @@ def test_heads_of_other_breaks_keep_their_content() -> None:
         assert dict(reader.scan(space, found)) == changed(changed(tree, theirs), ours), seed
 
 
-@pytest.fixture
-def store() -> CountingStore:
-    return CountingStore()
-
-
-@pytest.fixture
-def space(store: CountingStore) -> Keyspace:
-    return Keyspace(store, NAMESPACE, BreakParameters(raggedness=50, salt=b"s"))
-
-
 def test_whole_ranges_of_both_sides_go_in_unopened(space: Keyspace, store: CountingStore) -> None:
     folders = (b"a", b"b", b"c")
     tree = {b"%b/%05d" % (folder, at): value(at) for folder in folders for at in range(1_000)}

@@ -17,16 +17,6 @@ RECORDS: list[Record] = [(b"%06d" % (2 * at), value(at)) for at in range(5_000)]
 
 
 @pytest.fixture
-def store() -> CountingStore:
-    return CountingStore()
-
-
-@pytest.fixture
-def space(store: CountingStore) -> Keyspace:
-    return Keyspace(store, NAMESPACE, BreakParameters(raggedness=50, salt=b"s"))
-
-
-@pytest.fixture
 def base(space: Keyspace, store: CountingStore) -> MetarangeId:
     written = writer.write(space, RECORDS)
     assert len(reader.ranges(space, written)) > 50

@@ -8,11 +8,27 @@ import pytest
 
 from graveler.testing.interposed import Script
 from tests.engine.lake import Lake, new_lake
+from tests.engine.storage import Storage, new_storage
 
 
 @pytest.fixture
 def lake() -> Lake:
     return new_lake()
+
+
+@pytest.fixture
+def forked(lake: Lake) -> Lake:
+    """A branch `dev` with a commit of its own."""
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    lake.commit_of("dev", b="2")
+    return lake
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """A repository whose ranges are files in memory."""
+    return new_storage(tmp_path)
 
 
 @pytest.fixture

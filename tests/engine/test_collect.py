@@ -1,7 +1,6 @@
 """Garbage collection: what goes, what stays, what can be taken back, and what is refused."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -27,12 +26,7 @@ from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused
 from graveler.records import AddressType, CommitEntry, Entry
 from graveler.refs.retention import Retention
 from graveler.refs.runs import RunState
-from tests.engine.storage import DAY, HOUR, Storage, kinds, new_storage
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return new_storage(tmp_path)
+from tests.engine.storage import DAY, HOUR, Storage, kinds
 
 
 @pytest.fixture

@@ -26,15 +26,10 @@ from graveler.kv.observed import ObservedStore
 from graveler.records import ABSENT, Branch, BranchState, Commit
 from graveler.refs import branches, commits, tags
 from graveler.requests import Counts
-from tests.engine.storage import DAY, Storage, new_storage
+from tests.engine.storage import DAY, Storage
 
 NAMESPACE = "mem://bucket/lake"
 LAKEFS = Path(__file__).parents[1] / "data" / "lakefs-written"
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return new_storage(tmp_path)
 
 
 def space(blocks: MemoryBlocks, marks: Mapping[str, str]) -> Keyspace:

@@ -89,10 +89,8 @@ def test_a_commit_while_it_advances(scripted: tuple[Lake, Script], rival: Lake) 
 
 
 @pytest.mark.parametrize("verb", ["merge", "hard reset"])
-def test_landing(lake: Lake, scripted: tuple[Lake, Script], rival: Lake, verb: str) -> None:
-    lake.commit_of(a="1")
-    lake.branch("dev")
-    lake.commit_of("dev", b="2")
+@pytest.mark.usefixtures("forked")
+def test_landing(scripted: tuple[Lake, Script], rival: Lake, verb: str) -> None:
     mine, script = scripted
     always(script, "before", "set_if", a_commit(rival))
     with pytest.raises(GIVEN_UP):
@@ -103,12 +101,8 @@ def test_landing(lake: Lake, scripted: tuple[Lake, Script], rival: Lake, verb: s
     assert rival.tree("main@") == {"a": "1"}
 
 
-def test_a_merge_that_loses_forty_times_lands(
-    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
-) -> None:
-    lake.commit_of(a="1")
-    lake.branch("dev")
-    lake.commit_of("dev", b="2")
+@pytest.mark.usefixtures("forked")
+def test_a_merge_that_loses_forty_times_lands(scripted: tuple[Lake, Script], rival: Lake) -> None:
     mine, script = scripted
     always(script, "before", "set_if", a_commit(rival), count=40)
     mine.merge("dev")

@@ -66,14 +66,6 @@ def _merged(lake: Lake, mine: Lake) -> None:
     assert lake.tree("main@") == {"a": "1", "b": "2"}
 
 
-@pytest.fixture
-def forked(lake: Lake) -> Lake:
-    lake.commit_of(a="1")
-    lake.branch("dev")
-    lake.commit_of("dev", b="2")
-    return lake
-
-
 def test_the_last_of_all_swaps_lands_and_its_answer_is_lost(forked: Lake, rival: Lake) -> None:
     last = limits.landing_round_count_max
     mine, script = losing(forked, last)

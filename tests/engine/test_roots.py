@@ -1,7 +1,5 @@
 """What a collection that runs elsewhere is told: everything in use, rows before commits."""
 
-from pathlib import Path
-
 import pytest
 
 from graveler import limits
@@ -26,12 +24,7 @@ from graveler.records import AddressType, Entry
 from graveler.refs.retention import Retention
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake, new_lake
-from tests.engine.storage import DAY, HOUR, Storage, new_storage
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return new_storage(tmp_path)
+from tests.engine.storage import DAY, HOUR, Storage
 
 
 def roots(of: Storage | Lake, amount: int = 1_000) -> list[Root]:

@@ -1,7 +1,6 @@
 """Dumps as jobs: one at a time, replaced wherever their worker dies, given up at last."""
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,7 @@ from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
-from tests.jobs.world import World
-
-
-class Killed(BaseException):
-    """The worker's process is gone."""
+from tests.jobs.world import World, calls_of, replaced
 
 
 def new_world(scratch: Path) -> tuple[Storage, World]:
@@ -92,30 +87,14 @@ def dumped_heads(storage: Storage, world: World, job: JobId) -> set[str]:
 
 @pytest.mark.parametrize("stalls", [False, True])
 def test_a_worker_that_dies_or_stalls_anywhere_is_replaced(tmp_path: Path, stalls: bool) -> None:
-    _, world = new_world(tmp_path)
-    lake, script = world.lake.interposed()
-    world.work(submit(world).id, lake)
-    seen, counted = list(script.seen), Counter[str]()
-    for verb in seen:
-        counted[verb] += 1
+    _, undisturbed = new_world(tmp_path)
+    first = submit(undisturbed).id
+    calls = calls_of(undisturbed, lambda lake: undisturbed.work(first, lake))
+    for call in calls:
         storage, world = new_world(tmp_path)
         job = submit(world).id
-        lake, script = world.lake.interposed()
-
-        def strike(world: World = world, job: JobId = job) -> None:
-            if not stalls:
-                raise Killed
-            world.pass_lease()
-            world.work(job)
-
-        script.before(verb, strike, counted[verb])
-        try:
-            world.work(job, lake)
-        except Killed:
-            world.pass_lease()
-            world.work(job)
-        assert script.finished
-        check(storage, world, job, (verb, counted[verb]))
+        replaced(world, job, call, stalls=stalls)
+        check(storage, world, job, call)
 
 
 def test_a_worker_without_time_hands_on_and_the_last_gives_up(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Collections by turns: one at a time, once a day where a rule asks, whoever orders and dies."""
 
 import json
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,13 +19,9 @@ from graveler.refs.retention import Retention
 from graveler.testing.interposed import Script
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
-from tests.jobs.world import Held, World, new_world
+from tests.jobs.world import Held, Killed, World, calls_of, new_world, replaced
 
 HOUR = 3600
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 def named(world: World, count: int) -> None:
@@ -159,17 +153,6 @@ def test_a_collection_that_no_worker_gets_done_is_given_up() -> None:
 # ---- workers that die or stall -------------------------------------------------------------------
 
 
-def calls_of(world: World, act: Callable[[Lake], object]) -> list[tuple[str, int]]:
-    lake, script = world.lake.interposed()
-    act(lake)
-    counted: Counter[str] = Counter()
-    found = []
-    for verb in script.seen:
-        counted[verb] += 1
-        found.append((verb, counted[verb]))
-    return found
-
-
 def due_world(scratch: Path) -> tuple[Storage, World, JobId]:
     """What one run has condemned may go; the job that deletes it is ordered."""
     storage = new_storage(scratch)
@@ -189,24 +172,10 @@ def test_a_worker_that_dies_or_stalls_anywhere_is_replaced(tmp_path: Path, stall
     storage, world, job = due_world(tmp_path)
     calls = calls_of(world, lambda lake: world.work(job, lake))
     left = storage.stored()
-    for verb, nth in calls:
+    for told in calls:
         storage, world, job = due_world(tmp_path)
-        lake, script = world.lake.interposed()
-
-        def strike(world: World = world, job: JobId = job) -> None:
-            if not stalls:
-                raise Killed
-            world.pass_lease()
-            world.work(job)
-
-        script.before(verb, strike, nth)
-        try:
-            world.work(job, lake)
-        except Killed:
-            world.pass_lease()
-            world.work(job)
-        told = (verb, nth)
-        assert script.finished and world.status(job).state is JobState.DONE, told
+        replaced(world, job, told, stalls=stalls)
+        assert world.status(job).state is JobState.DONE, told
         assert len(storage.stored()) == len(left), told
         assert storage.restarted().read("main", "a") == b"newest", told
 

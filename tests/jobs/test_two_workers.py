@@ -3,7 +3,6 @@
 Whatever the moment: the job ends as done, its commit is made once, nothing is lost.
 """
 
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -13,27 +12,16 @@ from graveler.errors import Conflict
 from graveler.ids import JobId
 from graveler.records import JobState
 from graveler.testing.interposed import Script
-from tests.jobs.world import BEGUN, World, new_world
+from tests.jobs.world import BEGUN, Killed, World, calls_of, new_world
 
 Moment = Callable[[Script, str, Callable[[], object], int], None]
-
-
-class Killed(BaseException):
-    """The worker's process is gone."""
 
 
 def calls(kind: str) -> list[tuple[str, int]]:
     """The calls of a run that nothing disturbs: each verb and its how-manieth it is."""
     world = new_world()
     job = BEGUN[kind][0](world)
-    lake, script = world.lake.interposed()
-    world.work(job.id, lake)
-    counted: Counter[str] = Counter()
-    found = []
-    for verb in script.seen:
-        counted[verb] += 1
-        found.append((verb, counted[verb]))
-    return found
+    return calls_of(world, lambda lake: world.work(job.id, lake))
 
 
 def check(world: World, kind: str, job: JobId, told: str) -> None:

@@ -1,5 +1,6 @@
 """A repository with work to be done by jobs, and workers to do it, for the tests of this folder."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -77,6 +78,42 @@ def new_world() -> World:
     for name in ("x", "y", "z"):
         ports.blocks.put(SOURCE + name, [b"bytes"], CREATE)
     return World(lake)
+
+
+class Killed(BaseException):
+    """The worker's process is gone."""
+
+
+def calls_of(world: World, act: Callable[[Lake], object]) -> list[tuple[str, int]]:
+    """The calls of a run that nothing disturbs: each verb and its how-manieth it is."""
+    lake, script = world.lake.interposed()
+    act(lake)
+    counted: Counter[str] = Counter()
+    found = []
+    for verb in script.seen:
+        counted[verb] += 1
+        found.append((verb, counted[verb]))
+    return found
+
+
+def replaced(world: World, job: JobId, call: tuple[str, int], *, stalls: bool) -> None:
+    """A worker dies before that call, or stalls there until another one has done the job."""
+    lake, script = world.lake.interposed()
+
+    def strike() -> None:
+        if not stalls:
+            raise Killed
+        world.pass_lease()
+        world.work(job)
+
+    verb, nth = call
+    script.before(verb, strike, nth)
+    try:
+        world.work(job, lake)
+    except Killed:
+        world.pass_lease()
+        world.work(job)
+    assert script.finished
 
 
 COMMIT = CommitRequest("job", COMMITTER, {"key": "value"})
