@@ -61,11 +61,12 @@ class Service:
 
 @contextmanager
 def started(
-    *arguments: str, credentials: tuple[str, str] | None = (KEY, SECRET)
+    *arguments: str, credentials: tuple[str, str] | None = (KEY, SECRET), prelude: str = ""
 ) -> Iterator[Service]:
-    """`graveler ARGUMENTS`, ready; killed at the end if it still runs."""
+    """`graveler ARGUMENTS`, ready; killed at the end if it still runs.  The process first runs the
+    statements of `prelude`."""
     process = subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*COMMAND[:2], prelude + COMMAND[2], *arguments],
         env=environment(credentials),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -80,11 +81,14 @@ def started(
 
 @contextmanager
 def serving(
-    store: Path, *more: str, credentials: tuple[str, str] | None = (KEY, SECRET)
+    store: Path,
+    *more: str,
+    credentials: tuple[str, str] | None = (KEY, SECRET),
+    prelude: str = "",
 ) -> Iterator[Service]:
     """`graveler serve` on a free port."""
     arguments = ("serve", "--store", str(store), "--listen", "127.0.0.1:0", *more)
-    with started(*arguments, credentials=credentials) as service:
+    with started(*arguments, credentials=credentials, prelude=prelude) as service:
         yield service
 
 

@@ -4,30 +4,54 @@ The device is played by a limit on the size of the files that the process may wr
 lowered and lifted while it runs.
 """
 
+import os
 import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.cli.service import Service, repository, run, serving
 
 FULL = 507
-NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+# In the process that serves: a thread that sets the limit that it is told, and says so.
+OBEDIENT = """
+import resource, threading
+def obey():
+    with open({orders!r}) as orders, open({done!r}, "w") as done:
+        for size in orders:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), resource.RLIM_INFINITY))
+            done.write("done\\n")
+            done.flush()
+threading.Thread(target=obey, daemon=True).start()
+"""
 
-prlimit = getattr(resource, "prlimit", None)
-needs_prlimit = pytest.mark.skipif(prlimit is None, reason="the system has no prlimit")
+
+@contextmanager
+def limited(store: Path) -> Iterator[tuple[Service, Callable[[int], None]]]:
+    """A service, and what sets how large its files may become."""
+    pipes = [str(store.with_name(name)) for name in ("orders", "done")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    prelude = OBEDIENT.format(orders=pipes[0], done=pipes[1])
+    with (
+        serving(store, prelude=prelude) as service,
+        open(pipes[0], "w") as orders,
+        open(pipes[1]) as done,
+    ):
+
+        def limit(size: int) -> None:
+            orders.write(f"{size}\n")
+            orders.flush()
+            assert done.readline() == "done\n"
+
+        yield service, limit
 
 
-def _limit(service: Service, size: int) -> None:
-    assert prlimit is not None
-    prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-
-@needs_prlimit
 def test_a_full_device_refuses_writes_and_loses_nothing(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    with serving(store) as service, service.client() as client:
+    with limited(store) as (service, limit), service.client() as client:
         branch = repository(client)
         kept = {}
         for number in range(20):
@@ -35,7 +59,7 @@ def test_a_full_device_refuses_writes_and_loses_nothing(tmp_path: Path) -> None:
             kept[f"before/{number}"] = b"x" * 100
         client.post(f"{branch}/commits", json={"message": "before"}).raise_for_status()
 
-        _limit(service, 1)
+        limit(1)
         for number in range(5):
             assert _put(client, branch, f"full/{number}", b"y" * 100).status_code == FULL
         assert client.delete(f"{branch}/objects", params={"path": "before/0"}).status_code == FULL
@@ -44,7 +68,7 @@ def test_a_full_device_refuses_writes_and_loses_nothing(tmp_path: Path) -> None:
         assert client.post("/repositories/lake/branches", json=body).status_code == FULL
         assert _all(client) == kept  # what is there can be read all the while
 
-        _limit(service, resource.RLIM_INFINITY)
+        limit(resource.RLIM_INFINITY)
         _put_again(client, branch, "after", b"z")
         kept["after"] = b"z"
         assert _all(client) == kept
