@@ -156,7 +156,7 @@ def _decoded(after: str) -> _Place:
         place = _Place(phase, StagingToken(name), shard, key)
         wrong = phase not in _PHASES or not isinstance(name, str) or type(shard) is not int
         bytes.fromhex(key)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise Invalid(f"after must be what the page before gave: after={after!r:.80}") from error
     if wrong or not 0 <= shard < limits.staging_shard_count_max:
         raise Invalid(f"after must be what the page before gave: after={after!r:.80}")

@@ -102,7 +102,8 @@ def test_many_tokens_that_hold_nothing_are_bounded_work() -> None:
 @pytest.mark.parametrize(
     "after",
     ["x", "e30=", "WzFd", "WyJzdGFnZWQiLCAidCIsIDAsICJ6eiJd", "WyJ4IiwgInQiLCAwLCAiIl0=",
-     "WyJzdGFnZWQiLCAidCIsIDY0LCAiIl0=", "WyJzdGFnZWQiLCAxLCAwLCAiIl0="],
+     "WyJzdGFnZWQiLCAidCIsIDY0LCAiIl0=", "WyJzdGFnZWQiLCAxLCAwLCAiIl0=",
+     "W1tb" * 2_000],
 )  # fmt: skip
 def test_a_place_that_no_page_gave_is_refused(storage: Storage, after: str) -> None:
     with pytest.raises(Invalid, match="page before"):
