@@ -6,7 +6,9 @@ On AWS the template sets, for each function:
 
     GRAVELER_TABLE, GRAVELER_SECRET     names of the table and of the secret
     GRAVELER_BUCKETS                    names, with commas; the first is the deployment's own
-    GRAVELER_CACHE_FOLDER, _CACHE_MIB   for tables that were read or written, and how much of it
+    GRAVELER_CACHE_MIB                  how much of the folder for temporary files (TMPDIR, else
+                                        /tmp) is for tables that were read or written
+    GRAVELER_CACHE_FOLDER               another folder for them
     GRAVELER_SHARED_FOLDER, _MIB        the same of a folder that machines share; empty: none
     GRAVELER_JOBS_QUEUE                 the queue of the worker, by its URL
     AWS_ENDPOINT_URL                    where AWS is, if it is not AWS (also read by botocore)
@@ -82,13 +84,17 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         secret,
         tuple(name for name in buckets.split(",") if name),
         jobs_queue=variables.get("GRAVELER_JOBS_QUEUE", ""),
-        cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "/tmp/graveler"),
+        cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "") or _temporary(variables),
         cache_bytes=_whole(variables, "GRAVELER_CACHE_MIB", 400) << 20,
         shared_folder=variables.get("GRAVELER_SHARED_FOLDER", ""),
         shared_bytes=_whole(variables, "GRAVELER_SHARED_MIB", 0) << 20,
         memory_bytes=_whole(variables, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1024) << 20,
         endpoint_url=variables.get("AWS_ENDPOINT_URL", ""),
     )
+
+
+def _temporary(variables: Mapping[str, str]) -> str:
+    return f"{variables.get('TMPDIR', '') or '/tmp'}/graveler"
 
 
 def _whole(variables: Mapping[str, str], name: str, default: int) -> int:

@@ -82,3 +82,25 @@ class BudgetedCache(Generic[K, V]):
     def spent(self) -> int:
         """The sum of the costs of what is kept."""
         return self._spent
+
+
+class Allowance:
+    """What may be spent before somebody must make room; nothing at first.  For any number of
+    threads."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._lock = threading.Lock()
+
+    def spend(self, amount: int) -> bool:
+        """Whether there was so much left; it is gone then."""
+        with self._lock:
+            if self._left < amount:
+                return False
+            self._left -= amount
+            return True
+
+    def renew(self, amount: int) -> None:
+        """From now on, so much is left."""
+        with self._lock:
+            self._left = amount

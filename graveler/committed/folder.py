@@ -9,6 +9,9 @@ are no copies.
     <anything>.part                 being written
     <nn>.lock                       held by whoever downloads one of the files that it stands for
 
+The folder is not looked through for every copy that enters: room for a share of the budget is made
+at a time, and what has entered since is counted.  So it costs nothing to keep thousands of copies.
+
 Locks are those of the system: they end with the process that holds them.  For `tiers.py`.
 """
 
@@ -22,11 +25,13 @@ from pathlib import Path
 
 from graveler import limits
 from graveler.clock import Clock
+from graveler.committed.cache import Allowance
 from graveler.committed.remote import exactly
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Absent
 
 _CHECK_LENGTH = 32
+_ROOM_SHARE = 64  # of the budget is made room for at a time
 _ABANDONED_SECONDS = 3_600
 _WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.005
@@ -75,12 +80,16 @@ class LocalFile:
 
 
 class CacheFolder:
-    """Copies by address.  What fails in the file system is as if there were no copy."""
+    """Copies by address.  What fails in the file system is as if there were no copy.
+
+    Who is alone with the folder keeps to the budget.  Of several threads or processes, each may
+    exceed it by what it enters while another makes room: a 64th of it, or one file."""
 
     def __init__(self, folder: Path, budget: int, clock: Clock) -> None:
         self.folder = folder
         self._budget = budget
         self._clock = clock
+        self._room = Allowance()  # for what enters before the folder is looked through again
 
     def opened(self, address: str) -> LocalFile | Absent:
         """The copy, checked."""
@@ -99,23 +108,24 @@ class CacheFolder:
         return ABSENT
 
     def enter(self, address: str, chunks: Iterable[bytes]) -> bool:
-        """Take a copy of a file's bytes, unless it is too large or the file system refuses.  An
-        error of `chunks` passes on, and nothing is kept."""
+        """Take a copy of a file's bytes, unless it is too large or the file system refuses; whether
+        others may have gone for it.  An error of `chunks` passes on, and nothing is kept."""
         path: Path | Absent = ABSENT
+        made_room = False
         try:
             path = scratch_path(self.folder)
             size = self._written(path, chunks)
             if size > self._budget:
                 return False
-            self._evict(size)
+            made_room = self._make_room(size)
             path.replace(self._path(address))
         except OSError:  # full, or gone: a copy is a matter of speed
-            return False
+            return made_room
         finally:
             if path is not ABSENT:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
-        return True
+        return made_room
 
     def _written(self, path: Path, chunks: Iterable[bytes]) -> int:
         """The length of the copy; writing ends when it is too long."""
@@ -166,24 +176,39 @@ class CacheFolder:
     def _lock_path(self, address: str) -> Path:
         return self.folder / f"{sha256(address.encode()).hexdigest()[:2]}.lock"
 
+    def _make_room(self, coming: int) -> bool:
+        """Whether the folder had to be looked through, because what entered since has used up the
+        room that was made then."""
+        if self._room.spend(coming):
+            return False
+        room = max(coming, self._budget // _ROOM_SHARE)
+        self._evict(room)
+        self._room.renew(room - coming)
+        return True
+
     def _evict(self, coming: int) -> None:
-        """Make room: the longest unused go first.  Half-written files are left alone unless their
-        writer must be dead."""
-        found: list[tuple[float, int, Path]] = []
+        """Let the longest unused go.  Half-written files are left alone unless their writer must be
+        dead."""
+        found: list[tuple[float, int, str]] = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     stat = entry.stat(follow_symlinks=False)
-                    found.append((stat.st_mtime, stat.st_size, Path(entry.path)))
+                    found.append((stat.st_mtime, stat.st_size, entry.path))
         newest = max((mtime for mtime, _, _ in found), default=0.0)
         spent = coming
         for mtime, size, path in sorted(found, reverse=True):
-            if path.suffix == ".sst":
+            if path.endswith(".sst"):
                 spent += size
                 if spent > self._budget:
-                    path.unlink(missing_ok=True)
-            elif path.suffix == ".part" and newest - mtime > _ABANDONED_SECONDS:
-                path.unlink(missing_ok=True)
+                    _remove(path)
+            elif path.endswith(".part") and newest - mtime > _ABANDONED_SECONDS:
+                _remove(path)
+
+
+def _remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def scratch_path(folder: Path) -> Path:

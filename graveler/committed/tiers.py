@@ -110,17 +110,19 @@ class TieredFiles:
         return file
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        address = file_address(namespace, name)
         with _built(self._scratch, build) as path:
-            if not _store(self._blocks, address, lambda: _chunks_of(path)):
-                return  # a copy of ours might have other blocks than the file that is stored
-            with suppress(OSError):  # stored already: the copies are a matter of speed
-                self._enter(self._local, address, _chunks_of(path))
-                if self._shared is not ABSENT:
-                    self._enter(self._shared, address, _chunks_of(path))
+            self._stored(file_address(namespace, name), lambda: _chunks_of(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        self.add(namespace, name, lambda path: _write(path, content))
+        self._stored(file_address(namespace, name), lambda: content)
+
+    def _stored(self, address: str, content: Callable[[], Iterable[bytes]]) -> None:
+        if not _store(self._blocks, address, content):
+            return  # a copy of ours might have other blocks than the file that is stored
+        with suppress(OSError):  # stored already: the copies are a matter of speed
+            self._enter(self._local, address, content())
+            if self._shared is not ABSENT:
+                self._enter(self._shared, address, content())
 
     def fetch(self, address: str) -> LocalFile | Absent:
         """The file as a local one, fetched whole if need be; `ABSENT` if no folder can hold it or
@@ -144,10 +146,10 @@ class TieredFiles:
 
     def _enter(self, folder: CacheFolder, address: str, chunks: Iterable[bytes]) -> None:
         """Take a copy; open tables let go of those that had to make room for it."""
-        folder.enter(address, chunks)
-        with self._open_lock:
-            for file in self._open:
-                file.let_go()
+        if folder.enter(address, chunks):
+            with self._open_lock:
+                for file in self._open:
+                    file.let_go()
 
     def _opened(self, address: str) -> LocalFile | Absent:
         copy = self._local.opened(address)
@@ -241,11 +243,6 @@ def _kinds() -> Iterator[None]:
     except OSError as error:
         kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
         raise kind(f"write a table: {error.strerror}") from error
-
-
-def _write(path: Path, content: Sequence[bytes]) -> None:
-    with path.open("wb") as file:
-        file.writelines(content)
 
 
 def _chunks_of(path: Path) -> Iterator[bytes]:
