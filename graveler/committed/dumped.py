@@ -51,7 +51,7 @@ class DumpTables(SstRangeStore):
         turned = ((columns.keys, columns.values) for columns in run)
         range_id = hashing.columns_id(turned, {**RANGE_PROPERTIES, **self._marks})
         ref = ref_of(RangeId(range_id), run)
-        self._stored.put(namespace, ref.id, splicing.spliced(run, ref, self._marks))
+        self._stored.put(namespace, ref.id, splicing.spliced(run, self._marks))
         self.files.append(ref.id)
         return ref
 
@@ -59,11 +59,7 @@ class DumpTables(SstRangeStore):
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
         name = hashing.file_id(records, {**METARANGE_PROPERTIES, **self._marks})
-        content = splicing.empty_table(self._marks)
-        if records:
-            run = [Columns.of(records)]
-            content = splicing.spliced(run, ref_of(RangeId(name), run), self._marks)
-        self._stored.put(namespace, name, content)
+        self._stored.put(namespace, name, splicing.table(records, self._marks))
         self.files.append(name)
         return MetarangeId(name)
 

@@ -15,7 +15,7 @@ import cramjam
 from graveler.committed.blocks import TRAILER_LENGTH, masked_crc
 from graveler.committed.ranges import Columns
 from graveler.committed.table import MAGIC, Handle, StoredChunk
-from graveler.records import RangeRef, Record
+from graveler.records import Record
 
 BLOCK_LENGTH = 16 * 1024
 _SMALL = 2 * 1024  # stored blocks below this are made anew, lest they grow many
@@ -24,11 +24,14 @@ _SNAPPY, _NONE = b"\1", b"\0"
 _NO_MARKS: Mapping[str, str] = {}
 
 
-def spliced(
-    run: Sequence[Columns], ref: RangeRef, marks: Mapping[str, str] = _NO_MARKS
-) -> list[bytes]:
-    """The bytes of a table of the records of `run`, in order, which `ref` describes.  `marks`:
-    properties of its own."""
+def table(records: Sequence[Record], marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
+    """The bytes of a table of `records`, in order, which may be none.  `marks`: properties of its
+    own."""
+    return spliced([Columns.of(records)], marks) if records else _empty(marks)
+
+
+def spliced(run: Sequence[Columns], marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
+    """As `table`, of the records of `run`, at least one."""
     content: list[bytes] = []
     entries: list[Record] = []
     offset = 0
@@ -37,19 +40,20 @@ def spliced(
         entries.append((last + _TRAILER, encoded_handle(handle)))
         content.append(stored)
         offset += len(stored)
+    count = sum(len(columns.keys) for columns in run)
     keys = sum(columns.key_size for columns in run)
     counts = {
         b"rocksdb.data.size": offset,
         b"rocksdb.num.data.blocks": len(entries),
-        b"rocksdb.num.entries": ref.count,
-        b"rocksdb.raw.key.size": keys + len(_TRAILER) * ref.count,
-        b"rocksdb.raw.value.size": ref.size - keys,
+        b"rocksdb.num.entries": count,
+        b"rocksdb.raw.key.size": keys + len(_TRAILER) * count,
+        b"rocksdb.raw.value.size": sum(columns.size for columns in run) - keys,
     }
     return content + _ending(entries, counts, offset, marks)
 
 
-def empty_table(marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
-    """The bytes of a table without records, which RocksDB's writer refuses to make."""
+def _empty(marks: Mapping[str, str]) -> list[bytes]:
+    """RocksDB's writer refuses to make it."""
     return _ending([], {b"rocksdb.num.entries": 0}, 0, marks)
 
 

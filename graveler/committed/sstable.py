@@ -4,8 +4,9 @@ Written with rocksdict: table version 2, CRC32C, every key whole, Snappy, 16 KiB
 `table.py`.  A file's name is the hash of its records, never of its bytes.  The one owner of
 rocksdict's table writer.
 
-Writing holds one range in memory.  The file is built in a scratch folder, then handed to `files`,
-which makes it durable; a crash before leaves nothing that anyone reads.
+Writing holds one range in memory.  A short table is made there.  A longer one is written faster by
+RocksDB, into a file of a scratch folder, and waits until the disk has it.  Then `files` makes it
+durable; a crash before leaves nothing that anyone reads.
 """
 
 from bisect import bisect_left
@@ -35,6 +36,7 @@ from graveler.ids import MetarangeId, RangeId
 from graveler.records import ABSENT, Absent, RangeRef, Record
 
 _SPLICED_SHARE = 2  # if half of a range stands in blocks already, they are used again
+_SHORT_BYTES = 64 * 1024  # logical: about here RocksDB's writer overtakes
 _RANGE_COST = 400  # a decoded range reference, about
 
 
@@ -114,8 +116,8 @@ class SstRangeStore:
         turned = ((columns.keys, columns.values) for columns in run)
         ref = ref_of(RangeId(hashing.columns_id(turned, RANGE_PROPERTIES)), run)
         kept = sum(len(c.keys) for c in run if isinstance(c.chunk, StoredChunk))
-        if kept * _SPLICED_SHARE >= ref.count:
-            self._files.put(namespace, ref.id, splicing.spliced(run, ref))
+        if ref.size <= _SHORT_BYTES or kept * _SPLICED_SHARE >= ref.count:
+            self._files.put(namespace, ref.id, splicing.spliced(run))
         else:
             self._files.add(namespace, ref.id, lambda path: build_run(path, run))
         return ref
@@ -124,10 +126,10 @@ class SstRangeStore:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
         metarange_id = MetarangeId(hashing.file_id(records, METARANGE_PROPERTIES))
-        if records:
-            self._files.add(namespace, metarange_id, lambda path: build_table(path, records))
+        if sum(len(key) + len(value) for key, value in records) <= _SHORT_BYTES:
+            self._files.put(namespace, metarange_id, splicing.table(records))
         else:
-            self._files.put(namespace, metarange_id, splicing.empty_table())
+            self._files.add(namespace, metarange_id, lambda path: build_table(path, records))
         self._metaranges.put(
             (namespace, metarange_id), Metarange.of(ranges), _RANGE_COST * (1 + len(ranges))
         )

@@ -16,10 +16,8 @@ from graveler import framing, wire
 from graveler.committed import splicing
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
-from graveler.committed.ranges import Columns, ref_of
 from graveler.committed.table import MAGIC, SortedTable
 from graveler.errors import Corrupt, Invalid
-from graveler.ids import RangeId
 from graveler.records import Record
 from graveler.refs import expression
 from graveler.testing.sample_records import encoded_records
@@ -278,8 +276,7 @@ def _records(random: Random, count: int) -> list[Record]:
 
 
 def _table(records: Sequence[Record]) -> bytes:
-    run = [Columns.of(records)]
-    return b"".join(splicing.spliced(run, ref_of(RangeId("00" * 32), run)))
+    return b"".join(splicing.table(records))
 
 
 def _record_bytes(random: Random, own: bytes, all_of_them: dict[str, bytes]) -> bytes:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import rocksdict
 
+from graveler import wire
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import apply, diff, reader, verify, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.tiers import file_address
+from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, BreakParameters, Change, Record
 from tests.committed.files import (
@@ -126,3 +128,22 @@ def test_blocks_of_other_writers_are_kept_too(tmp_path: Path, compression: str) 
     expected = [*RECORDS[:9], (RECORDS[9][0], value(3)), *RECORDS[10:]]
     assert contents(opened(raw)) == expected
     assert rocksdb_contents(tmp_path / "database", tmp_path / "result.sst") == expected
+
+
+def test_short_tables_are_made_in_memory_and_rocksdb_reads_them(tmp_path: Path) -> None:
+    """A scratch folder that cannot be is no hindrance; longer tables need it."""
+    blocks = memory_blocks()
+    (tmp_path / "scratch").write_bytes(b"in the way")
+    space = space_of(tmp_path / "scratch", blocks)
+    short = RECORDS[:300]
+    metarange = writer.write(space, short)
+    (tmp_path / "short.sst").write_bytes(file_of(space, blocks, metarange))
+    assert rocksdb_contents(tmp_path / "database", tmp_path / "short.sst") == short
+    (tmp_path / "metarange.sst").write_bytes(
+        b"".join(blocks.get(file_address(NAMESPACE, metarange)).chunks)
+    )
+    [(key, held)] = rocksdb_contents(tmp_path / "listed", tmp_path / "metarange.sst")
+    assert (key, wire.decode_range(held)) == (short[-1][0], reader.ranges(space, metarange)[0])
+    assert metarange == writer.write(space_of(tmp_path / "fresh", memory_blocks()), short)
+    with pytest.raises(Unavailable):
+        writer.write(space, RECORDS)

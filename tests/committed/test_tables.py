@@ -75,7 +75,7 @@ def test_the_written_form_is_the_one_that_both_readers_take(tmp_path: Path) -> N
 
 
 def test_a_table_without_records_opens() -> None:
-    table = opened(b"".join(splicing.empty_table()))
+    table = opened(b"".join(splicing.table([])))
     assert (contents(table), table.count, table.get(b"key")) == ([], 0, ABSENT)
 
 
