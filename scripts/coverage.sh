@@ -15,8 +15,10 @@ bin=$1
 jobs=$2
 shift 2
 here=$(dirname "$0")
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
+folder=build/coverage # stays, so that more can be asked of what took long to measure
+rm -rf "$folder"
+mkdir -p "$folder" || exit 1
+folder=$(cd "$folder" && pwd)
 COVERAGE_FILE=$folder/data
 export COVERAGE_FILE
 : "${GRAVELER_PROGRAMS:=200}" "${GRAVELER_SCHEDULES:=50}"
@@ -36,7 +38,8 @@ search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
     >"$folder/soak.log" 2>&1 || tail -n 5 "$folder/soak.log" >&2
 "$bin/coverage" combine -q "$folder" || exit 1
 "$bin/coverage" json -q -o "$folder/coverage.json" || exit 1
-"$bin/coverage" report --skip-covered --show-missing --sort=cover | head -60
+"$bin/coverage" report --skip-covered --show-missing --sort=cover >"$folder/report.txt" || exit 1
+head -n 60 "$folder/report.txt"
 "$bin/python" "$here/coverage_totals.py" "$folder/coverage.json"
 totals=$?
 [ "$tests" -eq 0 ] || echo "tests failed: the totals are of what ran" >&2

@@ -47,6 +47,7 @@ _COMPILED = (
     "records.py",
     "requests.py",
     "block/address.py",
+    "kv/replacing.py",
     "kv/retrying.py",
     "kv/store.py",
     "committed/apply.py",

@@ -23,6 +23,7 @@ _LABELS = {
     "cores": "Cores",
     "schedules": "Random schedules of the verbs",
     "compiled_schedules": "Of them by compiled flows (same sources, same runs)",
+    "collection_schedules": "Of them with garbage collection",
     "distinct_interleavings": "Distinct interleavings (estimated, ± 1 %)",
     "faults": "Faults injected into them",
     "exhaustive_schedules": "Schedules of the exhaustive search beyond the tests' bounds",

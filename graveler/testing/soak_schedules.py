@@ -60,12 +60,14 @@ def _some(
 ) -> None:
     """A batch of schedules of one family and profile, from that seed on."""
     family, profile = cell
-    report = Report({"schedules": 0, "faults": 0, "compiled_schedules": 0})
+    counts = ("schedules", "faults", "compiled_schedules", "collection_schedules")
+    report = Report(dict.fromkeys(counts, 0))
     for seed in range(first, first + _BATCH):
         try:
             wrong, world = play(family, profile, seed, stages)
             report.counts["schedules"] += 1
             report.counts["compiled_schedules"] += is_running()
+            report.counts["collection_schedules"] += family == COLLECT
             report.counts["faults"] += world.faults
             report.traces.append(world.trace ^ crc32(family.encode()) << 32)
         except Exception as error:

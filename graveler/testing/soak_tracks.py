@@ -36,7 +36,7 @@ class Track(NamedTuple):
 
 TRACKS: dict[str, Track] = {
     "requests": Track(requests),
-    "schemathesis": Track(schemathesis, 5),
+    "schemathesis": Track(schemathesis),
     "kills": Track(kills, 5),
     "steady": Track(steady),
     "collection": Track(collection, 5),
