@@ -91,6 +91,14 @@ class OutcomeUnknown(Unavailable):
     """A write was sent and no answer tells whether it was applied."""
 
 
+class HandedOver(Unavailable):
+    """Too much for one process; nothing was applied.  `job` waits for a cluster to do it."""
+
+    def __init__(self, message: str, job: str = "") -> None:
+        super().__init__(message)
+        self.job = job
+
+
 class StorageFull(Unavailable):
     """No room is left on the device; nothing was applied."""
 

@@ -38,6 +38,7 @@ multipart_parts_count_max = 10_000
 # the protocol of branches and staging
 operation_seconds_max = 29
 commit_seconds_max = 14 * 60
+commit_rows_max = 1_000_000  # staged rows that one process scans; more are a cluster's to commit
 import_seconds_max = 11 * 3600
 dump_seconds_max = 11 * 3600
 job_run_count_max = 12  # of one that begins anew in each run: collections, dumps

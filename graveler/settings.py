@@ -11,6 +11,7 @@ On AWS the template sets, for each function:
     GRAVELER_CACHE_FOLDER               another folder for them
     GRAVELER_SHARED_FOLDER, _MIB        the same of a folder that machines share; empty: none
     GRAVELER_JOBS_QUEUE                 the queue of the worker, by its URL
+    GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is left to Spark
     AWS_ENDPOINT_URL                    where AWS is, if it is not AWS (also read by botocore)
 
 For the commands and handlers; nothing below them reads the environment.
@@ -20,6 +21,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graveler import limits
 from graveler.errors import Invalid
 
 ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
@@ -71,6 +73,7 @@ class Deployment:
     shared_bytes: int = 0
     memory_bytes: int = 1 << 30
     endpoint_url: str = ""
+    commit_rows_max: int = limits.commit_rows_max
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
@@ -90,6 +93,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         shared_bytes=_whole(variables, "GRAVELER_SHARED_MIB", 0) << 20,
         memory_bytes=_whole(variables, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1024) << 20,
         endpoint_url=variables.get("AWS_ENDPOINT_URL", ""),
+        commit_rows_max=_whole(variables, "GRAVELER_COMMIT_ROWS_MAX", limits.commit_rows_max),
     )
 
 

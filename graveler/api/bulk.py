@@ -91,6 +91,9 @@ def _shape(call: Call, found: Bulk) -> dict[str, Any]:
         "heartbeat_seconds": limits.bulk_heartbeat_seconds,
         "progress": job.progress,
     }
+    if found.new.message:
+        shape["message"] = found.new.message
+        shape["metadata"] = dict(found.new.metadata)
     if job.error:
         shape["error"] = job.error
     if job.commit != NO_COMMIT:

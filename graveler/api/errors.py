@@ -39,6 +39,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
 _MERGE: Final = "mergeIntoBranch"  # its conflict has an answer of its own
 _UNKNOWN: Final = "outcome unknown"
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
+_RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster takes its time
 
 
 def status_of(error: BaseException) -> int:
@@ -61,6 +62,8 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
         if not isinstance(error, errors.Corrupt):
             return answers.message(500, "internal error")
     headers: Headers = RETRY_SOON if status == 503 else ()
+    if isinstance(error, errors.HandedOver):
+        headers = _RETRY_LATER
     if isinstance(error, errors.RangeUnsatisfiable):
         headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
     return answers.message(status, _said(error, wording(error, operation, names)), headers)

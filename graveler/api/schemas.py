@@ -34,10 +34,11 @@ _BATCH: Final[dict[str, Any]] = {
 }
 
 
-def _task(result: Schema) -> Schema:
+def _task(result: Schema, **more: Any) -> Schema:
     """What became of an order whose giver does not wait."""
     return record(
         "task_id completed update_time",
+        **more,
         completed=BOOLEAN,
         update_time={"type": "string", "format": "date-time"},
         status_code=INTEGER,
@@ -322,6 +323,8 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         update_time={"type": "string", "format": "date-time"},
         heartbeat_seconds=INTEGER,
         progress=INTEGER,
+        message=text("Of a commit that was handed over: what it was to say"),
+        metadata=PAIRS,
     ),
     "CollectionRoot": record(
         "kind name kept", kind=choice("address", "job", "metarange"), kept=BOOLEAN
@@ -332,7 +335,9 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     ),
     "EventRuleList": record("results", results=items(of("EventRule"))),
     "TaskCreation": record("id"),
-    "CommitStatus": _task(of("Commit")),
+    "CommitStatus": _task(
+        of("Commit"), waits_for=text("The bulk job of so many rows that Spark is to commit them")
+    ),
     "MergeStatus": _task(of("MergeResult")),
     "CollectionStatus": record(
         "id done update_time dry_run",

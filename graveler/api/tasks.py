@@ -32,8 +32,10 @@ def _accepted(call: Call, asked: Asked) -> Answer:
 
 
 def commit_status(call: Call) -> Answer:
-    job = handing.status(call.desk, COMMIT, call.arguments["id"])
+    job, waits_for = handing.standing(call.desk, COMMIT, call.arguments["id"])
     shape = _shape(call, job, "commit")
+    if waits_for:
+        shape["waits_for"] = waits_for
     if job.state is JobState.DONE:
         shape["result"] = shapes.commit(_landed(call, job))
     return answers.json(shape)

@@ -42,4 +42,5 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE)
     # A partition key of the table bears a fortieth of what the table bears.
     shards_max = limits.staging_shard_count_max
-    return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout(), shards_max)
+    rows_max = deployment.commit_rows_max
+    return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout(), shards_max, rows_max)

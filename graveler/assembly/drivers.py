@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from graveler import limits
 from graveler.block.adapter import Blocks
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import RangeStore
@@ -12,7 +13,8 @@ from graveler.refs.cache import RefCache
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """What stands behind the ports.  `staging_shards_max`: see `EngineSettings`."""
+    """What stands behind the ports.  `staging_shards_max`, `commit_rows_max`: see
+    `EngineSettings`."""
 
     kv: Store
     blocks: Blocks
@@ -21,6 +23,7 @@ class Drivers:
     ids: Ids
     fanout: Fanout
     staging_shards_max: int = 1
+    commit_rows_max: float = limits.commit_rows_max
 
 
 def ports_of(drivers: Drivers, secret: bytes) -> Ports:
@@ -33,5 +36,9 @@ def ports_of(drivers: Drivers, secret: bytes) -> Ports:
         ids=drivers.ids,
         fanout=drivers.fanout,
         cache=RefCache(drivers.clock),
-        settings=EngineSettings(signing_key=secret, staging_shards_max=drivers.staging_shards_max),
+        settings=EngineSettings(
+            signing_key=secret,
+            staging_shards_max=drivers.staging_shards_max,
+            commit_rows_max=drivers.commit_rows_max,
+        ),
     )

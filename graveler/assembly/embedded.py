@@ -11,6 +11,7 @@ For the commands, the HTTP service and the tests.
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from graveler.assembly import folder as folders
@@ -36,10 +37,15 @@ class Embedded:
 
 
 def open_embedded(
-    store: Path, *, import_roots: Sequence[Path] = (), base_url: str = ""
+    store: Path,
+    *,
+    import_roots: Sequence[Path] = (),
+    base_url: str = "",
+    commit_rows_max: float = inf,
 ) -> Embedded:
     """Open (or create) the store in a folder; the caller closes it.
 
+    `commit_rows_max`: see `EngineSettings`; no bound unless somebody has a cluster to commit more.
     Errors: `Conflict` if another process has it, `Unavailable` or `StorageFull` if the folder
     cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not a
     folder.
@@ -66,5 +72,5 @@ def open_embedded(
         fanout.close()
         kv.close()
 
-    drivers = Drivers(kv, blocks, ranges, clock, ids, fanout)
+    drivers = Drivers(kv, blocks, ranges, clock, ids, fanout, commit_rows_max=commit_rows_max)
     return Embedded(ports_of(drivers, secret), signer, secret, close)

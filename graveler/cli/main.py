@@ -87,6 +87,13 @@ def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
         metavar="N",
         help="collect garbage every N hours, as `graveler gc --delete` does (default: never)",
     )
+    made.add_argument(
+        "--commit-rows-max",
+        type=int,
+        default=0,
+        metavar="N",
+        help="leave commits of more than N uncommitted rows to Spark (default: no bound)",
+    )
     made.set_defaults(run=_serve)
 
 
@@ -174,7 +181,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     from graveler.cli.serve import serve
 
     roots = tuple(arguments.import_root)
-    return serve(ServeOptions(arguments.store, arguments.listen, roots, arguments.collect_hours))
+    hours, rows = arguments.collect_hours, arguments.commit_rows_max
+    return serve(ServeOptions(arguments.store, arguments.listen, roots, hours, rows))
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ class ServeOptions:
     listen: Listen
     import_roots: tuple[Path, ...] = ()
     collect_hours: int = 0  # never
+    commit_rows_max: int = 0  # no bound
 
 
 @dataclass(frozen=True, slots=True)

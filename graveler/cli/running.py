@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import FrameType
 
 from graveler.api.app import create_app, open_service
@@ -50,7 +51,9 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     signals = Signals()
     taken = bind(options.listen)
     try:
-        store = open_embedded(options.store, import_roots=options.import_roots)
+        rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
+        roots = options.import_roots
+        store = open_embedded(options.store, import_roots=roots, commit_rows_max=rows_max)
         try:
             listen = bound(taken, options.listen)
             prepare(store, listen)

@@ -47,7 +47,8 @@ class StagingToken:
 @dataclass(frozen=True, slots=True)
 class BulkJob:
     """A job as it was when the server answered.  Dates in seconds since 1970; after
-    `expiration_date` it cannot land.  `commit` is empty until it has."""
+    `expiration_date` it cannot land.  `commit` is empty until it has.  `message` and `metadata`: of
+    a commit that was handed over, what it was to say."""
 
     id: str
     state: str
@@ -65,6 +66,8 @@ class BulkJob:
     progress: int
     commit: str = ""
     error: str = ""
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

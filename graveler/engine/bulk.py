@@ -17,9 +17,10 @@ younger than a day never are (collect.py).  For the service, and for bulk_landin
 
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine import jobs
@@ -38,7 +39,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId, JobId, parse_branch_id, parse_prefix
-from graveler.records import ABSENT, Branch, CommitEntry, Job, JobState, Repository
+from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, JobState, Repository
 from graveler.refs import jobs as records
 
 KIND: Final = BULK
@@ -56,11 +57,14 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewBulk:
-    """What is to be done.  `id`: chosen by the caller, so that the same job can be begun again."""
+    """What is to be done.  `id`: chosen by the caller, so that the same job can be begun again.
+    `message`, `metadata`: what a commit that was handed over was to say."""
 
     mode: Mode
     prefix: str = ""
     id: str = ""
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +75,23 @@ class Bulk:
 
     job: Job
     base: CommitEntry
-    mode: Mode
-    prefix: str
+    new: NewBulk
     tokens: tuple[StagedToken, ...] = ()
+
+    @property
+    def mode(self) -> Mode:
+        """How what it writes comes onto the head."""
+        return self.new.mode
+
+    @property
+    def prefix(self) -> str:
+        """Below which it replaces everything."""
+        return self.new.prefix
 
     @property
     def expires_ns(self) -> int:
         """It cannot land later."""
-        return self.job.created_ns + limits.import_seconds_max * limits.SECOND_NS
+        return _expires_ns(self.job)
 
 
 # ---- begin, ask, beat, cancel --------------------------------------------------------------------
@@ -105,20 +118,33 @@ def begin(
     job_id = JobId(new.id or ports.ids.unique(20))
     if not new.id or records.find(ports.kv, repo, job_id) is ABSENT:
         record = _begun_on(ports, repo, name, new.mode)
-        base, tokens = record.commit, tokens_of(record)
-        if new.mode is Mode.COMMIT:
-            tokens = tokens[1:]
-        body = json.dumps({"mode": new.mode, "prefix": new.prefix, "tokens": tokens})
-        stamp = ports.ids.stamp()
-        asked = NewJob(job_id, KIND, name, body, base, stamp)
-        job = jobs.begin(ports, repo, asked)
-        if job.owner == stamp:
-            built_on = CommitEntry(base, commit_of(ports, repo, base))
-            return Bulk(job, built_on, new.mode, new.prefix, tuple(tokens))
+        begun = begin_on(ports, repo, name, record, replace(new, id=job_id))
+        if begun is not ABSENT:
+            return begun
     known = status(ports, repo, name, job_id)
     if (known.mode, known.prefix) != (new.mode, new.prefix):
         raise Conflict(f"another bulk job has this id: id={job_id} mode={known.mode}")
     return known
+
+
+def begin_on(
+    ports: Ports, repo: Repository, branch: BranchId, record: Branch, new: NewBulk
+) -> Bulk | Literal[Absent.ABSENT]:
+    """Note a job on a record of the branch; of a commit, to take in what it shows as sealed.
+    ABSENT: the id is taken.
+
+    `OutcomeUnknown`.  Cost: 1 KV request.
+    """
+    base, tokens = record.commit, tokens_of(record)
+    if new.mode is Mode.COMMIT:
+        tokens = tokens[1:]
+    said = {"message": new.message, "metadata": dict(new.metadata)} if new.message else {}
+    body = json.dumps({"mode": new.mode, "prefix": new.prefix, "tokens": tokens, **said})
+    stamp = ports.ids.stamp()
+    job = jobs.begin(ports, repo, NewJob(JobId(new.id), KIND, branch, body, base, stamp))
+    if job.owner != stamp:
+        return ABSENT
+    return Bulk(job, CommitEntry(base, commit_of(ports, repo, base)), new, tuple(tokens))
 
 
 def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> Branch:
@@ -155,7 +181,9 @@ def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
     said = json.loads(order.body)
     base = CommitEntry(order.since, commit_of(ports, repo, order.since))
     tokens = tuple(StagedToken(*each) for each in said["tokens"])
-    bulk = Bulk(found.job, base, Mode(said["mode"]), said["prefix"], tokens)
+    message, metadata = said.get("message", ""), said.get("metadata", {})
+    new = NewBulk(Mode(said["mode"]), said["prefix"], found.job.id, message, metadata)
+    bulk = Bulk(found.job, base, new, tokens)
     return Seen(bulk, found, order)
 
 
@@ -200,7 +228,16 @@ def list_alive(ports: Ports, repo: Repository) -> list[Bulk]:
 
 def is_expired(ports: Ports, bulk: Bulk) -> bool:
     """Whether its time is over."""
-    return not bulk.job.ended and ports.clock.now_ns() >= bulk.expires_ns
+    return not bulk.job.ended and not can_land(ports, bulk.job)
+
+
+def can_land(ports: Ports, job: Job) -> bool:
+    """Whether a bulk job may still land.  No request."""
+    return not job.ended and ports.clock.now_ns() < _expires_ns(job)
+
+
+def _expires_ns(job: Job) -> int:
+    return job.created_ns + limits.import_seconds_max * limits.SECOND_NS
 
 
 def check_alive(ports: Ports, bulk: Bulk) -> None:

@@ -10,8 +10,8 @@ from graveler.committed.apply import apply
 from graveler.committed.diff import diff
 from graveler.committed.grafting import reapply, replace_prefix
 from graveler.engine.bulk import Bulk, Mode
-from graveler.engine.commit import Overlaid
 from graveler.engine.ports import Ports, keyspace
+from graveler.engine.scanning import Overlaid
 from graveler.ids import MetarangeId
 from graveler.records import Change, Repository
 from graveler.staging import area

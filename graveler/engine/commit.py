@@ -7,7 +7,8 @@
 
     1 read    the branch record; nothing staged: say so
     2 seal    put a new staging token in place; nothing acknowledged enters t1 t2 t3 from now on
-    3 scan    every sealed token completely; keep one delta for each
+    3 scan    every sealed token completely; keep one delta for each (scanning.py).  Too many rows
+              for one process: a bulk job is to do it (handover.py)
     4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
     5/6 note  in one batch: the commit, what it folded in, and the clean-up intents
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
@@ -22,16 +23,18 @@ next commit folds in; readers see them all along.  Basis: the published design o
 (docs/protocol.md).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler import limits
-from graveler.committed.apply import apply
-from graveler.engine import adopting
+from graveler.engine import adopting, handover
 from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.messages import NO_CHANGES, check_message, check_metadata
-from graveler.engine.ports import Deadline, Ports, Unconfirmed, check_writable, keyspace
+from graveler.engine.ports import Deadline, Ports, Unconfirmed, check_writable
+from graveler.engine.scanning import Folding as Folding
+from graveler.engine.scanning import Overlaid as Overlaid
+from graveler.engine.scanning import scan
 from graveler.engine.sealing import Once as Once
 from graveler.engine.sealing import (
     history_until,
@@ -44,9 +47,8 @@ from graveler.errors import Conflict, Contended, NoChanges
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Write
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import commits, graph
-from graveler.staging import stack
 
 
 class CommitRequest(NamedTuple):
@@ -88,7 +90,8 @@ def commit(
 
     If another committer folded it in meanwhile, that commit is returned; `allow_empty` always makes
     its own.  Errors: `NotFound`, `NoChanges`, `Refused`, `Conflict` (the branch was reset), and
-    `Contended` or `Unavailable` (nothing lost: it stays staged).
+    `Contended` or `Unavailable` (nothing lost: it stays staged); of the latter `HandedOver`: there
+    is more than `commit_rows_max`, and the job that it names waits for a cluster.
     Cost with one shard and nobody else: 6 KV requests; nothing staged: 3.
     """
     name = parse_branch_id(branch)
@@ -102,6 +105,7 @@ def commit(
     made = made_once(ports, repo, request.once, first.branch.commit)
     if made is not ABSENT:
         return made
+    handover.check(ports, repo, name, first.branch)
     if not request.allow_empty and nothing_staged(ports, first):
         again = fresh(ports, repo, name)
         if again.branch == first.branch:
@@ -136,27 +140,10 @@ class Draft(NamedTuple):
         return self.base if self.made is None else self.made.id
 
 
-class Overlaid(NamedTuple):
-    """What a base overlaid by some tokens says: whether it `differs` from the base, and how many
-    `rows` the tokens have."""
-
-    metarange: MetarangeId
-    differs: bool
-    rows: int
-
-
-class Folding(NamedTuple):
-    """Tokens that are folded in, oldest first, and what a metarange overlaid by some of them says:
-    those that the record still shows as sealed."""
-
-    tokens: tuple[StagingToken, ...]
-    content: Callable[[MetarangeId, tuple[StagingToken, ...]], Overlaid]
-
-
 def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
     """Steps 3 to 8 for all tokens that the record `sealed` shows as sealed."""
     with Unconfirmed("commit") as sent:
-        return _rounds(attempt, sealed, _scanned(attempt, sealed.branch.sealed), sent)
+        return _rounds(attempt, sealed, _scanned(attempt, sealed.branch), sent)
 
 
 def fold_written(attempt: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
@@ -167,17 +154,14 @@ def fold_written(attempt: Attempt, seen: Versioned, folding: Folding) -> CommitE
         return _rounds(attempt, seen, folding._replace(tokens=tuple(left)), sent)
 
 
-def _scanned(attempt: Attempt, tokens: tuple[StagingToken, ...]) -> Folding:
+def _scanned(attempt: Attempt, record: Branch) -> Folding:
     """Step 3."""
-    deltas = stack.deltas(attempt.ports.kv, tokens, attempt.ports.fanout)
-    space = keyspace(attempt.ports, attempt.repo)
-
-    def content(base: MetarangeId, left: tuple[StagingToken, ...]) -> Overlaid:
-        applied = apply(space, base, stack.combine([deltas[token] for token in left]))
-        rows = sum(len(deltas[token]) for token in left)
-        return Overlaid(applied.metarange_id, applied.total > 0, rows)
-
-    return Folding(tokens, content)
+    ports, repo, request = attempt.ports, attempt.repo, attempt.request
+    found = scan(ports, repo, record.sealed)
+    if found is ABSENT:
+        said = request.message, request.metadata
+        raise handover.hand_over(ports, repo, attempt.branch, record, said)
+    return found
 
 
 def _rounds(

@@ -32,6 +32,7 @@ from graveler.refs import jobs
 MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # of jobs that a cluster runs: no worker of ours takes them
 _BODY, _SINCE, _KIND, _TOLD, _RESULT = "body", "since", "error_kind", "told", "result"
+_WANTED, _WAITS_FOR = "wanted", "waits_for"
 _HEARTBEAT_NS = limits.SECOND_NS
 _ROUNDS = 20
 _PAUSE_SECONDS = 0.5
@@ -43,6 +44,7 @@ class Why(Enum):
     ENDED = "ended"  # cancelled, or another runner brought it to its end
     TAKEN_OVER = "taken over"
     OUT_OF_TIME = "out of time"
+    HANDED_OVER = "handed over"  # it waits for a bulk job
 
 
 class Stopped(Exception):
@@ -61,6 +63,17 @@ class Claim(Enum):
     OVER = "over"  # it has ended, there is no such job, or no worker runs its kind
 
 
+class Handed(NamedTuple):
+    """A commit that was handed over: the staging token whose commit, whoever makes it, is the
+    result, and the bulk job that was to make it last time.  Both empty: it was not."""
+
+    token: str
+    job: str
+
+
+NOT_HANDED: Final = Handed("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """What is to be noted.  `body` is the request, as whoever runs it can read it; `since` a head
@@ -72,18 +85,21 @@ class NewJob:
     body: str = ""
     since: str = ""
     owner: bytes = b""
+    handed: Handed = NOT_HANDED
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """An order as it was noted, and what was added: the name of the kind of error that ended the
-    job, whether somebody was told its result, and that result where it is no commit."""
+    job, whether somebody was told its result, that result where it is no commit, and to whom it was
+    handed over."""
 
     body: str
     since: CommitId
     error_kind: str = ""
     told: bool = False
     result: str = ""
+    handed: Handed = NOT_HANDED
 
 
 # ---- begin, ask, cancel --------------------------------------------------------------------------
@@ -97,6 +113,8 @@ def begin(ports: Ports, repo: Repository, new: NewJob) -> Job:
     now_ns = ports.clock.now_ns()
     job = Job(new.id, new.kind, JobState.RUNNING, new.owner, now_ns, now_ns, branch=new.branch)
     order = {_BODY: new.body, _SINCE: new.since}
+    if new.handed.token:
+        order |= {_WANTED: new.handed.token, _WAITS_FOR: new.handed.job}
     if jobs.begin(ports.kv, repo, job, order, ports.ids.stamp()):
         return job
     return status(ports, repo, new.id)
@@ -114,7 +132,8 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
         return Ordered("", CommitId(""))
     since = CommitId(said[_SINCE])
     told, result = bool(said.get(_TOLD, "")), said.get(_RESULT, "")
-    return Ordered(said[_BODY], since, said.get(_KIND, ""), told, result)
+    handed = Handed(said.get(_WANTED, ""), said.get(_WAITS_FOR, ""))
+    return Ordered(said[_BODY], since, said.get(_KIND, ""), told, result, handed)
 
 
 def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
@@ -129,6 +148,14 @@ def note_result(ports: Ports, repo: Repository, job_id: JobId, result: str) -> N
 
     Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
     jobs.amend(ports.kv, repo, job_id, {_RESULT: result}, ports.ids)
+
+
+def note_handed(ports: Ports, repo: Repository, job_id: JobId, handed: Handed) -> None:
+    """A commit was handed over; to whom last, is right.
+
+    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    more = {_WANTED: handed.token, _WAITS_FOR: handed.job}
+    jobs.amend(ports.kv, repo, job_id, more, ports.ids)
 
 
 def once(job_id: JobId, order: Ordered) -> Once:

@@ -25,12 +25,14 @@ class EngineSettings:
 
     `signing_key`: 32 secret bytes for upload addresses.  `staging_shards_max`: as far as tokens of
     busy branches grow; 1 where one partition bears all that the store bears.
+    `commit_rows_max`: a commit of more staged rows is left to a bulk job (handover.py).
     """
 
     signing_key: bytes = b""
     token_grace_seconds: int = limits.token_grace_seconds
     operation_seconds_max: float = limits.operation_seconds_max
     commit_seconds_max: float = limits.commit_seconds_max
+    commit_rows_max: float = limits.commit_rows_max
     staging_shards_max: int = 1
     staging_shard_rows: int = limits.staging_shard_rows_count
     unnamed_token_seconds: int = limits.unnamed_token_seconds

@@ -13,22 +13,31 @@ hands on what may have landed.  For the service.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import errors
-from graveler.engine import jobs
+from graveler.engine import handover, jobs
 from graveler.engine.heads import commit_of, fresh
-from graveler.engine.jobs import NewJob
+from graveler.engine.jobs import Handed, NewJob
 from graveler.engine.ports import Ports
-from graveler.errors import GravelerError, NoChanges, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import (
+    GravelerError,
+    HandedOver,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.ids import BranchId, JobId, StagingToken, parse_branch_id
+from graveler.jobs import committing
 from graveler.jobs.beating import beating
+from graveler.jobs.committing import Standing
 from graveler.jobs.orders import COMMIT, Asked
 from graveler.jobs.queue import JobMessage, Queue
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Repository
+from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, JobState, Repository
 from graveler.refs import jobs as records
-from graveler.staging import area
 
 _POLL_SECONDS = 0.5
 Seen = Job | Literal[Absent.ABSENT]
@@ -76,21 +85,41 @@ def attend(desk: Desk, asked: Asked, due: Due, direct: Direct) -> CommitEntry:
     """Do it now, if it can be done in time; else have it done, and wait as long as there is time.
 
     `direct` does it with the ports that it is given.  Errors: those of `direct` or of the job;
-    `OutcomeUnknown`: it still runs.  Cost beyond `direct`'s: 1 KV request, none without bounds.
+    `OutcomeUnknown`: it still runs; `HandedOver`: a cluster is to do it, and the same request, made
+    again later, is told the result.  Cost beyond `direct`'s: 1 KV request, none without bounds of
+    time and of rows.
     """
-    if due.hand_over == inf:
+    has_bound = asked.kind == COMMIT and desk.ports.settings.commit_rows_max < inf
+    if due.hand_over == inf and not has_bound:
         return direct(desk.ports)
     known = newest(desk, asked)
     if known is not ABSENT and not known.ended:
-        return _joined(desk, known, asked, due.answer, direct)
+        known, waits_for = committing.standing(desk.ports, desk.repo, known)
+        if not known.ended and not waits_for:
+            return _joined(desk, known, asked, due.answer, direct)
     try:
         return direct(_until(desk.ports, due.hand_over))
+    except HandedOver as handed:
+        with suppress(Unavailable):  # then it is told as it is to one who did not ask before
+            _note_handed(desk, asked, known, handed)
+        raise
     except NoChanges:
         if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
             raise
         return _told(desk, known)  # whoever asked for it was not there any more
     except _TimeUp:
         return _waited(desk, submit(desk, asked, known), due.answer)
+
+
+def _note_handed(desk: Desk, asked: Asked, known: Seen, handed: HandedOver) -> None:
+    """Put on record, for the same request, what was handed over and no worker is to run."""
+    if known is not ABSENT and not known.ended:
+        return
+    found = committing.staged(desk.ports, desk.repo, asked.branch)
+    if found.tokens:
+        new = _new_job(asked, known, found.head)
+        handed_to = Handed(found.tokens[0], handed.job)
+        jobs.begin(desk.ports, desk.repo, replace(new, handed=handed_to))
 
 
 def _until(ports: Ports, end: float) -> Ports:
@@ -103,11 +132,14 @@ def _until(ports: Ports, end: float) -> Ports:
 
 def _joined(desk: Desk, known: Job, asked: Asked, answer: float, direct: Direct) -> CommitEntry:
     """The result of a job that ran already; it must hold what this request would have held."""
-    wanted = _staged(desk, known) if known.kind == COMMIT else ()
+    wanted: Sequence[StagingToken] = ()
+    if known.kind == COMMIT:
+        wanted = committing.staged(desk.ports, desk.repo, known.branch).tokens
     revive(desk, known)
     made = _waited(desk, known, answer)
     if known.kind == COMMIT:
-        whole = not any(token in _tokens(desk, known) for token in wanted)
+        left = _record(desk, known).tokens_newest_first
+        whole = not any(token in left for token in wanted)
     else:  # the source of a merge may have moved on
         whole = asked.said.get("allow_empty", True)
     if whole:
@@ -118,24 +150,19 @@ def _joined(desk: Desk, known: Job, asked: Asked, answer: float, direct: Direct)
         return made
 
 
-def _staged(desk: Desk, job: Job) -> Sequence[StagingToken]:
-    """The tokens that hold something."""
-    branch = fresh(desk.ports, desk.repo, BranchId(job.branch)).branch
-    if area.is_empty(desk.ports.kv, branch.staging, desk.ports.fanout):
-        return branch.sealed
-    return branch.tokens_newest_first
-
-
-def _tokens(desk: Desk, job: Job) -> Sequence[StagingToken]:
-    return fresh(desk.ports, desk.repo, BranchId(job.branch)).branch.tokens_newest_first
+def _record(desk: Desk, job: Job) -> Branch:
+    return fresh(desk.ports, desk.repo, BranchId(job.branch)).branch
 
 
 def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
     clock = desk.ports.clock
     while clock.steady_seconds() < answer:
         now = jobs.status(desk.ports, desk.repo, job.id)
+        now, waits_for = committing.standing(desk.ports, desk.repo, now)
         if now.ended:
             return _told(desk, now)
+        if waits_for:
+            handover.check(desk.ports, desk.repo, BranchId(job.branch), _record(desk, job))
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"
@@ -190,11 +217,14 @@ def begin(desk: Desk, asked: Asked, known: Seen) -> Job:
     since = ""
     if asked.branch:
         since = fresh(desk.ports, desk.repo, parse_branch_id(asked.branch)).branch.commit
-    number = 0 if known is ABSENT else int(known.id.rpartition("-")[2]) + 1
-    new = NewJob(JobId(f"{asked.stem}{number:06d}"), asked.kind, asked.branch, asked.body, since)
-    job = jobs.begin(desk.ports, desk.repo, new)
+    job = jobs.begin(desk.ports, desk.repo, _new_job(asked, known, since))
     hand_on(desk, job)
     return job
+
+
+def _new_job(asked: Asked, known: Seen, since: str) -> NewJob:
+    number = 0 if known is ABSENT else int(known.id.rpartition("-")[2]) + 1
+    return NewJob(JobId(f"{asked.stem}{number:06d}"), asked.kind, asked.branch, asked.body, since)
 
 
 def hand_on(desk: Desk, job: Job) -> None:
@@ -208,14 +238,20 @@ def status(desk: Desk, kind: str, job_id: str) -> Job:
     """A job of that kind as it is now; one that nobody runs is handed on again.  `NotFound`.
 
     Whoever sees that it is done has been told."""
+    return standing(desk, kind, job_id).job
+
+
+def standing(desk: Desk, kind: str, job_id: str) -> Standing:
+    """As `status`, and what the job waits for."""
     job = jobs.status(desk.ports, desk.repo, job_id)
     if job.kind != kind:
         raise NotFound("not found")
-    revive(desk, job)
-    if job.state is JobState.DONE and not _was_told(desk, job):
+    now = committing.standing(desk.ports, desk.repo, job) if kind == COMMIT else Standing(job, "")
+    revive(desk, now.job)
+    if now.job.state is JobState.DONE and not _was_told(desk, now.job):
         with suppress(Unavailable):  # then it is told once more than it need be
             jobs.note_told(desk.ports, desk.repo, job.id)
-    return job
+    return now
 
 
 def revive(desk: Desk, job: Job) -> None:

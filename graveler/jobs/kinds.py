@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk_landing, commit, dumping, importing, jobs, merge
+from graveler.engine import bulk_landing, dumping, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
 from graveler.errors import Unsupported
-from graveler.jobs import collecting, orders
+from graveler.jobs import collecting, committing, orders
 from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
 
 Landed = CommitEntry | Literal[Absent.ABSENT]
@@ -28,8 +28,7 @@ class Task(NamedTuple):
 
 def _commit(task: Task) -> Landed:
     task.pulse.land(0)
-    request, force = orders.commit_request(task.job, task.order)
-    return commit.commit(task.ports, task.repo, task.job.branch, request, force=force)
+    return committing.work(task.ports, task.repo, task.job, task.order)
 
 
 def _merge(task: Task) -> Landed:

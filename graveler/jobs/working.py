@@ -2,7 +2,8 @@
 
     message ──claim──► work ──beats──► done, failed
                │         ├─ out of time ───► release, enqueue again: another goes on
-               │         └─ taken over ────► nothing more: whoever took over has a message too
+               │         ├─ taken over ────► nothing more: whoever took over has a message too
+               │         └─ handed over ───► nothing more until somebody asks after it
                └─ somebody runs it, or it is over ──► nothing
 
 A worker that dies leaves its message, which is delivered again, and a record whose beats end, which

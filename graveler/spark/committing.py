@@ -21,7 +21,7 @@ from graveler.settings import endpoint_url
 from graveler.spark import staged
 from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.lake import Lake, parse_target, place_of
-from graveler.spark.landing import JobTerms, breaks_of
+from graveler.spark.landing import DEFAULT_MESSAGE, JobTerms, breaks_of
 from graveler.spark.overlaying import overlaid
 from graveler.spark.places import Place
 from graveler.spark.staged import Table
@@ -39,14 +39,15 @@ class Committed(NamedTuple):
 def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str = "") -> Committed:
     """Commit all that was acknowledged on "repository/branch" before the call.
 
-    `table`: the DynamoDB table of the deployment, which the executors then read themselves; without
-    it the driver carries the rows, page by page, from the API to the object store.  A name in
-    `terms` begins the job of that name again, if there is one.  Errors: `Invalid`, `NotFound`,
-    `Refused`, `NoChanges`, `Conflict` (the branch was reset, or others took in part of it: call
-    again), `OutcomeUnknown`.  Unless it is the last of these nothing has landed, and all stays
-    staged.
+    A name in `terms` begins the job of that name again, if there is one.  A commit that was handed
+    over is such a job: what was staged by then is committed, and the commit says what it was to say
+    unless `terms` say otherwise.  `table`: the DynamoDB table of the deployment, which the
+    executors then read themselves; without it the driver carries the rows, page by page, from the
+    API to the object store.  Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges`, `Conflict` (the
+    branch was reset, or others took in part of it: call again), `OutcomeUnknown`.  Unless it is the
+    last of these nothing has landed, and all stays staged.
     """
-    where, said = parse_target(branch), terms or JobTerms(_MESSAGE)
+    where, said = parse_target(branch), terms or JobTerms()
     if where.prefix:
         raise Invalid(f"a commit is of a whole branch: prefix={where.prefix!r:.200}")
     job = bulk.begin(lake.session, where.repository, where.branch, "commit", id=said.id)
@@ -60,7 +61,9 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
         ):
             metarange, count = overlaid(rows, place, MetarangeId(job.base_metarange))
         bulk.heartbeat(lake.session, where.repository, job, count)
-        landing = bulk.Landing(metarange, job.id, said.message, said.metadata)
+        message = said.message if said.message != DEFAULT_MESSAGE else job.message or _MESSAGE
+        metadata = {**job.metadata, **said.metadata}
+        landing = bulk.Landing(metarange, job.id, message, metadata)
         made = bulk.finish(lake.session, where.repository, job, landing)
     return Committed(made, count)
 

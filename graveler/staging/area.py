@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from operator import itemgetter
 from typing import Literal, NamedTuple, NotRequired, Required, TypedDict, Unpack
 
@@ -227,22 +228,42 @@ def shard_page(kv: Store, token: StagingToken, number: int, start: bytes, limit:
     return ShardPage([(key, decode(row)) for key, row in found.rows], found.more)
 
 
+class TooManyRows(Exception):
+    """The tokens hold more rows than the caller takes."""
+
+
+class _Tally:
+    """Rows that the scans of several shards have read together.  Threads share it: of those that
+    note a page at the same time, the last sees them all."""
+
+    def __init__(self, rows_max: float) -> None:
+        self._rows_max = rows_max
+        self._pages: list[int] = []
+
+    def note(self, rows: int) -> None:
+        self._pages.append(rows)
+        if sum(self._pages) > self._rows_max:
+            raise TooManyRows
+
+
 def values_many(
-    kv: Store, tokens: Sequence[StagingToken], fanout: Fanout
+    kv: Store, tokens: Sequence[StagingToken], fanout: Fanout, rows_max: float = inf
 ) -> list[list[tuple[bytes, StagedValue]]]:
     """What each token says of every key, in key order; costs what `scan` costs, all shards at the
-    same time."""
+    same time.  Raises `TooManyRows` with the page that goes past `rows_max` of all tokens."""
     partitions = [_partitions(token) for token in tokens]
     asked = [partition for each in partitions for partition in each]
+    tally = _Tally(rows_max)
     if len(asked) == 1:
-        return [_shard_values(kv, asked[0])]
-    found = iter(fanout.map(lambda each: _shard_values(kv, each), asked))
+        return [_shard_values(kv, asked[0], tally)]
+    found = iter(fanout.map(lambda each: _shard_values(kv, each, tally), asked))
     return [_values_merged([next(found) for _ in each]) for each in partitions]
 
 
-def _shard_values(kv: Store, partition: bytes) -> list[tuple[bytes, StagedValue]]:
+def _shard_values(kv: Store, partition: bytes, tally: _Tally) -> list[tuple[bytes, StagedValue]]:
     found: list[tuple[bytes, StagedValue]] = []
     for page in scan_pages(kv, partition, b"", b"", limits.scan_page_count_max):
+        tally.note(len(page))
         found += [(key, value_of(row.value)) for key, row in page]
     return found
 

@@ -6,6 +6,7 @@ can start again from another base without reading the tokens again.  For the eng
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from graveler.fanout import SEQUENTIAL, Fanout
 from graveler.ids import StagingToken
@@ -31,11 +32,14 @@ def view(
 
 
 def deltas(
-    kv: Store, tokens: Sequence[StagingToken], fanout: Fanout = SEQUENTIAL
+    kv: Store,
+    tokens: Sequence[StagingToken],
+    fanout: Fanout = SEQUENTIAL,
+    rows_max: float = inf,
 ) -> dict[StagingToken, list[Item]]:
-    """All that each token says, sorted by key, in the order of `tokens`; costs what
-    `area.values_many` costs."""
-    return dict(zip(tokens, area.values_many(kv, tokens, fanout), strict=True))
+    """All that each token says, sorted by key, in the order of `tokens`; costs and raises what
+    `area.values_many` does."""
+    return dict(zip(tokens, area.values_many(kv, tokens, fanout, rows_max), strict=True))
 
 
 class _Together:

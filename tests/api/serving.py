@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -120,7 +121,7 @@ def ended(client: Client, where: str, said: str = "done", **query: str) -> Any:
     """What a task says of itself once it has come to its end."""
     for _ in range(500):
         found = client.send("GET", where, query).json
-        if found[said] or "error" in found:
+        if found.get(said) or "error" in found:
             return found
         time.sleep(0.02)
     raise AssertionError(f"it did not end: {found}")
@@ -133,9 +134,10 @@ def served(
     settings: ServiceSettings | None = None,
     import_roots: Sequence[Path] = (),
     administrator: bool = True,
+    commit_rows_max: float = inf,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully."""
-    embedded = open_embedded(store, import_roots=import_roots)
+    embedded = open_embedded(store, import_roots=import_roots, commit_rows_max=commit_rows_max)
     try:
         ports = embedded.ports
         service = open_service(

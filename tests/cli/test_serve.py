@@ -145,6 +145,21 @@ def test_one_of_two_credentials_in_the_environment_is_refused(tmp_path: Path) ->
     assert "set both" in _only_line(found.stderr)
 
 
+def test_commits_of_more_rows_than_it_is_told_are_left_to_spark(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", "--commit-rows-max", "1") as service:
+        with service.client() as client:
+            where = repository(client)
+            told = []
+            for path in ("a", "b"):
+                assert client.post(f"{where}/objects", params={"path": path}).status_code == 201
+                told.append(client.post(f"{where}/commits", json={"message": "m"}).status_code)
+            for path in ("c", "d"):
+                assert client.post(f"{where}/objects", params={"path": path}).status_code == 201
+            refused = client.post(f"{where}/commits", json={"message": "m"})
+        assert told == [201, 201]
+        assert refused.status_code == 503 and "handed over" in refused.json()["message"]
+
+
 def _only_line(text: str) -> str:
     assert text.count("\n") == 1, text
     return text

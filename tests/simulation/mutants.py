@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tests.simulation.patching import Edit
 
 COMMIT, LANDING, SEALING = "engine.commit", "engine.landing", "engine.sealing"
+SCANNING = "engine.scanning"
 WRITING, OBJECTS, RESETTING = "engine.writing", "engine.objects", "engine.resetting"
 BRANCHING, JANITOR, AREA, STACK = (
     "engine.branching",
@@ -50,8 +51,9 @@ _REPARENT = (
 DROP_NOW = Edit(
     COMMIT,
     "            return _answer(drafts[-1])\n",
+    "            from graveler.staging import area\n"
     "            for token in drafts[-1].tokens:\n"
-    "                stack.area.drop(ports.kv, token)\n"
+    "                area.drop(ports.kv, token)\n"
     "            return _answer(drafts[-1])\n",
 )
 _NO_RECHECK = Edit(
@@ -118,16 +120,22 @@ MUTANTS = (
         ("commits", "clean"),
         (
             Edit(
-                COMMIT,
+                SCANNING,
                 "from graveler.committed.apply import apply\n",
                 "from graveler.committed import reader\n"
                 "from graveler.committed.apply import apply\n",
             ),
             Edit(
-                COMMIT,
+                SCANNING,
+                "    space = keyspace(ports, repo)\n",
+                "    space = keyspace(ports, repo)\n    bases: list[MetarangeId] = []\n",
+            ),
+            Edit(
+                SCANNING,
                 "        applied = apply(space, base, "
                 "stack.combine([deltas[token] for token in left]))\n",
-                "        old = commit_of(attempt.ports, attempt.repo, attempt.since).metarange\n"
+                "        bases.append(base)\n"
+                "        old = bases[0]\n"
                 "        said = stack.combine([deltas[token] for token in left])\n"
                 "        there = reader.get_many(space, old, [key for key, _ in said])\n"
                 "        changes = [\n"

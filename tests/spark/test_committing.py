@@ -1,6 +1,7 @@
 """Commits of uncommitted rows by Spark are those that the server makes of the same rows."""
 
 import random
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from graveler.client.session import below
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.apply import apply
 from graveler.committed.reader import ranges
-from graveler.errors import Conflict, Invalid
+from graveler.errors import Conflict, Invalid, Unavailable
 from graveler.ids import MetarangeId
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.dynamodb_table import create_table
@@ -29,6 +30,7 @@ from graveler.spark.overlaying import overlaid
 from graveler.spark.places import Place, opened
 from graveler.staging import area
 from graveler.wire import encode_entry
+from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
 from tests.spark.lakes import Row, entry, sequential, some_rows
 
@@ -251,6 +253,35 @@ def test_a_reset_meanwhile_is_a_conflict(
     with pytest.raises(Conflict, match="reset meanwhile"):
         commit(lake, f"{repository}/main")
     assert len(log(lake, repository)) == 2 and "b" not in listed(lake, repository)
+
+
+def test_a_commit_that_was_handed_over_is_made_by_its_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder, where = tmp_path / "store", below("repositories", "many", "branches", "main", "commits")
+    credentials = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+    with served(folder, commit_rows_max=5) as server:
+        lake = connect(spark, server.client.url, credentials, store=folder)
+        body = {"name": "many", "storage_namespace": "local://lake/many"}
+        lake.session.ask("POST", "/repositories", body)
+        for number in range(6):
+            stage(lake, "many", f"a/{number:02}", number)
+        asked = {"message": "asked", "metadata": {"by": "me"}}
+        with pytest.raises(Unavailable, match="handed over") as caught:
+            lake.session.ask("POST", where, asked)
+        found = re.search(r'commit\(lake, "(\S+)", JobTerms\(id="(\S+)"\)\)', str(caught.value))
+        assert found
+        stage(lake, "many", "later", 1)
+        made = commit(lake, found[1], JobTerms(id=found[2]))
+        first = log(lake, "many")[0]
+        assert (first["id"], first["message"], first["metadata"]["by"]) == (
+            made.commit,
+            "asked",
+            "me",
+        )
+        assert made.rows == 6 and "later" not in listed(lake, "many", made.commit)
+        assert lake.session.ask("POST", where, asked)["parents"] == [made.commit]
+        lake.close()
 
 
 def test_a_commit_is_of_a_whole_branch(lake: Lake, repository: str) -> None:
