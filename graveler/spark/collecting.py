@@ -105,7 +105,8 @@ def collect(
     else:
         scopes.note(scope, found, now_ns)
         late = _uses_of(lake, scope, scopes.roots(lake, scope).without(roots))
-        swept = sweeping.sweep(scope, due.join(late, ["repo", "hash"], "left_anti"))
+        left = due.join(late, ["repo", "hash"], "left_anti")  # puts its two columns first
+        swept = sweeping.sweep(scope, left.select(*_DOOMED.names))
         scopes.forget(scope, due_ns)
     report = _report(lake, scope, found, "condemned")
     report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))

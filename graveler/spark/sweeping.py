@@ -97,7 +97,9 @@ def _noted(
     for repo in sorted(set(left.column("repo").to_pylist())):
         mine = left.filter(pa.array([each == repo for each in left.column("repo").to_pylist()]))
         where = f"{scope.folder(repo)}{name}.arrow"
-        pieces.put(scope.place, where, mine)
+        # Not the schema of this plan, in which some columns may not be null: readers want one.
+        plain = pa.RecordBatch.from_arrays(mine.columns, names=mine.schema.names)
+        pieces.put(scope.place, where, plain)
         size = sum(mine.column("size").to_pylist())
         found = {"repo": repo, "name": where, "files": mine.num_rows, "size": size}
         yield pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)

@@ -181,13 +181,32 @@ def everywhere(world: World) -> Place:
 ALL = Careful(share_max=1.0)
 
 
+def garbage_in(world: World) -> set[tuple[str, str]]:
+    """What is stored and used by nothing."""
+    stored = world.stored()
+    assert all(world.used[name] <= names for name, names in stored.items())
+    return {(name, each) for name, names in stored.items() for each in names - world.used[name]}
+
+
 def test_all_garbage_goes_and_nothing_else(spark: SparkSession) -> None:
-    """Two hundred histories in one job: a dry run, a run that condemns, one that deletes."""
+    """Two hundred histories in one job: a run that condemns, one that deletes."""
     print(f"{HISTORIES=}")
     with world_of(HISTORIES, 1_000) as world, connect(spark, world.store, KEYS) as lake:
-        before, names = world.stored(), list(world.used)
-        garbage = {(name, each) for name in names for each in before[name] - world.used[name]}
-        assert all(world.used[name] <= before[name] for name in names) and len(garbage) > HISTORIES
+        before, names, garbage = world.stored(), list(world.used), garbage_in(world)
+        assert len(garbage) > HISTORIES
+        found = collect(lake, names, ALL, dry_run=False)
+        assert (found.condemned.files, found.deleted.files) == (len(garbage), 0)
+        assert world.stored() == before
+        swept = collect(days_on(lake, 1.1), names, ALL, dry_run=False)
+        assert swept.deleted.files == len(garbage)
+        assert world.stored() == world.used
+
+
+def test_a_run_deletes_what_one_a_day_before_condemned(spark: SparkSession) -> None:
+    """Not what a dry run found, and nothing within the day; a run after that finds nothing."""
+    with world_of(10, 4_000) as world, connect(spark, world.store, KEYS) as lake:
+        before, names, garbage = world.stored(), list(world.used), garbage_in(world)
+        assert len(garbage) > len(names)
         for run, dry_run in ((0.0, True), (0.0, False), (0.5, False)):
             found = collect(days_on(lake, run), names, ALL, dry_run=dry_run)
             rows = found.report.collect()
@@ -197,7 +216,8 @@ def test_all_garbage_goes_and_nothing_else(spark: SparkSession) -> None:
             assert found.condemned.size_bytes == sum(row["size"] for row in rows)
             assert world.stored() == before
         swept = collect(days_on(lake, 1.1), names, ALL, dry_run=False)
-        assert swept.deleted.files == len(garbage)
+        states = {row["state"] for row in swept.report.collect()}
+        assert (swept.deleted.files, states) == (len(garbage), {"condemned", "deleted"})
         assert world.stored() == world.used
         again = collect(days_on(lake, 2.2), names, ALL, dry_run=False)
         assert (again.condemned.files, again.deleted.files) == (0, 0)
