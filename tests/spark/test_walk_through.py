@@ -1,0 +1,45 @@
+"""The blocks of docs/spark.md run as they stand, one after the other, in one namespace."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from graveler.errors import Unsupported
+from tests.spark.conftest import HAS_SOURCES
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+_FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def test_the_blocks_run(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On Spark 3.5 the block of Spark 4's format is refused as the document says."""
+    monkeypatch.chdir(tmp_path)
+    blocks = _FENCE.findall(DOCUMENT.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    said: list[str] = []
+    try:
+        for block in blocks:
+            code = compile(block, DOCUMENT.name, "exec")
+            if "register(lake)" in block and not HAS_SOURCES:
+                with pytest.raises(Unsupported):
+                    exec(code, names)
+            else:
+                exec(code, names)
+            said.append(capsys.readouterr().out)
+    finally:
+        names["lake"].close()
+    words = "\n".join(said)
+    assert names["spark"] is spark and "lake.close()" in blocks[-1]
+    assert f"{names['landed'].commit} 3000" in words and f"{names['made'].commit} 20" in words
+    assert "|sum(size)|" in words and "|   249200|" in words  # a hundred files of one day
+    assert re.search(r"\|\s*added\|\s+20\|", words)
+    assert "Counted(files=0, size_bytes=0) Counted(files=0, size_bytes=0)" in words
+    assert words.count("|2026-11-01|") >= 20 and "\n200\n" in words
