@@ -1,6 +1,8 @@
-"""From a request to its endpoint and back: find the row, validate, authenticate, run, answer.
+"""From a request to its endpoint and back: find the row, authenticate, validate, run, answer.
 
-    path ─► row of the table ─► parameters, body (400) ─► who (401) ─► repository (404) ─► endpoint
+    path ─► row of the table ─► who (401) ─► parameters, body (400) ─► repository (404) ─► endpoint
+
+Who may not ask is told no more than that, and has no body read.
 
 Rows say where their endpoint runs.  What answers from memory runs on the event loop itself: a hop
 to a thread costs more than the answer.  What waits for a sync or scans runs in the pool; adaptive
@@ -10,7 +12,7 @@ seldom.  For app.py.
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from starlette.routing import BaseRoute, Match
 
@@ -21,8 +23,9 @@ from graveler.api.requests import Reader, Tree, unquoted_segment
 from graveler.api.sending import Send, send
 from graveler.api.service import Call, Endpoint, Service
 from graveler.api.table import Route, Runs
+from graveler.auth.accounts import Account
 from graveler.engine import repository
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
 COOKIE: Final = "internal_auth_session"
@@ -85,10 +88,15 @@ class ApiRoute(BaseRoute):
         self, plan: Plan, values: list[str], scope: Scope, receive: Receive
     ) -> Answer:
         arguments: dict[str, str] = {}
+        headers = dict(scope["headers"])
         try:
+            account = self._account(plan.route, headers)
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
-            call = await self._call(plan, arguments, scope, receive)
+            call = await self._call(plan, arguments, headers, scope, receive)
+            call.account = account
+            if plan.in_repository:
+                call.repository = repository.get(self._service.ports, arguments["repository"])
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
@@ -100,10 +108,23 @@ class ApiRoute(BaseRoute):
         except Exception as error:
             return errors.answer(error, plan.route.operation, _names(call))
 
+    def _account(
+        self, route: Route, headers: Mapping[bytes, bytes]
+    ) -> Account | Literal[Absent.ABSENT]:
+        if not route.authenticated:
+            return ABSENT
+        authorization = headers.get(b"authorization", b"")
+        cookie = "" if authorization else _session_cookie(route, headers)
+        return self._service.auth.identify(authorization, cookie)
+
     async def _call(
-        self, plan: Plan, arguments: dict[str, str], scope: Scope, receive: Receive
+        self,
+        plan: Plan,
+        arguments: dict[str, str],
+        headers: Mapping[bytes, bytes],
+        scope: Scope,
+        receive: Receive,
     ) -> Call:
-        headers = dict(scope["headers"])
         query = plan.reader.query(scope["query_string"])
         plan.reader.check_headers(headers)
         body = await plan.reader.body(receive, headers) if plan.reader.has_body else ABSENT
@@ -111,12 +132,6 @@ class ApiRoute(BaseRoute):
         service = self._service if seconds is None else self._service.within(seconds)
         call = Call(service, plan.route, arguments, query, headers, body, receive, scope["scheme"])
         _, call.arrived_seconds = scope["graveler.operation"]
-        if plan.route.authenticated:
-            authorization = headers.get(b"authorization", b"")
-            cookie = "" if authorization else _session_cookie(plan.route, headers)
-            call.account = self._service.auth.identify(authorization, cookie)
-        if plan.in_repository:
-            call.repository = repository.get(self._service.ports, arguments["repository"])
         return call
 
     async def _run(self, plan: Plan, call: Call) -> Answer:
