@@ -34,16 +34,20 @@ class Secret:
 
 
 def read_secret(session: AwsSession, name: str) -> Secret:
-    """The secret `name`.  One request.  `Unavailable` if AWS does not give it; see
-    `parse_secret`."""
+    """The secret `name`.  Errors and cost of `secret_text`, and see `parse_secret`."""
+    return parse_secret(secret_text(session, name))
+
+
+def secret_text(session: AwsSession, name: str) -> str:
+    """The characters of a secret of Secrets Manager, empty if it has bytes.  One request.
+    `Unavailable` if AWS does not give it."""
     client = session.client("secretsmanager")
     try:
-        text = client.get_secret_value(SecretId=name).get("SecretString", "")
+        return str(client.get_secret_value(SecretId=name).get("SecretString", ""))
     except FAILURES as error:
         raise unavailable(failure_of(error), f"read secret {name=}", write=False) from error
     finally:
         client.close()
-    return parse_secret(text)
 
 
 def parse_secret(text: str) -> Secret:

@@ -29,6 +29,9 @@ none of which is loaded before something is asked for.
       listing   what is stored      uses      what is in use      sweeping  deletes
     tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
     registering register: Spark 4's format("graveler")      source     the data source
+    inventories an S3 Inventory as rows of an import
+    job         the entry point of spark-submit, EMR and Glue    job_runs   what its jobs do
+      credentials  of the API, for a job
 """
 
 from importlib import import_module

@@ -1,0 +1,37 @@
+"""The credentials of the API for a job: read where the driver runs, and kept there.
+
+They are no word of the job, since words stand in logs and in the history of the cluster.  For
+`job_runs.py`.
+"""
+
+import json
+from typing import Final
+
+from graveler.assembly.secret import secret_text
+from graveler.aws import AwsSession, AwsSettings
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE
+from graveler.errors import Invalid
+from graveler.settings import endpoint_url, environment
+
+_FIELDS: Final = ("access_key_id", "secret_access_key")
+
+
+def credentials(secret: str) -> tuple[str, str]:
+    """The access key id and its secret, from the secret of Secrets Manager that is named, or from
+    the environment if none is.  Errors: `Invalid` without any, or for another form of secret;
+    `Unavailable`.  One request to Secrets Manager."""
+    if not secret:
+        variables = environment()
+        found = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")
+        if not all(found):
+            raise Invalid(
+                f"no credentials: name a secret (--secret), or set {KEY_VARIABLE} and "
+                f"{SECRET_VARIABLE} where the driver runs"
+            )
+        return found
+    text = secret_text(AwsSession(AwsSettings(endpoint_url=endpoint_url())), secret)
+    try:
+        key, value = (str(json.loads(text)[name]) for name in _FIELDS)
+    except (ValueError, TypeError, KeyError):  # the text stays out of what is shown
+        raise Invalid(f"not a JSON object with {' and '.join(_FIELDS)}: {secret=}") from None
+    return key, value

@@ -1,0 +1,76 @@
+"""What jobs do, once their words are known; what they did, as JSON.  For `job.py`."""
+
+from argparse import Namespace
+from typing import Any
+
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from graveler.errors import Invalid
+from graveler.spark.collecting import Careful, collect
+from graveler.spark.committing import commit
+from graveler.spark.credentials import credentials
+from graveler.spark.inventories import inventory
+from graveler.spark.lake import Lake, connect
+from graveler.spark.landing import JobTerms, import_
+
+
+def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Land the source's rows.  Errors: those of `import_`; `Invalid` for a source that Spark cannot
+    read or expressions that it cannot understand."""
+    with _lake(said, spark) as lake:
+        rows = _rows(said, spark)
+        landed = import_(
+            lake, rows, said.target, said.mode, on_bad=said.on_bad, terms=_terms(said, "Import")
+        )
+    report = landed.report
+    bad = {"bad": dict(report.bad), "duplicates": report.duplicates}
+    return {"commit": landed.commit, "count": landed.count, **bad}
+
+
+def run_commit(said: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Commit what is staged."""
+    with _lake(said, spark) as lake:
+        made = commit(lake, said.branch, _terms(said, "Commit"), table=said.table)
+    return {"commit": made.commit, "rows": made.rows}
+
+
+def run_collect(said: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Collect garbage, or say what would go."""
+    with _lake(said, spark) as lake:
+        careful = Careful(share_max=said.share_max)
+        found = collect(lake, said.repository, careful, dry_run=not said.delete)
+        if said.report:
+            found.report.write.mode("overwrite").parquet(said.report)
+    told = {"run": found.run, "condemned": found.condemned._asdict()}
+    return {**told, "deleted": found.deleted._asdict(), "dry_run": not said.delete}
+
+
+def _lake(said: Namespace, spark: SparkSession) -> Lake:
+    if not said.url and not said.store:
+        raise Invalid("no server: give --url, or --store for the folder of an embedded store")
+    keys = credentials(said.secret)
+    if said.url:
+        return connect(spark, said.url, keys, store=said.store)
+    return connect(spark, said.store, keys)
+
+
+def _rows(said: Namespace, spark: SparkSession) -> DataFrame:
+    if said.inventory and said.column:
+        raise Invalid("an inventory's columns are known: leave out either --inventory or --column")
+    if (said.below or said.file_schema) and not said.inventory:
+        raise Invalid("--below and --file-schema are of an S3 Inventory: give --inventory too")
+    try:
+        found = spark.read.format(said.format).load(said.source)
+        if said.inventory:
+            return inventory(found, said.below, file_schema=said.file_schema)
+        if not said.column:
+            return found
+        return found.selectExpr(*(f"{value} AS `{name}`" for name, value in said.column))
+    except PySparkException as error:
+        first = str(error).partition("\n")[0]
+        raise Invalid(f"the source cannot be read so: {first:.500} source={said.source}") from error
+
+
+def _terms(said: Namespace, message: str) -> JobTerms:
+    return JobTerms(said.message or message, dict(said.metadata), said.job_id)

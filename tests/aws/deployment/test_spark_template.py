@@ -1,0 +1,135 @@
+"""The template of Spark jobs is valid, and each role may do what its job does."""
+
+import subprocess
+from fnmatch import fnmatch
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.deploy import ROOT, tool
+from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
+
+TEMPLATE = ROOT / "infra" / "spark.yaml"
+ROLES = ("ImportRole", "CommitRole", "CollectRole")
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Resources"]
+    return found
+
+
+def test_the_linter_finds_nothing() -> None:
+    ran = subprocess.run(
+        [tool("cfn-lint"), str(TEMPLATE)],
+        env={"PATH": "/usr/bin:/bin", "AWS_DEFAULT_REGION": "us-east-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def everything(resources: dict[str, Any], role: str) -> list[dict[str, Any]]:
+    """All that a role may do, by policies of its own and managed ones."""
+    found = list(statements(resources[role]["Properties"]))
+    for each in resources[role]["Properties"]["ManagedPolicyArns"]:
+        found += statements(resources[each["!Ref"]]["Properties"])
+    return found
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def may(resources: dict[str, Any], role: str, action: str, where: str) -> bool:
+    """Whether the role may do this to an object, `DataBucket/key` for one in that bucket."""
+    for each in everything(resources, role):
+        for resource in listed(each["Resource"]):
+            place = resource.get("!Sub", "").rpartition(":::")[2]
+            pattern = place.replace("${", "").replace("}", "")
+            if action in listed(each["Action"]) and fnmatch(where, pattern):
+                return True
+    return False
+
+
+def test_no_statement_grants_everything(resources: dict[str, Any]) -> None:
+    policies = of_type(resources, "AWS::IAM::ManagedPolicy")
+    for properties in (*policies.values(), *of_type(resources, "AWS::IAM::Role").values()):
+        for each in statements(properties):
+            assert "*" not in "".join(listed(each["Action"]))
+            for resource in listed(each["Resource"]):
+                assert set(resource) <= {"!Sub", "!Ref"} and resource != {"!Sub": "*"}
+        assert "s3:PutObject" not in actions(properties) or properties is policies["WriteRanges"]
+    trusted = {
+        service
+        for name in ROLES
+        for each in resources[name]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        for service in each["Principal"]["Service"]
+    }
+    assert trusted == {"glue.amazonaws.com", "emr-serverless.amazonaws.com"}
+
+
+RANGE, OBJECT = "DataBucket/lake/_lakefs/0a", "DataBucket/lake/data/gqmsl4kpdnzqvbmc0000/x"
+MARK, KEPT = "DataBucket/lake/_graveler/jobs/j/part-1", "DataBucket/_graveler/gc/cluster/r/s.json"
+
+
+@pytest.mark.parametrize(
+    ("action", "where", "roles"),
+    [
+        ("s3:GetObject", RANGE, ROLES),
+        ("s3:PutObject", RANGE, ROLES),
+        ("s3:PutObject", MARK, ROLES),
+        ("s3:DeleteObject", MARK, ["CommitRole"]),
+        ("s3:DeleteObject", KEPT, ["CollectRole"]),
+        ("s3:DeleteObjectVersion", RANGE, ["CollectRole"]),
+        ("s3:DeleteObjectVersion", OBJECT, ["CollectRole"]),
+        ("s3:DeleteObjectVersion", "DataBucket/lake/data/of-mine/x", []),
+        ("s3:DeleteObject", "DataBucket/lake/x", []),
+        ("s3:PutObject", OBJECT, []),
+        ("s3:GetObject", OBJECT, []),
+        ("s3:GetObject", "SourceBucket/rows/part-1", ["ImportRole"]),
+        ("s3:PutObject", "SourceBucket/rows/part-1", []),
+        ("s3:GetObject", "CodeBucket/graveler/spark_job.py", ROLES),
+        ("s3:GetObject", "CodeBucket/other", []),
+    ],
+)
+def test_a_role_may_do_what_its_job_does(
+    resources: dict[str, Any], action: str, where: str, roles: list[str]
+) -> None:
+    assert [role for role in ROLES if may(resources, role, action, where)] == list(roles)
+
+
+def test_one_role_reads_the_table_and_none_writes_it(resources: dict[str, Any]) -> None:
+    found = {
+        (role, action)
+        for role in ROLES
+        for each in everything(resources, role)
+        for action in listed(each["Action"])
+        if action.startswith("dynamodb:")
+    }
+    assert found == {("CommitRole", "dynamodb:Query")}
+
+
+def test_the_only_secret_is_the_one_that_is_named(resources: dict[str, Any]) -> None:
+    for role in ROLES:
+        read = [
+            each["Resource"]
+            for each in everything(resources, role)
+            if each["Action"] == "secretsmanager:GetSecretValue"
+        ]
+        assert read == [{"!Ref": "ApiSecret"}]
+
+
+def test_each_job_has_its_role_and_no_secret_among_its_words(resources: dict[str, Any]) -> None:
+    jobs = of_type(resources, "AWS::Glue::Job")
+    assert {name: each["Role"]["!GetAtt"] for name, each in jobs.items()} == {
+        role.replace("Role", "Job"): f"{role}.Arn" for role in ROLES
+    }
+    for each in jobs.values():
+        script = each["Command"]["ScriptLocation"]["!Sub"]
+        assert script.endswith("/graveler/spark_job.py")
+        assert set(each["DefaultArguments"]) == {
+            *("--additional-python-modules", "--enable-continuous-cloudwatch-log")
+        }
