@@ -1,0 +1,142 @@
+"""What dies while it works leaves nothing half-done: a worker, a machine's twin, a driver."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from graveler.assembly.embedded import open_embedded
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
+from graveler.engine import repository as repositories
+from graveler.records import BreakParameters
+from graveler.spark import Lake, connect, cuts
+from graveler.spark.checking import Addresses
+from graveler.spark.columns import canonical
+from graveler.spark.merging import joined_over
+from graveler.spark.places import Place, opened
+from graveler.spark.results import SCHEMA, parts_of
+from graveler.spark.tasks import Order, importing
+from tests.spark.lakes import files, frame, sequential, some_rows
+from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, killed, submit
+
+KEYS = ("TESTKEY", "test-secret")
+BREAKS = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
+JOB = ROOT / "infra" / "spark_job.py"
+
+
+def test_a_worker_that_is_killed_after_writing_is_harmless(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    """Once in each task, as a machine that runs out of memory does it."""
+    rows = some_rows(41, 1_500)
+    plain = canonical(frame(spark, rows), b"")
+    at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
+    run = importing(Order(place, Addresses.FULL, at, 10))
+
+    def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        made = list(run(batches))
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0 and made:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from made
+
+    parts = parts_of(cuts.spread(plain, at).mapInArrow(dying, SCHEMA).collect())
+    refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
+    expected = sequential(place, rows, tmp_path / "one")[1]
+    assert list(refs) == expected and len(parts) > 3
+    assert files(tmp_path / "objects") == {ref.id for ref in expected}
+
+
+def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
+    """Speculation on two machines: the first attempt hangs, the result of the second counts."""
+    settings = {
+        "spark.cores.max": "2",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.minTaskRuntime": "100ms",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    with cluster(tmp_path) as url:
+        program = ROOT / "tests" / "spark" / "twice.py"
+        settings["spark.master"] = url
+        process = submit(tmp_path, program, [str(tmp_path)], settings=settings)
+        out, err = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 0, err[-3_000:]
+    said = json.loads(out.splitlines()[-1])
+    assert said["equal"] and said["left_over"] == []
+    assert {"ended-1-0", "ended-1-1"} <= set(said["ended"])
+
+
+# ---- a driver ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
+    """A store with a repository of small ranges, served by a process that outlives drivers."""
+    store = tmp_path / "store"
+    embedded = open_embedded(store)
+    new = repositories.NewRepository("sales", "local://lake/sales", breaks=BREAKS)
+    repositories.create(embedded.ports, new)
+    embedded.close()
+    with connect(spark, store, KEYS) as made:
+        yield made
+    opened.cache_clear()
+
+
+def marks(lake: Lake) -> dict[str, int]:
+    """The marks of tasks that are done, and when they were made."""
+    folder = Path(lake.store, "objects", "lake", "sales", "_graveler", "jobs", "nightly")
+    return {path.name: path.stat().st_mtime_ns for path in folder.rglob("part-*")}
+
+
+def ask(lake: Lake, *parts: str) -> Any:
+    return lake.session.ask("GET", below("repositories", "sales", *parts))
+
+
+def test_a_driver_that_is_killed_is_taken_up(
+    lake: Lake, tmp_path: Path, spark: SparkSession
+) -> None:
+    """`spark-submit` runs an import by its name, and is killed in the middle with all its
+    processes; the same words once more write what is missing, and land."""
+    rows = some_rows(42, 1_200)
+    source = tmp_path / "rows"
+    frame(spark, rows).write.parquet(str(source))
+    words = ["import", "--url", lake.session.url, "--store", lake.store, "--target", "sales/main"]
+    words += ["--source", str(source), "--job-id", "nightly", "--message", "each night"]
+    settings = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "20"}
+    variables = {KEY_VARIABLE: KEYS[0], SECRET_VARIABLE: KEYS[1]}
+
+    first = submit(tmp_path, JOB, words, settings=settings, variables=variables)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not marks(lake) and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    killed(first)
+    before = marks(lake)
+    assert before and ask(lake, "branches", "main", "bulk", "nightly")["state"] == "running"
+    assert len(ask(lake, "refs", "main", "commits")["results"]) == 1
+    assert ask(lake, "refs", "main", "objects", "ls")["results"] == []
+
+    second = submit(tmp_path, JOB, words, settings=settings, variables=variables)
+    out, err = second.communicate(timeout=WAIT_SECONDS)
+    assert second.returncode == 0, err[-3_000:]
+    said = json.loads(out.splitlines()[-1])
+    newest, *others = ask(lake, "refs", "main", "commits")["results"]
+    assert said == {
+        **{"job": "import", "commit": newest["id"], "count": 1_200},
+        **{"bad": {}, "duplicates": 0},
+    }
+    assert (newest["message"], len(others)) == ("each night", 1)
+    after = marks(lake)
+    assert len(after) > len(before) and {name: after[name] for name in before} == before
+    place = Place(f"local:{lake.store}/objects", "local://lake/sales", BREAKS)
+    assert newest["meta_range_id"] == sequential(place, rows, tmp_path / "one")[0]
