@@ -1,10 +1,12 @@
 """The tests of `graveler.spark` run in environments of their own (`make test-spark`), one for each
-version of PySpark; where there is none, they are left out."""
+version of PySpark; where there is none, they are left out.  Tests of one group share a process."""
 
 import sys
 from importlib.util import find_spec
 
 import pytest
+
+from tests.groups import pytest_collection_modifyitems as pytest_collection_modifyitems
 
 collect_ignore = [] if find_spec("pyspark") else ["spark"]
 

@@ -1,0 +1,38 @@
+"""Tests of one group run in one process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+GROUPS = ("one", "other")
+CODE = """
+import os
+import time
+import pytest
+
+@pytest.mark.xdist_group("{group}")
+@pytest.mark.parametrize("number", range(8))
+def test_where(number):
+    with open("where", "a") as file:
+        file.write("{group} " + os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+    time.sleep(0.05)  # so that the other process has time for its share
+"""
+
+
+def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
+    for group in GROUPS:
+        (tmp_path / f"test_{group}.py").write_text(CODE.format(group=group))
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup"]
+    root = Path(__file__).parents[1]
+    ran = subprocess.run(
+        [*command, "-p", "tests.groups", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={"PATH": "", "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    lines = (tmp_path / "where").read_text().splitlines()
+    assert len(lines) == 16
+    assert {line.split()[0] for line in set(lines)} == set(GROUPS) and len(set(lines)) == 2, lines
