@@ -100,6 +100,9 @@ table_block_expanded_bytes_max = 16 * 1024 * 1024  # keys written whole, and 100
 table_length_bytes_max = 2 * 1024 * 1024 * 1024
 table_records_count_max = 50_000_000
 range_size_bytes_default = 20 * 1024 * 1024
+range_size_bytes_max = 256 * 1024 * 1024  # whoever writes a range holds it
+range_raggedness_max = 50_000_000
+range_salt_bytes_max = 64
 range_raggedness_default = 50_000
 
 # streams

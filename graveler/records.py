@@ -83,8 +83,8 @@ class Staged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BreakParameters:
-    """Where ranges end (docs/format.md); sizes in bytes of key plus framed value.  The same for
-    all of a repository."""
+    """Where ranges end (docs/format.md); sizes in bytes of key plus framed value.  One choice for
+    all that is written in a repository, until another one is made."""
 
     min_size: int = 0
     max_size: int = limits.range_size_bytes_default

@@ -20,12 +20,13 @@ from graveler.errors import Invalid
 from graveler.ids import NO_COMMIT
 from graveler.jobs.handing import attend
 from graveler.jobs.orders import land_asked
-from graveler.records import TOMBSTONE, CommitEntry, Staged
+from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 
 
 def begin(call: Call) -> Answer:
     body, branch = call.body, call.arguments["branch"]
-    new = NewBulk(Mode(body["mode"]), body.get("prefix", ""), body.get("id", ""))
+    breaks = shapes.parsed_breaks(body["breaks"]) if "breaks" in body else ABSENT
+    new = NewBulk(Mode(body["mode"]), body.get("prefix", ""), body.get("id", ""), breaks)
     begun = bulk.begin(call.ports, call.repo, branch, new, force=body.get("force", False))
     return answers.json(_shape(call, begun), 201)
 
@@ -67,7 +68,8 @@ def _named(call: Call) -> tuple[str, str]:
 
 
 def _shape(call: Call, found: Bulk) -> dict[str, Any]:
-    job, breaks = found.job, call.repo.breaks
+    job = found.job
+    breaks = call.repo.breaks if found.new.breaks is ABSENT else found.new.breaks
     expired = bulk.is_expired(call.ports, found)
     shape: dict[str, Any] = {
         "id": job.id,
@@ -78,12 +80,7 @@ def _shape(call: Call, found: Bulk) -> dict[str, Any]:
         "base_commit": found.base.id,
         "base_metarange": found.base.commit.metarange,
         "storage_namespace": call.repo.namespace,
-        "breaks": {
-            "min_size": breaks.min_size,
-            "max_size": breaks.max_size,
-            "raggedness": breaks.raggedness,
-            "salt": b64encode(breaks.salt).decode(),
-        },
+        "breaks": shapes.breaks(breaks),
         "staging_tokens": [_token(each) for each in found.tokens],
         "creation_date": shapes.seconds(job.created_ns),
         "expiration_date": shapes.seconds(found.expires_ns),

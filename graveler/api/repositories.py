@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from graveler.api import answers, dumps, shapes, upkeep
+from graveler.api import answers, breaking, dumps, shapes, upkeep
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
 from graveler.engine import adopting, repository
@@ -85,6 +85,7 @@ def _location(location: str) -> Answer:
 ENDPOINTS = {
     **upkeep.ENDPOINTS,
     **dumps.ENDPOINTS,
+    **breaking.ENDPOINTS,
     "listRepositories": list_repositories,
     "createRepository": create_repository,
     "getRepository": get_repository,

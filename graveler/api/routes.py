@@ -35,6 +35,8 @@ REF: Final = REPO + "/refs/{ref}"
 _PARTS: Final = BRANCH + "/staging/pmpu"
 _MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 
+_BREAKS: Final = REPO + "/settings/breaks"
+
 _REPOSITORY: Final = "repository/{repository}"
 _OF_BRANCH: Final = _REPOSITORY + "/branch/{branch}"
 _OF_OBJECT: Final = _REPOSITORY + "/object/{path}"
@@ -97,6 +99,12 @@ _REPOSITORIES = (
     Route("deleteRepositoryMetadata", "DELETE", REPO + "/metadata", "repositories",
           "Remove pairs by key", "fs:UpdateRepository", _REPOSITORY,
           body="RepositoryMetadataKeys", answers={204: ""}, **_POOL),
+    Route("getBreakParameters", "GET", _BREAKS, "repositories", "Where ranges end",
+          "fs:ReadRepository", _REPOSITORY, answers={200: "Breaks"}),
+    Route("setBreakParameters", "PUT", _BREAKS, "repositories",
+          "Have ranges end elsewhere from now on; 412 if the parameters are not the expected ones",
+          "fs:UpdateRepository", _REPOSITORY, body="BreakParametersSet",
+          answers={200: "Breaks"}, **_POOL),
     Route("getMetaRange", "GET", REPO + "/metadata/meta_range/{meta_range}", "metadata",
           "Where a metarange lies", "fs:ReadRepository", _REPOSITORY,
           answers={200: "StorageURI"}),

@@ -47,6 +47,10 @@ def _task(result: Schema, **more: Any) -> Schema:
     )
 
 
+def _size(least: int, most: int) -> Schema:
+    return {**INTEGER, "minimum": least, "maximum": most}
+
+
 _FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
 _DAYS: Final = {"type": "integer", "minimum": 0, "maximum": limits.retention_days_max}
 _CHECKSUM: Final = text(
@@ -187,9 +191,20 @@ REQUESTS: Final[Mapping[str, Schema]] = {
     "BulkJobCreation": record(
         "mode",
         "prefix",
-        mode=choice("replace", "merge", "commit"),
+        mode=choice("replace", "merge", "commit", "pack"),
+        breaks=of("NewBreaks"),
         id=text("Chosen by the caller, so that the same job can be begun again", maxLength=64),
         force=FLAG,
+    ),
+    "NewBreaks": record(
+        "min_size max_size raggedness salt",
+        min_size=_size(0, limits.range_size_bytes_max),
+        max_size=_size(1, limits.range_size_bytes_max),
+        raggedness=_size(1, limits.range_raggedness_max),
+        salt=text("Base64", maxLength=limits.range_salt_bytes_max * 2),
+    ),
+    "BreakParametersSet": record(
+        "expected breaks", expected=of("NewBreaks"), breaks=of("NewBreaks"), force=FLAG
     ),
     "BulkJobProgress": record(
         "",
@@ -315,7 +330,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         "id state branch mode prefix base_commit base_metarange storage_namespace breaks",
         "commit error",
         state=choice("running", "landing", "done", "failed", "cancelled", "expired"),
-        mode=choice("replace", "merge", "commit"),
+        mode=choice("replace", "merge", "commit", "pack"),
         breaks=of("Breaks"),
         staging_tokens=items(of("StagingToken")),
         creation_date=INTEGER,

@@ -9,9 +9,9 @@ same finish: whoever drives a job may die and begin anew.  Calls raise what `Ses
 whoever uses the package.
 """
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
@@ -19,7 +19,7 @@ from graveler.client.session import Session, below
 from graveler.errors import Contended, Internal, Unavailable
 from graveler.records import TOMBSTONE, StagedValue
 
-Mode = Literal["replace", "merge", "commit"]
+Mode = Literal["replace", "merge", "commit"]  # and pack: begin_packing
 _PAGE: Final = 10_000
 _FINISH_ROUNDS: Final = 60
 _PAUSE_SECONDS: Final = 2.0
@@ -33,6 +33,18 @@ class Breaks:
     max_size: int
     raggedness: int
     salt: bytes
+
+    def said(self) -> dict[str, Any]:
+        """As the API takes them."""
+        return {**asdict(self), "salt": b64encode(self.salt).decode()}
+
+    @classmethod
+    def read(cls, said: Any) -> "Breaks":
+        """As the API tells them.  Raises `Internal`."""
+        try:
+            return cls(**{**said, "salt": b64decode(said["salt"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise Internal(_NOT_OURS) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +122,14 @@ def begin(
     it again by the same id.
     """
     body = {"mode": mode, "prefix": prefix, "id": id}
+    return _job(session.ask("POST", _jobs(repository, branch), body))
+
+
+def begin_packing(
+    session: Session, repository: str, branch: str, breaks: Breaks, *, id: str = ""
+) -> BulkJob:
+    """As `begin`, of a job that writes what its base says into ranges that end by `breaks`."""
+    body = {"mode": "pack", "id": id, "breaks": breaks.said()}
     return _job(session.ask("POST", _jobs(repository, branch), body))
 
 
@@ -221,9 +241,8 @@ def _text(said: Any, name: str) -> str:
 def _job(said: Any) -> BulkJob:
     _text(said, "id")
     try:
-        breaks = {**said["breaks"], "salt": b64decode(said["breaks"]["salt"])}
         read = {
-            "breaks": Breaks(**breaks),
+            "breaks": Breaks.read(said["breaks"]),
             "staging_tokens": tuple(StagingToken(**each) for each in said["staging_tokens"]),
         }
         names = {each.name for each in fields(BulkJob)} & said.keys()

@@ -6,6 +6,9 @@
     reapply          base ──changes──► written                  the changes go onto the head; where
                      base ──others'──► head                     nobody else was, ranges by reference
 
+    follow           base ──other ranges──► written          the same content, otherwise cut; what
+                     base ──others'──► head                  the head says otherwise goes onto it
+
 Whole ranges of either side go in as they are.  Only a range that the prefix's edge cuts, or one of
 a stretch that both sides changed, is read and written.  The result is what applying the same
 records one after the other would give (`apply.py`), for a head whose ranges came from the same
@@ -16,7 +19,7 @@ For the engine.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from graveler.committed.apply import Applier, Changes
+from graveler.committed.apply import Applier, Changes, apply
 from graveler.committed.diff import compare
 from graveler.committed.merge import Sides, is_tail, regions, sides_of
 from graveler.committed.ranges import Columns, Keyspace
@@ -111,7 +114,7 @@ def reapply(
     for region in regions(sides):
         taken = _settled(region)
         if taken is None:
-            changes = Changes(_changes(space, region))
+            changes = Changes(_changes(space, region.base, region.source))
             applier = Applier(space, assembler, changes, replace=True)
             applier.over(region.destination, is_tail=is_tail(region.destination, sides))
             continue
@@ -119,6 +122,20 @@ def reapply(
             assembler.add_range(ref, is_last=is_tail([ref], sides))
     head, written = (head_id, tuple(sides.destination)), (written_id, tuple(sides.source))
     return _stored(space, assembler, head, written)
+
+
+def follow(
+    space: Keyspace, base_id: MetarangeId, written_id: MetarangeId, head_id: MetarangeId
+) -> MetarangeId:
+    """What the head says, in the ranges of `written_id`, which says what the base says.
+
+    Cost: the ranges in which head and base differ are read, those of `written_id` that hold such
+    paths read and written; one put for the metarange.  None if the head is the base.
+    """
+    if head_id == base_id:
+        return written_id
+    base, head = space.metarange(base_id).ranges, space.metarange(head_id).ranges
+    return apply(space, written_id, _changes(space, base, head), replace=True).metarange_id
 
 
 def _settled(region: Sides) -> Sequence[RangeRef] | None:
@@ -129,8 +146,10 @@ def _settled(region: Sides) -> Sequence[RangeRef] | None:
     return region.source if head == base else None
 
 
-def _changes(space: Keyspace, region: Sides) -> Iterator[Change]:
-    for found in compare(space, region.base, region.source, bytewise=True):
+def _changes(
+    space: Keyspace, base: Sequence[RangeRef], changed: Sequence[RangeRef]
+) -> Iterator[Change]:
+    for found in compare(space, base, changed, bytewise=True):
         yield found.key, TOMBSTONE if found.right is ABSENT else found.right
 
 

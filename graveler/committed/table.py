@@ -39,7 +39,7 @@ _FOOTER_LENGTH = 53
 _FOOTER_LENGTH_OLDEST = 48
 _CRC32C = 1
 TAIL_LENGTH = 64 * 1024
-_SPAN_LENGTH = 1024 * 1024
+SPAN_LENGTH = 1024 * 1024
 
 BlockCache = BudgetedCache[tuple[str, int], Block]
 
@@ -188,7 +188,7 @@ class SortedTable:
     def _streamed(self, first: int) -> Iterator["Chunk"]:
         index = first
         while index < len(self._handles):
-            for stored in self.span(index, _SPAN_LENGTH):
+            for stored in self.span(index, SPAN_LENGTH):
                 yield StoredChunk(self._bounds[index], stored, self._prefixed)
                 index += 1
 

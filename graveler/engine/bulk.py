@@ -7,8 +7,8 @@
 What is written is not seen before it lands, and lands whole or not at all, once.  The reference is
 one apply after the other: *replace* puts the job's entries in place of all that the head has below
 the prefix; *merge* puts every path that the job changed since its base onto the head; *commit*
-folds in what was staged on the branch when the job began.  Whoever else has committed meanwhile
-keeps what they did elsewhere.
+folds in what was staged on the branch when the job began; *pack* changes no entry, only where
+ranges end.  Whoever else has committed meanwhile keeps what they did elsewhere.
 
 The job's record is that of `jobs.py`, but nobody here runs it.  Its owner is the request that
 finishes it (bulk_landing.py).  Nothing that it wrote is collected before it must have ended: files
@@ -18,12 +18,12 @@ younger than a day never are (collect.py).  For the service, and for bulk_landin
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import jobs
+from graveler.engine import break_parameters, jobs
 from graveler.engine.heads import commit_of, fresh
 from graveler.engine.jobs import BULK, NewJob, Ordered
 from graveler.engine.messages import NO_CHANGES
@@ -39,7 +39,16 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId, JobId, parse_branch_id, parse_prefix
-from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, JobState, Repository
+from graveler.records import (
+    ABSENT,
+    Absent,
+    Branch,
+    BreakParameters,
+    CommitEntry,
+    Job,
+    JobState,
+    Repository,
+)
 from graveler.refs import jobs as records
 
 KIND: Final = BULK
@@ -53,16 +62,19 @@ class Mode(StrEnum):
     REPLACE = "replace"
     MERGE = "merge"
     COMMIT = "commit"
+    PACK = "pack"
 
 
 @dataclass(frozen=True, slots=True)
 class NewBulk:
     """What is to be done.  `id`: chosen by the caller, so that the same job can be begun again.
-    `message`, `metadata`: what a commit that was handed over was to say."""
+    `breaks`: where ranges are to end instead, for packing alone.  `message`, `metadata`: what a
+    commit that was handed over was to say."""
 
     mode: Mode
     prefix: str = ""
     id: str = ""
+    breaks: BreakParameters | Literal[Absent.ABSENT] = ABSENT
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
@@ -104,15 +116,20 @@ def begin(
 
     A commit first seals what is staged: it takes in what was acknowledged before, and writers go
     on.  Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the
-    id is another job's; so much is sealed that an ordinary commit must come first),
+    id is another job's; so much is sealed that an ordinary commit must come first; something is
+    staged on a branch that is to be packed),
     `OutcomeUnknown` (with the same id it may be begun again).  Cost: 2 KV requests, 1 more with an
-    id; 2 more if it is there already; a commit with one shard 2 more.
+    id; 2 more if it is there already; with one shard packing 1 more, a commit 2.
     """
     name = parse_branch_id(branch)
     check_writable(repo, force)
     parse_prefix(new.prefix)
     if new.mode is not Mode.REPLACE and new.prefix:
         raise Invalid("prefix is for the mode replace: in others the paths that were changed count")
+    if (new.mode is Mode.PACK) != (new.breaks is not ABSENT):
+        raise Invalid("breaks are for the mode pack, which must have them")
+    if new.breaks is not ABSENT:
+        break_parameters.check(new.breaks)
     if new.id and not _ID.fullmatch(new.id):
         raise Invalid(f"id must be 1 to 64 letters, digits, '-', '_', '.': id={new.id!r:.80}")
     job_id = JobId(new.id or ports.ids.unique(20))
@@ -122,7 +139,7 @@ def begin(
         if begun is not ABSENT:
             return begun
     known = status(ports, repo, name, job_id)
-    if (known.mode, known.prefix) != (new.mode, new.prefix):
+    if (known.mode, known.prefix, known.new.breaks) != (new.mode, new.prefix, new.breaks):
         raise Conflict(f"another bulk job has this id: id={job_id} mode={known.mode}")
     return known
 
@@ -138,8 +155,12 @@ def begin_on(
     base, tokens = record.commit, tokens_of(record)
     if new.mode is Mode.COMMIT:
         tokens = tokens[1:]
-    said = {"message": new.message, "metadata": dict(new.metadata)} if new.message else {}
-    body = json.dumps({"mode": new.mode, "prefix": new.prefix, "tokens": tokens, **said})
+    said: dict[str, Any] = {"mode": new.mode, "prefix": new.prefix, "tokens": tokens}
+    if new.message:
+        said |= {"message": new.message, "metadata": dict(new.metadata)}
+    if new.breaks is not ABSENT:
+        said["breaks"] = {**asdict(new.breaks), "salt": new.breaks.salt.hex()}
+    body = json.dumps(said)
     stamp = ports.ids.stamp()
     job = jobs.begin(ports, repo, NewJob(JobId(new.id), KIND, branch, body, base, stamp))
     if job.owner != stamp:
@@ -150,6 +171,8 @@ def begin_on(
 def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> Branch:
     """The branch's record; for a commit one in which all that was staged is sealed."""
     seen = fresh(ports, repo, branch)
+    if mode is Mode.PACK and not nothing_staged(ports, seen):
+        raise Conflict(f"the branch has uncommitted changes; commit or reset them: branch={branch}")
     if mode is not Mode.COMMIT:
         return seen.branch
     if nothing_staged(ports, seen):
@@ -181,10 +204,16 @@ def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
     said = json.loads(order.body)
     base = CommitEntry(order.since, commit_of(ports, repo, order.since))
     tokens = tuple(StagedToken(*each) for each in said["tokens"])
-    message, metadata = said.get("message", ""), said.get("metadata", {})
-    new = NewBulk(Mode(said["mode"]), said["prefix"], found.job.id, message, metadata)
-    bulk = Bulk(found.job, base, new, tokens)
+    bulk = Bulk(found.job, base, _asked(found.job, said), tokens)
     return Seen(bulk, found, order)
+
+
+def _asked(job: Job, said: dict[str, Any]) -> NewBulk:
+    breaks: BreakParameters | Literal[Absent.ABSENT] = ABSENT
+    if "breaks" in said:
+        breaks = BreakParameters(**said["breaks"] | {"salt": bytes.fromhex(said["breaks"]["salt"])})
+    message, metadata = said.get("message", ""), said.get("metadata", {})
+    return NewBulk(Mode(said["mode"]), said["prefix"], job.id, breaks, message, metadata)
 
 
 def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress: int = -1) -> Bulk:

@@ -8,12 +8,12 @@ from itertools import islice
 
 from graveler.committed.apply import apply
 from graveler.committed.diff import diff
-from graveler.committed.grafting import reapply, replace_prefix
+from graveler.committed.grafting import follow, reapply, replace_prefix
 from graveler.engine.bulk import Bulk, Mode
 from graveler.engine.ports import Ports, keyspace
 from graveler.engine.scanning import Overlaid
 from graveler.ids import MetarangeId
-from graveler.records import Change, Repository
+from graveler.records import ABSENT, Change, Repository
 from graveler.staging import area
 
 _BATCH = 1_000
@@ -24,6 +24,9 @@ def onto(
 ) -> MetarangeId:
     """The head with what the job wrote.  Costs what `grafting` says; no KV request."""
     space = keyspace(ports, repo)
+    if bulk.new.breaks is not ABSENT:
+        space = space._replace(breaks=bulk.new.breaks)
+        return follow(space, bulk.base.commit.metarange, written, head)
     if bulk.mode is Mode.REPLACE:
         return replace_prefix(space, head, written, bulk.prefix.encode())
     return reapply(space, bulk.base.commit.metarange, written, head)

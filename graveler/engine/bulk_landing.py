@@ -90,7 +90,10 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
 
 def _landed(ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish) -> CommitEntry:
     prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
-    written = foreign.check(ports, repo, asked.metarange, bulk.base.commit.metarange, prefix)
+    base = bulk.base.commit.metarange
+    written = foreign.check(ports, repo, asked.metarange, base, prefix)
+    if bulk.mode is Mode.PACK:
+        foreign.check_same(ports, repo, written, base)
     work = _Work(ports, repo, bulk, asked, written, once)
     return _committed(work) if bulk.mode is Mode.COMMIT else _put_on(work)
 
@@ -138,7 +141,7 @@ class _Work:
 
 
 def _put_on(work: _Work) -> CommitEntry:
-    """Replace or merge: nothing may be staged."""
+    """Replace, merge or pack: nothing may be staged."""
 
     ports, repo, bulk = work.ports, work.repo, work.bulk
 

@@ -3,6 +3,8 @@
     the metarange    its id is the hash of its records; ranges in order, apart, below the prefix
     every range      that the known metarange does not have: it is there, with as many records as
                      said, and nothing in its name that only dumps of refs have
+    content          for packing: as many records and bytes as the known metarange; what is read of
+                     their records is what that has there
     their records    all of up to `bulk_checked_records_max`; of more, whole ranges spread evenly:
                      the id is their hash, keys are paths, entries decode and say their identity,
                      and their addresses are inside the namespace if relative, outside if full
@@ -12,13 +14,14 @@ What is wrong is the caller's: `Invalid` names the range and the rule.  For bulk
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from graveler import limits
 from graveler.block import address
 from graveler.committed import hashing
 from graveler.committed.grafting import check_below
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
-from graveler.committed.reader import get, range_batches
+from graveler.committed.reader import get, range_batches, scan
 from graveler.engine.candidates import FILES
 from graveler.engine.heads import check_kept
 from graveler.engine.ports import Ports, keyspace
@@ -64,6 +67,27 @@ def check(
     for ref in _sampled(fresh):
         _check_records(space, ref, rules)
     return metarange
+
+
+def check_same(ports: Ports, repo: Repository, written: MetarangeId, known: MetarangeId) -> None:
+    """Whether two metaranges say the same, as far as sampled ranges of `written` show; after
+    `check`.
+
+    Raises `Invalid`.  Cost: the sampled ranges in full, and those of `known` with their keys.
+    """
+    space = keyspace(ports, repo)
+    refs, there = space.metarange(written).ranges, space.metarange(known).ranges
+    if _totals(refs) != _totals(there):
+        raise Invalid("metarange refused: packing changes no entry, and its base has others")
+    ids = {ref.id for ref in there}
+    for ref in _sampled([ref for ref in refs if ref.id not in ids]):
+        records = (record for batch in range_batches(space, ref) for record in batch)
+        if list(records) != list(islice(scan(space, known, ref.min_key), ref.count)):
+            raise Invalid(f"range refused: its base says otherwise: range={ref.id}")
+
+
+def _totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
+    return sum(ref.count for ref in refs), sum(ref.size for ref in refs)
 
 
 def _check_range(space: Keyspace, ref: RangeRef) -> None:

@@ -55,7 +55,7 @@ def hand_over(
     number = 0 if last is ABSENT else int(last.id.rpartition("-")[2]) + 1
     job_id = JobId(f"{_stem(record)}{number:06d}")
     # Of two who begin it at the same time one does; what the other sealed besides stays staged.
-    bulk.begin_on(ports, repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, *said))
+    bulk.begin_on(ports, repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *said))
     return _handed_over(ports, repo, branch, job_id)
 
 

@@ -18,6 +18,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
+from graveler.engine import break_parameters
 from graveler.engine.heads import new_token
 from graveler.engine.messages import check_metadata
 from graveler.engine.ports import Ports, Unconfirmed, check_writable, operation_deadline
@@ -111,11 +112,7 @@ def _drawn(
     ports: Ports, new: NewRepository, name: RepositoryId, default_branch: BranchId
 ) -> Repository:
     breaks = new.breaks
-    if breaks.min_size < 0 or breaks.max_size < max(1, breaks.min_size) or breaks.raggedness < 1:
-        raise Invalid(
-            "break parameters invalid: 0 <= min_size <= max_size and raggedness >= 1: "
-            f"min_size={breaks.min_size} max_size={breaks.max_size} raggedness={breaks.raggedness}"
-        )
+    break_parameters.check(breaks)
     if not 1 <= new.staging_shards <= limits.staging_shard_count_max:
         raise Invalid(f"staging_shards must be 1 to {limits.staging_shard_count_max}")
     return Repository(

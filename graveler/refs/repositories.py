@@ -5,14 +5,15 @@ one under the same name swaps the old record and has another uid, and therefore 
 nothing of the old one is seen.  For the engine.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from graveler import limits, wire
 from graveler.clock import Ids
 from graveler.errors import Contended, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import RepositoryId
-from graveler.kv.replacing import Found, replace_seen
+from graveler.kv.replacing import Found as FoundRow
+from graveler.kv.replacing import replace_row, replace_seen
 from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import listing
@@ -68,6 +69,24 @@ def swap(
     except OutcomeUnknown:
         return ABSENT
     return VersionedRepository(new, stamp) if _landed(outcome, stamp) else ABSENT
+
+
+Found = Repository | Literal[Absent.ABSENT]
+
+
+def change(kv: Store, name: RepositoryId, ids: Ids, made: Callable[[Found, bool], Found]) -> None:
+    """Put what is `made` of the record in its place, atomically; ABSENT: leave it.
+
+    `made` is told whether an earlier write of this call may have landed and been replaced since; it
+    may raise to refuse.  Errors: those of `made`, `Contended`, `OutcomeUnknown`.  Two requests if
+    nobody else writes the record.
+    """
+
+    def changed(row: FoundRow, lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        found = made(ABSENT if row is ABSENT else wire.decode_repository(row.value), lost)
+        return ABSENT if found is ABSENT else wire.encode_repository(found)
+
+    replace_row(kv, (REPOSITORIES, name.encode()), ids, changed)
 
 
 def _landed(outcome: Outcome, stamp: bytes) -> bool:
@@ -129,7 +148,7 @@ def _replace_pairs(
     for name, pairs in wanted.items():
 
         def change(
-            row: Found, _: bool, pairs: dict[str, str] = pairs
+            row: FoundRow, _: bool, pairs: dict[str, str] = pairs
         ) -> bytes | Literal[Absent.ABSENT]:
             there = {} if row is ABSENT else wire.decode_pairs(row.value)
             return wire.encode_pairs(pairs) if pairs or there else ABSENT

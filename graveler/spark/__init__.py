@@ -27,6 +27,8 @@ none of which is loaded before something is asked for.
     saving      write: a table, as one commit               storing    what its tasks do
     collecting  collect: garbage of many repositories       scopes     roots, earlier runs
       listing   what is stored      uses      what is in use      sweeping  deletes
+    packing     pack: the head in other ranges               repacking  its tasks
+      layouts   what ranges cost, how many there would be
     tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
     registering register: Spark 4's format("graveler")      source     the data source
     inventories an S3 Inventory as rows of an import
@@ -41,11 +43,11 @@ if TYPE_CHECKING:
     from graveler.spark.collecting import Careful, Collection, collect
     from graveler.spark.committing import Committed, commit
     from graveler.spark.lake import Lake, connect
-    from graveler.spark.landing import Imported, JobTerms, import_
+    from graveler.spark.landing import BadRows, Imported, JobTerms, import_
     from graveler.spark.loading import read
+    from graveler.spark.packing import Packed, pack
     from graveler.spark.reading import entries
     from graveler.spark.registering import register
-    from graveler.spark.results import BadRows
     from graveler.spark.saving import Saved, SaveOptions, write
     from graveler.spark.tables import diff, log, ranges
 
@@ -57,6 +59,7 @@ __all__ = [
     "Imported",
     "JobTerms",
     "Lake",
+    "Packed",
     "SaveOptions",
     "Saved",
     "collect",
@@ -66,6 +69,7 @@ __all__ = [
     "entries",
     "import_",
     "log",
+    "pack",
     "ranges",
     "read",
     "register",
@@ -73,13 +77,14 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "BadRows": "results",
+    "BadRows": "landing",
     "Careful": "collecting",
     "Collection": "collecting",
     "Committed": "committing",
     "Imported": "landing",
     "JobTerms": "landing",
     "Lake": "lake",
+    "Packed": "packing",
     "SaveOptions": "saving",
     "Saved": "saving",
     "collect": "collecting",
@@ -89,6 +94,7 @@ _HOMES: Final = {
     "entries": "reading",
     "import_": "landing",
     "log": "tables",
+    "pack": "packing",
     "ranges": "tables",
     "read": "loading",
     "register": "registering",

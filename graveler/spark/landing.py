@@ -17,7 +17,7 @@ from typing import Literal
 from pyspark.sql import DataFrame
 
 from graveler.client import bulk
-from graveler.client.bulk import BulkJob
+from graveler.client.bulk import Breaks, BulkJob
 from graveler.errors import Invalid
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import BreakParameters
@@ -26,6 +26,7 @@ from graveler.spark.importing import ImportOptions, OnBad, import_rows
 from graveler.spark.lake import Lake, Target, parse_target, place_of
 from graveler.spark.markers import Marks, count
 from graveler.spark.places import opened
+from graveler.spark.results import BadRows as BadRows
 from graveler.spark.results import Report
 
 Mode = Literal["replace", "merge"]
@@ -99,6 +100,10 @@ def begun(lake: Lake, where: Target, mode: Mode, id: str = "") -> BulkJob:
 
 
 def breaks_of(job: BulkJob) -> BreakParameters:
-    """Where ranges of the job's repository end."""
-    found = job.breaks
+    """Where ranges of the job end."""
+    return parameters_of(job.breaks)
+
+
+def parameters_of(found: Breaks) -> BreakParameters:
+    """As writers of ranges take them."""
     return BreakParameters(found.min_size, found.max_size, found.raggedness, found.salt)

@@ -86,6 +86,10 @@ FAMILIES: dict[str, Family] = {
         },
         ("k1", "i/a", "i/c"),
     ),
+    "pack": Family(
+        {"pack": 4, "breaks": 2, "write": 3, "delete": 1, "commit": 4, "merge": 1, "list": 1},
+        ("k1", "m1"),
+    ),
     "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3, "hard": 0.5}),
     "back": Family({"hard_back": 4, "commit": 4, "write": 4, "list": 2, "read": 1}),
     "arrivals": Family(
@@ -161,6 +165,6 @@ def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[Any, ...
         return ("k1", "k2")
     if verb == "note":
         return (key, str(serial))
-    own = verb in ("create_only", "link_only", "link")
+    own = verb in ("create_only", "link_only", "link", "breaks")
     value = f"{key}-0" if chance < 0.15 and not own else f"{key}-{serial}"
     return (key, value)

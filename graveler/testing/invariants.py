@@ -86,6 +86,7 @@ def judge(
         _conditional(verdict)
         _final(verdict, fully=fully)
     _empties(run, calls)
+    _replaced_once(run, calls)
     judge_registers(run, calls)
     if calm and not run.world.jumped_ns:
         _calm(run, calls)
@@ -114,6 +115,13 @@ def _observed(verdict: Judge, call: Call) -> None:
             verdict.check(f"I2 {call.verb}", content, call)
             if call.answer not in verdict.run.watched(verdict.branch).installed(call.start):
                 verdict.run.wrong.append(f"I2 {call.verb} answered a commit of before its time")
+
+
+def _replaced_once(run: Run, calls: Sequence[Call]) -> None:
+    """Break parameters that one call replaced are not there for another: each sets new ones."""
+    replaced = [call.answer for call in calls if call.verb == "breaks" and call.acknowledged]
+    if len(set(replaced)) < len(replaced):
+        run.wrong.append(f"I7 break parameters were replaced twice: {replaced}")
 
 
 def _unmixed(verdict: Judge, call: Call) -> None:

@@ -1,21 +1,26 @@
-"""Bulk jobs that simulated clients begin, finish and cancel; a finish is asked for twice.
+"""Bulk jobs that simulated clients begin, finish and cancel; a finish is asked for twice.  And the
+break parameters, which nobody may take from another unseen.
 
 For `sim_verbs.py`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
-from graveler.committed import writer
-from graveler.engine import bulk, bulk_landing
+from graveler.committed import reader, writer
+from graveler.engine import break_parameters, bulk, bulk_landing
 from graveler.engine.bulk import Mode, NewBulk
 from graveler.engine.bulk_landing import Finish
 from graveler.engine.ports import keyspace
 from graveler.errors import Conflict, DirtyBranch, Refused, Unavailable
+from graveler.records import BreakParameters
 from graveler.testing.schedule import Call
 from graveler.testing.sim_head_verbs import JOB
 from graveler.testing.stage import entry
 from graveler.wire import encode_entry
+
+_PACKED: Final = BreakParameters(raggedness=2, salt=b"packed")
 
 
 def bulk_job(client: Any, call: Call) -> str:
@@ -30,6 +35,30 @@ def bulk_job(client: Any, call: Call) -> str:
         return _finished(client, call, id, asked)
     except Unavailable:
         return _finished(client, call, id, asked)
+
+
+def pack(client: Any, call: Call) -> str:
+    """Write the branch's head in other ranges, whatever others commit meanwhile."""
+    ports, repo = client.ports, client.repo
+    job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.PACK, breaks=_PACKED))
+    space = keyspace(ports, repo)
+    records = reader.scan(space, job.base.commit.metarange)
+    written = writer.write(space._replace(breaks=_PACKED), records)
+    id = job.job.id
+    asked = Finish(written, id, "pack", "sim", {JOB: id})
+    try:
+        return _finished(client, call, id, asked)
+    except Unavailable:
+        return _finished(client, call, id, asked)
+
+
+def breaks(client: Any, call: Call) -> bytes:
+    """Choose other break parameters; answers by what the ones that were replaced are known."""
+    ports, repo = client.ports, client.repo
+    seen = break_parameters.read(ports, repo)
+    wanted = replace(seen, salt=call.arguments[1].encode())
+    break_parameters.swap(ports, repo, seen, wanted)
+    return seen.salt
 
 
 def _finished(client: Any, call: Call, id: str, asked: Finish) -> str:
@@ -49,4 +78,9 @@ def beat(client: Any, call: Call) -> None:
         bulk.heartbeat(client.ports, client.repo, job.job.branch, job.job.id, 1)
 
 
-BULK_VERBS: dict[str, Callable[[Any, Call], Any]] = {"bulk_job": bulk_job, "beat": beat}
+BULK_VERBS: dict[str, Callable[[Any, Call], Any]] = {
+    "bulk_job": bulk_job,
+    "beat": beat,
+    "pack": pack,
+    "breaks": breaks,
+}

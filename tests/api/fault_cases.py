@@ -126,6 +126,8 @@ _SERVICE = (
 )
 
 _NEW = {"name": "fresh", "storage_namespace": "mem://fresh/x"}
+_BREAKS = {"min_size": 0, "max_size": limits.range_size_bytes_default,
+           "raggedness": limits.range_raggedness_default, "salt": "{salt}"}
 _REPOSITORIES = (
     _get("listRepositories", "/repositories"),
     _json("createRepository", "POST", "/repositories", _NEW, (201, 409)),
@@ -137,6 +139,9 @@ _REPOSITORIES = (
           {"metadata": {"team": "z", "new": "n"}}, (204,)),
     _json("deleteRepositoryMetadata", "DELETE", LAKE + "/metadata",
           {"keys": ["team", "old", "none"]}, (204,)),
+    _get("getBreakParameters", LAKE + "/settings/breaks"),
+    _json("setBreakParameters", "PUT", LAKE + "/settings/breaks",
+          {"expected": _BREAKS, "breaks": _BREAKS | {"raggedness": 7}}),
     _get("getMetaRange", LAKE + "/metadata/meta_range/{dev metarange}"),
     _get("getRange", LAKE + "/metadata/range/{range}"),
     _get("getMetadataObject", LAKE + "/metadata/object/range/{range}"),
@@ -235,6 +240,8 @@ _OBJECTS = (
 _BULK = CLEAN + "/bulk/{bulk job}"
 _CLUSTER = (
     _json("beginBulkJob", "POST", CLEAN + "/bulk", {"mode": "merge", "id": "load-1"}, (201,)),
+    _json("beginBulkJob", "POST", CLEAN + "/bulk",
+          {"mode": "pack", "id": "pack-1", "breaks": _BREAKS}, (201,), "to pack"),
     _get("getBulkJob", _BULK),
     _json("beatBulkJob", "PUT", _BULK, {"progress": 7}),
     _bare("cancelBulkJob", "DELETE", _BULK),

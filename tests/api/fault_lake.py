@@ -60,6 +60,7 @@ def lake(around: Surroundings) -> World:
     _done(door, Ask.json("PUT", MAIN, {"type": "object", "path": "s/0"}))
     _upload(door, "main", "s/3")
     _done(door, Ask.json("POST", LAKE + "/tags", {"id": "v1", "ref": world.names["first"]}))
+    world.names["salt"] = door.get(LAKE + "/settings/breaks")["salt"]
     pairs = {"metadata": {"team": "x", "old": "y"}}
     _done(door, Ask.json("POST", LAKE + "/metadata", pairs))
     for name in ("one", "two"):
@@ -176,6 +177,7 @@ def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:
         "pairs": {name: value for name, value in pairs.items() if "import" not in name},
         "tags": {tag["id"]: tag["commit_id"] for tag in _results(door, at + "/tags")},
         "rules": [rule["bucket"] for rule in door.get(at + "/events/rules")["results"]],
+        "breaks": door.get(at + "/settings/breaks")["raggedness"],
         "kept": door.send(Ask("GET", at + "/settings/gc_rules")).json,
     }
 

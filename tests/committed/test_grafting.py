@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from graveler.committed import apply, reader, writer
-from graveler.committed.grafting import reapply, replace_prefix
+from graveler.committed.grafting import follow, reapply, replace_prefix
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.errors import Invalid
 from graveler.ids import NO_METARANGE, MetarangeId
@@ -171,3 +171,42 @@ def test_ranges_beside_the_prefix_are_refused(space: Keyspace) -> None:
         written = stored(space, dict.fromkeys(keys, value(1)))
         with pytest.raises(Invalid, match="below the prefix"):
             replace_prefix(space, NO_METARANGE, written, b"b/")
+
+
+def test_other_ranges_follow_a_head_that_moved() -> None:
+    """What the head says, however the ranges that say what the base says are cut."""
+    for seed in range(300):
+        generator = random.Random(seed)
+        old, new = drawn_space(generator, (0, 300)), drawn_space(generator, (0, 700))
+        new = new._replace(store=old.store)
+        tree = drawn_tree(generator, generator.choice([0, 5, 200]))
+        base, written = (writer.write(space, sorted(tree.items())) for space in (old, new))
+        changes = dict[bytes, bytes | None]()
+        for key in generator.sample(sorted(tree), min(len(tree), generator.choice([0, 1, 9]))):
+            changes[key] = generator.choice([None, drawn_value(generator)])
+        for key in drawn_tree(generator, generator.choice([0, 1, 9])):
+            changes[key] = drawn_value(generator)
+        said: list[Change] = [
+            (key, TOMBSTONE if changed is None else changed)
+            for key, changed in sorted(changes.items())
+        ]
+        head = apply.apply(old, base, said, replace=True).metarange_id
+        result = follow(new, base, written, head)
+        assert list(reader.scan(new, result)) == list(reader.scan(old, head)), f"{seed=}"
+        if head == base:
+            assert result == written
+
+
+def test_following_reads_and_writes_only_what_moved() -> None:
+    breaks = BreakParameters(raggedness=20, salt=b"old")
+    store = CountingStore()
+    old = Keyspace(store, NAMESPACE, breaks)
+    new = old._replace(breaks=BreakParameters(min_size=1_000, raggedness=20, salt=b"new"))
+    tree = {b"%04d" % number: value(number, 0) for number in range(2_000)}
+    base, written = (writer.write(space, sorted(tree.items())) for space in (old, new))
+    head = apply.apply(old, base, [(b"1000", value(5, 5))]).metarange_id
+    store.forget()
+    result = follow(new, base, written, head)
+    before, after = (new.metarange(id).ranges for id in (written, result))
+    assert len(set(before) - set(after)) == 1
+    assert len(set(store.opened)) == 3 and len(store.written) == 1

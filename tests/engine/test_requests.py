@@ -10,8 +10,10 @@ from dataclasses import replace
 import pytest
 
 from graveler.block.observed import ObservedBlocks
+from graveler.committed import reader, writer
 from graveler.engine import (
     branching,
+    break_parameters,
     bulk,
     compare,
     history,
@@ -24,6 +26,7 @@ from graveler.engine import (
     tagging,
     uploads,
 )
+from graveler.engine.ports import keyspace
 from graveler.errors import NoChanges, PreconditionFailed
 from graveler.kv.observed import ObservedStore
 from graveler.requests import Counts
@@ -333,6 +336,24 @@ def test_bulk_commits(counted: Counted) -> None:
     written = bulk_world.change(lake, job, {"p": "1", "q": "1"})
     land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
     assert counted.of(land) == {"get": 5, "set_if": 3, "set_many": 1}
+
+
+def test_packing(counted: Counted) -> None:
+    lake = counted.lake
+    ports, repo = lake.ports, lake.repo
+    breaks = replace(repo.breaks, min_size=1_000)
+    new = bulk.NewBulk(bulk.Mode.PACK, breaks=breaks)
+    begun = counted.of(lambda: bulk.begin(ports, repo, "main", new))
+    assert begun == {"get": 1, "scan": 1, "set_if": 1}
+    job = bulk.begin(ports, repo, "main", replace(new, id="packed"))
+    space = keyspace(ports, repo)
+    records = reader.scan(space, job.base.commit.metarange)
+    written = writer.write(space._replace(breaks=breaks), records)
+    land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
+    assert counted.of(land) == {"get": 5, "scan": 1, "set_if": 3, "set_many": 1}
+    swap = lambda: break_parameters.swap(ports, repo, repo.breaks, breaks)  # noqa: E731
+    assert counted.of(swap) == {"get": 1, "set_if": 1}
+    assert counted.of(swap) == {"get": 1}
 
 
 def test_roots(counted: Counted) -> None:

@@ -5,6 +5,7 @@ from tests.simulation.patching import Edit
 
 TAGS, REPOSITORIES, IMPORTING = "refs.tags", "refs.repositories", "engine.importing"
 JOBS = "engine.jobs"
+BULK_CONTENT, BREAK_PARAMETERS = "engine.bulk_content", "engine.break_parameters"
 ADOPTING = "engine.adopting"
 
 _PAIR_SWAPPED = "replace_seen(kv, place, ids, change, rows.get(place, ABSENT))"
@@ -206,6 +207,30 @@ NAME_MUTANTS = (
                 LANDING,
                 "        if each.is_new or each.is_refused or each.over.version == seen.version:\n",
                 "        if each.is_new or each.over.version == seen.version:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "P1",
+        "packed ranges replace a head that moved",
+        ("pack", "clean"),
+        (
+            Edit(
+                BULK_CONTENT,
+                "        return follow(space, bulk.base.commit.metarange, written, head)\n",
+                "        return written\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "P2",
+        "break parameters set whatever they were",
+        ("pack", "clean"),
+        (
+            Edit(
+                BREAK_PARAMETERS,
+                "        if found.breaks != seen:\n",
+                "        if False:\n",
             ),
         ),
     ),
