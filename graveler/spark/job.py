@@ -2,6 +2,7 @@
 
     import --url https://host --target lake/main/in/ --source s3://…     rows into one commit
     commit --url https://host --branch lake/main                        many uncommitted rows
+    pack   --url https://host --branch lake/main --min-size 8388608     fewer ranges
     gc     --url https://host --repository lake --delete                garbage
 
 Words are checked before Spark starts.  None of them is a secret: the credentials of the API stand
@@ -19,7 +20,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from graveler.errors import GravelerError, Invalid
-from graveler.spark.job_runs import run_collect, run_commit, run_import
+from graveler.spark.job_runs import run_collect, run_commit, run_import, run_pack
 from graveler.spark.lake import parse_target
 
 _FORMATS: Final = ("parquet", "orc", "csv", "json")
@@ -56,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     jobs = root.add_subparsers(dest="job", required=True, metavar="JOB")
     _add_import(jobs)
     _add_commit(jobs)
+    _add_pack(jobs)
     _add_gc(jobs)
     return root
 
@@ -93,6 +95,19 @@ def _add_commit(jobs: "Jobs[argparse.ArgumentParser]") -> None:
     made.add_argument(
         "--table", default="", help="the DynamoDB table, which executors then read by themselves"
     )
+    _add_terms(made)
+
+
+def _add_pack(jobs: "Jobs[argparse.ArgumentParser]") -> None:
+    made = _added(jobs, "pack", "write a branch's head in fewer ranges, if it pays", run_pack)
+    _add_target(made, "--branch", "REPOSITORY/BRANCH", "whose head")
+    for name, text in (
+        ("--min-size", "bytes of keys and values that a range has at least"),
+        ("--max-size", "bytes after which it ends in any case"),
+        ("--raggedness", "one in so many keys may end it otherwise"),
+    ):
+        made.add_argument(name, type=int, metavar="N", help=f"{text} (default: as it is)")
+    made.add_argument("--dry-run", action="store_true", help="only say how many there would be")
     _add_terms(made)
 
 

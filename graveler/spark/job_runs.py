@@ -1,18 +1,21 @@
 """What jobs do, once their words are known; what they did, as JSON.  For `job.py`."""
 
 from argparse import Namespace
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from graveler.client import break_parameters
 from graveler.errors import Invalid
 from graveler.spark.collecting import Careful, collect
 from graveler.spark.committing import commit
 from graveler.spark.credentials import credentials
 from graveler.spark.inventories import inventory
-from graveler.spark.lake import Lake, connect
-from graveler.spark.landing import JobTerms, import_
+from graveler.spark.lake import Lake, connect, parse_target
+from graveler.spark.landing import DEFAULT_MESSAGE, JobTerms, import_
+from graveler.spark.packing import pack
 
 
 def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
@@ -31,8 +34,24 @@ def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
 def run_commit(said: Namespace, spark: SparkSession) -> dict[str, Any]:
     """Commit what is staged."""
     with _lake(said, spark) as lake:
-        made = commit(lake, said.branch, _terms(said, "Commit"), table=said.table)
+        made = commit(lake, said.branch, _terms(said, DEFAULT_MESSAGE), table=said.table)
     return {"commit": made.commit, "rows": made.rows}
+
+
+def run_pack(said: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Pack a branch, or say what it would give.  Errors: those of `pack`; `Invalid` if no parameter
+    is to be another."""
+    names = ("min_size", "max_size", "raggedness")
+    chosen = {name: getattr(said, name) for name in names if getattr(said, name) is not None}
+    if not chosen:
+        raise Invalid("nothing to change: give --min-size, --max-size or --raggedness")
+    with _lake(said, spark) as lake:
+        repository = parse_target(said.branch).repository
+        breaks = replace(break_parameters.read(lake.session, repository), **chosen)
+        terms = _terms(said, DEFAULT_MESSAGE)
+        packed = pack(lake, said.branch, breaks, terms, dry_run=said.dry_run)
+    layouts = {"before": packed.before._asdict(), "after": packed.after._asdict()}
+    return {**packed._asdict(), **layouts}
 
 
 def run_collect(said: Namespace, spark: SparkSession) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Commits of uncommitted rows by Spark are those that the server makes of the same rows."""
 
+import json
 import random
 import re
 import zlib
@@ -13,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from graveler.aws import AwsSession, AwsSettings
-from graveler.client.session import below
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.apply import apply
 from graveler.committed.reader import ranges
@@ -24,6 +25,7 @@ from graveler.kv.dynamodb_table import create_table
 from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
 from graveler.spark import Lake, connect, staged
 from graveler.spark.committing import commit
+from graveler.spark.job import parser, run
 from graveler.spark.landing import JobTerms
 from graveler.spark.merging import bounds_of, joined_over, merged
 from graveler.spark.overlaying import overlaid
@@ -256,7 +258,10 @@ def test_a_reset_meanwhile_is_a_conflict(
 
 
 def test_a_commit_that_was_handed_over_is_made_by_its_name(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder, where = tmp_path / "store", below("repositories", "many", "branches", "main", "commits")
     credentials = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
@@ -272,15 +277,19 @@ def test_a_commit_that_was_handed_over_is_made_by_its_name(
         found = re.search(r'commit\(lake, "(\S+)", JobTerms\(id="(\S+)"\)\)', str(caught.value))
         assert found
         stage(lake, "many", "later", 1)
-        made = commit(lake, found[1], JobTerms(id=found[2]))
+        monkeypatch.setenv(KEY_VARIABLE, credentials[0])
+        monkeypatch.setenv(SECRET_VARIABLE, credentials[1])
+        words = ["--url", server.client.url, "--store", str(folder), "--branch", found[1]]
+        assert run(parser().parse_args(["commit", *words, "--job-id", found[2]]), spark) == 0
+        made = json.loads(capsys.readouterr().out.splitlines()[-1])
         first = log(lake, "many")[0]
         assert (first["id"], first["message"], first["metadata"]["by"]) == (
-            made.commit,
+            made["commit"],
             "asked",
             "me",
         )
-        assert made.rows == 6 and "later" not in listed(lake, "many", made.commit)
-        assert lake.session.ask("POST", where, asked)["parents"] == [made.commit]
+        assert made["rows"] == 6 and "later" not in listed(lake, "many", made["commit"])
+        assert lake.session.ask("POST", where, asked)["parents"] == [made["commit"]]
         lake.close()
 
 

@@ -187,6 +187,19 @@ def test_glue_gives_all_words_in_one() -> None:
     assert words(expected) == expected
 
 
+def test_a_branch_is_packed(
+    lake: Lake, repository: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = ["pack", *at(lake), "--branch", f"{repository}/main"]
+    assert run(parser().parse_args(job), lake.spark) == 1
+    assert "nothing to change" in capsys.readouterr().err
+    job += ["--min-size", "5000", "--dry-run"]
+    assert run(parser().parse_args(job), lake.spark) == 0
+    said = told(capsys)
+    assert said["job"] == "pack" and said["before"] == said["after"]
+    assert (said["commit"], said["is_set"]) == ("", False) and said["expected_ranges"] >= 0
+
+
 # ---- inventories ---------------------------------------------------------------------------------
 
 
