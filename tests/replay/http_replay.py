@@ -4,13 +4,17 @@ and says what must hold of the answers.
 An object's content is its recorded identity, so its checksum names it.  Commits with more than two
 parents are made from the changes to their first parent alone, and merge bases are expected
 accordingly; all else is as in the replay by the engine.
+
+What one commit changes is written by two threads at once.
 """
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import lakefs
+import lakefs_sdk
 from lakefs.client import Client as LakeFS
 from lakefs.exceptions import ConflictException
 
@@ -18,6 +22,7 @@ from tests.replay import recorded
 from tests.replay.recorded import Place, Recorded, Tree
 
 PAGE = 1_000
+_WRITERS = 2
 
 IDENTITIES = {hashlib.md5(identity.encode()).hexdigest(): identity for identity in recorded.sizes()}
 
@@ -30,6 +35,7 @@ class Replayed:
     rows: tuple[Recorded, ...]
     repository: Any
     first: str
+    writers: ThreadPoolExecutor
     ids: list[str] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
     diffs: list[list[tuple[str, str]]] = field(default_factory=list)
@@ -48,12 +54,13 @@ def replay(client: LakeFS, namespace: str, count: int, name: str = "history") ->
     """The first `count` commits in a new repository below `namespace`."""
     repository = lakefs.Repository(name, client=client).create(f"{namespace}/{name}")
     first = repository.branch("main").get_commit().id
-    done = Replayed(client, recorded.history()[:count], repository, first)
-    done.parents[first] = ()
-    for row, place in zip(done.rows, recorded.plan(count), strict=True):
-        _make(done, row, place)
-        for name in place.closes:
-            repository.branch(name).delete()
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        done = Replayed(client, recorded.history()[:count], repository, first, writers)
+        done.parents[first] = ()
+        for row, place in zip(done.rows, recorded.plan(count), strict=True):
+            _make(done, row, place)
+            for name in place.closes:
+                repository.branch(name).delete()
     return done
 
 
@@ -78,18 +85,30 @@ def _commit(
     changes: tuple[tuple[str, str | None, int], ...],
     empty: bool = False,
 ) -> str:
-    for path, identity, _ in changes:
-        if identity is not None:
-            branch.object(path).upload(identity, pre_sign=False)
+    uploads = [
+        done.writers.submit(branch.object(path).upload, identity, pre_sign=False)
+        for path, identity, _ in changes
+        if identity is not None
+    ]
     gone = [path for path, identity, _ in changes if identity is None]
     if gone:
         branch.delete_objects(gone)
-    made = branch.commit(f"commit {row.n}", {"n": str(row.n)}, date=row.time, allow_empty=empty)
-    commit = made.get_commit()
+    for upload in uploads:
+        upload.result()
+    commit = done.client.sdk_client.commits_api.commit(
+        done.repository.id,
+        branch.id,
+        lakefs_sdk.CommitCreation(
+            message=f"commit {row.n}",
+            metadata={"n": str(row.n)},
+            date=row.time,
+            allow_empty=empty,
+        ),
+    )
     assert (commit.message, commit.creation_date) == (f"commit {row.n}", row.time)
     assert commit.metadata == {"n": str(row.n)}
-    done.parents[made.id] = tuple(commit.parents)
-    return str(made.id)
+    done.parents[commit.id] = tuple(commit.parents)
+    return str(commit.id)
 
 
 def _merge(done: Replayed, row: Recorded, place: Place, branch: Any) -> str:

@@ -10,6 +10,8 @@ from graveler.engine import branching, compare, history
 from tests.replay import recorded
 from tests.replay.engine_replay import PAGE, Replayed, replay
 
+pytestmark = pytest.mark.xdist_group("history")
+
 COUNT = 6_000
 ROWS = recorded.history(COUNT)
 PAIRS = [row for row in ROWS if len(row.parents) == 2]

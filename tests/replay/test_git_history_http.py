@@ -11,6 +11,8 @@ from tests.api.serving import ADMINISTRATOR, served
 from tests.replay import http_replay
 from tests.replay.http_replay import CHECKS, Replayed
 
+pytestmark = pytest.mark.xdist_group("history over HTTP")
+
 COUNT = 1_000
 
 

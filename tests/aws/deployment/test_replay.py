@@ -1,7 +1,5 @@
-"""The recorded history replays through the deployed stack: its beginning, and all of the 1,000
-commits where GRAVELER_REPLAY_COMMITS says so."""
+"""The first 1,000 commits of the recorded history replay through the deployed stack."""
 
-import os
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +11,7 @@ from tests.replay.http_replay import CHECKS, Replayed
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-COUNT = int(os.environ.get("GRAVELER_REPLAY_COMMITS", "100"))
+COUNT = 1_000
 
 
 @pytest.fixture(scope="module")
