@@ -135,6 +135,11 @@ class FaultProxy:
         with self._lock:
             self._planned += [(operation, fault) for fault in faults]
 
+    def calm(self) -> None:
+        """Forget what is planned and was met by nobody."""
+        with self._lock:
+            self._planned.clear()
+
     def hold(self, request: Request, forward: Forward) -> Reply | None:
         """A fault: answered 500 at once, delivered when `deliver` is called."""
         with self._lock:

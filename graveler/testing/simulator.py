@@ -2,7 +2,8 @@
 
 Processor time of one process is what counts, and of some rounds over the same seeds the best one,
 so that a busy machine does not look like slow code.  The last line is one JSON object.  Reports,
-never fails.  For tests and measurements only.
+never fails.  With --collections N it runs and judges N seeds of each profile of garbage collection
+instead, and fails if anything was wrong.  For tests and measurements only.
 """
 
 import argparse
@@ -23,6 +24,9 @@ from graveler.testing.families import (
     PROFILES,
 )
 from graveler.testing.invariants import check_seed
+from graveler.testing.sim_collect_programs import PROFILES as COLLECT_PROFILES
+from graveler.testing.sim_collect_programs import check_collect_seed
+from graveler.testing.sim_collect_stage import build_collect_stage
 from graveler.testing.stage import Stage, build_stage
 
 _YOUNG_MAX = 50_000  # objects between two collections: a run makes a few thousand, in cycles
@@ -96,6 +100,23 @@ def fingerprint(stage: Stage, seeds: int) -> str:
     return digest.hexdigest()
 
 
+def collections(seeds: int) -> dict[str, int]:
+    """Run and judge so many seeds of each profile of garbage collection: how many `runs`, what they
+    `deleted`, the `faults` in them, and in how many something was `wrong`, each told on stderr."""
+    stage = build_collect_stage()
+    total = {"runs": 0, "deleted": 0, "faults": 0, "wrong": 0}
+    for profile in COLLECT_PROFILES:
+        for seed in range(seeds):
+            run = check_collect_seed(stage, profile, seed)
+            total["runs"] += 1
+            total["deleted"] += run.deleted
+            total["faults"] += run.world.faults
+            total["wrong"] += bool(run.wrong)
+            if run.wrong:
+                sys.stderr.write(f"collect {profile} {seed}: {run.wrong[:3]}\n")
+    return total
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -104,7 +125,13 @@ def main() -> None:
     parser.add_argument(
         "--fingerprint", action="store_true", help="of what the seeds do, instead of their speed"
     )
+    parser.add_argument("--collections", type=int, default=0, help="seeds of each profile")
     options = parser.parse_args()
+    if options.collections:
+        with rarely_collected():
+            total = collections(options.collections)
+        sys.stdout.write(json.dumps(total) + "\n")
+        sys.exit(total["wrong"] > 0)
     stage = build_stage()
     if options.fingerprint:
         sys.stdout.write(fingerprint(stage, options.seeds) + "\n")

@@ -42,6 +42,13 @@ class Door(Protocol):
     def close(self) -> None: ...
 
 
+# What a run must reach, or it has shown nothing.
+REACHED = tuple(
+    f"{verb}: done" for verb in ("write", "commit", "merge into main", f"merge into {SINK}")
+)
+_SLOW = 20  # times as long a run may last, on a machine on which that takes longer
+
+
 @dataclass
 class Load:
     """One run.  `door` makes a door for the calling thread."""
@@ -53,14 +60,17 @@ class Load:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self, writers: int, committers: int) -> History:
-        """Everything at once for `seconds`."""
+        """Everything at once for `seconds`, and until all of `REACHED` was reached."""
         bodies: list[Callable[[Door], None]] = [self._merger, self._reader]
         bodies += [partial(self._writer, number) for number in range(writers)]
         bodies += [partial(self._committer, number) for number in range(committers)]
         threads = [threading.Thread(target=self._guarded, args=(body,)) for body in bodies]
         for thread in threads:
             thread.start()
-        self.ended.wait(self.seconds)  # a failure ends the run
+        for _ in range(_SLOW):
+            failed = self.ended.wait(self.seconds)  # a failure ends the run
+            if failed or all(map(self.history.answers.get, REACHED)):
+                break
         self.ended.set()
         for thread in threads:
             thread.join(60)

@@ -22,7 +22,7 @@ from graveler.records import Absent, Entry, Repository
 from tests.api.serving import basic
 from tests.cli.service import KEY, SECRET, serving
 from tests.engine.history import NOTHING
-from tests.engine.load import FEATURE, SINK, Load, Refused, judged
+from tests.engine.load import FEATURE, REACHED, SINK, Load, Refused, judged
 
 WRITERS, COMMITTERS = 8, 4
 ENGINE_SECONDS, HTTP_SECONDS = 3, 20
@@ -170,8 +170,7 @@ def _report(load: Load, wrong: list[str]) -> None:
     answers = load.history.answers
     print(f"seed={load.seed}", *(f"{kind} {answers[kind]}" for kind in sorted(answers)), sep="\n")
     assert not wrong, "\n".join([f"{load.seed=}: {len(wrong)} wrong", *wrong[:20]])
-    for verb in ("write", "commit", "merge into main", f"merge into {SINK}"):
-        kind = f"{verb}: done"
+    for kind in REACHED:
         assert answers.get(kind), f"the load must reach this: {kind}"
 
 

@@ -18,7 +18,8 @@ from graveler.testing.compiled import modules
 from graveler.testing.families import FAMILIES, PROFILES
 from graveler.testing.invariants import check_seed
 from graveler.testing.schedule import without_frames
-from graveler.testing.simulator import measure, rarely_collected, report
+from graveler.testing.sim_collect_programs import PROFILES as COLLECT_PROFILES
+from graveler.testing.simulator import collections, measure, rarely_collected, report
 from graveler.testing.stage import build_stage
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +31,14 @@ def test_every_cell_is_measured() -> None:
     *table, last = report(seconds).splitlines()
     assert len(table) == 1 + len(FAMILIES)
     said = json.loads(last)
-    assert said["schedules_per_second_per_core"] > 0
+    assert said["schedules_per_second_per_core"] > 0 < said["of_all_cells"]
     assert said["compiled"] is False
+
+
+def test_seeds_of_collection_are_judged() -> None:
+    total = collections(2)
+    assert (total["runs"], total["wrong"]) == (2 * len(COLLECT_PROFILES), 0)
+    assert total["deleted"] > 0
 
 
 def test_the_collector_is_left_as_it_was() -> None:

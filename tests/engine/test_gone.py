@@ -1,0 +1,17 @@
+"""Objects whose bytes somebody has taken out of the storage, past us."""
+
+import pytest
+
+from graveler.engine import objects
+from graveler.errors import Gone
+from tests.engine.storage import Storage
+
+
+def test_what_is_not_in_the_storage_has_neither_bytes_nor_a_class(storage: Storage) -> None:
+    storage.commit(a="content")
+    entry = objects.stat(storage.ports, storage.repo, "main", "a")
+    assert objects.storage_class(storage.ports, storage.repo, entry) == ""
+    storage.blocks.delete(objects.physical_address(storage.repo, entry))
+    for ask in (objects.open_body, objects.storage_class):
+        with pytest.raises(Gone, match="not in the object store"):
+            ask(storage.ports, storage.repo, entry)
