@@ -40,10 +40,10 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark lint coverage soak bench bench-cold deploy proto lock clean FORCE
+.PHONY: help setup run test test-spark lint coverage soak bench bench-cold bench-spark deploy proto lock clean FORCE
 
 help: ## says what each target does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
 	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
@@ -88,6 +88,9 @@ bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QU
 
 bench-cold: $(READY) $(LAYERS) ## cold start of the API function against an empty application
 	@$(BIN)/python -m benchmarks.cold $(ARGS)
+
+bench-spark: $(READY) $(SPARKS) ## imports beside Parquet, reads, diffs on both versions; QUICK=1 takes 4 minutes
+	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys into AWS; LOCAL=1: into an engine here, until interrupted
 	@sh scripts/deploy.sh $(BIN)/python

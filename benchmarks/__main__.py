@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import committed, http
+from benchmarks import committed, http, sections
 from benchmarks.peer import COMMITTED, judged
 
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -122,7 +122,8 @@ def main() -> int:
     found["lines"] = lines
     found["below_floor"] = [line["name"] for line in lines if line.get("held") is False]
     if not quick:
-        REPORT.write_text(report(found), encoding="utf-8")
+        kept = sections.others(REPORT.read_text(encoding="utf-8"))
+        REPORT.write_text(report(found) + kept, encoding="utf-8")
         print(f"wrote {REPORT.relative_to(REPORT.parent.parent)}")
     print(json.dumps(found))
     return 0

@@ -1,0 +1,109 @@
+"""`make bench-spark`: imports beside sorted Parquet, reads and diffs, by rows, cores and version.
+
+Writes its section of docs/benchmarks.md; last a JSON line.  QUICK=1 measures fewer rows (within
+four minutes) and writes no file.  A line is a process of its own (`spark_runs.py`).
+
+python -m benchmarks.spark --environments DIR     where .venv-spark3 and .venv-spark4 are
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks import sections
+from benchmarks.__main__ import REPORT, machine
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADING = "On Spark"
+
+
+class Plan(NamedTuple):
+    """A line: which PySpark, on how many cores, of how many rows, the median of how many rounds."""
+
+    version: int
+    cores: int
+    rows: int
+    rounds: int
+
+
+QUICK = (Plan(4, 2, 1_000_000, 2), Plan(4, 1, 500_000, 1), Plan(3, 2, 1_000_000, 2))
+FULL = tuple(
+    Plan(version, *rest)
+    for version in (4, 3)
+    for rest in (
+        *((2, 1_000_000, 5), (2, 2_000_000, 5), (2, 5_000_000, 5), (2, 20_000_000, 3)),
+        *((1, 1_000_000, 5), (1, 5_000_000, 3)),
+    )
+)
+Line = dict[str, Any]
+
+
+def measured(plan: Plan, environments: Path) -> Line:
+    """Run one line."""
+    python = environments / f".venv-spark{plan.version}" / "bin" / "python"
+    words = [str(python), "-m", "benchmarks.spark_runs", *map(str, plan)]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        words, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        raise SystemExit(f"{plan} failed:\n{ran.stderr[-4_000:]}")
+    found: Line = json.loads(ran.stdout.splitlines()[-1])
+    return {**found, "rounds": plan.rounds}
+
+
+def body(about: dict[str, str], lines: list[Line], note: str = "") -> str:
+    """The section of the document."""
+    rows = [
+        f"| {line['pyspark']} | {line['cores']} | {line['rows']:,} | {line['import_rps']:,} "
+        f"| {line['parquet_rps']:,} | {line['ratio']:.2f} | {line['read_rps']:,} "
+        f"| {line['read_path_size_rps']:,} | {line['diff_s']:.1f} |"
+        for line in lines
+    ]
+    return "\n".join(
+        [
+            "Made by `make bench-spark`.  Rows per second, medians of alternating rounds in a warm",
+            "session: an import through the API into a fresh repository, beside sorting the same",
+            "rows by their path and writing them as Parquet (Snappy).  Then all entries read,",
+            "their paths and sizes alone, and the diff of two commits that differ in 1 % of the",
+            "rows, spread over all ranges.",
+            "",
+            f"{about['processor']}, {about['cores']} cores, {about['system']}.{note}",
+            "",
+            "| PySpark | cores | rows | import | Parquet | ratio | read | path, size | diff, s |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def main() -> int:
+    """Measure, write, print."""
+    parser = argparse.ArgumentParser(description="imports, reads and diffs on Spark")
+    parser.add_argument("--environments", type=Path, default=ROOT, metavar="DIR")
+    parser.add_argument("--note", default="", help="of the circumstances, for the document")
+    parser.add_argument("--write-docs", action="store_true", help="also when QUICK is set")
+    said = parser.parse_args()
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    lines = []
+    for plan in QUICK if quick else FULL:
+        lines.append(measured(plan, said.environments))
+        print(json.dumps(lines[-1]), flush=True)
+    about = machine()
+    if said.write_docs or not quick:
+        note = f"  {said.note}" if said.note else ""
+        document = REPORT.read_text(encoding="utf-8")
+        text = sections.placed(document, HEADING, body(about, lines, note))
+        REPORT.write_text(text, encoding="utf-8")
+        print(f"wrote {REPORT.relative_to(ROOT)}")
+    print(json.dumps({"machine": about, "quick": quick, "lines": lines}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""One measurement on Spark, in a process of its own: imports beside Parquet, then reads and a diff.
+
+    rows in random order, in Parquet ──┬── import_ into a fresh repository, one commit
+              alternating, warm        └── sorted by the path and written as Parquet, Snappy
+    the last commit ── entries, all columns; path and size; the diff to one with 1 % of them changed
+
+Run by `benchmarks.spark` with the Python of one version: VERSION CORES ROWS ROUNDS as words.
+"""
+
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from graveler.spark import Lake, connect, diff, entries, import_
+
+KEYS = ("BENCHKEY", "bench-secret")
+TASK_ROWS = 300_000  # in a task of either side
+CHANGED = 100  # one row in so many
+_PRIME = 2_654_435_761  # times a number, modulo another: each number once, in no order
+
+
+def session(cores: int, folder: Path) -> SparkSession:
+    """A session of so many cores; one means that all processes share it."""
+    if cores == 1:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    os.environ.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "6g",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.local.dir": str(folder / "local"),
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("bench")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("OFF")
+    return found
+
+
+def rows_in(spark: SparkSession, folder: Path, count: int) -> DataFrame:
+    """So many rows of an import in eight files, in no order."""
+    rows = spark.range(0, count, 1, 8).selectExpr(f"pmod(id * {_PRIME}, {count}) AS id")
+    where = str(folder / f"rows-{count}")
+    rows.selectExpr(
+        "concat('tables/t', lpad(cast(id % 40 AS string), 2, '0'), '/year=2026/month=',"
+        " lpad(cast(id % 12 + 1 AS string), 2, '0'), '/part-', lpad(cast(id AS string), 10, '0'),"
+        " '-c000.snappy.parquet') AS path",
+        "concat('local://landing/2026/', cast(id AS string), '/', md5(cast(id AS string)))"
+        " AS address",
+        "pmod(id * 7919, 10000000) AS size",
+        "md5(cast(id AS string)) AS checksum",
+        "timestamp_micros(1760000000000000 + id * 1003) AS mtime",
+        "map('owner', 'etl', 'run', cast(id % 97 AS string)) AS metadata",
+        "'application/octet-stream' AS content_type",
+    ).write.mode("overwrite").parquet(where)
+    return spark.read.parquet(where)
+
+
+def measured(spark: SparkSession, folder: Path, count: int, rounds: int) -> dict[str, Any]:
+    """Rates in rows per second, medians of alternating rounds; seconds of a diff."""
+    rows = rows_in(spark, folder, count)
+    with connect(spark, folder / "lake", KEYS) as lake:
+        warm = rows_in(spark, folder, max(1, count // 5))
+        _imported(lake, warm, "warm")
+        _as_parquet(warm, folder, count)
+        imports, parquets = [], []
+        for number in range(rounds):
+            _forget(lake, f"run{number - 1}")
+            imports.append(_seconds(partial(_imported, lake, rows, f"run{number}")))
+            parquets.append(_seconds(partial(_as_parquet, rows, folder, count)))
+        last = f"run{rounds - 1}"
+        found = {
+            "rows": count,
+            "import_rps": round(count / statistics.median(imports)),
+            "parquet_rps": round(count / statistics.median(parquets)),
+        }
+        found["ratio"] = round(found["import_rps"] / found["parquet_rps"], 3)
+        return found | _reads(lake, rows, last, count)
+
+
+def _reads(lake: Lake, rows: DataFrame, name: str, count: int) -> dict[str, Any]:
+    where = f"{name}/main"
+    found: dict[str, Any] = {}
+    for key, columns in (("read_rps", ()), ("read_path_size_rps", (["path", "size"],))):
+        seconds = [_seconds(partial(_all, entries(lake, where, *columns))) for _ in range(3)]
+        found[key] = round(count / statistics.median(seconds))
+    changed = rows.where(f"pmod(size, {CHANGED}) = 0").withColumn("size", rows["size"] + 1)
+    import_(lake, changed, where, mode="merge")
+    expected = changed.count()
+    told = diff(lake, f"{where}~1", where).count()
+    assert told == expected, f"a diff of other rows than were changed: {told=} {expected=}"
+    seconds = [_seconds(diff(lake, f"{where}~1", where).count) for _ in range(3)]
+    return found | {"diff_s": round(statistics.median(seconds), 2), "diff_rows": expected}
+
+
+def _imported(lake: Lake, rows: DataFrame, name: str) -> None:
+    """Into a repository of its own, whose salt gives ranges that no other round has written."""
+    body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
+    lake.session.ask("POST", "/repositories", body)
+    import_(lake, rows, f"{name}/main")
+
+
+def _forget(lake: Lake, name: str) -> None:
+    shutil.rmtree(Path(lake.store, "objects", "lake", name), ignore_errors=True)
+
+
+def _as_parquet(rows: DataFrame, folder: Path, count: int) -> None:
+    parallel = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    tasks = max(parallel, count // TASK_ROWS)
+    spread = rows.repartitionByRange(tasks, "path").sortWithinPartitions("path")
+    spread.write.mode("overwrite").option("compression", "snappy").parquet(str(folder / "sorted"))
+
+
+def _all(df: DataFrame) -> None:
+    df.write.format("noop").mode("overwrite").save()
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    """See the module."""
+    version, cores, count, rounds = sys.argv[1], *map(int, sys.argv[2:5])
+    with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
+        spark = session(cores, Path(folder))
+        about = {"version": version, "pyspark": spark.version, "cores": cores}
+        print(json.dumps(about | measured(spark, Path(folder), count, rounds)), flush=True)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
