@@ -1,9 +1,9 @@
-"""Objects whose bytes somebody has taken out of the storage, past us."""
+"""The storage class of an object, and objects that somebody has taken out of the storage past us."""
 
 import pytest
 
 from graveler.engine import objects
-from graveler.errors import Gone
+from graveler.errors import Gone, Invalid
 from tests.engine.storage import Storage
 
 
@@ -15,3 +15,11 @@ def test_what_is_not_in_the_storage_has_neither_bytes_nor_a_class(storage: Stora
     for ask in (objects.open_body, objects.storage_class):
         with pytest.raises(Gone, match="not in the object store"):
             ask(storage.ports, storage.repo, entry)
+
+
+def test_what_cannot_be_a_class_is_refused_before_anything_is_stored(storage: Storage) -> None:
+    before = storage.stored()
+    upload = objects.Upload([b"content"], storage_class="no class\r\n")
+    with pytest.raises(Invalid, match="storage class invalid"):
+        objects.upload(storage.ports, storage.repo, "main", "a", upload)
+    assert storage.stored() == before
