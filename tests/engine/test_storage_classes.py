@@ -1,4 +1,4 @@
-"""The storage class of an object, and objects that somebody has taken out of the storage past us."""
+"""The storage class of an object, and objects taken out of the storage past us."""
 
 import pytest
 
