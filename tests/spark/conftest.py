@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
+from graveler.spark import Lake, connect
 from graveler.spark.places import Place, opened
 from tests.aws.engines import free_port
+from tests.spark.lakes import KEYS
 from tests.spark.session import local_session
 
 # Each PySpark collects what it has: data sources of Python came with the fourth.
@@ -31,6 +33,13 @@ def spark(surroundings: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """An embedded store without repositories, served."""
+    with connect(spark, tmp_path_factory.mktemp("store") / "lake", KEYS) as made:
+        yield made
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ SCHEMA = (
     "metadata map<string,string>, content_type string"
 )
 Row = tuple[Any, ...]
+KEYS = ("TESTKEY", "test-secret")  # of the stores that tests serve
 
 
 def some_rows(seed: int, count: int) -> list[Row]:

@@ -31,8 +31,8 @@ from graveler.spark.places import Place, opened
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
 from tests.engine.lake import Lake
+from tests.spark.lakes import KEYS
 
-KEYS = ("TESTKEY", "test-secret")
 DAY_NS = 24 * 3600 * 10**9
 HISTORIES = 200
 

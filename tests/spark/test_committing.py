@@ -4,7 +4,7 @@ import json
 import random
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,6 @@ from graveler.wire import encode_entry
 from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
 from tests.spark.lakes import Row, entry, sequential, some_rows
-
-KEYS = ("TESTKEY", "test-secret")
 
 
 def base_of(place: Place, rows: Sequence[Row]) -> MetarangeId:
@@ -155,12 +153,6 @@ def test_executors_read_the_table(spark: SparkSession, surroundings: int) -> Non
 
 
 # ---- through a server ----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    with connect(spark, tmp_path_factory.mktemp("store") / "lake", KEYS) as made:
-        yield made
 
 
 @pytest.fixture

@@ -24,10 +24,9 @@ from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, parts_of
 from graveler.spark.tasks import Order, importing
-from tests.spark.lakes import files, frame, sequential, some_rows
+from tests.spark.lakes import KEYS, files, frame, sequential, some_rows
 from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, killed, submit
 
-KEYS = ("TESTKEY", "test-secret")
 BREAKS = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
 JOB = ROOT / "infra" / "spark_job.py"
 

@@ -19,10 +19,10 @@ from graveler.spark.inventories import inventory
 from graveler.spark.job import parser, run
 from infra.spark_job import words
 from tests.aws.engines import ministack
-from tests.spark.lakes import frame
-from tests.spark.test_landing import KEYS, ascii_rows, lake, repository
+from tests.spark.lakes import KEYS, frame
+from tests.spark.test_landing import ascii_rows, repository
 
-__all__ = ["lake", "repository"]  # fixtures
+__all__ = ["repository"]  # a fixture
 
 
 @pytest.fixture(autouse=True)

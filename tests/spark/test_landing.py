@@ -11,16 +11,7 @@ from pyspark.sql import SparkSession
 from graveler.client.session import Session, below
 from graveler.errors import Conflict, Invalid, NotFound, Unavailable
 from graveler.spark import BadRows, JobTerms, Lake, connect, import_
-from tests.spark.lakes import Row, frame, some_rows
-
-KEYS = ("TESTKEY", "test-secret")
-
-
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """An embedded store with an empty repository, small ranges."""
-    with connect(spark, tmp_path_factory.mktemp("store") / "lake", KEYS) as made:
-        yield made
+from tests.spark.lakes import KEYS, Row, frame, some_rows
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from graveler.client.session import below
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.spark import Lake, entries, import_, read
 from tests.spark.lakes import frame
-from tests.spark.test_landing import lake, repository
+from tests.spark.test_landing import repository
 
-__all__ = ["lake", "repository"]  # fixtures
+__all__ = ["repository"]  # a fixture
 
 
 def put(lake: Lake, bucket: str, files: Mapping[str, pa.Table | bytes], target: str) -> str:

@@ -4,9 +4,6 @@ import pytest
 
 from graveler.errors import Unsupported
 from graveler.spark import Lake, register
-from tests.spark.test_landing import lake
-
-__all__ = ["lake"]  # a fixture
 
 
 def test_spark_3_has_none(lake: Lake) -> None:

@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from graveler.committed.tiers import StoredFiles
 from graveler.errors import Conflict, Invalid
 from graveler.records import BreakParameters, RangeRef
 from graveler.requests import Counts
-from graveler.spark import Lake, connect, diff
+from graveler.spark import Lake, diff
 from graveler.spark.landing import JobTerms, parameters_of
 from graveler.spark.layouts import Layout, expected_ranges, layout_of, pays
 from graveler.spark.packing import pack
@@ -32,9 +32,6 @@ from graveler.spark.places import Place, opened
 from graveler.spark.repacking import ranges_of, repacked, stored_share, stretches_of
 from graveler.wire import encode_entry
 from tests.spark.lakes import entry, sequential, some_rows
-
-KEYS = ("TESTKEY", "test-secret")
-
 
 # ---- what it would be ----------------------------------------------------------------------------
 
@@ -138,12 +135,6 @@ def test_packed_ranges_are_those_of_one_writer(
 
 
 # ---- through a server ----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    with connect(spark, tmp_path_factory.mktemp("store") / "lake", KEYS) as made:
-        yield made
 
 
 @pytest.fixture

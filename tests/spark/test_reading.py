@@ -16,9 +16,9 @@ from graveler.spark.lake import Lake
 from graveler.spark.places import Place
 from graveler.spark.reading import entries_of
 from tests.spark.lakes import entry, frame, some_rows
-from tests.spark.test_landing import ascii_rows, lake, log, repository
+from tests.spark.test_landing import ascii_rows, log, repository
 
-__all__ = ["lake", "repository"]  # fixtures
+__all__ = ["repository"]  # a fixture
 
 
 def test_entries_are_what_was_imported(spark: SparkSession, place: Place) -> None:

@@ -19,10 +19,10 @@ from graveler.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.spark import Lake, SaveOptions, entries, read, write
 from graveler.spark.places import Place, opened
 from graveler.spark.storing import STORED, Storing, storing
-from tests.spark.test_landing import lake, log, repository
+from tests.spark.test_landing import log, repository
 from tests.spark.test_loading import sorted_rows
 
-__all__ = ["lake", "repository"]  # fixtures
+__all__ = ["repository"]  # a fixture
 
 
 def paths(lake: Lake, where: str) -> list[str]:

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from graveler.spark import Lake, diff, entries, import_, ranges, read, register, write
 from tests.spark.lakes import frame
-from tests.spark.test_landing import ascii_rows, lake, repository
+from tests.spark.test_landing import ascii_rows, repository
 
-__all__ = ["lake", "repository"]  # fixtures
+__all__ = ["repository"]  # a fixture
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 

@@ -15,9 +15,9 @@ from graveler.spark.comparing import differences, stretches
 from graveler.spark.places import Place, opened
 from graveler.wire import encode_entry
 from tests.spark.lakes import entry, frame, some_rows
-from tests.spark.test_landing import ascii_rows, lake, repository
+from tests.spark.test_landing import ascii_rows, repository
 
-__all__ = ["lake", "repository"]  # fixtures
+__all__ = ["repository"]  # a fixture
 
 
 def told(df: DataFrame) -> list[tuple[str, str]]:

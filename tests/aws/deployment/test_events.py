@@ -1,7 +1,7 @@
 """Many objects in a watched bucket: its notifications, shuffled and repeated, become commits.
 
 The bucket tells a queue of the test's own, which passes on what it got: in another order, some
-messages twice.  GRAVELER_EVENTS says how many objects (300).
+messages twice.  GRAVELER_EVENTS says how many objects (10,000).
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.aws.deployment.test_deploy import ask
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-OBJECTS = int(os.environ.get("GRAVELER_EVENTS", "300"))
+OBJECTS = int(os.environ.get("GRAVELER_EVENTS", "10000"))
 BATCH = max(OBJECTS // 5, 100)
 REPOSITORY = "arrivals"
 THREADS = 8
