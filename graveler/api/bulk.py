@@ -7,7 +7,7 @@ of its own, and names one metarange in the end.
 from base64 import b64encode
 from typing import Any
 
-from graveler import limits
+from graveler import break_json, limits
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
@@ -25,7 +25,7 @@ from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 
 def begin(call: Call) -> Answer:
     body, branch = call.body, call.arguments["branch"]
-    breaks = shapes.parsed_breaks(body["breaks"]) if "breaks" in body else ABSENT
+    breaks = break_json.parsed(body["breaks"]) if "breaks" in body else ABSENT
     new = NewBulk(Mode(body["mode"]), body.get("prefix", ""), body.get("id", ""), breaks)
     begun = bulk.begin(call.ports, call.repo, branch, new, force=body.get("force", False))
     return answers.json(_shape(call, begun), 201)
@@ -80,7 +80,7 @@ def _shape(call: Call, found: Bulk) -> dict[str, Any]:
         "base_commit": found.base.id,
         "base_metarange": found.base.commit.metarange,
         "storage_namespace": call.repo.namespace,
-        "breaks": shapes.breaks(breaks),
+        "breaks": break_json.told(breaks),
         "staging_tokens": [_token(each) for each in found.tokens],
         "creation_date": shapes.seconds(job.created_ns),
         "expiration_date": shapes.seconds(found.expires_ns),

@@ -1,23 +1,13 @@
 """Records as the JSON that clients read.  Pure; for the endpoints."""
 
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from graveler.engine.branching import BranchView
 from graveler.engine.compare import DiffLine
 from graveler.engine.objects import physical_address
-from graveler.errors import Invalid
 from graveler.limits import SECOND_NS
-from graveler.records import (
-    ABSENT,
-    AddressType,
-    BreakParameters,
-    CommitEntry,
-    Entry,
-    Repository,
-)
+from graveler.records import ABSENT, AddressType, CommitEntry, Entry, Repository
 
 Shape = dict[str, Any]
 
@@ -122,22 +112,3 @@ def difference(line: DiffLine, *, right_stats: bool = False) -> Shape:
             "metadata": dict(entry.metadata),
         }
     return shape
-
-
-def breaks(found: BreakParameters) -> dict[str, Any]:
-    """Where ranges end."""
-    return {
-        "min_size": found.min_size,
-        "max_size": found.max_size,
-        "raggedness": found.raggedness,
-        "salt": b64encode(found.salt).decode(),
-    }
-
-
-def parsed_breaks(said: Mapping[str, Any]) -> BreakParameters:
-    """What `breaks` made.  Raises `Invalid` for a salt that is no Base64."""
-    try:
-        salt = b64decode(said["salt"], validate=True)
-    except ValueError as error:
-        raise Invalid("salt must be Base64") from error
-    return BreakParameters(said["min_size"], said["max_size"], said["raggedness"], salt)

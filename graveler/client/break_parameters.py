@@ -8,22 +8,24 @@ Whatever is written from then on ends by the new parameters; what is there stays
 does.  For whoever uses the package.
 """
 
-from graveler.client.bulk import Breaks
+from graveler import break_json
+from graveler.client.bulk import parsed_breaks
 from graveler.client.session import Session, below
+from graveler.records import BreakParameters
 
 
-def read(session: Session, repository: str) -> Breaks:
+def read(session: Session, repository: str) -> BreakParameters:
     """The parameters as they are now.  `NotFound`."""
-    return Breaks.read(session.ask("GET", _where(repository)))
+    return parsed_breaks(session.ask("GET", _where(repository)))
 
 
-def swap(session: Session, repository: str, seen: Breaks, wanted: Breaks) -> None:
+def swap(session: Session, repository: str, seen: BreakParameters, wanted: BreakParameters) -> None:
     """Set them to `wanted` if they are `seen`; once or often.
 
     `PreconditionFailed`: somebody has set others; nothing was changed.  `Invalid`, `NotFound`,
     `Refused`; `OutcomeUnknown`: read them.
     """
-    body = {"expected": seen.said(), "breaks": wanted.said()}
+    body = {"expected": break_json.told(seen), "breaks": break_json.told(wanted)}
     session.ask("PUT", _where(repository), body)
 
 

@@ -9,42 +9,21 @@ same finish: whoever drives a job may die and begin anew.  Calls raise what `Ses
 whoever uses the package.
 """
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
+from graveler import break_json
 from graveler.client.session import Session, below
-from graveler.errors import Contended, Internal, Unavailable
-from graveler.records import TOMBSTONE, StagedValue
+from graveler.errors import Contended, Internal, Invalid, Unavailable
+from graveler.records import TOMBSTONE, BreakParameters, StagedValue
 
 Mode = Literal["replace", "merge", "commit"]  # and pack: begin_packing
 _PAGE: Final = 10_000
 _FINISH_ROUNDS: Final = 60
 _PAUSE_SECONDS: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Breaks:
-    """Where ranges of the repository end."""
-
-    min_size: int
-    max_size: int
-    raggedness: int
-    salt: bytes
-
-    def said(self) -> dict[str, Any]:
-        """As the API takes them."""
-        return {**asdict(self), "salt": b64encode(self.salt).decode()}
-
-    @classmethod
-    def read(cls, said: Any) -> "Breaks":
-        """As the API tells them.  Raises `Internal`."""
-        try:
-            return cls(**{**said, "salt": b64decode(said["salt"])})
-        except (KeyError, TypeError, ValueError) as error:
-            raise Internal(_NOT_OURS) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +49,7 @@ class BulkJob:
     base_commit: str
     base_metarange: str
     storage_namespace: str
-    breaks: Breaks
+    breaks: BreakParameters
     staging_tokens: tuple[StagingToken, ...]
     creation_date: int
     expiration_date: int
@@ -126,10 +105,10 @@ def begin(
 
 
 def begin_packing(
-    session: Session, repository: str, branch: str, breaks: Breaks, *, id: str = ""
+    session: Session, repository: str, branch: str, breaks: BreakParameters, *, id: str = ""
 ) -> BulkJob:
     """As `begin`, of a job that writes what its base says into ranges that end by `breaks`."""
-    body = {"mode": "pack", "id": id, "breaks": breaks.said()}
+    body = {"mode": "pack", "id": id, "breaks": break_json.told(breaks)}
     return _job(session.ask("POST", _jobs(repository, branch), body))
 
 
@@ -238,11 +217,19 @@ def _text(said: Any, name: str) -> str:
     return found
 
 
+def parsed_breaks(said: Any) -> BreakParameters:
+    """Break parameters as the API tells them.  Raises `Internal`."""
+    try:
+        return break_json.parsed(said)
+    except Invalid as error:
+        raise Internal(_NOT_OURS) from error
+
+
 def _job(said: Any) -> BulkJob:
     _text(said, "id")
     try:
         read = {
-            "breaks": Breaks.read(said["breaks"]),
+            "breaks": parsed_breaks(said["breaks"]),
             "staging_tokens": tuple(StagingToken(**each) for each in said["staging_tokens"]),
         }
         names = {each.name for each in fields(BulkJob)} & said.keys()

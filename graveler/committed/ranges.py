@@ -247,6 +247,11 @@ def ref_of(range_id: RangeId, run: Sequence[Columns]) -> RangeRef:
     return RangeRef(range_id, held[0].keys[0], held[-1].keys[-1], size, count)
 
 
+def totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
+    """How many records ranges have together, and the bytes of their keys and values."""
+    return sum(ref.count for ref in refs), sum(ref.size for ref in refs)
+
+
 def check_ranges(ranges: Sequence[RangeRef]) -> None:
     """Raises `Invalid` if ranges overlap or are out of order."""
     for left, right in pairwise(ranges):

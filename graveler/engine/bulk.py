@@ -18,11 +18,11 @@ younger than a day never are (collect.py).  For the service, and for bulk_landin
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler import limits
+from graveler import break_json, limits
 from graveler.engine import break_parameters, jobs
 from graveler.engine.heads import commit_of, fresh
 from graveler.engine.jobs import BULK, NewJob, Ordered
@@ -159,7 +159,7 @@ def begin_on(
     if new.message:
         said |= {"message": new.message, "metadata": dict(new.metadata)}
     if new.breaks is not ABSENT:
-        said["breaks"] = {**asdict(new.breaks), "salt": new.breaks.salt.hex()}
+        said["breaks"] = break_json.told(new.breaks)
     body = json.dumps(said)
     stamp = ports.ids.stamp()
     job = jobs.begin(ports, repo, NewJob(JobId(new.id), KIND, branch, body, base, stamp))
@@ -209,9 +209,7 @@ def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
 
 
 def _asked(job: Job, said: dict[str, Any]) -> NewBulk:
-    breaks: BreakParameters | Literal[Absent.ABSENT] = ABSENT
-    if "breaks" in said:
-        breaks = BreakParameters(**said["breaks"] | {"salt": bytes.fromhex(said["breaks"]["salt"])})
+    breaks = break_json.parsed(said["breaks"]) if "breaks" in said else ABSENT
     message, metadata = said.get("message", ""), said.get("metadata", {})
     return NewBulk(Mode(said["mode"]), said["prefix"], job.id, breaks, message, metadata)
 

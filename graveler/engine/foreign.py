@@ -20,7 +20,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.committed import hashing
 from graveler.committed.grafting import check_below
-from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
+from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, totals
 from graveler.committed.reader import get, range_batches, scan
 from graveler.engine.candidates import FILES
 from graveler.engine.heads import check_kept
@@ -77,7 +77,7 @@ def check_same(ports: Ports, repo: Repository, written: MetarangeId, known: Meta
     """
     space = keyspace(ports, repo)
     refs, there = space.metarange(written).ranges, space.metarange(known).ranges
-    if _totals(refs) != _totals(there):
+    if totals(refs) != totals(there):
         raise Invalid("metarange refused: packing changes no entry, and its base has others")
     ids = {ref.id for ref in there}
     for ref in _sampled([ref for ref in refs if ref.id not in ids]):
@@ -85,10 +85,6 @@ def check_same(ports: Ports, repo: Repository, written: MetarangeId, known: Meta
         expected = islice(scan(space, known, ref.min_key), ref.count)
         if any(one != other for one, other in zip_longest(records, expected)):
             raise Invalid(f"range refused: its base says otherwise: range={ref.id}")
-
-
-def _totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
-    return sum(ref.count for ref in refs), sum(ref.size for ref in refs)
 
 
 def _check_range(space: Keyspace, ref: RangeRef) -> None:

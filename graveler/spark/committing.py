@@ -21,7 +21,7 @@ from graveler.settings import endpoint_url
 from graveler.spark import staged
 from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.lake import Lake, parse_target, place_of
-from graveler.spark.landing import DEFAULT_MESSAGE, JobTerms, breaks_of
+from graveler.spark.landing import JobTerms
 from graveler.spark.overlaying import overlaid
 from graveler.spark.places import Place
 from graveler.spark.staged import Table
@@ -53,7 +53,7 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
     job = bulk.begin(lake.session, where.repository, where.branch, "commit", id=said.id)
     if job.commit:
         return Committed(job.commit, job.progress)
-    place = place_of(lake, job.storage_namespace, breaks_of(job))
+    place = place_of(lake, job.storage_namespace, job.breaks)
     with cancelled_on_error(lake.session, where.repository, job):
         with (
             beating(lake.session, where.repository, job, lambda: 0),
@@ -61,7 +61,7 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
         ):
             metarange, count = overlaid(rows, place, MetarangeId(job.base_metarange))
         bulk.heartbeat(lake.session, where.repository, job, count)
-        message = said.message if said.message != DEFAULT_MESSAGE else job.message or _MESSAGE
+        message = said.message or job.message or _MESSAGE
         metadata = {**job.metadata, **said.metadata}
         landing = bulk.Landing(metarange, job.id, message, metadata)
         made = bulk.finish(lake.session, where.repository, job, landing)

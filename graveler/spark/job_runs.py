@@ -14,7 +14,7 @@ from graveler.spark.committing import commit
 from graveler.spark.credentials import credentials
 from graveler.spark.inventories import inventory
 from graveler.spark.lake import Lake, connect, parse_target
-from graveler.spark.landing import DEFAULT_MESSAGE, JobTerms, import_
+from graveler.spark.landing import JobTerms, import_
 from graveler.spark.packing import pack
 
 
@@ -23,9 +23,7 @@ def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
     read or expressions that it cannot understand."""
     with _lake(said, spark) as lake:
         rows = _rows(said, spark)
-        landed = import_(
-            lake, rows, said.target, said.mode, on_bad=said.on_bad, terms=_terms(said, "Import")
-        )
+        landed = import_(lake, rows, said.target, said.mode, on_bad=said.on_bad, terms=_terms(said))
     report = landed.report
     bad = {"bad": dict(report.bad), "duplicates": report.duplicates}
     return {"commit": landed.commit, "count": landed.count, **bad}
@@ -34,7 +32,7 @@ def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
 def run_commit(said: Namespace, spark: SparkSession) -> dict[str, Any]:
     """Commit what is staged."""
     with _lake(said, spark) as lake:
-        made = commit(lake, said.branch, _terms(said, DEFAULT_MESSAGE), table=said.table)
+        made = commit(lake, said.branch, _terms(said), table=said.table)
     return {"commit": made.commit, "rows": made.rows}
 
 
@@ -48,7 +46,7 @@ def run_pack(said: Namespace, spark: SparkSession) -> dict[str, Any]:
     with _lake(said, spark) as lake:
         repository = parse_target(said.branch).repository
         breaks = replace(break_parameters.read(lake.session, repository), **chosen)
-        terms = _terms(said, DEFAULT_MESSAGE)
+        terms = _terms(said)
         packed = pack(lake, said.branch, breaks, terms, dry_run=said.dry_run)
     layouts = {"before": packed.before._asdict(), "after": packed.after._asdict()}
     return {**packed._asdict(), **layouts}
@@ -91,5 +89,5 @@ def _rows(said: Namespace, spark: SparkSession) -> DataFrame:
         raise Invalid(f"the source cannot be read so: {first:.500} source={said.source}") from error
 
 
-def _terms(said: Namespace, message: str) -> JobTerms:
-    return JobTerms(said.message or message, dict(said.metadata), said.job_id)
+def _terms(said: Namespace) -> JobTerms:
+    return JobTerms(said.message, dict(said.metadata), said.job_id)

@@ -17,10 +17,9 @@ from typing import Literal
 from pyspark.sql import DataFrame
 
 from graveler.client import bulk
-from graveler.client.bulk import Breaks, BulkJob
+from graveler.client.bulk import BulkJob
 from graveler.errors import Invalid
 from graveler.ids import NO_METARANGE, MetarangeId
-from graveler.records import BreakParameters
 from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.importing import ImportOptions, OnBad, import_rows
 from graveler.spark.lake import Lake, Target, parse_target, place_of
@@ -30,7 +29,7 @@ from graveler.spark.results import BadRows as BadRows
 from graveler.spark.results import Report
 
 Mode = Literal["replace", "merge"]
-DEFAULT_MESSAGE = "Import objects"
+_MESSAGE = "Import objects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,11 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """What the commit says; and the job's name, if it is to be taken up again where it ended: a
-    driver that calls with the name that a dead one called with writes only what that one had not,
-    and lands once."""
+    """What the commit says, empty for what is usual; and the job's name, if it is to be taken up
+    again where it ended: a driver that calls with the name that a dead one called with writes only
+    what that one had not, and lands once."""
 
-    message: str = DEFAULT_MESSAGE
+    message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
 
@@ -79,7 +78,7 @@ def import_(
     job = begun(lake, where, mode, chosen.id)
     if job.commit:
         return Imported(job.commit, job.progress, Report())
-    place = place_of(lake, job.storage_namespace, breaks_of(job))
+    place = place_of(lake, job.storage_namespace, job.breaks)
     base = MetarangeId(job.base_metarange) if mode == "merge" else NO_METARANGE
     options = ImportOptions(where.prefix, base, on_bad=on_bad, job=job.id, taken_up=bool(chosen.id))
     with nullcontext() if chosen.id else cancelled_on_error(lake.session, where.repository, job):
@@ -87,7 +86,8 @@ def import_(
         with beating(lake.session, where.repository, job, done):
             written = import_rows(df, place, options)
         bulk.heartbeat(lake.session, where.repository, job, written.count)
-        landing = bulk.Landing(written.metarange, job.id, chosen.message, chosen.metadata)
+        message = chosen.message or _MESSAGE
+        landing = bulk.Landing(written.metarange, job.id, message, chosen.metadata)
         commit = bulk.finish(lake.session, where.repository, job, landing)
     return Imported(commit, written.count, written.report)
 
@@ -97,13 +97,3 @@ def begun(lake: Lake, where: Target, mode: Mode, id: str = "") -> BulkJob:
     it has no prefix."""
     prefix = where.prefix if mode == "replace" else ""
     return bulk.begin(lake.session, where.repository, where.branch, mode, prefix=prefix, id=id)
-
-
-def breaks_of(job: BulkJob) -> BreakParameters:
-    """Where ranges of the job end."""
-    return parameters_of(job.breaks)
-
-
-def parameters_of(found: Breaks) -> BreakParameters:
-    """As writers of ranges take them."""
-    return BreakParameters(found.min_size, found.max_size, found.raggedness, found.salt)

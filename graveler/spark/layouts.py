@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import ceil, exp
 from typing import Final, NamedTuple
 
+from graveler.committed.ranges import totals
 from graveler.committed.table import SPAN_LENGTH, TAIL_LENGTH
 from graveler.records import BreakParameters, RangeRef
 
@@ -37,8 +38,7 @@ class Layout(NamedTuple):
 def layout_of(refs: Sequence[RangeRef], share: float = 1.0, changes: int = CHANGES) -> Layout:
     """The layout that these ranges are, if their files have that share of the bytes of their keys
     and values."""
-    entries = sum(ref.count for ref in refs)
-    size = sum(ref.size for ref in refs)
+    entries, size = totals(refs)
     reads = [_reads(ref.size * share) for ref in refs]
     touched = [1 - (1 - ref.count / entries) ** changes for ref in refs]
     requests = sum(chance * (each + 1) for chance, each in zip(touched, reads, strict=True))

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from graveler.client import break_parameters, bulk
-from graveler.client.bulk import Breaks, BulkJob
+from graveler.client.bulk import BulkJob
 from graveler.engine.break_parameters import check
 from graveler.errors import Invalid, PreconditionFailed
-from graveler.records import RangeRef
+from graveler.records import BreakParameters, RangeRef
 from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.lake import Lake, Target, parse_target, place_of
-from graveler.spark.landing import DEFAULT_MESSAGE, JobTerms, breaks_of, parameters_of
+from graveler.spark.landing import JobTerms
 from graveler.spark.layouts import Layout, expected_ranges, layout_of, pays
 from graveler.spark.pinned import pinned
 from graveler.spark.places import Place
@@ -41,7 +41,12 @@ class Packed(NamedTuple):
 
 
 def pack(
-    lake: Lake, branch: str, breaks: Breaks, terms: JobTerms | None = None, *, dry_run: bool = False
+    lake: Lake,
+    branch: str,
+    breaks: BreakParameters,
+    terms: JobTerms | None = None,
+    *,
+    dry_run: bool = False,
 ) -> Packed:
     """Write the head of "repository/branch" in ranges that end by `breaks`, if that leaves 70 of
     100 ranges at most; then have the repository's ranges end so from now on.
@@ -59,9 +64,9 @@ def pack(
     if where.prefix:
         raise Invalid(f"a branch is packed as a whole: prefix={where.prefix!r:.200}")
     seen = break_parameters.read(lake.session, where.repository)
-    check(parameters_of(breaks))
+    check(breaks)
     before = _found(lake, where.repository, where.branch)
-    expected = expected_ranges(before, parameters_of(breaks))
+    expected = expected_ranges(before, breaks)
     if dry_run or not (said.id or pays(before.ranges, expected)):
         return Packed(before, expected, before)
     job = bulk.begin_packing(lake.session, where.repository, where.branch, breaks, id=said.id)
@@ -76,7 +81,7 @@ def pack(
 
 def _landed(lake: Lake, where: Target, job: BulkJob, said: JobTerms) -> tuple[Layout, Layout, str]:
     """What was, what is, and the commit; no commit if it does not pay."""
-    place = place_of(lake, job.storage_namespace, breaks_of(job))
+    place = place_of(lake, job.storage_namespace, job.breaks)
     refs = ranges_of(place, job.base_metarange)
     before = _layout(place, refs)
     expected = expected_ranges(before, place.breaks)
@@ -88,7 +93,7 @@ def _landed(lake: Lake, where: Target, job: BulkJob, said: JobTerms) -> tuple[La
             bulk.cancel(lake.session, where.repository, job)
             return before, after, ""
         bulk.heartbeat(lake.session, where.repository, job, after.entries)
-        message = said.message if said.message != DEFAULT_MESSAGE else _MESSAGE
+        message = said.message or _MESSAGE
         landing = bulk.Landing(made.metarange, job.id, message, said.metadata)
         return before, after, bulk.finish(lake.session, where.repository, job, landing)
 
@@ -102,7 +107,7 @@ def _layout(place: Place, refs: Sequence[RangeRef]) -> Layout:
     return layout_of(refs, stored_share(place, refs))
 
 
-def _set(lake: Lake, where: Target, seen: Breaks, wanted: Breaks) -> bool:
+def _set(lake: Lake, where: Target, seen: BreakParameters, wanted: BreakParameters) -> bool:
     try:
         break_parameters.swap(lake.session, where.repository, seen, wanted)
     except PreconditionFailed:

@@ -11,12 +11,12 @@ files.  For `packing.py`.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from graveler.committed.ranges import totals
 from graveler.committed.reader import range_columns
 from graveler.committed.splitting import Splitter
 from graveler.committed.tiers import file_address
@@ -45,13 +45,6 @@ class Repacked(NamedTuple):
 
     metarange: MetarangeId
     ranges: tuple[RangeRef, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """What every task is to do; goes to the executors, so it holds no secret."""
-
-    place: Place
 
 
 def ranges_of(place: Place, metarange: str) -> tuple[RangeRef, ...]:
@@ -91,13 +84,13 @@ def repacked(
         for bucket, held in enumerate(stretches)
     ]
     frame = spark.createDataFrame(rows, _STRETCHES).repartition(max(1, len(rows)))
-    parts = parts_of(frame.mapInArrow(_repacking(_Order(place)), SCHEMA).collect())
+    parts = parts_of(frame.mapInArrow(_repacking(place), SCHEMA).collect())
     made = {part.bucket: part.ranges for part in parts}
     cuts = [held[-1].max_key for held in stretches[:-1]]
     space = opened(place).space
     joined = joined_over(space, (), cuts, made)
-    if _totals(joined) != _totals(refs):
-        raise Corrupt(f"packed ranges hold other records: {_totals(refs)=} {_totals(joined)=}")
+    if totals(joined) != totals(refs):
+        raise Corrupt(f"packed ranges hold other records: {totals(refs)=} {totals(joined)=}")
     return Repacked(space.store.write_metarange(space.namespace, joined), joined)
 
 
@@ -121,7 +114,7 @@ def stretches_of(
         yield held
 
 
-def _repacking(order: _Order) -> Task:
+def _repacking(place: Place) -> Task:
     """The function for `mapInArrow`: stretches in, the rows of their parts out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,7 +123,7 @@ def _repacking(order: _Order) -> Task:
                 yield rows_of(_written(row["bucket"], [_ref(each) for each in row["ranges"]]))
 
     def _written(bucket: int, refs: Sequence[RangeRef]) -> Part:
-        space = opened(order.place).space
+        space = opened(place).space
         assembler = Assembler(space)
         for ref in refs:
             for columns in range_columns(space, ref):
@@ -142,7 +135,3 @@ def _repacking(order: _Order) -> Task:
 
 def _ref(row: dict[str, Any]) -> RangeRef:
     return RangeRef(RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"])
-
-
-def _totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
-    return sum(ref.count for ref in refs), sum(ref.size for ref in refs)

@@ -28,7 +28,7 @@ from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.checking import Addresses
 from graveler.spark.importing import ImportOptions, import_rows
 from graveler.spark.lake import Lake, Target, parse_target, place_of
-from graveler.spark.landing import begun, breaks_of
+from graveler.spark.landing import begun
 from graveler.spark.places import Place, opened
 from graveler.spark.storing import STORED, Storing, storing, without_rows
 
@@ -89,7 +89,7 @@ def write(
     data = _data_columns(df, partition_by)
     where = parse_target(target)
     job = begun(lake, where, "replace" if mode == "overwrite" else "merge")
-    place = place_of(lake, job.storage_namespace, breaks_of(job))
+    place = place_of(lake, job.storage_namespace, job.breaks)
     order = Storing(place, to_arrow_schema(data), tuple(partition_by), chosen.rows_max)
     with cancelled_on_error(lake.session, where.repository, job):
         with beating(lake.session, where.repository, job, lambda: _NO_PROGRESS):
@@ -154,7 +154,7 @@ def _linked(
 ) -> MetarangeId:
     """Ranges of entries for these files and no others."""
     rows = lake.spark.createDataFrame([row[:-1] for row in files], STORED.rpartition(",")[0])
-    place = place_of(lake, job.storage_namespace, breaks_of(job))
+    place = place_of(lake, job.storage_namespace, job.breaks)
     options = ImportOptions(prefix=where.prefix, addresses=Addresses.RELATIVE)
     if job.mode == "merge":
         options = replace(options, base=MetarangeId(job.base_metarange))

@@ -30,11 +30,7 @@ def bulk_job(client: Any, call: Call) -> str:
     entries = {key.encode(): encode_entry(entry(stage.imported[key])) for key in stage.imported}
     written = writer.write(keyspace(ports, repo), sorted(entries.items()))
     id = job.job.id
-    asked = Finish(written, id, "bulk", "sim", {JOB: id})
-    try:
-        return _finished(client, call, id, asked)
-    except Unavailable:
-        return _finished(client, call, id, asked)
+    return _finished(client, call, Finish(written, id, "bulk", "sim", {JOB: id}))
 
 
 def pack(client: Any, call: Call) -> str:
@@ -45,11 +41,7 @@ def pack(client: Any, call: Call) -> str:
     records = reader.scan(space, job.base.commit.metarange)
     written = writer.write(space._replace(breaks=_PACKED), records)
     id = job.job.id
-    asked = Finish(written, id, "pack", "sim", {JOB: id})
-    try:
-        return _finished(client, call, id, asked)
-    except Unavailable:
-        return _finished(client, call, id, asked)
+    return _finished(client, call, Finish(written, id, "pack", "sim", {JOB: id}))
 
 
 def breaks(client: Any, call: Call) -> bytes:
@@ -61,9 +53,19 @@ def breaks(client: Any, call: Call) -> bytes:
     return seen.salt
 
 
-def _finished(client: Any, call: Call, id: str, asked: Finish) -> str:
+def _finished(client: Any, call: Call, asked: Finish) -> str:
+    """Land what the job of that request wrote; what is not answered is asked for once more."""
     try:
-        return bulk_landing.finish(client.ports, client.repo, call.branch, id, asked).id
+        return _landed(client, call, asked)
+    except Unavailable:
+        return _landed(client, call, asked)
+
+
+def _landed(client: Any, call: Call, asked: Finish) -> str:
+    try:
+        return bulk_landing.finish(
+            client.ports, client.repo, call.branch, asked.request_id, asked
+        ).id
     except Conflict as refused:
         if "uncommitted changes" in str(refused):
             raise DirtyBranch(str(refused)) from refused

@@ -43,7 +43,7 @@ TRACKS: dict[str, Track] = {
     "programs": Track(programs, 10),
     "exhaustive": Track(exhausted, 10),
 }
-SCHEDULES = Track(schedules)
+SCHEDULES = Track(schedules, 5)
 
 
 def perform(name: str, reports: Reports, ended: Event, folder: Path) -> None:

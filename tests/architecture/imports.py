@@ -25,6 +25,7 @@ LAYERS = {
             "wire",
             "wire_pb2",
             "wire_dumps",
+            "break_json",
             "streams",
         ),
         0,

@@ -128,6 +128,16 @@ def event(
     }
 
 
+def told(
+    lake: Lake, sandbox: Sandbox, method: str, path: str, body: Mapping[str, Any] | None
+) -> Any:
+    """What a request through one sandbox is told, which succeeds."""
+    sent = None if body is None else json.dumps(body).encode()
+    answer = ask(lake, sandbox, method, path, body=sent)
+    assert answer.status < 300, answer
+    return answer.json
+
+
 def ask(
     lake: Lake,
     sandbox: Sandbox,

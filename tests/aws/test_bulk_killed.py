@@ -18,7 +18,7 @@ from graveler.client.bulk import BulkJob
 from graveler.testing.fault_proxy import FaultProxy, Forward, Reply, Request, fault_proxy
 from graveler.testing.sandbox import Sandbox
 from tests.aws.cluster import Cluster
-from tests.aws.lake import LOST, Answer, Lake, ask, build, make_lake, sandboxes
+from tests.aws.lake import LOST, Answer, Lake, ask, build, make_lake, sandboxes, told
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
 
@@ -33,10 +33,7 @@ class Through(Session):
     sandbox: Sandbox
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        sent = None if body is None else json.dumps(body).encode()
-        answer = ask(self.lake, self.sandbox, method, path, body=sent)
-        assert answer.status < 300, answer
-        return answer.json
+        return told(self.lake, self.sandbox, method, path, body)
 
 
 def finish(lake: Lake, sandbox: Sandbox, job: BulkJob, metarange: str) -> Answer:

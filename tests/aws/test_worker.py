@@ -3,7 +3,6 @@
 Sandboxes run the code as it is deployed, against a local engine; the messages go through its queue.
 """
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,7 +20,7 @@ from graveler.limits import SECOND_NS, job_lease_seconds
 from graveler.records import ABSENT
 from graveler.refs import jobs, repositories
 from graveler.testing.sandbox import Sandbox, SandboxLost
-from tests.aws.lake import Lake, ask, build, make_lake, sandboxes
+from tests.aws.lake import Lake, ask, build, make_lake, sandboxes, told
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
 
@@ -39,10 +38,7 @@ class Stage(NamedTuple):
     engine: str
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        sent = None if body is None else json.dumps(body).encode()
-        answer = ask(self.lake, self.api, method, path, body=sent)
-        assert answer.status < 300, answer
-        return answer.json
+        return told(self.lake, self.api, method, path, body)
 
     def message(self) -> dict[str, Any]:
         """The next one of the queue, as a function gets it."""

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from graveler import break_json
 from graveler.client import Session, break_parameters, bulk, connect
-from graveler.client.bulk import Breaks, Landing
+from graveler.client.bulk import Landing
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.errors import Internal, Invalid, NotFound, PreconditionFailed
@@ -44,9 +45,7 @@ def test_a_branch_is_packed(live: Served, session: Session, repo: str) -> None:
     breaks = replace(break_parameters.read(session, repo), raggedness=1)
     job = bulk.begin_packing(session, repo, "main", breaks, id="finer")
     assert (job.mode, job.breaks) == ("pack", breaks)
-    said = job.breaks
-    parameters = BreakParameters(said.min_size, said.max_size, said.raggedness, said.salt)
-    space = Keyspace(live.service.ports.ranges, job.storage_namespace, parameters)
+    space = Keyspace(live.service.ports.ranges, job.storage_namespace, breaks)
     base = MetarangeId(job.base_metarange)
     written = writer.write(space, reader.scan(space, base))
     assert len(space.metarange(base).ranges) == 1 and len(space.metarange(written).ranges) == 5
@@ -65,5 +64,6 @@ def test_what_is_no_answer_of_ours(said: str) -> None:
 
 
 def test_what_the_api_is_told() -> None:
-    breaks = Breaks(1, 2, 3, b"\xff")
-    assert Breaks.read(breaks.said()) == breaks
+    breaks = BreakParameters(1, 2, 3, b"\xff")
+    assert break_json.told(breaks)["salt"] == "/w=="
+    assert break_json.parsed(break_json.told(breaks)) == breaks

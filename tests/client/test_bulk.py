@@ -18,9 +18,7 @@ KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
 def written(live: Served, job: BulkJob, **checksums: str) -> str:
     """With nothing but what the job says."""
-    said = job.breaks
-    breaks = BreakParameters(said.min_size, said.max_size, said.raggedness, said.salt)
-    space = Keyspace(live.service.ports.ranges, job.storage_namespace, breaks)
+    space = Keyspace(live.service.ports.ranges, job.storage_namespace, job.breaks)
     entries = {
         job.prefix + path: Entry("s3://far/away", 1, text, 1, address_type=AddressType.FULL)
         for path, text in checksums.items()
@@ -83,7 +81,7 @@ def test_staged_rows_and_roots(live: Served, session: Session, repo: str) -> Non
 
 
 _NOWHERE = ("running", "main", "merge", "", "", "", "")
-A_JOB = BulkJob("j", *_NOWHERE, bulk.Breaks(0, 1, 1, b""), (), 0, 0, 1, 0)
+A_JOB = BulkJob("j", *_NOWHERE, BreakParameters(0, 1, 1, b""), (), 0, 0, 1, 0)
 
 
 def test_a_finish_is_asked_again_while_the_server_works_on_it() -> None:

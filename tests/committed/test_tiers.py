@@ -104,26 +104,24 @@ def test_the_folder_keeps_its_budget(blocks: CountingBlocks, tmp_path: Path) -> 
     assert not list(tmp_path.glob("*.part"))
 
 
-_looks: list[str] = []
-
-
-def _note_looks(event: str, given: tuple[object, ...]) -> None:
-    if event == "os.scandir":
-        _looks.append(str(given[0]))
-
-
 def test_a_folder_of_many_copies_is_not_looked_through_for_each(
-    blocks: CountingBlocks, tmp_path: Path
+    blocks: CountingBlocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Room is made for a 64th of the budget at a time: here, for three copies."""
-    sys.addaudithook(_note_looks)
+    looks: list[Path] = []
+    look = os.scandir
+
+    def noted(folder: Path) -> object:
+        looks.append(folder)
+        return look(folder)
+
+    monkeypatch.setattr(os, "scandir", noted)
     budget = 200_000
     files = TieredFiles(blocks, tmp_path, budget)
-    _looks.clear()
     for at in range(300):
         files.put(NAMESPACE, f"{at:064x}", [bytes([at % 256]) * 1_000])
         assert used(tmp_path) <= budget
-    assert _looks.count(str(tmp_path)) == 100
+    assert looks.count(tmp_path) == 100
     blocks.requests = 0
     for at in range(150, 300):
         assert files.open(NAMESPACE, f"{at:064x}").size() == 1_000

@@ -55,14 +55,6 @@ def seal(rival: Lake) -> None:
 # ---- landing -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def forked(lake: Lake) -> Lake:
-    lake.commit_of(a="1")
-    lake.branch("dev")
-    lake.commit_of("dev", b="2")
-    return lake
-
-
 class Late:
     """The first swap lands when the plan's `moment` is reached: so many requests of `verb` later.
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,7 +11,11 @@ from graveler.committed import writer
 from graveler.committed.reader import ranges
 from graveler.ids import MetarangeId
 from graveler.records import AddressType, Entry, RangeRef
+from graveler.spark import cuts
+from graveler.spark.checking import Addresses
+from graveler.spark.columns import canonical
 from graveler.spark.places import Place, opened
+from graveler.spark.tasks import Order, Task, importing
 from graveler.wire import encode_entry
 
 SCHEMA = (
@@ -76,3 +80,18 @@ def sequential(
 def files(folder: Path) -> set[str]:
     """The names of all range and metarange files below a folder of objects."""
     return {path.name.split(".")[0].lstrip("=") for path in folder.rglob("_lakefs/*")}
+
+
+class Spread(NamedTuple):
+    """Rows as four tasks of an import get them, where these are cut, and what a task does."""
+
+    rows: DataFrame
+    cuts: Sequence[bytes]
+    task: Task
+
+
+def spread(spark: SparkSession, place: Place, rows: Sequence[Row]) -> Spread:
+    """For tests that let tasks fail, die, or run twice."""
+    plain = canonical(frame(spark, rows), b"")
+    at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
+    return Spread(cuts.spread(plain, at), at, importing(Order(place, Addresses.FULL, at, 10)))

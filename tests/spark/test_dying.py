@@ -17,14 +17,11 @@ from graveler.assembly.embedded import open_embedded
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
 from graveler.engine import repository as repositories
 from graveler.records import BreakParameters
-from graveler.spark import Lake, connect, cuts
-from graveler.spark.checking import Addresses
-from graveler.spark.columns import canonical
+from graveler.spark import Lake, connect
 from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, parts_of
-from graveler.spark.tasks import Order, importing
-from tests.spark.lakes import KEYS, files, frame, sequential, some_rows
+from tests.spark.lakes import KEYS, files, frame, sequential, some_rows, spread
 from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, killed, submit
 
 BREAKS = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
@@ -36,9 +33,7 @@ def test_a_worker_that_is_killed_after_writing_is_harmless(
 ) -> None:
     """Once in each task, as a machine that runs out of memory does it."""
     rows = some_rows(41, 1_500)
-    plain = canonical(frame(spark, rows), b"")
-    at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
-    run = importing(Order(place, Addresses.FULL, at, 10))
+    given, at, run = spread(spark, place, rows)
 
     def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         made = list(run(batches))
@@ -47,7 +42,7 @@ def test_a_worker_that_is_killed_after_writing_is_harmless(
             os.kill(os.getpid(), signal.SIGKILL)
         yield from made
 
-    parts = parts_of(cuts.spread(plain, at).mapInArrow(dying, SCHEMA).collect())
+    parts = parts_of(given.mapInArrow(dying, SCHEMA).collect())
     refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
     expected = sequential(place, rows, tmp_path / "one")[1]
     assert list(refs) == expected and len(parts) > 3

@@ -16,15 +16,13 @@ from graveler.committed.reader import ranges
 from graveler.errors import Conflict, Invalid
 from graveler.records import BreakParameters
 from graveler.spark import cuts
-from graveler.spark.checking import Addresses
 from graveler.spark.columns import canonical
 from graveler.spark.importing import ImportOptions, import_rows
 from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, BadRows, parts_of
-from graveler.spark.tasks import Order, importing
 from tests.spark import lakes
-from tests.spark.lakes import Row, files, frame, sequential, some_rows
+from tests.spark.lakes import Row, files, frame, sequential, some_rows, spread
 
 
 @pytest.mark.parametrize(
@@ -66,9 +64,7 @@ def test_a_task_that_fails_after_writing_is_harmless(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
     rows = some_rows(6, 1_500)
-    plain = canonical(frame(spark, rows), b"")
-    at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
-    run = importing(Order(place, Addresses.FULL, at, 10))
+    given, at, run = spread(spark, place, rows)
 
     def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         made = list(run(batches))
@@ -77,7 +73,7 @@ def test_a_task_that_fails_after_writing_is_harmless(
             raise RuntimeError("after writing")
         yield from made
 
-    parts = parts_of(cuts.spread(plain, at).mapInArrow(failing, SCHEMA).collect())
+    parts = parts_of(given.mapInArrow(failing, SCHEMA).collect())
     refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
     expected = sequential(place, rows, tmp_path / "one")[1]
     assert list(refs) == expected

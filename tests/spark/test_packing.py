@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from graveler.block.local import LocalBlocks
 from graveler.block.observed import ObservedBlocks
 from graveler.client import break_parameters, bulk
-from graveler.client.bulk import Breaks
 from graveler.client.session import below
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed import reader, writer
@@ -25,7 +24,7 @@ from graveler.errors import Conflict, Invalid
 from graveler.records import BreakParameters, RangeRef
 from graveler.requests import Counts
 from graveler.spark import Lake, diff
-from graveler.spark.landing import JobTerms, parameters_of
+from graveler.spark.landing import JobTerms
 from graveler.spark.layouts import Layout, expected_ranges, layout_of, pays
 from graveler.spark.packing import pack
 from graveler.spark.places import Place, opened
@@ -146,7 +145,7 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
     fine = replace(break_parameters.read(lake.session, name), raggedness=10)
     break_parameters.swap(lake.session, name, break_parameters.read(lake.session, name), fine)
     job = bulk.begin(lake.session, name, "main", "replace")
-    place = Place(f"local:{lake.store}/objects", namespace, parameters_of(fine))
+    place = Place(f"local:{lake.store}/objects", namespace, fine)
     entries = {
         f"p/{number:03}".encode(): entry(row) for number, row in enumerate(some_rows(4, 300))
     }
@@ -156,7 +155,7 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def coarse(lake: Lake, repository: str) -> Breaks:
+def coarse(lake: Lake, repository: str) -> BreakParameters:
     return replace(break_parameters.read(lake.session, repository), min_size=20_000)
 
 

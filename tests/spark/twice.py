@@ -17,14 +17,10 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
-from graveler.spark import cuts
-from graveler.spark.checking import Addresses
-from graveler.spark.columns import canonical
 from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, parts_of
-from graveler.spark.tasks import Order, importing
-from tests.spark.lakes import files, frame, sequential, some_rows
+from tests.spark.lakes import files, sequential, some_rows, spread
 
 SLOW = 1
 HANG_SECONDS = 3_600
@@ -36,9 +32,7 @@ def main(folder: Path) -> None:
     breaks = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
     place = Place(f"local:{folder / 'objects'}", "local://lake/repository", breaks)
     rows = some_rows(40, 1_500)
-    plain = canonical(frame(spark, rows), b"")
-    at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
-    run = importing(Order(place, Addresses.FULL, at, 10))
+    given, at, run = spread(spark, place, rows)
 
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         made = list(run(batches))
@@ -49,7 +43,7 @@ def main(folder: Path) -> None:
             time.sleep(HANG_SECONDS)
         yield from made
 
-    parts = parts_of(cuts.spread(plain, at).mapInArrow(slow, SCHEMA).collect())
+    parts = parts_of(given.mapInArrow(slow, SCHEMA).collect())
     refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
     expected = sequential(place, rows, folder / "one")[1]
     said = {

@@ -1,0 +1,25 @@
+"""Break parameters as JSON: in the API, for its clients, and in orders on record.  Pure."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from graveler.errors import Invalid
+from graveler.records import BreakParameters
+
+
+def told(breaks: BreakParameters) -> dict[str, Any]:
+    """The salt is told in Base64."""
+    return {**asdict(breaks), "salt": b64encode(breaks.salt).decode()}
+
+
+def parsed(said: Mapping[str, Any]) -> BreakParameters:
+    """What `told` made.  Raises `Invalid` for anything else."""
+    try:
+        sizes = (said["min_size"], said["max_size"], said["raggedness"])
+        return BreakParameters(*sizes, b64decode(said["salt"], validate=True))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Invalid(
+            "break parameters have two sizes, raggedness, and a salt in Base64"
+        ) from error
