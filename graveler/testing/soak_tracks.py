@@ -35,7 +35,7 @@ class Track(NamedTuple):
 
 
 TRACKS: dict[str, Track] = {
-    "requests": Track(requests),
+    "requests": Track(requests, 5),
     "schemathesis": Track(schemathesis),
     "kills": Track(kills, 5),
     "steady": Track(steady),
