@@ -121,7 +121,8 @@ def run(
     context = multiprocessing.get_context("spawn")
     reports: Reports = context.Queue()
     ended = context.Event()
-    names = [*TRACKS, *["schedules"] * max(1, cores)]
+    names = [name for name, track in TRACKS.items() for _ in range(track.copies)]
+    names += ["schedules"] * max(1, cores)
     totals = Totals()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="graveler-soak-", ignore_cleanup_errors=True) as folder:

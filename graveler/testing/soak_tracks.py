@@ -28,15 +28,17 @@ from graveler.testing.soak_served import collection, kills, requests, schemathes
 
 
 class Track(NamedTuple):
-    """What runs, and how politely: what is plenty waits for the rest."""
+    """What runs, how politely (what is plenty waits for the rest), and how often side by side (what
+    mostly waits for answers)."""
 
     run: Callable[[Reports, Event], None]
     nice: int = 0
+    copies: int = 1
 
 
 TRACKS: dict[str, Track] = {
     "requests": Track(requests, 5),
-    "schemathesis": Track(schemathesis),
+    "schemathesis": Track(schemathesis, copies=2),
     "kills": Track(kills, 5),
     "steady": Track(steady),
     "collection": Track(collection, 5),
