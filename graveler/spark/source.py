@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from graveler.client import Session
 from graveler.errors import Invalid
@@ -24,20 +26,29 @@ from graveler.spark.lake import Lake
 from graveler.spark.loading import planned
 from graveler.spark.pinned import pinned
 from graveler.spark.reading import Reading, meeting, row_of, scanning
-from graveler.spark.tables import DIFF_COLUMNS, compared
+from graveler.spark.tables import DIFF_COLUMNS, LIMIT, LOG, RANGES, compared, history, ranges_at
 
 Rows = Iterator[pa.RecordBatch]
 
-
+_ROWS: Final = 10_000  # in a piece of a table that is made beside the driver
 _HIGHEST: Final = "\U0010ffff" * 256  # behind a prefix: no path that has it is greater
+
+
+class Piece(NamedTuple):
+    """Work of one task: the row that its function gets, and between which paths its rows lie, if
+    that is known."""
+
+    row: Mapping[str, Any]
+    first: bytes = b""
+    last: bytes = b""
 
 
 class Planned(NamedTuple):
     """The columns of a table, pieces of work, and the function that does one.  `is_keyed`: pieces
-    are ranges of paths, so filters on the path may leave some out."""
+    say between which paths they lie, so filters on the path may leave some out."""
 
     schema: Any
-    pieces: Sequence[Mapping[str, Any]]
+    pieces: Sequence[Piece]
     run: Callable[[Rows], Rows]
     is_keyed: bool = False
 
@@ -71,13 +82,17 @@ def source_of(session: Session, store: str, pushes: bool) -> type[DataSource]:
 class Reader(DataSourceReader):  # type: ignore[misc]
     """A piece of work a partition."""
 
-    def __init__(self, pieces: Sequence[Mapping[str, Any]], run: Callable[[Rows], Rows]) -> None:
+    def __init__(self, pieces: Sequence[Piece], run: Callable[[Rows], Rows]) -> None:
         self.pieces = pieces
         self.run = run
 
+    def __getstate__(self) -> Mapping[str, Any]:
+        # Executors are sent a reader with every task: each gets its own piece beside it.
+        return {"pieces": (), "run": self.run}
+
     def partitions(self) -> Sequence[InputPartition]:
         # Spark makes one of its own of none, so that a reader must know one without work anyway.
-        return [InputPartition(each) for each in self.pieces] or [InputPartition(None)]
+        return [InputPartition(each.row) for each in self.pieces] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Rows:
         if partition.value is not None:
@@ -105,7 +120,7 @@ class _Bounds:
 
 
 class PruningReader(Reader):
-    """Leaves out ranges that cannot hold a path which the filters admit.  Spark applies all filters
+    """Leaves out pieces that cannot hold a path which the filters admit.  Spark applies all filters
     again."""
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
@@ -114,9 +129,9 @@ class PruningReader(Reader):
             if getattr(each, "attribute", None) == ("path",):
                 bounds.narrow(type(each).__name__, getattr(each, "value", None))
         first = bounds.first.encode()
-        self.pieces = [each for each in self.pieces if each["max_key"] >= first]
+        self.pieces = [each for each in self.pieces if each.last >= first]
         for last in bounds.last:
-            self.pieces = [each for each in self.pieces if each["min_key"] <= last.encode()]
+            self.pieces = [each for each in self.pieces if each.first <= last.encode()]
         return kept
 
 
@@ -139,7 +154,7 @@ def _entries(lake: Lake, where: str, columns: Sequence[str], options: Mapping[st
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
     at = pinned(lake, where)
     prefix = parse_prefix(at.prefix)
-    pieces = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
+    pieces = [Piece(row_of(ref), ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)]
     return Planned(schema_of(wanted), pieces, scanning(Reading(at.place, prefix, wanted)), True)
 
 
@@ -148,20 +163,64 @@ def _diff(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, 
         raise Invalid("a diff needs the option left: the ref to compare with, repository/ref")
     asked = tuple(columns) or DIFF_COLUMNS
     found = compared(lake, options["left"], where, options.get("prefix", ""), asked)
-    return Planned(found.schema, [_sides(each) for each in found.stretches], found.run)
+    return Planned(found.schema, list(map(_stretch, found.stretches)), found.run, True)
 
 
-def _sides(stretch: Stretch) -> Mapping[str, Any]:
-    return {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}
+def _stretch(stretch: Stretch) -> Piece:
+    both = (*stretch.left, *stretch.right)
+    return Piece(
+        {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))},
+        min(ref.min_key for ref in both),
+        max(ref.max_key for ref in both),
+    )
 
 
 def _files(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
     found = planned(pinned(lake, where), columns)
-    return Planned(found.schema, [each._asdict() for each in found.splits], found.run)
+    return Planned(found.schema, [Piece(each._asdict()) for each in found.splits], found.run)
+
+
+def _log(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
+    limit = options.get("limit", str(LIMIT))
+    if not limit.isdecimal():
+        raise Invalid(f"limit must be a number of commits: {limit=!r:.100}")
+    return _made(LOG, history(lake, where, int(limit)), columns)
+
+
+def _ranges(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
+    return _made(RANGES, ranges_at(lake, where), columns)
+
+
+def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> Planned:
+    """A table that is made here: tasks only hand its rows over."""
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown:
+        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(schema.names)}")
+    kinds = to_arrow_schema(schema)
+    wanted = tuple(columns) or tuple(schema.names)
+    pieces = []
+    for at in range(0, len(rows), _ROWS):
+        values = list(zip(*rows[at : at + _ROWS], strict=True))
+        arrays = [pa.array(each, field.type) for each, field in zip(values, kinds, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=kinds).select(list(wanted))
+        with pa.BufferOutputStream() as out:
+            with pa.ipc.new_stream(out, batch.schema) as stream:
+                stream.write_batch(batch)
+            pieces.append(Piece({"rows": out.getvalue().to_pybytes()}))
+    return Planned(StructType([schema[name] for name in wanted]), pieces, _handed_over)
+
+
+def _handed_over(batches: Rows) -> Rows:
+    for batch in batches:
+        for row in batch.to_pylist():
+            with pa.ipc.open_stream(row["rows"]) as stream:
+                yield from stream
 
 
 _PLANS: Mapping[str, Callable[..., Planned]] = {
     "files": _files,
     "entries": _entries,
     "diff": _diff,
+    "log": _log,
+    "ranges": _ranges,
 }

@@ -1,8 +1,9 @@
 """What a repository knows of itself, as DataFrames: what two refs differ in, history, ranges.
 
 Each looks its refs up when it is called, so the DataFrame says the same whenever it is evaluated.
-Committed entries alone are seen (`reading.entries` has the entries themselves).  For whoever uses
-the package.
+Committed entries alone are seen (`reading.entries` has the entries themselves).  What is made
+without a session of Spark stands beside each (`compared`, `history`, `ranges_at`): the data source
+plans where there is none.  For whoever uses the package.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from graveler.errors import Invalid
 from graveler.ids import parse_prefix
@@ -21,11 +23,26 @@ from graveler.spark.pinned import Pinned, commits_page, pinned
 from graveler.spark.reading import meeting, tasks_for
 
 DIFF_COLUMNS: Final = ("address", "size", "checksum", "mtime")
-_LOG: Final = (
-    "id string, parents array<string>, committer string, message string, created timestamp, "
-    "metarange string, metadata map<string,string>, generation bigint"
+LOG: Final = (
+    T.StructType()
+    .add("id", "string")
+    .add("parents", T.ArrayType(T.StringType()))
+    .add("committer", "string")
+    .add("message", "string")
+    .add("created", "timestamp")
+    .add("metarange", "string")
+    .add("metadata", T.MapType(T.StringType(), T.StringType()))
+    .add("generation", "long")
 )
-_RANGES: Final = "id string, min_path string, max_path string, size bigint, count bigint"
+RANGES: Final = (
+    T.StructType()
+    .add("id", "string")
+    .add("min_path", "string")
+    .add("max_path", "string")
+    .add("size", "long")
+    .add("count", "long")
+)
+LIMIT: Final = 1_000  # commits of a history, unless more are asked for
 _PAGE: Final = 1_000
 _COMMITS_MAX: Final = 1_000_000
 
@@ -86,12 +103,17 @@ def _whole(lake: Lake, where: str) -> Pinned:
     return found
 
 
-def log(lake: Lake, where: str, limit: int = _PAGE) -> DataFrame:
+def log(lake: Lake, where: str, limit: int = LIMIT) -> DataFrame:
     """The history of "repository/ref", newest first, at most `limit` commits of it.
 
     The column `created` has whole seconds.  The driver holds them all.  Errors: `Invalid`,
     `NotFound`.  Cost: a request to the API for each 1,000.
     """
+    return lake.spark.createDataFrame(history(lake, where, limit), LOG)
+
+
+def history(lake: Lake, where: str, limit: int) -> list[tuple[Any, ...]]:
+    """As `log`: rows of `LOG`."""
     if not 1 <= limit <= _COMMITS_MAX:
         raise Invalid(f"limit must be 1 to {_COMMITS_MAX}: {limit=}")
     target = parse_ref(where)
@@ -114,7 +136,7 @@ def log(lake: Lake, where: str, limit: int = _PAGE) -> DataFrame:
         if not page["pagination"]["has_more"] or not rows:
             break
         ref = rows[0][0]  # a branch may have moved on
-    return lake.spark.createDataFrame(rows, _LOG)
+    return rows
 
 
 def ranges(lake: Lake, where: str) -> DataFrame:
@@ -123,12 +145,16 @@ def ranges(lake: Lake, where: str) -> DataFrame:
     Columns: `id`, `min_path`, `max_path`, `size` (in bytes of keys and values) and `count`.
     Errors: `Invalid`, `NotFound`.  Cost: 2 requests to the API, one metarange, no range.
     """
+    return lake.spark.createDataFrame(ranges_at(lake, where), RANGES)
+
+
+def ranges_at(lake: Lake, where: str) -> list[tuple[Any, ...]]:
+    """As `ranges`: rows of `RANGES`."""
     found = pinned(lake, where)
-    rows = [
+    return [
         (ref.id, _text(ref.min_key), _text(ref.max_key), ref.size, ref.count)
         for ref in meeting(found.ranges(), parse_prefix(found.prefix))
     ]
-    return lake.spark.createDataFrame(rows, _RANGES)
 
 
 def _text(key: bytes) -> str:

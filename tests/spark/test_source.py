@@ -1,14 +1,18 @@
 """Spark 4 reads files, entries and differences by the name of a format."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors.exceptions.base import PySparkException
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, StringStartsWith
 
-from graveler.spark import Lake, diff, entries, import_, ranges, read, register, write
+from graveler.spark import Lake, diff, entries, import_, log, ranges, read, register, source, write
+from graveler.spark.source import PruningReader, Reader, plan
 from tests.spark.lakes import frame
 from tests.spark.test_landing import ascii_rows, repository
 
@@ -34,6 +38,8 @@ def test_tables_are_those_of_the_functions(lake: Lake, repository: str) -> None:
         assert rows(load(lake, f"{ref}/t")) == rows(read(lake, f"{ref}/t"))
         found = load(lake, f"{ref}/t/", table="entries")
         assert rows(found) == rows(entries(lake, f"{ref}/t/")) and found.count() > 0
+    assert load(lake, here, table="log", limit="2").collect() == log(lake, here, 2).collect()
+    assert rows(load(lake, f"{here}/t/", table="ranges")) == rows(ranges(lake, f"{here}/t/"))
     assert load(lake, f"{here}/t", columns="p, id").columns == ["p", "id"]
     told = load(lake, here, table="diff", left=before, columns="size")
     assert rows(told) == rows(diff(lake, before, here, columns=["size"])) and told.count() > 0
@@ -74,21 +80,63 @@ def test_filters_on_the_path_leave_ranges_out(lake: Lake, repository: str) -> No
         register(lake)
 
 
-def test_the_secret_does_not_go_to_executors(lake: Lake, repository: str) -> None:
-    from pyspark.serializers import CloudPickleSerializer
-
-    from graveler.spark.source import Reader, plan
-
+def test_executors_get_neither_the_secret_nor_the_work_of_others(
+    lake: Lake, repository: str
+) -> None:
     import_(lake, frame(lake.spark, ascii_rows(131, 3)), f"{repository}/main")
     found = plan(lake, {"path": f"{repository}/main", "table": "entries"})
+    (piece,) = found.pieces
     sent = CloudPickleSerializer().dumps(Reader(found.pieces, found.run))
     assert lake.session.secret_access_key.encode() not in sent and repository.encode() in sent
+    assert piece.row["id"].encode() not in sent
+
+
+def test_filters_on_the_path_leave_stretches_of_a_diff_out(lake: Lake, repository: str) -> None:
+    """Planned as Spark does it, in a process that has no session."""
+    known = ascii_rows(132, 30)
+    for folder in ("a", "k", "x"):
+        import_(lake, frame(lake.spark, known), f"{repository}/main/{folder}", "merge")
+    alone = replace(lake, spark=None)
+    options = {"path": f"{repository}/main", "table": "diff", "left": f"{repository}/main~2"}
+    found = plan(alone, options)
+    assert [(piece.first[:2], piece.last[:2]) for piece in found.pieces] == [(b"a/", b"x/")]
+    apart = [found.pieces[0]._replace(first=each, last=each + b"~") for each in (b"a", b"k", b"x")]
+    for filters, left in (
+        ([EqualTo(("path",), "k/1")], [b"k"]),
+        ([GreaterThan(("path",), "k/1"), LessThan(("path",), "x")], [b"k", b"x"]),
+        ([StringStartsWith(("path",), "b")], []),
+        ([In(("path",), ("a/1", "k/1"))], [b"a", b"k"]),
+        ([EqualTo(("type",), "added")], [b"a", b"k", b"x"]),
+    ):
+        reader = PruningReader(apart, found.run)
+        assert list(reader.pushFilters(filters)) == filters
+        assert [piece.first for piece in reader.pieces] == left
+        assert len(reader.partitions()) == max(1, len(left))
+
+
+def test_a_table_that_is_made_beside_the_driver_comes_in_pieces(
+    lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in range(4):
+        body = {"message": f"{at}", "allow_empty": True}
+        lake.session.ask("POST", f"/repositories/{repository}/branches/main/commits", body)
+    monkeypatch.setattr(source, "_ROWS", 2)
+    asked = {"path": f"{repository}/main", "table": "log", "columns": "message,id"}
+    found = plan(replace(lake, spark=None), asked)
+    reader = Reader(found.pieces, found.run)
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert [batch.num_rows for batch in batches] == [2, 2, 1]
+    assert [batch.schema.names for batch in batches] == [["message", "id"]] * 3
+    messages = [text for batch in batches for text in batch.column(0).to_pylist()]
+    assert messages == ["3", "2", "1", "0", "Repository created"]
 
 
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     register(lake)
     for options, says in (
-        ({"table": "nothing"}, "no such table: 'nothing' of=files,entries,diff"),
+        ({"table": "nothing"}, "no such table: 'nothing' of=files,entries,diff,log,ranges"),
+        ({"table": "log", "limit": "-1"}, "limit must be"),
+        ({"table": "ranges", "columns": "path"}, "no such columns: path of=id,min_path"),
         ({"table": "entries", "columns": "sizes"}, "no such columns: sizes"),
         ({"table": "diff"}, "option left"),
         ({}, "no data files"),
