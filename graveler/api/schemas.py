@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from graveler import limits
+from graveler.api import upkeep_schemas
 from graveler.api.schema_words import (
     BOOLEAN,
     FLAG,
@@ -51,8 +52,6 @@ def _size(least: int, most: int) -> Schema:
     return {**INTEGER, "minimum": least, "maximum": most}
 
 
-_FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
-_DAYS: Final = {"type": "integer", "minimum": 0, "maximum": limits.retention_days_max}
 _CHECKSUM: Final = text(
     "What names the content, as the storage answered the write",
     minLength=1,
@@ -218,13 +217,7 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         metadata=PAIRS,
     ),
     "EventRuleCreation": record("branch bucket", "prefix suffix path marker", **_BATCH),
-    "GarbageCollectionRule": record("branch_id retention_days", retention_days=_DAYS),
-    "GarbageCollectionRules": record(
-        "default_retention_days branches",
-        default_retention_days=_DAYS,
-        branches=items(of("GarbageCollectionRule"), limits.retention_branches_max),
-    ),
-    "CollectionOrder": record("", dry_run={"type": "boolean", "default": True}),
+    **upkeep_schemas.REQUESTS,
 }
 
 ANSWERS: Final[Mapping[str, Schema]] = {
@@ -341,10 +334,6 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         message=text("Of a commit that was handed over: what it was to say"),
         metadata=PAIRS,
     ),
-    "CollectionRoot": record(
-        "kind name kept", kind=choice("address", "job", "metarange"), kept=BOOLEAN
-    ),
-    "CollectionRootList": many("CollectionRoot"),
     "EventRule": record(
         "id branch bucket prefix suffix path marker creation_date", creation_date=INTEGER, **_BATCH
     ),
@@ -354,19 +343,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         of("Commit"), waits_for=text("The bulk job of so many rows that Spark is to commit them")
     ),
     "MergeStatus": _task(of("MergeResult")),
-    "CollectionStatus": record(
-        "id done update_time dry_run",
-        "run candidates",
-        done=BOOLEAN,
-        dry_run=BOOLEAN,
-        update_time={"type": "string", "format": "date-time"},
-        candidates=text("The folder of the lists of files, one JSON object a line"),
-        commits=INTEGER,
-        commits_kept=INTEGER,
-        condemned=_FILES,
-        deleted=_FILES,
-        error=of("Error"),
-    ),
+    **upkeep_schemas.ANSWERS,
     "RefsDump": record("commits_meta_range_id tags_meta_range_id branches_meta_range_id"),
     "RepositoryDumpStatus": record(
         "id done update_time",

@@ -1,7 +1,7 @@
 """Endpoints of what keeps a repository in order: the rule of retention, collections of garbage.
 
 A collection answers at once and runs as a job.  Unless asked to delete it changes nothing: it says
-what would be condemned and deleted.
+what would be condemned and deleted.  One that runs on a cluster condemns commits here.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import collect, jobs, retention
+from graveler.engine import collect, condemning, jobs, retention
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import parse_branch_id
 from graveler.jobs import handing, rota
@@ -64,6 +64,21 @@ def undo_collection(call: Call) -> Answer:
     return NO_CONTENT
 
 
+def condemn_commits(call: Call) -> Answer:
+    """Of a run that a cluster names."""
+    body = call.body
+    order = condemning.Order(
+        call.arguments["id"], body.get("files", 0), body.get("size_bytes", 0), body["metaranges"]
+    )
+    done = condemning.condemn(call.ports, call.repo, order)
+    return answers.json({"metaranges": done.metaranges, "undone": done.undone})
+
+
+def sweep_collection(call: Call) -> Answer:
+    condemning.sweep(call.ports, call.repo, call.arguments["id"], call.body["undone"])
+    return NO_CONTENT
+
+
 def _run(call: Call, id: str) -> str:
     try:
         job = handing.status(call.desk, COLLECT, id)
@@ -98,4 +113,6 @@ ENDPOINTS = {
     "orderCollection": order_collection,
     "getCollection": get_collection,
     "undoCollection": undo_collection,
+    "condemnCommits": condemn_commits,
+    "sweepCollection": sweep_collection,
 }

@@ -2,12 +2,18 @@
 
     order ──► id ──► get … get ──► done: an error, or totals and the folder of the lists
 
+One that runs on a cluster finds and deletes files by itself, and asks only what may be used:
+
+    (its list) ──► condemn ──► a day ──► sweep ──► (deletes)
+
 Each call is one request, and raises what `Session.ask` does.  For whoever uses the package.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graveler import limits
 from graveler.client.session import Session, below
 from graveler.errors import Internal
 
@@ -69,8 +75,38 @@ def undo(session: Session, repository: str, run: str) -> None:
     session.ask("DELETE", _runs(repository, run))
 
 
-def _runs(repository: str, *id: str) -> str:
-    return below("repositories", repository, "gc", "runs", *id)
+# ---- a collection that runs elsewhere ------------------------------------------------------------
+
+
+def condemn(
+    session: Session, repository: str, run: str, listed: Files, metaranges: Sequence[str]
+) -> int:
+    """Have commits with these metaranges refused from now on, as far as retention does not keep
+    them; how many runs had been taken back, which `sweep` is to be told.
+
+    `run`: the caller's, 1 to 64 letters and digits; it can be taken back by `undo`.  To be called
+    before a list of `listed` files counts, also without metaranges.  `Conflict`: the run was taken
+    back.  Once or often.  One request for each 1,000 metaranges.
+    """
+    said: dict[str, Any] = {}
+    for at in range(0, len(metaranges) or 1, limits.collect_condemn_count_max):
+        part = list(metaranges[at : at + limits.collect_condemn_count_max])
+        body = {"metaranges": part, "files": listed.count, "size_bytes": listed.size_bytes}
+        answer = session.ask("POST", _runs(repository, run, "condemned"), body)
+        said = said or _checked(answer, "metaranges", "undone")
+    return int(said["undone"])
+
+
+def sweep(session: Session, repository: str, run: str, undone: int) -> None:
+    """Say that files which a run listed are about to be deleted: it cannot be taken back any more.
+
+    `Conflict`: it was, or another was since; `NotFound`: it never condemned.  Nothing of its list
+    may be deleted then.  Once or often."""
+    session.ask("PUT", _runs(repository, run, "sweeping"), {"undone": undone})
+
+
+def _runs(repository: str, *run: str) -> str:
+    return below("repositories", repository, "gc", "runs", *run)
 
 
 def _checked(said: Any, *names: str) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def _plan(ports: Ports, repo: Repository, settings: CollectSettings) -> _Plan:
 
 def _sweep(ports: Ports, repo: Repository, seen: VersionedRun, due: set[str]) -> list[Doomed]:
     """Delete what a run condemned and is still `due`; nothing if it was undone meanwhile."""
-    sweeping = _turn(ports, repo, seen, RunState.SWEEPING)
+    sweeping = turn(ports, repo, seen, RunState.SWEEPING)
     if sweeping is ABSENT:
         return []
     swept: list[Doomed] = []
@@ -151,7 +151,7 @@ def _sweep(ports: Ports, repo: Repository, seen: VersionedRun, due: set[str]) ->
             condemned_lists.log_deleted(ports, repo, seen.run.id, number, doomed)
             ports.fanout.map(lambda each: _delete(ports, repo, each), doomed)
             swept += doomed
-    _turn(ports, repo, sweeping, RunState.SWEPT)
+    turn(ports, repo, sweeping, RunState.SWEPT)
     return swept
 
 
@@ -172,18 +172,19 @@ def _condemn(ports: Ports, repo: Repository, verdict: Verdict, doomed: Sequence[
         return ""
     run = ulid(ports.clock.now_ns(), ports.ids.stamp())
     if fresh:
-        _announce(ports, repo)
+        announce(ports, repo)
         mark = Mark(run, ports.clock.now_ns())
         condemned.put(ports.kv, repo, fresh, mark, ports.ids)
     condemned_lists.write(ports, repo, run, doomed)
     size = sum(each.size for each in doomed)
     new = Run(run, RunState.CONDEMNED, ports.clock.now_ns(), len(doomed), size)
-    _note(ports, repo, new)
+    note(ports, repo, new)
     return run
 
 
-def _announce(ports: Ports, repo: Repository) -> None:
-    """From now on whoever uses a commit looks whether it is condemned."""
+def announce(ports: Ports, repo: Repository) -> None:
+    """From now on whoever uses a commit looks whether it is condemned.  To be called before marks
+    are put.  1 KV request, 2 the first time."""
     for _ in range(_ROUNDS):
         seen = repositories.find(ports.kv, repo.id)
         if seen is ABSENT or seen.repository.uid != repo.uid:
@@ -211,7 +212,7 @@ def undo(ports: Ports, repo: Repository, run: str) -> Run:
 
     The next run may condemn them again: change the rule of retention, or name the commits, before.
     """
-    undone = _turn(ports, repo, runs.get(ports.kv, repo, run), RunState.UNDONE)
+    undone = turn(ports, repo, runs.get(ports.kv, repo, run), RunState.UNDONE)
     if undone is ABSENT:
         raise Conflict(f"run cannot be undone: its files are being deleted, or gone: run={run}")
     marks = condemned.list_all(ports.kv, repo)
@@ -226,10 +227,11 @@ _BEFORE = {
 }
 
 
-def _turn(
+def turn(
     ports: Ports, repo: Repository, seen: VersionedRun, state: RunState
 ) -> VersionedRun | Literal[Absent.ABSENT]:
-    """Bring a run to `state`; ABSENT if it is in one from which no way leads there."""
+    """Bring a run to `state`; ABSENT if it is in one from which no way leads there.  1 KV request,
+    none if it is there already."""
     for _ in range(_ROUNDS):
         if seen.run.state is state:
             return seen
@@ -242,7 +244,8 @@ def _turn(
     raise Contended(f"run of garbage collection kept changing: run={seen.run.id}")
 
 
-def _note(ports: Ports, repo: Repository, new: Run) -> None:
+def note(ports: Ports, repo: Repository, new: Run) -> None:
+    """Store a run that is new; one of its id that is there stays.  1 KV request."""
     for _ in range(_ROUNDS):
         if runs.put(ports.kv, repo, new, ABSENT, ports.ids.stamp()) is not ABSENT:
             return

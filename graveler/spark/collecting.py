@@ -4,16 +4,18 @@ a run later.
     1 list     all that is stored; taken once, kept in pieces
     2 roots    staged addresses, issued ones, and last the metaranges in use: the API's own order
     3 uses     what those metaranges name, range by range, as hashes (`uses.py`)
-    4 condemn  what is old, and whose hash is not among them: pieces, then a summary
-    5 sweep    what an earlier run has condemned as well, `undo_seconds` ago, as the same version;
-               roots are asked for once more just before
+    4 condemn  what is old, and whose hash is not among those of what is kept: pieces; then marks on
+               the commits that retention lets go, by the API; then a summary
+    5 sweep    what an earlier run has condemned as well, `undo_seconds` ago, as the same version,
+               unless it was taken back; roots are asked for once more just before
 
 Nothing younger than `min_age_seconds` is touched; an entry moves from a token into a commit and
 never back, so 2 misses none; a file that is written again is another version, and stays.  A clash
 of hashes keeps garbage.  Any file that cannot be read ends the run before anything is deleted.  A
 metarange that no commit has is garbage like any other: commit it within a day of writing it.  What
-retention lets go is condemned by the server's own run first, and is no root any more when its time
-is over.  For whoever uses the package.
+retention lets go is a root of step 5 until its commits' marks have stood for the undo period, so it
+goes as with the server's own run, and `client.collecting.undo` takes a run back.  One collection of
+a repository at a time, this or that.  For whoever uses the package.
 """
 
 import json
@@ -85,9 +87,11 @@ def collect(
     """One run over some repositories.  A dry run says what one would do, and condemns nothing.
 
     Errors: `Invalid` (settings; no repository), `Refused` if a repository's files are not its own,
-    `Corrupt` if the list lacks what is in use or too much would go; whatever a task could not read,
-    wrapped by Spark.  Then nothing was deleted.  Cost: that of a list of all files, of the roots
-    twice, of `uses.by_metaranges`; two requests for each file that is deleted.
+    `Corrupt` if the list lacks what is in use or too much would go; `Conflict` if the run was taken
+    back at once; whatever a task could not read, wrapped by Spark.  Then nothing was deleted.  A
+    dry run does not ask whether what is due was taken back.  Cost: that of a list of all files, of
+    the roots twice, of `uses.by_metaranges`; for each repository a request to the API for each
+    1,000 metaranges that retention lets go and one more; two for each file that is deleted.
     """
     chosen = careful or Careful()
     check_settings(chosen.settings)
@@ -99,14 +103,15 @@ def collect(
     due_ns = now_ns - chosen.settings.undo_seconds * limits.SECOND_NS
     scope = scopes.scope_of(lake, repositories, run, before_ns)
     found, roots = _found(lake, scope, now_ns, chosen)
-    due = _due(lake, scope, found, due_ns)
     if dry_run:
-        swept = _kept(scope, due, "due")
+        due = _due(lake, scope, found, scopes.earlier(scope, due_ns))
+        swept = _kept(scope, _unused(lake, scope, due, roots.beside(roots)), "due")
     else:
-        scopes.note(scope, found, now_ns)
-        late = _uses_of(lake, scope, scopes.roots(lake, scope).without(roots))
-        left = due.join(late, ["repo", "hash"], "left_anti")  # puts its two columns first
-        swept = sweeping.sweep(scope, left.select(*_DOOMED.names))
+        scopes.condemn(lake, scope, found, roots, now_ns)
+        late = scopes.roots(lake, scope).beside(roots)
+        earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
+        due = _due(lake, scope, found, earlier)
+        swept = sweeping.sweep(scope, _unused(lake, scope, due, late))
         scopes.forget(scope, due_ns)
     report = _report(lake, scope, found, "condemned")
     report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))
@@ -130,9 +135,12 @@ def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[lis
     return found, roots
 
 
-def _uses_of(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
+def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFrame:
+    """Without what these roots use."""
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges)
-    return content.union(uses.named(lake.spark, roots.addresses))
+    used = content.union(uses.named(lake.spark, roots.addresses))
+    left = rows.join(used, ["repo", "hash"], "left_anti")  # puts its two columns first
+    return left.select(*_DOOMED.names)
 
 
 def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
@@ -205,10 +213,12 @@ def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)
 
 
-def _due(lake: Lake, scope: Scope, found: list[Found], due_ns: int) -> DataFrame:
+def _due(
+    lake: Lake, scope: Scope, found: list[Found], earlier: Sequence[scopes.Earlier]
+) -> DataFrame:
     """What was found now and by an earlier run, as the same version."""
-    earlier = scopes.earlier(scope, due_ns)
-    rows = pieces.rows(lake.spark, earlier, "repo int, name string")
+    names = [(each.repo, name) for each in earlier for name in each.pieces]
+    rows = pieces.rows(lake.spark, names, "repo int, name string")
     before = rows.mapInArrow(_numbered(scope), DOOMED)
     mine = [each.name for each in found]
     now = pieces.frame(lake.spark, scope.place, mine, DOOMED)

@@ -19,10 +19,11 @@ import pyarrow as pa
 from graveler import limits
 from graveler.block import address
 from graveler.block.listing import list_all
-from graveler.client import bulk
+from graveler.client import bulk, collecting
+from graveler.client.collecting import Files
 from graveler.client.session import below
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.errors import Invalid, NotFound, Refused
+from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import BreakParameters
 from graveler.spark.lake import Lake, place_of
 from graveler.spark.listing import Collected, Scope, runs_folder
@@ -33,7 +34,7 @@ FOUND_ARROW: Final = pa.schema(
     [("repo", pa.int32()), ("name", pa.string()), ("files", pa.int64()), ("size", pa.int64())]
 )
 _SUMMARY: Final = "summary.json"
-_READERS: Final = 8
+_ASKERS: Final = 8
 
 
 class Found(NamedTuple):
@@ -47,18 +48,30 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """What may not go: relative addresses and metaranges, by the repository's number."""
+    """What may not go: relative addresses and metaranges, by the repository's number.  `expiring`:
+    metaranges that retention lets go; their content may, once their commits were condemned for
+    long enough."""
 
     addresses: tuple[tuple[int, str], ...]
     metaranges: tuple[tuple[int, str], ...]
+    expiring: tuple[tuple[int, str], ...] = ()
 
-    def without(self, others: "Roots") -> "Roots":
-        """What the others do not have."""
+    def beside(self, others: "Roots") -> "Roots":
+        """All that may not go yet, but for what the others keep."""
         names, content = set(others.addresses), set(others.metaranges)
         return Roots(
             tuple(each for each in self.addresses if each not in names),
-            tuple(each for each in self.metaranges if each not in content),
+            tuple(each for each in (*self.metaranges, *self.expiring) if each not in content),
         )
+
+
+class Earlier(NamedTuple):
+    """What a run found of a repository, with the number that the repository has now."""
+
+    repo: int
+    run: str
+    undone: int
+    pieces: tuple[str, ...]
 
 
 # ---- repositories --------------------------------------------------------------------------------
@@ -123,41 +136,65 @@ def roots(lake: Lake, scope: Scope) -> Roots:
         return list(bulk.roots(lake.session, repo.id))
 
     names: list[tuple[int, str]] = []
-    content: list[tuple[int, str]] = []
-    with ThreadPoolExecutor(_READERS, "roots") as pool:
+    content: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+    with ThreadPoolExecutor(_ASKERS, "roots") as pool:
         for repo, found in enumerate(pool.map(read, scope.repositories)):
             names += [(repo, each.name) for each in found if each.kind == "address"]
-            content += [
-                (repo, each.name)
-                for each in found
-                if each.kind == "metarange" and each.name != EMPTY_METARANGE
-            ]
-    return Roots(tuple(names), tuple(content))
+            for each in found:
+                if each.kind == "metarange" and each.name != EMPTY_METARANGE:
+                    content[each.kept].append((repo, each.name))
+    return Roots(tuple(names), tuple(content[True]), tuple(content[False]))
 
 
 # ---- runs ----------------------------------------------------------------------------------------
 
 
-def note(scope: Scope, found: Sequence[Found], now_ns: int) -> None:
-    """From now on the run counts.  One put for each repository."""
-    for repo in scope.repositories:
-        mine = [each.name for each in found if each.repo == repo.number]
-        said = {"run": scope.run, "created_ns": now_ns, "pieces": mine}
+def condemn(lake: Lake, scope: Scope, found: Sequence[Found], roots: Roots, now_ns: int) -> None:
+    """Have the commits refused that retention lets go; from then on the run counts.
+
+    `Conflict` if it was taken back meanwhile.  For each repository a request to the API for each
+    1,000 of their metaranges, and a put."""
+
+    def one(repo: Collected) -> None:
+        mine = [each for each in found if each.repo == repo.number]
+        files = Files(sum(each.files for each in mine), sum(each.size for each in mine))
+        dying = [name for number, name in roots.expiring if number == repo.number]
+        undone = collecting.condemn(lake.session, repo.id, scope.run, files, dying)
+        said = {"run": scope.run, "created_ns": now_ns, "undone": undone}
+        said["pieces"] = [each.name for each in mine]
         opened(scope.place).blocks.put(
             scope.folder(repo.number) + _SUMMARY, [json.dumps(said).encode()]
         )
 
+    with ThreadPoolExecutor(_ASKERS, "condemn") as pool:
+        list(pool.map(one, scope.repositories))
 
-def earlier(scope: Scope, due_ns: int) -> list[tuple[int, str]]:
-    """The pieces that the last run before `due_ns` found of each repository, with its number now:
-    that run may have numbered others."""
-    names: list[tuple[int, str]] = []
+
+def earlier(scope: Scope, due_ns: int) -> list[Earlier]:
+    """The last run before `due_ns` of each repository."""
+    runs: list[Earlier] = []
     for repo in scope.repositories:
         done = [each for each in _summaries(scope, repo) if each["created_ns"] <= due_ns]
         if done:
             last = max(done, key=lambda each: each["created_ns"])
-            names += [(repo.number, name) for name in last["pieces"]]
-    return names
+            pieces = tuple(last["pieces"])
+            runs.append(Earlier(repo.number, last["run"], last["undone"], pieces))
+    return runs
+
+
+def sweepable(lake: Lake, scope: Scope, runs: Sequence[Earlier]) -> list[Earlier]:
+    """Those that nobody has taken back; nobody can from now on.  One request to the API each."""
+
+    def one(each: Earlier) -> bool:
+        try:
+            repo = scope.repositories[each.repo].id
+            collecting.sweep(lake.session, repo, each.run, each.undone)
+        except (Conflict, NotFound):
+            return False  # what is left is condemned anew by this run
+        return True
+
+    with ThreadPoolExecutor(_ASKERS, "sweep") as pool:
+        return [each for each, goes in zip(runs, pool.map(one, runs), strict=True) if goes]
 
 
 def _summaries(scope: Scope, repo: Collected) -> Iterator[dict[str, Any]]:

@@ -75,3 +75,36 @@ def test_unknown_collections_and_wrong_orders(client: Client, repo: str) -> None
     commits = f"/repositories/{repo}/branches/main/commits/async"
     task = client.send("POST", commits, body={"message": "m"}).json["id"]
     assert client.send("GET", f"{where}/{task}").status == 404
+
+
+def test_a_cluster_condemns_and_sweeps(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/gc/runs"
+    body = {"metaranges": ["0" * 64], "files": 3, "size_bytes": 5}
+    for run in ("01A", "01B"):
+        found = client.send("POST", f"{where}/{run}/condemned", body=body)
+        assert (found.status, found.json) == (200, {"metaranges": [], "undone": 0})
+    assert client.send("DELETE", f"{where}/01A").status == 204
+    assert client.send("POST", f"{where}/01A/condemned", body=body).status == 409
+    for run in ("01A", "01B"):
+        assert client.send("PUT", f"{where}/{run}/sweeping", body={"undone": 0}).status == 409
+    assert client.send("POST", f"{where}/01C/condemned", body=body).json["undone"] == 1
+    for _ in range(2):
+        assert client.send("PUT", f"{where}/01C/sweeping", body={"undone": 1}).status == 204
+    assert client.send("DELETE", f"{where}/01C").status == 409
+
+
+def test_wrong_words_of_a_cluster(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/gc/runs"
+    for path, wrong in (
+        ("01A/condemned", {}),
+        ("01A/condemned", {"metaranges": ["x"]}),
+        ("01A/condemned", {"metaranges": ["0" * 64] * 1_001}),
+        ("01A/condemned", {"metaranges": [], "files": -1}),
+        ("0-A/condemned", {"metaranges": []}),
+    ):
+        assert client.send("POST", f"{where}/{path}", body=wrong).status == 400
+    assert client.send("PUT", f"{where}/01A/sweeping", body={}).status == 400
+    assert client.send("PUT", f"{where}/01A/sweeping", body={"undone": 0}).status == 404
+    for verb, path in (("POST", "condemned"), ("PUT", "sweeping")):
+        said = client.send(verb, f"{where}/01A/{path}", headers={"Authorization": ""})
+        assert said.status == 401

@@ -1,12 +1,13 @@
 """Collections of garbage from Python, through a served store."""
 
+import json
 import time
 
 import pytest
 
 from graveler.client import Session, collecting, connect
 from graveler.client.collecting import Collection, Files
-from graveler.errors import Internal, NotFound
+from graveler.errors import Conflict, Internal, NotFound
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 
@@ -44,3 +45,28 @@ def test_one_that_fails_says_why(live: Served, session: Session, repo: str) -> N
 def test_answers_of_another_service_are_noticed(body: bytes) -> None:
     with scripted([Said(200, body)]) as server, pytest.raises(Internal, match="no Graveler"):
         collecting.get(connect(server.url, KEY, SECRET), "lake", "x")
+
+
+def test_a_cluster_condemns_page_by_page() -> None:
+    said = Said(200, b'{"metaranges": [], "undone": 2}')
+    many = [f"{at:064x}" for at in range(2_001)]
+    with scripted([said] * 4) as server:
+        session = connect(server.url, KEY, SECRET)
+        assert collecting.condemn(session, "lake", "R", Files(7, 9), many) == 2
+        assert collecting.condemn(session, "lake", "R", Files(0, 0), []) == 2
+        bodies = [json.loads(each.body) for each in server.asked]
+        paths = {each.path for each in server.asked}
+    assert [len(body["metaranges"]) for body in bodies] == [1_000, 1_000, 1, 0]
+    assert (bodies[0]["files"], bodies[0]["size_bytes"]) == (7, 9)
+    assert paths == {"/api/v1/repositories/lake/gc/runs/R/condemned"}
+
+
+def test_a_cluster_says_that_it_sweeps(session: Session, repo: str) -> None:
+    assert collecting.condemn(session, repo, "R1", Files(), []) == 0
+    collecting.undo(session, repo, "R1")
+    with pytest.raises(Conflict):
+        collecting.sweep(session, repo, "R1", 0)
+    assert collecting.condemn(session, repo, "R2", Files(), []) == 1
+    collecting.sweep(session, repo, "R2", 1)
+    with pytest.raises(Conflict):
+        collecting.undo(session, repo, "R2")

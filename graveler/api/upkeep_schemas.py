@@ -1,0 +1,66 @@
+"""JSON schemas of retention and of collections of garbage.  Pure data; for schemas.py."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from graveler import limits
+from graveler.api.schema_words import (
+    BOOLEAN,
+    INTEGER,
+    Schema,
+    choice,
+    items,
+    many,
+    of,
+    record,
+    text,
+)
+
+_FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
+_COUNT: Final = {**INTEGER, "minimum": 0}
+_DAYS: Final = {"type": "integer", "minimum": 0, "maximum": limits.retention_days_max}
+
+REQUESTS: Final[Mapping[str, Schema]] = {
+    "GarbageCollectionRule": record("branch_id retention_days", retention_days=_DAYS),
+    "GarbageCollectionRules": record(
+        "default_retention_days branches",
+        default_retention_days=_DAYS,
+        branches=items(of("GarbageCollectionRule"), limits.retention_branches_max),
+    ),
+    "CollectionOrder": record("", dry_run={"type": "boolean", "default": True}),
+    "Condemnation": record(
+        "metaranges",
+        metaranges=items(
+            text("One that roots told as not kept", pattern="^[0-9a-f]{64}$"),
+            limits.collect_condemn_count_max,
+        ),
+        files=_COUNT,
+        size_bytes=_COUNT,
+    ),
+    "CollectionSweep": record("undone", undone=_COUNT),
+}
+
+ANSWERS: Final[Mapping[str, Schema]] = {
+    "CollectionRoot": record(
+        "kind name kept", kind=choice("address", "job", "metarange"), kept=BOOLEAN
+    ),
+    "CollectionRootList": many("CollectionRoot"),
+    "Condemned": record(
+        "metaranges undone",
+        metaranges=items(text("Its content may go once the undo period is over")),
+        undone={**INTEGER, "description": "How many runs were taken back before"},
+    ),
+    "CollectionStatus": record(
+        "id done update_time dry_run",
+        "run candidates",
+        done=BOOLEAN,
+        dry_run=BOOLEAN,
+        update_time={"type": "string", "format": "date-time"},
+        candidates=text("The folder of the lists of files, one JSON object a line"),
+        commits=INTEGER,
+        commits_kept=INTEGER,
+        condemned=_FILES,
+        deleted=_FILES,
+        error=of("Error"),
+    ),
+}

@@ -1,0 +1,276 @@
+"""A collection that runs elsewhere condemns commits, and is taken back, as one that runs here."""
+
+from dataclasses import replace
+
+import pytest
+
+from graveler import limits
+from graveler.block.observed import ObservedBlocks
+from graveler.engine import branching, bulk, collect, commit, condemning, retention, root_pages
+from graveler.engine.condemning import Condemned, Order
+from graveler.errors import Conflict, Gone, Invalid, NotFound
+from graveler.ids import NO_METARANGE, CommitId, MetarangeId
+from graveler.kv.observed import ObservedStore
+from graveler.refs import commits, condemned, runs
+from graveler.refs.retention import Retention
+from graveler.refs.runs import RunState
+from graveler.requests import Counts
+from graveler.testing.interposed import InterposedStore, Script
+from tests.engine.storage import DAY, HOUR, Storage
+
+
+@pytest.fixture
+def aged(storage: Storage) -> tuple[Storage, CommitId]:
+    """A branch whose first commit has expired, and that commit."""
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    old = storage.commit(a="old", b="same")
+    storage.commit(a="new")
+    storage.wait(8 * DAY)
+    return storage, CommitId(old)
+
+
+def metarange(storage: Storage, commit: str) -> MetarangeId:
+    return bulk.commit_of(storage.ports, storage.repo, CommitId(commit)).metarange
+
+
+def expiring(storage: Storage) -> list[MetarangeId]:
+    """What a cluster finds in the pages of roots."""
+    found = root_pages.page(storage.ports, storage.repo, "", 1_000)
+    roots = list(found.roots)
+    while found.following:
+        found = root_pages.page(storage.ports, storage.repo, found.following, 1_000)
+        roots += found.roots
+    return [MetarangeId(each.name) for each in roots if each.kind == "metarange" and not each.kept]
+
+
+def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Condemned:
+    asked = metaranges or expiring(storage)
+    return condemning.condemn(storage.ports, storage.repo, Order(run, 3, 300, asked))
+
+
+def marks(storage: Storage) -> dict[str, str]:
+    found = condemned.list_all(storage.ports.kv, storage.repo)
+    return {id: mark.run for id, mark in found}
+
+
+def state(storage: Storage, run: str = "R1") -> RunState:
+    return runs.get(storage.ports.kv, storage.repo, run).run.state
+
+
+def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
+    aged: tuple[Storage, CommitId],
+) -> None:
+    storage, old = aged
+    content = metarange(storage, old)
+    assert expiring(storage) == [content]
+    assert condemn(storage) == Condemned([content], 0)
+    assert marks(storage) == {old: "R1", content: "R1"}
+    with pytest.raises(Gone):
+        branching.create_branch(storage.ports, storage.repo, "late", old)
+    assert expiring(storage) == [content]
+    storage.wait(DAY)
+    assert expiring(storage) == []
+    condemning.sweep(storage.ports, storage.repo, "R1", 0)
+    condemning.sweep(storage.ports, storage.repo, "R1", 0)  # an answer may be lost
+    (run,) = collect.list_runs(storage.ports, storage.repo)
+    assert (run.state, run.count, run.size) == (RunState.SWEEPING, 3, 300)
+
+
+def test_a_second_run_condemns_only_what_is_new(aged: tuple[Storage, CommitId]) -> None:
+    storage, old = aged
+    content = metarange(storage, old)
+    condemn(storage)
+    before = marks(storage)
+    storage.clock.sleep(HOUR)
+    assert condemn(storage) == condemn(storage, "R2") == Condemned([content], 0)
+    assert marks(storage) == before
+    # Nor does the collection that runs here, whose run has a list of files all the same.
+    assert storage.collect().run != "" and before.items() <= marks(storage).items()
+
+
+def test_what_nobody_condemned_is_condemned_anew(aged: tuple[Storage, CommitId]) -> None:
+    """Marks of a run that was taken back at the wrong moment, or of none that is known."""
+    storage, old = aged
+    mark = condemned.Mark("lost", storage.clock.now_ns())
+    condemned.put(storage.ports.kv, storage.repo, [old], mark, storage.ports.ids)
+    condemn(storage)
+    assert marks(storage) == {old: "R1", metarange(storage, old): "R1"}
+
+
+def test_what_is_kept_or_shared_or_unknown_is_not_condemned(storage: Storage) -> None:
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    first = storage.commit(a="1")
+    again = commit.CommitRequest("says the same", "tester", allow_empty=True)
+    commit.commit(storage.ports, storage.repo, "main", again)
+    shared = metarange(storage, first)
+    asked = (shared, NO_METARANGE, MetarangeId("0" * 64))
+    storage.wait(2 * DAY)
+    assert condemn(storage, "R1", *asked) == Condemned([], 0) and marks(storage) == {}
+    head = metarange(storage, storage.commit(a="2"))
+    assert condemn(storage, "R1", *asked, head) == Condemned([], 0)
+    storage.wait(2 * DAY)
+    assert condemn(storage, "R1", *asked, head) == Condemned([shared], 0)
+    assert len(marks(storage)) == 3
+
+
+def test_a_metarange_that_was_written_lately_is_not_condemned(
+    aged: tuple[Storage, CommitId],
+) -> None:
+    """A commit of it may be on its way, whatever the dates of others."""
+    storage, old = aged
+    content = metarange(storage, old)
+    place = f"mem://bucket/lake/_lakefs/{content}"
+    storage.blocks.put(place, [b"".join(storage.blocks.get(place).chunks)])
+    assert condemn(storage, "R1", content) == Condemned([], 0)
+    storage.wait(DAY + 1)
+    assert condemn(storage, "R1", content) == Condemned([content], 0)
+
+
+def test_what_is_gone_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
+    storage, old = aged
+    content = metarange(storage, old)
+    storage.blocks.delete(f"mem://bucket/lake/_lakefs/{content}")
+    assert condemn(storage, "R1", content) == Condemned([], 0)
+
+
+def test_the_base_of_a_job_that_runs_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
+    storage, old = aged
+    branching.create_branch(storage.ports, storage.repo, "side", old)
+    bulk.begin(storage.ports, storage.repo, "side", bulk.NewBulk(bulk.Mode.MERGE))
+    branching.delete_branch(storage.ports, storage.repo, "side")
+    assert condemn(storage, "R1", metarange(storage, old)) == Condemned([], 0)
+
+
+def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId]) -> None:
+    storage, old = aged
+    condemn(storage)
+    # An empty commit, of which no file ever was there, is marked too.
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    history = commits.list_all(storage.ports.kv, storage.repo)
+    (empty,) = (each.id for each in history if each.commit.metarange == NO_METARANGE)
+    mark = condemned.Mark("R1", storage.clock.now_ns())
+    condemned.put(storage.ports.kv, storage.repo, [empty], mark, storage.ports.ids)
+    assert len(marks(storage)) == 3
+    assert condemn(storage, "R2", metarange(storage, old)) == Condemned([], 0)
+    assert marks(storage) == {}
+    branching.create_branch(storage.ports, storage.repo, "late", old)
+
+
+def test_what_is_gone_stays_refused(aged: tuple[Storage, CommitId]) -> None:
+    storage, old = aged
+    condemn(storage)
+    storage.blocks.delete(f"mem://bucket/lake/_lakefs/{metarange(storage, old)}")
+    before = marks(storage)
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    condemn(storage, "R2")
+    assert marks(storage) == before
+
+
+# ---- taking back ---------------------------------------------------------------------------------
+
+
+def test_a_run_is_taken_back_until_it_is_swept(aged: tuple[Storage, CommitId]) -> None:
+    storage, old = aged
+    condemn(storage)
+    collect.undo(storage.ports, storage.repo, "R1")
+    assert marks(storage) == {} and state(storage) is RunState.UNDONE
+    branching.create_branch(storage.ports, storage.repo, "late", old)
+    branching.delete_branch(storage.ports, storage.repo, "late")
+    with pytest.raises(Conflict, match="begin another"):
+        condemn(storage)
+    with pytest.raises(Conflict, match="taken back"):
+        condemning.sweep(storage.ports, storage.repo, "R1", 0)
+    assert marks(storage) == {}
+    assert condemn(storage, "R2").undone == 1
+    condemning.sweep(storage.ports, storage.repo, "R2", 1)
+    with pytest.raises(Conflict, match="cannot be undone"):
+        collect.undo(storage.ports, storage.repo, "R2")
+
+
+def test_no_run_counts_from_before_another_was_taken_back(
+    aged: tuple[Storage, CommitId],
+) -> None:
+    """Its list may name the same files."""
+    storage, _ = aged
+    condemn(storage, "R1")
+    condemn(storage, "R2")
+    collect.undo(storage.ports, storage.repo, "R1")
+    with pytest.raises(Conflict, match="taken back"):
+        condemning.sweep(storage.ports, storage.repo, "R2", 0)
+    assert state(storage, "R2") is RunState.CONDEMNED
+
+
+def test_a_run_that_is_taken_back_while_it_condemns_leaves_no_marks(
+    aged: tuple[Storage, CommitId],
+) -> None:
+    storage, _ = aged
+    asked = expiring(storage)
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+    script.before("set_many", lambda: collect.undo(storage.ports, storage.repo, "R1"))
+    with pytest.raises(Conflict, match="begin another"):
+        condemn(replace(storage, ports=ports), "R1", *asked)
+    assert script.finished and marks(storage) == {}
+
+
+@pytest.mark.parametrize("verb", ["scan", "get", "set_if"])
+def test_a_run_that_is_taken_back_while_it_is_about_to_be_swept_is_not(
+    aged: tuple[Storage, CommitId], verb: str
+) -> None:
+    storage, _ = aged
+    condemn(storage)
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+    script.before(verb, lambda: collect.undo(storage.ports, storage.repo, "R1"))
+    with pytest.raises(Conflict, match="taken back"):
+        condemning.sweep(ports, storage.repo, "R1", 0)
+    assert script.finished and state(storage) is RunState.UNDONE
+
+
+def test_the_collection_that_runs_here_lets_such_a_run_go_on(
+    aged: tuple[Storage, CommitId],
+) -> None:
+    """It has no list of its own, so its end changes nothing for the cluster."""
+    storage, old = aged
+    condemn(storage)
+    stored = storage.stored()
+    storage.wait(DAY)
+    assert storage.collect().deleted == () and storage.stored() == stored
+    assert state(storage) is RunState.SWEPT
+    condemning.sweep(storage.ports, storage.repo, "R1", 0)
+    with pytest.raises(Gone):
+        branching.create_branch(storage.ports, storage.repo, "late", old)
+
+
+def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
+    ports, repo = storage.ports, storage.repo
+    for run in ("", "a/b", "x" * 65, "é"):
+        with pytest.raises(Invalid, match="letters and digits"):
+            condemning.condemn(ports, repo, Order(run, 0, 0, []))
+    many = [MetarangeId("0" * 64)] * (limits.collect_condemn_count_max + 1)
+    with pytest.raises(Invalid, match="too many"):
+        condemning.condemn(ports, repo, Order("R", 0, 0, many))
+    with pytest.raises(NotFound, match="no such run"):
+        condemning.sweep(ports, repo, "R", 0)
+    assert list(runs.list_all(ports.kv, repo)) == []
+
+
+def test_requests(aged: tuple[Storage, CommitId]) -> None:
+    storage, _ = aged
+    asked = expiring(storage)
+    kv, blocks = Counts(), Counts()
+    ports = replace(
+        storage.ports,
+        kv=ObservedStore(storage.ports.kv, kv),
+        blocks=ObservedBlocks(storage.ports.blocks, blocks),
+    )
+    repo, order = storage.repo, Order("R1", 0, 0, asked)
+    marked = {"get": 3, "scan": 8, "set_if": 2, "set_many": 1}
+    for expected in (marked, {"get": 2, "scan": 8}):
+        before = kv.snapshot(), blocks.snapshot()
+        condemning.condemn(ports, repo, order)
+        assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {"head": 1})
+    for expected in ({"get": 1, "scan": 1, "set_if": 1}, {"get": 1, "scan": 1}):
+        before = kv.snapshot(), blocks.snapshot()
+        condemning.sweep(ports, repo, "R1", 0)
+        assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {})
