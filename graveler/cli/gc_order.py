@@ -14,7 +14,7 @@ from graveler.errors import Internal, Unavailable
 from graveler.settings import environment
 
 _PAUSE_SECONDS: Final = 2.0
-_WAIT_SECONDS: Final = limits.job_run_count_max * 15 * 60
+_WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
 
 
 def order(options: OrderOptions) -> int:

@@ -4,7 +4,7 @@
     due     condemned long enough ago: what is left will be deleted
 
 Only names that this system gives are ever candidates; whatever else lies in a namespace stays, and
-nothing outside of it can be spelled here.  For collect.py and marking.py.
+nothing outside of it can be spelled here.  For collect.py, listed.py and marking.py.
 """
 
 import re
@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from graveler.block import address
-from graveler.block.adapter import BlockStore, ListedObject
-from graveler.block.listing import list_all
 from graveler.errors import Invalid
 from graveler.records import ABSENT, AddressType, Repository
 
@@ -25,6 +23,15 @@ _OBJECT = re.compile(r"data/[0-9a-v]{20}/[0-9a-v]{20}(?:,[A-Za-z0-9_-]{24})?", r
 
 Kind = Literal["metarange", "range", "object"]
 Reason = Literal["expired", "unused"]
+
+
+class Line(NamedTuple):
+    """A stored file of ours, as it was listed; `name` is its relative address."""
+
+    name: str
+    version: str
+    size: int
+    modified_ns: int
 
 
 class Doomed(NamedTuple):
@@ -74,31 +81,19 @@ class Candidates:
         return name in self.names and name not in self.young
 
 
-def list_candidates(
-    blocks: BlockStore, repo: Repository, before_ns: int, pending: Iterable[str]
-) -> Candidates:
-    """Everything of our shapes in the namespace; fresh are those last written before `before_ns`
-    that are not `pending` in some list.  One request for each 1,000 files."""
+def candidates_of(lines: Iterable[Line], before_ns: int, pending: Iterable[str]) -> Candidates:
+    """All that was listed; fresh are those last written before `before_ns` that are not `pending`
+    in some list.  Pure, but for what it costs to take the lines."""
     found = Candidates()
     taken = set(pending)
-    for folder in (FILES, OBJECTS):
-        for line in list_all(blocks, f"{repo.namespace}/{folder}"):
-            _add(found, repo, line, before_ns, taken)
+    for line in lines:
+        found.names.add(line.name)
+        if line.modified_ns >= before_ns or not line.version:
+            found.young.add(line.name)
+        elif line.name not in taken:
+            kind: Kind = "range" if line.name.startswith(FILES) else "object"
+            found.fresh[line.name] = Doomed(line.name, line.version, line.size, kind)
     return found
-
-
-def _add(
-    found: Candidates, repo: Repository, line: ListedObject, before_ns: int, taken: set[str]
-) -> None:
-    name = address.relative_to(repo.namespace, line.address)
-    if name is ABSENT or not is_ours(name):
-        return
-    found.names.add(name)
-    if line.head.modified_ns >= before_ns or not line.head.version:
-        found.young.add(name)
-    elif name not in taken:
-        kind: Kind = "range" if name.startswith(FILES) else "object"
-        found.fresh[name] = Doomed(name, line.head.version, line.head.size, kind)
 
 
 def is_ours(name: str) -> bool:

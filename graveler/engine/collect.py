@@ -10,6 +10,10 @@ period, so whoever found a commit uncondemned has landed, and is seen, when its 
 looks later is refused.  What is younger than `min_age_seconds` is never condemned.  A crash leaves
 a list that nobody names, or a run that the next one resumes.
 
+A run that goes on for another of its job (steps.py) takes over what was listed and what ranges
+name; refs, rows, commits and marks it reads anew, always after the list.  So it is the same as one
+run that was slow in between.
+
 One collector at a time for a repository; any number of everything else.  For the commands and the
 service.  Basis: docs/protocol.md.
 """
@@ -20,15 +24,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graveler import limits
-from graveler.block import address
 from graveler.clock import ulid
-from graveler.engine import condemned_lists, marking
-from graveler.engine.candidates import Candidates, Doomed, list_candidates
+from graveler.engine import collectable, condemned_lists, listed, marking
+from graveler.engine.candidates import Candidates, Doomed, candidates_of
+from graveler.engine.content_use import Content
 from graveler.engine.marking import Verdict
 from graveler.engine.ports import Ports
-from graveler.errors import Conflict, Contended, Invalid, NotFound, Refused
+from graveler.engine.steps import NO_STEPS, Steps
+from graveler.errors import Conflict, Contended, Invalid, NotFound
 from graveler.records import ABSENT, Absent, Repository
-from graveler.refs import condemned, repositories, runs
+from graveler.refs import condemned, runs
 from graveler.refs.condemned import Mark
 from graveler.refs.runs import Run, RunState, VersionedRun
 
@@ -62,22 +67,29 @@ class _Plan:
     candidates: Candidates
     verdict: Verdict
     due: tuple[VersionedRun, ...]
+    listing: listed.Listing
 
 
 def collect(
-    ports: Ports, repo: Repository, settings: CollectSettings | None = None, *, delete: bool = False
+    ports: Ports,
+    repo: Repository,
+    settings: CollectSettings | None = None,
+    *,
+    delete: bool = False,
+    steps: Steps = NO_STEPS,
 ) -> Collected:
     """One run over a repository.  Without `delete` nothing changes; what would is answered.
 
+    `steps`: those of the job that runs it; it goes on where an earlier run of the job was.
+
     Errors: `Refused` if the namespace is not this repository's alone; `Invalid` for settings;
     `Gone` or `Corrupt` if something in use cannot be read (nothing is deleted then); `Contended`.
-    Cost: a list of the namespace, and what `marking.mark` reads.
+    Cost: a list of the namespace, and what `marking.mark` reads; both less what `steps` hold.
     """
     careful = settings or CollectSettings()
     check_settings(careful)
-    repo = repositories.get(ports.kv, repo.id)
-    _check_own(ports, repo)
-    plan = _plan(ports, repo, careful)
+    repo = collectable.checked(ports, repo)
+    plan = _plan(ports, repo, careful, steps)
     doomed = tuple(plan.candidates.fresh.values())
     counts = plan.verdict.commits, plan.verdict.kept
     if not delete:
@@ -90,6 +102,8 @@ def collect(
         )
         return Collected("", doomed, deleted, *counts)
     condemned.forget(ports.kv, repo, sorted(plan.verdict.revive))
+    if plan.candidates.due:
+        listed.close(steps, plan.listing)
     swept = [each for seen in plan.due for each in _sweep(ports, repo, seen, plan.candidates.due)]
     run = _condemn(ports, repo, plan.verdict, doomed)
     return Collected(run, doomed, tuple(swept), *counts)
@@ -102,26 +116,7 @@ def check_settings(settings: CollectSettings) -> None:
         raise Invalid(f"collection must wait for {least} seconds at least: {settings}")
 
 
-def _check_own(ports: Ports, repo: Repository) -> None:
-    """Raises `Refused` unless this repository has claimed its namespace and no other one reads it:
-    a read-only or bare repository may lie on files of somebody else."""
-    claim = f"{repo.id} {repo.uid}\n".encode()
-    try:
-        found = ports.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
-    except NotFound:
-        found = b""
-    if found != claim:
-        raise Refused(f"not collected: its namespace is not its own: repository={repo.id}")
-    after, more = "", True
-    while more:
-        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
-        for other in page:
-            after = other.id
-            if other.id != repo.id and address.overlaps(other.namespace, repo.namespace):
-                raise Refused(f"not collected: {other.id} has its files too: repository={repo.id}")
-
-
-def _plan(ports: Ports, repo: Repository, settings: CollectSettings) -> _Plan:
+def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Steps) -> _Plan:
     now_ns = ports.clock.now_ns()
     due_ns = now_ns - settings.undo_seconds * limits.SECOND_NS
     open_runs = [seen for seen in runs.list_all(ports.kv, repo) if seen.run.state in _OPEN]
@@ -132,11 +127,13 @@ def _plan(ports: Ports, repo: Repository, settings: CollectSettings) -> _Plan:
         ]
         for seen in open_runs
     }
-    names = (name for listed in pending.values() for name in listed)
-    before_ns = now_ns - settings.min_age_seconds * limits.SECOND_NS
-    candidates = list_candidates(ports.blocks, repo, before_ns, names)
+    names = (name for found in pending.values() for name in found)
+    listing = listed.listing(ports.blocks, repo, steps, now_ns)
+    before_ns = listing.began_ns - settings.min_age_seconds * limits.SECOND_NS
+    candidates = candidates_of(listing.lines, before_ns, names)
     candidates.due.update(name for seen in due for name in pending[seen.run.id])
-    return _Plan(candidates, marking.mark(ports, repo, candidates, due_ns), due)
+    content = Content(ports, repo, candidates, steps)
+    return _Plan(candidates, marking.mark(ports, repo, content, due_ns), due, listing)
 
 
 def _sweep(ports: Ports, repo: Repository, seen: VersionedRun, due: set[str]) -> list[Doomed]:
@@ -172,7 +169,7 @@ def _condemn(ports: Ports, repo: Repository, verdict: Verdict, doomed: Sequence[
         return ""
     run = ulid(ports.clock.now_ns(), ports.ids.stamp())
     if fresh:
-        announce(ports, repo)
+        collectable.announce(ports, repo)
         mark = Mark(run, ports.clock.now_ns())
         condemned.put(ports.kv, repo, fresh, mark, ports.ids)
     condemned_lists.write(ports, repo, run, doomed)
@@ -180,23 +177,6 @@ def _condemn(ports: Ports, repo: Repository, verdict: Verdict, doomed: Sequence[
     new = Run(run, RunState.CONDEMNED, ports.clock.now_ns(), len(doomed), size)
     note(ports, repo, new)
     return run
-
-
-def announce(ports: Ports, repo: Repository) -> None:
-    """From now on whoever uses a commit looks whether it is condemned.  To be called before marks
-    are put.  1 KV request, 2 the first time."""
-    for _ in range(_ROUNDS):
-        seen = repositories.find(ports.kv, repo.id)
-        if seen is ABSENT or seen.repository.uid != repo.uid:
-            raise NotFound("repository not found")
-        if seen.repository.collected:
-            return
-        told = replace(seen.repository, collected=True)
-        done = repositories.swap(ports.kv, seen, told, ports.ids.stamp())
-        ports.cache.forget_repository(repo.id)
-        if done is not ABSENT:
-            return
-    raise Contended(f"repository record kept changing: repository={repo.id}")
 
 
 # ---- runs ----------------------------------------------------------------------------------------

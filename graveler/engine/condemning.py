@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine import collect, roots
+from graveler.engine import collect, collectable, roots
 from graveler.engine.content_use import NO_FILE
 from graveler.engine.ports import Ports
 from graveler.engine.roots import Judged
@@ -84,7 +84,7 @@ def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
     }
     fresh = sorted({*dying, *commits} - standing)
     if fresh:
-        collect.announce(ports, repo)
+        collectable.announce(ports, repo)
         condemned.put(ports.kv, repo, fresh, Mark(order.run, now_ns), ports.ids)
     # Whoever took the run back before this look may have missed marks; after it, finds them.
     if runs.get(ports.kv, repo, order.run).run.state is not RunState.CONDEMNED:

@@ -1,14 +1,17 @@
 """Which files and objects the content of commits uses: metaranges, their ranges, what those name.
 
-For marking.py.
+A range that an earlier run of the same job has read is not read again (known_uses.py).  For
+collect.py and marking.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_batches
-from graveler.engine.candidates import FILES, Candidates, used_name
+from graveler.engine.candidates import FILES, Candidates, is_ours, used_name
+from graveler.engine.known_uses import KnownUses, Uses
 from graveler.engine.ports import Ports, keyspace
+from graveler.engine.steps import NO_STEPS, Steps
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import NO_METARANGE, MetarangeId, RangeId
 from graveler.records import RangeRef, Repository
@@ -20,10 +23,13 @@ NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # may be read without being stored
 class Content:
     """Metaranges and ranges in use; each range is read once, however many name it."""
 
-    def __init__(self, ports: Ports, repo: Repository, candidates: Candidates) -> None:
+    def __init__(
+        self, ports: Ports, repo: Repository, candidates: Candidates, steps: Steps = NO_STEPS
+    ) -> None:
         self._space: Keyspace = keyspace(ports, repo)
         self._repo = repo
-        self._candidates = candidates
+        self.candidates = candidates
+        self._known = KnownUses(steps)
         self._seen: set[MetarangeId] = set()
         self._ranges: dict[RangeId, tuple[RangeRef, bool]] = {}
         self.kept: set[MetarangeId] = set()
@@ -45,30 +51,45 @@ class Content:
         """Metaranges that no commit has: content that somebody may still commit.  Those that are to
         be condemned; none of `others`."""
         for metarange in known:
-            self._candidates.name_metarange(FILES + metarange)
+            self.candidates.name_metarange(FILES + metarange)
         found: set[str] = set()
-        files = {name for name in self._candidates.names if name.startswith(FILES)}
-        for name in sorted(files - self._candidates.due):
+        files = {name for name in self.candidates.names if name.startswith(FILES)}
+        for name in sorted(files - self.candidates.due):
             id = name[len(FILES) :]
             if id in known or id in self._ranges or id in others:
                 continue
             try:
-                self.add(MetarangeId(id), is_kept=not self._candidates.is_old(name))
+                self.add(MetarangeId(id), is_kept=not self.candidates.is_old(name))
             except (NotFound, Corrupt):
                 continue  # a range, or gone by now
-            if self._candidates.is_old(name):
-                self._candidates.name_metarange(name)
+            if self.candidates.is_old(name):
+                self.candidates.name_metarange(name)
                 found.add(id)
         return found
 
     def strike(self) -> None:
-        """Strike off all files and objects that are in use."""
+        """Strike off all files and objects that are in use, at the level that this run has found:
+        the steps of a job say only what a range names, not whether anything uses it."""
         for metarange in self._seen:
-            self._candidates.strike(FILES + metarange, is_kept=metarange in self.kept)
+            self.candidates.strike(FILES + metarange, is_kept=metarange in self.kept)
         for ref, is_kept in self._ranges.values():
-            self._candidates.strike(FILES + ref.id, is_kept=is_kept)
-            for name in self._names(ref):
-                self._candidates.strike(name, is_kept=is_kept)
+            self.candidates.strike(FILES + ref.id, is_kept=is_kept)
+        left = dict(self._ranges)
+        for uses in self._known.read():
+            if uses.range in left:
+                _, is_kept = left.pop(uses.range)
+                self._strike(uses.names, is_kept=is_kept)
+        for ref, is_kept in left.values():
+            if not self._known.are_kept:
+                self._strike(self._names(ref), is_kept=is_kept)
+                continue
+            read = Uses(ref.id, list(filter(is_ours, self._names(ref))))
+            self._strike(read.names, is_kept=is_kept)
+            self._known.add(read)
+
+    def _strike(self, names: Iterable[str], *, is_kept: bool) -> None:
+        for name in names:
+            self.candidates.strike(name, is_kept=is_kept)
 
     def _names(self, ref: RangeRef) -> Iterator[str]:
         if self._space.open(ref).marks:

@@ -42,12 +42,15 @@ class Verdict:
     kept: int = 0
 
 
-def mark(ports: Ports, repo: Repository, candidates: Candidates, due_ns: int) -> Verdict:
-    """Strike off what is in use.  `due_ns`: marks that were set by then have stood long enough.
+def mark(ports: Ports, repo: Repository, content: Content, due_ns: int) -> Verdict:
+    """Strike off the candidates of `content`, which is new, what is in use.  `due_ns`: marks that
+    were set by then have stood long enough.
 
     Raises `Gone` or `Corrupt` if anything needed cannot be read, or most of it was not listed:
-    nothing may be deleted then.  Cost: rows, commits, metaranges and ranges are read once each.
+    nothing may be deleted then.  Cost: rows, commits, metaranges and ranges are read once each;
+    ranges that an earlier run of the job has read are not.
     """
+    candidates = content.candidates
     first = list_refs(ports, repo)
     _strike_staged(ports, repo, candidates, first.tokens)
     for name, _ in uploads.list_all(ports.kv, repo):
@@ -63,7 +66,6 @@ def mark(ports: Ports, repo: Repository, candidates: Candidates, due_ns: int) ->
     alive = kept(get_rule(ports, repo), history, heads, ports.clock.now_ns()) - gone
     alive |= {id for id in history.keys() - gone if _is_young(history[id], candidates)}
     due = {id for id, set_ in marks.items() if set_.since_ns <= due_ns}
-    content = Content(ports, repo, candidates)
     # Sorted, as all that leads to requests: a simulated run must not depend on how strings hash.
     for id in sorted(history.keys() - gone - (due - alive)):
         content.add(history[id].metarange, is_kept=id in alive)

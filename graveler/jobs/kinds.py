@@ -1,16 +1,14 @@
 """What each kind of job does in one run.  For working.py."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk_landing, dumping, importing, jobs, merge
+from graveler.engine import bulk_landing, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
-from graveler.errors import Unsupported
-from graveler.jobs import collecting, committing, orders
+from graveler.jobs import committing, orders, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
 
 Landed = CommitEntry | Literal[Absent.ABSENT]
@@ -57,28 +55,16 @@ def _land(task: Task) -> Landed:
 
 
 def _collect(task: Task) -> Landed:
-    _begin_anew(task)
-    collecting.work(task.ports, task.repo, task.job, task.order)
+    stepwise.collect(task.ports, task.repo, task.job, task.order, task.pulse)
     return ABSENT
 
 
 def _dump(task: Task) -> Landed:
-    _begin_anew(task)
-    made = dumping.dump(task.ports, task.repo)
-    jobs.note_result(task.ports, task.repo, task.job.id, json.dumps(made._asdict()))
+    stepwise.dump(task.ports, task.repo, task.job, task.pulse)
     return ABSENT
 
 
-def _begin_anew(task: Task) -> None:
-    """For what begins anew in each run.  The progress is the number of runs: what no worker gets
-    done in its time is not handed on for ever."""
-    runs = task.job.progress
-    if runs >= limits.job_run_count_max:
-        kind = task.job.kind
-        raise Unsupported(f"{kind} given up: no worker had time enough for it: {runs=}")
-    task.pulse.land(runs)
-    task.pulse.beat(runs + 1, always=True)
-
+STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their steps are removed at their end
 
 KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.COMMIT: _commit,

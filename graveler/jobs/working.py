@@ -16,7 +16,7 @@ from math import inf
 from typing import Final
 
 from graveler import limits
-from graveler.engine import jobs
+from graveler.engine import jobs, steps
 from graveler.engine.jobs import Claim, Ending, Pulse, Stopped, Why
 from graveler.engine.ports import Ports
 from graveler.errors import Contended, GravelerError, Internal, NotFound, Unavailable
@@ -24,7 +24,7 @@ from graveler.events import intake
 from graveler.events.intake import BatchJob
 from graveler.ids import JobId, RepositoryId
 from graveler.jobs.beating import beating
-from graveler.jobs.kinds import KINDS, Landed, Task
+from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task
 from graveler.jobs.queue import Message, Queue
 from graveler.records import JobState, Repository
 from graveler.refs import repositories
@@ -51,7 +51,10 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
     if jobs.claim(ports, repo, job_id, owner) is not Claim.OURS:
         return
     try:
-        _run(ports, repo, job_id, Pulse(ports, repo, job_id, owner, until), owner)
+        kind = _run(ports, repo, job_id, Pulse(ports, repo, job_id, owner, until), owner)
+        if kind in STEPWISE:
+            with suppress(GravelerError):  # what stays here, the next collection removes
+                steps.forget(ports, repo, job_id)
     except Stopped as stopped:
         if stopped.why is Why.OUT_OF_TIME:
             jobs.release(ports, repo, job_id, owner)
@@ -62,7 +65,8 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         raise
 
 
-def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> None:
+def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> str:
+    """The kind of the job, which has ended."""
     # A store that does not answer here has ended nothing: the message is delivered again.
     job, order = jobs.status(ports, repo, job_id), jobs.ordered(ports, repo, job_id)
     task = Task(beating(ports, pulse.beat), repo, job, order, pulse)
@@ -70,14 +74,15 @@ def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: byt
         landed = _worked(task)
     except GravelerError as error:
         jobs.fail(ports, repo, job_id, error, owner)
-        return
+        return job.kind
     except Stopped:
         raise
     except Exception as error:
         _LOG.error("job failed: id=%s", job_id, exc_info=error)
         jobs.fail(ports, repo, job_id, Internal("internal error"), owner)
-        return
+        return job.kind
     jobs.end(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
+    return job.kind
 
 
 def _worked(task: Task) -> Landed:

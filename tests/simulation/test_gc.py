@@ -61,7 +61,9 @@ def in_one_run(patch: pytest.MonkeyPatch) -> None:
 
 def _settings(patch: pytest.MonkeyPatch, settings: CollectSettings) -> None:
     plan = collect._plan
-    patch.setattr(collect, "_plan", lambda ports, repo, _: plan(ports, repo, settings))
+    patch.setattr(
+        collect, "_plan", lambda ports, repo, _, steps: plan(ports, repo, settings, steps)
+    )
 
 
 def by_the_first_marking(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,188 @@
+"""Steps of a job: what its runs have found out, kept for the run that goes on where they were.
+
+    <namespace>/_graveler/steps/<job>/<name>.json.gz
+
+A step says of which repository and job it is, and its name.  One that is absent, damaged or says
+something else is not believed, and what it held is found out again: a step saves work, and no
+answer hangs on it.  Several runners of one job may write a step of the same name; whoever reads
+steps that belong together looks whether each begins where the one before it ended.  They are
+removed when the job has ended, or else by the next collection of the repository, which never takes
+them for garbage.
+
+For collection and dumps, and for delivery.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.listing import list_all
+from graveler.engine.jobs import Pulse
+from graveler.engine.ports import Ports
+from graveler.errors import GravelerError, NotFound
+from graveler.ids import JobId
+from graveler.records import ABSENT, Absent, Repository
+from graveler.refs import jobs
+
+_FOLDER: Final = "_graveler/steps/"
+_ENDING: Final = ".json.gz"
+_GZIP_BITS: Final = 31
+
+
+class Step(NamedTuple):
+    """What a step says of itself, and its rows: both JSON that whoever reads them has to check."""
+
+    said: Mapping[str, Any]
+    rows: Sequence[Any]
+
+
+class Steps(Protocol):
+    """The steps of one job."""
+
+    @property
+    def row_count(self) -> int:
+        """How many rows make a step full; 0: none is kept."""
+        ...
+
+    def names(self, kind: str) -> list[str]:
+        """Those that were there when they were opened, or were added since, and whose names begin
+        so, in order."""
+        ...
+
+    def read(self, name: str) -> Step | Literal[Absent.ABSENT]:
+        """One step; ABSENT if it is not there, or is not what was written.  Errors: `Unavailable`,
+        `Stopped`.  Cost: a beat and a get, none if it was not there when they were opened."""
+        ...
+
+    def add(self, name: str, step: Step) -> None:
+        """Store a step, over another of that name.  Errors: `Unavailable`, `Stopped`.  Cost: a put
+        and a beat."""
+        ...
+
+
+class _NoSteps:
+    """`Steps` of a run that nobody else goes on with."""
+
+    row_count = 0
+
+    def names(self, kind: str) -> list[str]:
+        return []
+
+    def read(self, name: str) -> Literal[Absent.ABSENT]:
+        return ABSENT
+
+    def add(self, name: str, step: Step) -> None:
+        """Nothing is kept."""
+
+
+NO_STEPS: Final[Steps] = _NoSteps()
+
+
+class _JobSteps:
+    """`Steps`."""
+
+    def __init__(
+        self, ports: Ports, repo: Repository, job: JobId, found: set[str], pulse: Pulse
+    ) -> None:
+        self.row_count = limits.step_row_count
+        self._blocks = ports.blocks
+        self._repo = repo
+        self._job = job
+        self._found = found
+        self._pulse = pulse
+
+    def names(self, kind: str) -> list[str]:
+        return sorted(name for name in self._found if name.startswith(kind))
+
+    def read(self, name: str) -> Step | Literal[Absent.ABSENT]:
+        if name not in self._found:
+            return ABSENT
+        self._pulse.beat()
+        size = limits.step_length_bytes_max
+        try:
+            raw = self._blocks.read(_address(self._repo, self._job, name), 0, size)
+        except NotFound:
+            return ABSENT
+        whole = _decoded(raw, size)
+        if not isinstance(whole, dict) or {**whole, **self._claim(name)} != whole:
+            return ABSENT
+        said, rows = whole.get("said"), whole.get("rows")
+        sound = isinstance(said, dict) and isinstance(rows, list)
+        return Step(said or {}, rows or []) if sound else ABSENT
+
+    def add(self, name: str, step: Step) -> None:
+        whole = {**self._claim(name), "said": step.said, "rows": step.rows}
+        body = gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), 6, mtime=0)
+        self._blocks.put(_address(self._repo, self._job, name), [body])
+        self._found.add(name)
+        self._pulse.beat(0, always=True)
+
+    def _claim(self, name: str) -> dict[str, str]:
+        return {"repository": self._repo.uid, "job": self._job, "step": name}
+
+
+def _decoded(raw: bytes, size_max: int) -> object:
+    """None if it is no step; checked by the sum that gzip keeps."""
+    unpacked = zlib.decompressobj(_GZIP_BITS)
+    try:
+        text = unpacked.decompress(raw, size_max)
+        return json.loads(text) if unpacked.eof else None
+    except (zlib.error, ValueError, RecursionError):
+        return None
+
+
+def opened(ports: Ports, repo: Repository, job: JobId, pulse: Pulse) -> Steps:
+    """The steps of a job that beats by `pulse`, and whose progress is 0 once one is added.
+
+    Errors: `Unavailable`.  Cost: a list for each 1,000 steps."""
+    found = {name for _, name in _stored(ports, repo, f"{job}/")}
+    return _JobSteps(ports, repo, job, found, pulse)
+
+
+def forget(ports: Ports, repo: Repository, job: JobId) -> None:
+    """Remove the steps of a job if it has ended, as far as the store lets go.
+
+    Errors: `Unavailable`.  Cost: as `forget_ended`, for one job."""
+    _forget(ports, repo, _stored(ports, repo, f"{job}/"))
+
+
+def forget_ended(ports: Ports, repo: Repository) -> None:
+    """Remove what jobs have left behind that have ended, as far as the store lets go.
+
+    Errors: `Unavailable`.  Cost: a list for each 1,000 steps; 1 KV request for each job that has
+    any, and a deletion for each of its steps."""
+    _forget(ports, repo, _stored(ports, repo, ""))
+
+
+def _forget(ports: Ports, repo: Repository, stored: Sequence[tuple[JobId, str]]) -> None:
+    over = set()
+    for job in sorted({job for job, _ in stored}):
+        seen = jobs.find(ports.kv, repo, job)
+        if seen is ABSENT or seen.job.ended:
+            over.add(job)
+
+    def drop(step: tuple[JobId, str]) -> None:
+        with suppress(GravelerError):
+            ports.blocks.delete(_address(repo, *step))
+
+    ports.fanout.map(drop, [step for step in stored if step[0] in over])
+
+
+def _stored(ports: Ports, repo: Repository, below: str) -> list[tuple[JobId, str]]:
+    """Job and name of every step; other files are nobody's business here."""
+    folder = address.join(repo.namespace, _FOLDER)
+    found = []
+    for line in list_all(ports.blocks, folder + below):
+        job, slash, name = line.address.removeprefix(folder).partition("/")
+        if slash and name.endswith(_ENDING) and "/" not in name:
+            found.append((JobId(job), name.removesuffix(_ENDING)))
+    return found
+
+
+def _address(repo: Repository, job: JobId, name: str) -> str:
+    return address.join(repo.namespace, f"{_FOLDER}{job}/{name}{_ENDING}")

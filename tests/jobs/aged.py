@@ -1,0 +1,84 @@
+"""A repository with much to collect, its collections as jobs, and what they found.
+
+For the tests of this folder.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from graveler.committed.ranges import Keyspace
+from graveler.engine import resetting, retention
+from graveler.ids import JobId
+from graveler.jobs import rota
+from graveler.refs import commits
+from graveler.refs.retention import Retention
+from tests.engine.lake import Lake
+from tests.engine.storage import DAY, Storage, new_storage
+from tests.jobs.cut_off import Worker, result_of
+from tests.jobs.world import World
+
+ROWS = 6  # of a step, in these tests
+
+
+def aged(scratch: Path) -> Storage:
+    """Commits that have expired, commits that are kept, and files that nothing names."""
+    storage = new_storage(scratch)
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    for number in range(4):
+        storage.commit(**{f"{letter}{number}": f"{number}" for letter in "abcdef"})
+    storage.commit(a0="other", b1="other")
+    storage.put(z="never committed")
+    resetting.reset(storage.ports, storage.repo, "main")
+    storage.wait(8 * DAY)
+    storage.commit(a0="new", f3="new")
+    storage.wait(2 * DAY)
+    return storage
+
+
+def ordered(storage: Storage, *, dry_run: bool = False) -> JobId:
+    """A collection is ordered; no worker is told."""
+    desk = World(Lake(storage.ports, storage.repo)).desk
+    return (rota.rehearse(desk) if dry_run else rota.order(desk)).id
+
+
+def lines(storage: Storage, job: JobId, name: str = "condemned-") -> list[dict[str, Any]]:
+    """What the lists of a job's run say."""
+    folder = result_of(storage, job)["candidates"]
+    pages = storage.blocks.list(f"{folder}{name}", "", 100).lines
+    raw = b"".join(b"".join(storage.blocks.get(each.address).chunks) for each in pages)
+    return [json.loads(line) for line in raw.splitlines()]
+
+
+def totals(storage: Storage, job: JobId) -> dict[str, Any]:
+    """What the result of a job counts."""
+    found = result_of(storage, job)
+    return {key: value for key, value in found.items() if key not in ("run", "candidates")}
+
+
+def reads(workers: list[Worker], kept: set[str]) -> Counter[str]:
+    """How many of the workers asked for each of some files."""
+    return Counter(name for worker in workers for name in worker.read() & kept)
+
+
+def ranges_in_use(storage: Storage) -> set[str]:
+    """Those that any commit names."""
+    space = Keyspace(storage.ports.ranges, storage.repo.namespace, storage.repo.breaks)
+    found = commits.list_all(storage.ports.kv, storage.repo)
+    return {ref.id for each in found for ref in space.metarange(each.commit.metarange).ranges}
+
+
+def puts(worker: Worker, part: str) -> list[int]:
+    """The numbers of the requests that put something whose address holds that."""
+    asked = enumerate(worker.requests, 1)
+    return [number for number, (verb, name) in asked if verb == "put" and part in name]
+
+
+def due(scratch: Path) -> tuple[Storage, JobId]:
+    """What one run has condemned may go; the job that deletes it is ordered."""
+    storage = aged(scratch)
+    storage.collect()
+    storage.commit(a0="newest")
+    storage.wait(DAY)
+    return storage, ordered(storage)

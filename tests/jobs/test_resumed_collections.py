@@ -1,0 +1,227 @@
+"""Collections that are cut off go on where they were, and find what one run would have found."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graveler import limits
+from graveler.engine import branching, collect, objects, resetting, retention, verify
+from graveler.errors import NotFound
+from graveler.records import ABSENT, JobState
+from graveler.refs import commits
+from graveler.refs.retention import Retention
+from tests.engine.storage import DAY, Storage
+from tests.jobs.aged import ROWS, aged, due, lines, ordered, puts, ranges_in_use, reads, totals
+from tests.jobs.cut_off import result_of, run_of, runs_of, status, steps_of
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "step_row_count", ROWS)
+
+
+# ---- the same result -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dies", "dry_run"), [(True, False), (False, False), (True, True)])
+def test_a_collection_cut_off_anywhere_finds_what_one_run_finds(
+    tmp_path: Path, dies: bool, dry_run: bool
+) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole, dry_run=dry_run)
+    [undisturbed] = runs_of(whole, first)
+    assert steps_of(whole) == []
+    for at in range(1, len(undisturbed.requests) + 1, 5):
+        storage = aged(tmp_path)
+        job = ordered(storage, dry_run=dry_run)
+        run_of(storage, job, at, dies=dies)
+        runs_of(storage, job)
+        ended = status(storage, job)
+        assert ended.state is JobState.DONE, (at, ended)
+        assert storage.stored() == whole.stored(), at
+        noted = collect.list_runs(storage.ports, storage.repo)
+        assert len(noted) == (0 if dry_run else 1), at
+        if dry_run or result_of(storage, job)["run"]:  # else it died when it had just noted it
+            assert totals(storage, job) == totals(whole, first), at
+            assert lines(storage, job) == lines(whole, first), at
+        if steps_of(storage):  # it died while it tidied up
+            runs_of(storage, ordered(storage))
+        assert steps_of(storage) == [], at
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_workers_that_never_have_time_for_all_finish(
+    tmp_path: Path, dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "step_row_count", 2)
+    whole = aged(tmp_path)
+    used, first = ranges_in_use(whole), ordered(whole, dry_run=True)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage, dry_run=True)
+    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    last = run_of(storage, job)
+    least = len(last.requests) - len(puts(undisturbed, "/steps/"))  # all is read, none removed
+    for more in (4, 20):
+        storage = aged(tmp_path)
+        job = ordered(storage, dry_run=True)
+        workers = runs_of(storage, job, least + more, dies=dies)
+        assert status(storage, job).state is JobState.DONE, status(storage, job)
+        assert totals(storage, job) == totals(whole, first), more
+        assert lines(storage, job) == lines(whole, first), more
+        assert len(workers) >= 2, more
+        assert reads(workers, used).total() < len(used) + len(workers), more
+
+
+@pytest.mark.parametrize("dies", [True, False])
+@pytest.mark.parametrize("part", ["/uses-", "/listed-"])
+def test_cut_off_after_every_step_each_file_is_listed_and_each_range_read_once(
+    tmp_path: Path, dies: bool, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "step_row_count", 2)  # each range is a step
+    monkeypatch.setattr(limits, "page_count_max", 2)
+    whole = aged(tmp_path)
+    used, first = ranges_in_use(whole), ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    workers = runs_of(storage, job, dies=dies, after_put=part)
+    assert len(workers) == len(puts(undisturbed, part)) + 1 > limits.job_run_count_max
+    assert totals(storage, job) == totals(whole, first)
+    assert lines(storage, job) == lines(whole, first)
+    assert reads(workers, used) == dict.fromkeys(used, 1)
+    assert storage.stored() == whole.stored() and steps_of(storage) == []
+
+
+def test_a_second_run_lists_and_reads_only_what_no_step_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "step_row_count", 2)
+    whole = aged(tmp_path)
+    [undisturbed] = runs_of(whole, ordered(whole))
+    for part, name in (("/listed-", "/data/"), ("/uses-", "")):
+        storage = aged(tmp_path)
+        job = ordered(storage)
+        run_of(storage, job, puts(undisturbed, part)[-1] + 1, dies=True)
+        steps = steps_of(storage)
+        second = run_of(storage, job)
+        asked = [(verb, address) for verb, address in second.requests if "/steps/" in address]
+        folder = f"{storage.repo.namespace}/_graveler/steps/"
+        assert asked[0] == ("list", f"{folder}{job}/")
+        assert asked[1] == ("list", folder)
+        read = [address.removeprefix(folder) for verb, address in asked if verb == "read"]
+        assert read == steps and len(steps) > 10
+        listed = [
+            address
+            for verb, address in second.requests
+            if verb == "list" and "/_graveler/" not in address
+        ]
+        assert len(listed) == 1 and listed[0].endswith("/data/")
+        if part == "/uses-":
+            assert not second.read() & ranges_in_use(storage)
+            assert not [
+                name for verb, name in second.requests if verb == "put" and "/steps/" in name
+            ]
+
+
+# ---- what happens between the runs ---------------------------------------------------------------
+
+
+def _commit(storage: Storage, old: str) -> None:
+    storage.commit(a0="between", new="between")
+
+
+def _branch(storage: Storage, old: str) -> None:
+    branching.create_branch(storage.ports, storage.repo, "saved", old)
+
+
+def _stage(storage: Storage, old: str) -> None:
+    source = objects.Source(old, "b1")
+    objects.copy(storage.ports, storage.repo, "main", "copied", source)
+
+
+def _hard_reset(storage: Storage, old: str) -> None:
+    resetting.hard_reset(storage.ports, storage.repo, "main", old)
+
+
+def _longer_rule(storage: Storage, old: str) -> None:
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
+
+
+ACTS = [_commit, _branch, _stage, _hard_reset, _longer_rule]
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_is_used_between_the_runs_is_kept(
+    tmp_path: Path, act: Callable[[Storage, str], None]
+) -> None:
+    whole = aged(tmp_path)
+    [undisturbed] = runs_of(whole, ordered(whole))
+    first, last = puts(undisturbed, "/listed-")[0], puts(undisturbed, "/uses-")[-1]
+    for at in range(first, last + 2, 9):
+        storage = aged(tmp_path)
+        old = next(
+            entry.id
+            for entry in commits.list_all(storage.ports.kv, storage.repo)
+            if "'b1': '1'" in entry.commit.message
+        )
+        job = ordered(storage)
+        run_of(storage, job, at, dies=True)
+        act(storage.restarted(), old)
+        heads = contents(storage)
+        runs_of(storage, job)
+        storage.wait(DAY)
+        runs_of(storage, ordered(storage))
+        fresh = storage.restarted()
+        assert contents(fresh) == heads, at
+        if act in (_branch, _hard_reset, _longer_rule):
+            assert fresh.read(old, "b1") == b"1", at
+        assert not list(verify.verify(fresh.ports, objects=True)), at
+
+
+def test_what_expires_between_the_runs_goes_although_an_earlier_one_would_have_kept_it(
+    tmp_path: Path,
+) -> None:
+    """A step says what a range names, never that it is to be kept."""
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    [second] = runs_of(storage, job)
+    assert lines(storage, job) == lines(whole, first) != []
+    assert len(second.read() & ranges_in_use(storage)) <= 2  # of the step that was not full
+
+
+def test_another_collection_that_deletes_meanwhile_does_no_harm(tmp_path: Path) -> None:
+    """As one without a job, from the command line."""
+    whole, first = due(tmp_path)
+    [undisturbed] = runs_of(whole, first)
+    storage, job = due(tmp_path)
+    run_of(storage, job, puts(undisturbed, "/closed-")[0], dies=True)
+    storage.collect()
+    assert storage.stored() == whole.stored()
+    heads = contents(storage)
+    runs_of(storage, job)
+    storage.wait(DAY)
+    runs_of(storage, ordered(storage))
+    assert contents(storage.restarted()) == heads and storage.stored() == whole.stored()
+
+
+def contents(storage: Storage) -> dict[tuple[str, str], bytes]:
+    """The bytes of every path of every branch."""
+    found = {}
+    ports, repo = storage.ports, storage.repo
+    for branch in ("main", "saved"):
+        try:
+            page = objects.list_objects(ports, repo, branch, objects.ListQuery(amount=1_000))
+        except NotFound:
+            continue
+        for path, entry in page.lines:
+            if entry is not ABSENT:
+                found[branch, path] = storage.read(branch, path)
+    return found

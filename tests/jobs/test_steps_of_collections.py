@@ -1,0 +1,325 @@
+"""The steps of collections: which are not believed, which no longer hold, and when they go."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graveler import limits
+from graveler.engine import collect
+from graveler.errors import Refused
+from graveler.ids import JobId
+from graveler.records import JobState
+from graveler.refs.runs import RunState
+from tests.engine.storage import Storage
+from tests.jobs.aged import ROWS, aged, due, lines, ordered, puts, ranges_in_use, reads, totals
+from tests.jobs.cut_off import Worker, run_of, runs_of, status, steps_of
+from tests.jobs.world import World
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "step_row_count", ROWS)
+
+
+# ---- what is not believed ------------------------------------------------------------------------
+
+
+def changed(storage: Storage, change: Callable[[dict[str, Any]], object]) -> None:
+    """Every step, sound as a file, says something else."""
+    for place in places(storage):
+        whole = json.loads(gzip.decompress(storage.blocks.read(place, 0, 1 << 20)))
+        change(whole)
+        storage.blocks.put(place, [gzip.compress(json.dumps(whole).encode())])
+
+
+def places(storage: Storage) -> list[str]:
+    """The addresses of all steps."""
+    folder = f"{storage.repo.namespace}/_graveler/steps/"
+    return [folder + name for name in steps_of(storage)]
+
+
+def _cut_short(storage: Storage) -> None:
+    for place in places(storage):
+        raw = storage.blocks.read(place, 0, 1 << 20)
+        storage.blocks.put(place, [raw[:-9]])
+
+
+def _turned_bit(storage: Storage) -> None:
+    for place in places(storage):
+        raw = bytearray(storage.blocks.read(place, 0, 1 << 20))
+        raw[len(raw) // 2] ^= 1
+        storage.blocks.put(place, [bytes(raw)])
+
+
+def _no_gzip(storage: Storage) -> None:
+    for place in places(storage):
+        storage.blocks.put(place, [b"{}"])
+
+
+def _removed(storage: Storage) -> None:
+    for place in places(storage):
+        storage.blocks.delete(place)
+
+
+def _no_object(storage: Storage) -> None:
+    for place in places(storage):
+        storage.blocks.put(place, [gzip.compress(b"[]")])
+
+
+def _nested(storage: Storage) -> None:
+    for place in places(storage):
+        storage.blocks.put(place, [gzip.compress(b"[" * 100_000)])
+
+
+def _says(**other: Any) -> Callable[[Storage], None]:
+    return lambda storage: changed(storage, lambda whole: whole.update(other))
+
+
+def _row(*values: Any) -> Callable[[Storage], None]:
+    """A row that is none, in every step."""
+    return lambda storage: changed(storage, lambda whole: whole["rows"].append(list(values)))
+
+
+def _ends(**other: Any) -> Callable[[Storage], None]:
+    return lambda storage: changed(storage, lambda whole: whole["said"].update(other))
+
+
+HEX = "0" * 64
+DAMAGES = [
+    _cut_short, _turned_bit, _no_gzip, _removed, _no_object, _nested,
+    _says(job="gc-other"), _says(repository="other"), _says(step="uses-99999"),
+    _says(rows=None), _says(said=None), _says(rows=[1]), _says(rows=[[]]),
+    _row("../x", "1", 1, 1), _row(HEX, ["../x"]), _row(HEX, [1]), _row("x", []), _row(1, []),
+    _row(HEX, {}), _row(f"_lakefs/{HEX}", "1", "1", 1), _row(f"_lakefs/{HEX}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(DAMAGES)))
+def test_steps_that_are_not_what_was_written_are_not_believed(tmp_path: Path, number: int) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    assert len(steps_of(storage)) > 10
+    DAMAGES[number](storage)
+    [second] = runs_of(storage, job)
+    assert lines(storage, job) == lines(whole, first)
+    assert totals(storage, job) == totals(whole, first)
+    assert reads([second], ranges_in_use(storage)) == dict.fromkeys(ranges_in_use(storage), 1)
+    assert steps_of(storage) == []
+
+
+@pytest.mark.parametrize("said", [{"begins": "x"}, {"ends": 1}, {"ends": ""}])
+def test_a_list_that_does_not_go_on_where_it_ended_is_made_again(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/listed-")[-1] + 1, dies=True)
+    _ends(**said)(storage)
+    runs_of(storage, job)
+    assert lines(storage, job) == lines(whole, first)
+
+
+def test_a_step_that_was_lost_is_made_again(
+    tmp_path: Path,
+) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    lists = [place for place in places(storage) if "/listed-" in place]
+    storage.blocks.delete(lists[1])
+    uses = [place for place in places(storage) if "/uses-" in place]
+    storage.blocks.delete(uses[0])
+    run_of(storage, job, dies=True, after_put="/condemned-00000")
+    assert set(lists + uses) <= set(places(storage))
+    runs_of(storage, job)
+    assert lines(storage, job) == lines(whole, first)
+
+
+def test_a_range_that_stands_in_two_steps_counts_once(tmp_path: Path) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    place = next(place for place in places(storage) if "/uses-00000" in place)
+    whole_step = json.loads(gzip.decompress(storage.blocks.read(place, 0, 1 << 20)))
+    twin = json.dumps(whole_step | {"step": "uses-00077"}).encode()
+    storage.blocks.put(place.replace("00000.", "00077."), [gzip.compress(twin)])
+    runs_of(storage, job)
+    assert lines(storage, job) == lines(whole, first)
+
+
+def test_steps_that_are_removed_under_a_runner_are_made_again(tmp_path: Path) -> None:
+    """As by one that was thought dead and ends the job first."""
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+
+    def cut_off() -> tuple[Storage, JobId]:
+        storage = aged(tmp_path)
+        job = ordered(storage)
+        run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+        return storage, job
+
+    second = run_of(*cut_off())
+    asked = enumerate(second.requests, 1)
+    at = next(number for number, (verb, name) in asked if verb == "read" and "/listed-" in name)
+    storage, job = cut_off()
+    worker = Worker(storage, at=at, act=lambda: _removed(storage))
+    lake = worker.lake()
+    worker.requests.clear()
+    World(lake).work(job, lake)
+    assert status(storage, job).state is JobState.DONE and len(puts(worker, "/uses-")) > 3
+    assert lines(storage, job) == lines(whole, first)
+
+
+# ---- deleting ------------------------------------------------------------------------------------
+
+
+def test_whoever_is_cut_off_while_it_deletes_is_followed_by_one_that_lists_anew(
+    tmp_path: Path,
+) -> None:
+    whole, first = due(tmp_path)
+    [undisturbed] = runs_of(whole, first)
+    deletions = [
+        number
+        for number, (verb, name) in enumerate(undisturbed.requests, 1)
+        if verb == "delete" and "/steps/" not in name
+    ]
+    assert len(deletions) > 10
+    for at in (deletions[0], deletions[5], deletions[-1] + 1, deletions[-1] + 4):
+        storage, job = due(tmp_path)
+        run_of(storage, job, at, dies=True)
+        assert [name for name in steps_of(storage) if "closed-00000" in name]
+        left = storage.stored()
+        second = run_of(storage, job)
+        assert status(storage, job).state is JobState.DONE, status(storage, job)
+        assert storage.stored() == whole.stored() and steps_of(storage) == []
+        read = [name for verb, name in second.requests if verb == "read" and "/listed-" in name]
+        assert not read and puts(second, "/listed-00001-")
+        assert totals(storage, job)["condemned"]["count"] == 0
+        gone = {each["address"] for each in deleted_lines(storage)}
+        assert gone == {each["address"] for each in deleted_lines(whole)}
+        assert left >= storage.stored()
+
+
+def deleted_lines(storage: Storage) -> list[dict[str, Any]]:
+    [run] = [
+        seen
+        for seen in collect.list_runs(storage.ports, storage.repo)
+        if seen.state is RunState.SWEPT
+    ]
+    folder = f"{storage.repo.namespace}/_graveler/gc/{run.id}/deleted-"
+    pages = storage.blocks.list(folder, "", 100).lines
+    raw = b"".join(b"".join(storage.blocks.get(each.address).chunks) for each in pages)
+    return [json.loads(line) for line in raw.splitlines()]
+
+
+def test_a_run_that_is_undone_between_the_runs_deletes_nothing(tmp_path: Path) -> None:
+    whole, first = due(tmp_path)
+    [undisturbed] = runs_of(whole, first)
+    closed = puts(undisturbed, "/closed-")[0]
+    for at in (closed - 8, closed):
+        storage, job = due(tmp_path)
+        run_of(storage, job, at, dies=True)
+        before = storage.stored()
+        [condemned] = collect.list_runs(storage.ports, storage.repo)
+        collect.undo(storage.ports, storage.repo, condemned.id)
+        runs_of(storage, job)
+        assert storage.stored() == before
+
+
+# ---- given up, and tidied up ---------------------------------------------------------------------
+
+
+def test_a_run_that_adds_nothing_counts_and_the_last_of_twelve_gives_up(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, after_put="/listed-")
+    assert status(storage, job).progress == 0 and steps_of(storage)
+    for number in range(limits.job_run_count_max):
+        assert not status(storage, job).ended
+        run_of(storage, job, 12)
+        assert status(storage, job).progress == number + 1
+    run_of(storage, job)
+    ended = status(storage, job)
+    assert ended.state is JobState.FAILED and "gc given up" in ended.error
+    assert steps_of(storage) == []
+
+
+def test_a_job_that_is_too_old_is_not_begun_once_more(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    storage.clock.sleep(limits.job_seconds_max + 1)  # nobody had time for it so far
+    run_of(storage, job, after_put="/listed-")
+    assert not status(storage, job).ended and steps_of(storage)
+    run_of(storage, job)
+    ended = status(storage, job)
+    assert ended.state is JobState.FAILED and "gc given up" in ended.error
+    assert steps_of(storage) == []
+
+
+def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    dry, job = ordered(storage, dry_run=True), ordered(storage)
+    run_of(storage, dry, after_put="/listed-", dies=True)
+    for folder in ("gc-unknown", job):
+        for name in ("listed-00000-x-00000.json.gz", "notes.txt", "more/x.json.gz"):
+            place = f"{storage.repo.namespace}/_graveler/steps/{folder}/{name}"
+            storage.blocks.put(place, [b"not a step"])
+    storage.blocks.put(f"{storage.repo.namespace}/_graveler/steps/x.json.gz", [b"not a step"])
+    run_of(storage, job)
+    assert status(storage, job).state is JobState.DONE
+    left = {name for name in steps_of(storage) if not name.startswith(dry)}
+    others = {
+        f"{folder}/{name}"
+        for folder in ("gc-unknown", job)
+        for name in ("notes.txt", "more/x.json.gz")
+    }
+    assert left == {"x.json.gz", *others}
+    assert len(steps_of(storage, dry)) == 1  # it goes on
+    runs_of(storage, dry)
+    assert steps_of(storage, dry) == []
+
+
+def test_steps_that_cannot_be_removed_end_no_job_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    real = storage.blocks.delete
+
+    def denied(where: str, version: str = "") -> None:
+        if "/steps/" in where:
+            raise Refused("not allowed")
+        real(where, version)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.blocks, "delete", denied)
+        run_of(storage, job)
+    assert status(storage, job).state is JobState.DONE and steps_of(storage)
+    runs_of(storage, ordered(storage))
+    assert steps_of(storage) == []
+
+
+def test_a_small_collection_keeps_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    storage = aged(tmp_path)
+    worker = run_of(storage, ordered(storage))
+    asked = [verb for verb, address in worker.requests if "/steps/" in address]
+    assert asked == ["list", "list", "list"]
