@@ -23,7 +23,8 @@ none of which is loaded before something is asked for.
       markers   what is finished, for a driver that comes after
     reading     entries at a ref as a DataFrame             decoding   records as Arrow columns
     loading     read: a table at a ref                      folders    partition columns in paths
-      files     Parquet through the object store            pinned     a ref held fast
+      formats   Parquet, ORC, CSV, JSON                     pinned     a ref held fast
+      files     objects as files; Parquet                   texts      CSV, JSON
     saving      write: a table, as one commit               storing    what its tasks do
     collecting  collect: garbage of many repositories       scopes     roots, earlier runs
       listing   what is stored      uses      what is in use      sweeping  deletes

@@ -10,7 +10,7 @@ job; no file system of Hadoop's and no jar is needed.  For whoever uses the pack
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -21,8 +21,8 @@ from pyspark.sql.types import StructField, StructType
 from graveler.block.address import split
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.ids import parse_prefix
-from graveler.spark.files import batches_of, groups_between, parquet
 from graveler.spark.folders import File, Layout, layout
+from graveler.spark.formats import Format, Stretch, check_types, format_of
 from graveler.spark.lake import Lake
 from graveler.spark.pinned import Pinned, pinned
 from graveler.spark.places import Place, opened
@@ -42,13 +42,24 @@ class Loading:
     split; `columns`: of the result."""
 
     place: Place
+    format: str
     data: pa.Schema
     folders: pa.Schema
     columns: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a table, as `read` says it."""
+
+    format: str = "parquet"
+    columns: Sequence[str] = ()
+    partitions: Mapping[str, Any] = field(default_factory=dict)
+    schema: StructType | None = None
+
+
 class Split(NamedTuple):
-    """Bytes of a file whose groups of rows one task reads, and the values in its path."""
+    """Bytes of a file whose groups of rows one task reads, or all of it; the values in its path."""
 
     address: str
     size: int
@@ -76,61 +87,60 @@ def read(
 ) -> DataFrame:
     """The table at "repository/ref/prefix" as it is now, or was: a folder, or a single file.
 
-    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `columns`: only
-    these, in this order; others are not read.  `partitions`: only files under these values, None
+    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
+    parquet, orc, csv or json, as `SaveOptions` says.  `columns`: only these, in this order; others
+    are not read.  `partitions`: only files under these values, None
     for null; the others are not opened.  `schema`: instead of that of the first file by path;
     columns that a file lacks are null, partition columns may be named to have another type.
-    Timestamps without a zone count as UTC.
+    Timestamps without a zone count as UTC.  Of csv and json the types are those that the first
+    block looks like; values of others are an error, so name a schema.
 
     Errors: `Invalid`, `NotFound` (also if there is no file), `Unsupported`; in tasks `Corrupt` or
     `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; the ranges that hold the prefix,
-    read by tasks, and the end of one file; the driver holds a row for each file.
+    read by tasks, and the end or first block of one file; the driver holds a row for each file.
     """
-    if format != "parquet":
-        raise Unsupported(f'only the format "parquet" can be read: {format=}')
+    wanted = Wanted(format, columns, partitions or {}, schema)
+    format_of(format)
     at, spark = pinned(lake, where), lake.spark
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
-    found = _planned(at, map(tuple, listed), columns, partitions or {}, schema)
+    found = _planned(at, map(tuple, listed), wanted)
     parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     tasks = max(parallel, sum(each.stop - each.start for each in found.splits) // _SPLIT_BYTES)
     rows = spark.createDataFrame(list(found.splits), _SPLITS)
     return rows.repartition(min(tasks, len(found.splits))).mapInArrow(found.run, found.schema)
 
 
-def planned(at: Pinned, columns: Sequence[str] = ()) -> Plan:
+def planned(at: Pinned, wanted: Wanted) -> Plan:
     """As `read`, as far as that goes without a session of Spark: this process lists the files."""
     prefix = parse_prefix(_stem(at))
     refs = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
     listing = scanning(Reading(at.place, prefix, _LISTED))
     batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
     rows = (tuple(row.values()) for batch in batches for row in batch.to_pylist())
-    return _planned(at, rows, columns, {}, None)
+    return _planned(at, rows, wanted)
 
 
-def _planned(
-    at: Pinned,
-    listed: Iterable[tuple[Any, ...]],
-    columns: Sequence[str],
-    partitions: Mapping[str, Any],
-    schema: StructType | None,
-) -> Plan:
-    table = _pruned(_table(at, sorted(File(*row) for row in listed)), partitions)
+def _planned(at: Pinned, listed: Iterable[tuple[Any, ...]], wanted: Wanted) -> Plan:
+    form = format_of(wanted.format)
+    table = _pruned(_table(at, sorted(File(*row) for row in listed)), wanted.partitions)
     place = _with_buckets(at.place, table.files)
-    data, kinds = _schemas(place, table, schema)
+    data, kinds = _schemas(place, form, table, wanted.schema)
     every = [*data.names, *kinds.names]
-    unknown = [name for name in columns if name not in every]
-    if unknown:
-        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(every)}")
-    order = tuple(columns) or tuple(every)
-    wanted = pa.schema([field for field in data if field.name in order])
+    unknown = [name for name in wanted.columns if name not in every]
+    if unknown or not every:
+        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(every) or 'none'}")
+    order = tuple(wanted.columns) or tuple(every)
+    stored = pa.schema([each for each in data if each.name in order])
+    check_types(form, stored)
     types = {each.name: each for each in from_arrow_schema(pa.schema([*data, *kinds]))}
     result = StructType([StructField(name, types[name].dataType) for name in order])
     splits = [
-        Split(each.address, each.size, begin, begin + _SPLIT_BYTES, list(each.values))
+        Split(each.address, each.size, begin, begin + span, list(each.values))
         for each in table.files
-        for begin in range(0, max(1, each.size), _SPLIT_BYTES)
+        for span in [_SPLIT_BYTES if form.is_split else max(1, each.size)]
+        for begin in range(0, max(1, each.size), span)
     ]
-    return Plan(result, splits, loading(Loading(place, wanted, kinds, order)))
+    return Plan(result, splits, loading(Loading(place, form.name, stored, kinds, order)))
 
 
 def _stem(at: Pinned) -> str:
@@ -191,7 +201,9 @@ def _with_buckets(place: Place, files: Sequence[File]) -> Place:
     return replace(place, storage=f"s3:{','.join(buckets)}")
 
 
-def _schemas(place: Place, table: Layout, given: StructType | None) -> tuple[pa.Schema, pa.Schema]:
+def _schemas(
+    place: Place, form: Format, table: Layout, given: StructType | None
+) -> tuple[pa.Schema, pa.Schema]:
     """The columns of the files, without those of the paths; and those of the paths."""
     names = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
     kinds = {name: names[kind] for name, kind in table.columns.items()}
@@ -200,8 +212,8 @@ def _schemas(place: Place, table: Layout, given: StructType | None) -> tuple[pa.
         kinds |= {field.name: field.type for field in found if field.name in kinds}
     else:
         first = table.files[0]
-        with parquet(opened(place).blocks, first.address, first.size) as file:
-            stored = pa.schema([_plain(field) for field in file.schema_arrow])
+        columns = form.columns(opened(place).blocks, first.address, first.size)
+        stored = pa.schema([_plain(field) for field in columns])
         found = to_arrow_schema(from_arrow_schema(stored))
     data = [field.with_nullable(True) for field in found if field.name not in kinds]
     return pa.schema(data), pa.schema(list(kinds.items()))
@@ -231,16 +243,14 @@ def _loaded(row: Mapping[str, Any], order: Loading) -> Iterator[pa.RecordBatch]:
         field.name: _constant(value, field.type)
         for field, value in zip(order.folders, row["partition"], strict=True)
     }
-    with parquet(opened(order.place).blocks, row["address"], row["size"]) as file:
-        groups = groups_between(file, row["start"], row["stop"])
-        for batch in batches_of(file, groups, order.data):
-            arrays = [
-                pa.repeat(constants[name], batch.num_rows)
-                if name in constants
-                else batch.column(name)
-                for name in order.columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(order.columns))
+    stretch = Stretch(*(row[name] for name in Stretch._fields))
+    blocks = opened(order.place).blocks
+    for batch in format_of(order.format).rows(blocks, stretch, order.data):
+        arrays = [
+            pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
+            for name in order.columns
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(order.columns))
 
 
 def _constant(text: str | None, kind: pa.DataType) -> pa.Scalar:

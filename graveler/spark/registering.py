@@ -13,10 +13,11 @@ _PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 def register(lake: Lake) -> None:
     """From now on `spark.read.format("graveler").load("repository/ref/prefix")` reads of this lake.
 
-    Options: `table`: files (the default: the Parquet table there), entries, diff (`left`: its other
-    ref, both without a prefix; `prefix`), log (of a ref; `limit`) or ranges; `columns`: their
-    names, with commas.  With Spark's setting for the pushdown of filters to Python on when this is
-    called, filters on the path of entries and of a diff leave ranges out.  Credentials stay in the
+    Options: `table`: files (the default: the table there; `format`, and `partitions` as a JSON
+    object), entries, diff (`left`: its other ref, both without a prefix; `prefix`), log (of a ref;
+    `limit`) or ranges; `columns`: their names, with commas.  `schema` counts for files, as that of
+    `read`.  With Spark's setting for the pushdown of filters to Python on when this is called,
+    filters on the path of entries and of a diff leave ranges out.  Credentials stay in the
     processes beside the driver.  `Unsupported` before Spark 4.  Cost: none; each read looks its ref
     up twice.
     """

@@ -1,6 +1,6 @@
 """Writing a DataFrame as a table: its files and the commit that names them, or nothing.
 
-    begin ──► tasks: rows ──► Parquet files at fresh addresses ──► one result row a file
+    begin ──► tasks: rows ──► files of the format at fresh addresses ──► one result row a file
                                                                       │ collected: one attempt
                                                                       ▼ of each task
               driver: entries of exactly these files ──► ranges ──► finish: one commit
@@ -22,10 +22,11 @@ from pyspark.sql.types import StructType
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.committed.reader import scan
-from graveler.errors import Conflict, Invalid, Unsupported
+from graveler.errors import Conflict, Invalid
 from graveler.ids import MetarangeId, parse_prefix
 from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.checking import Addresses
+from graveler.spark.formats import check_types, format_of
 from graveler.spark.importing import ImportOptions, import_rows
 from graveler.spark.lake import Lake, Target, parse_target, place_of
 from graveler.spark.landing import begun
@@ -39,8 +40,8 @@ _NO_PROGRESS: Final = -1  # none is told: as many as before
 
 @dataclass(frozen=True, slots=True)
 class SaveOptions:
-    """`rows_max`: in one file; files also end at some 256 MiB.  `message`, `metadata`: of the
-    commit."""
+    """`format`: parquet, orc, csv (with a line of names) or json (an object a line).  `rows_max`:
+    in one file; files also end at some 256 MiB.  `message`, `metadata`: of the commit."""
 
     format: str = "parquet"
     rows_max: int = _ROWS_MAX
@@ -72,25 +73,26 @@ def write(
     nothing is there; what somebody else commits there meanwhile stays beside it.  `partition_by`:
     columns that stand in the paths instead of the files, as `folders.py` says.
 
-    Errors: `Invalid` (target, mode, columns; no rows to append), `Unsupported` (the format),
-    `NotFound`, `Refused`; `Conflict` (mode error: something is there; the branch has uncommitted
-    changes; somebody cancelled the job); whatever fails a Spark job; `OutcomeUnknown` if the answer
-    to the landing was lost.  Unless it is the last of these, no file is named by any commit.
+    Errors: `Invalid` (target, mode, columns; no rows to append), `Unsupported` (the format, or a
+    column that it cannot hold), `NotFound`, `Refused`; `Conflict` (mode error: something is there;
+    the branch has uncommitted changes; somebody cancelled the job); whatever fails a Spark job;
+    `OutcomeUnknown` if the answer to the landing was lost.  Unless it is the last of these, no file
+    is named by any commit.
 
     Cost: a put for each file; the driver holds a row for each; then that of an import of them.
     """
     if mode not in ("append", "overwrite", "error"):
         raise Invalid(f'mode must be "append", "overwrite" or "error": {mode=}')
     chosen = options or SaveOptions()
-    if chosen.format != "parquet":
-        raise Unsupported(f'only the format "parquet" can be written: format={chosen.format!r}')
+    form = format_of(chosen.format)
     if chosen.rows_max < 1:
         raise Invalid(f"a file has one row at least: rows_max={chosen.rows_max}")
-    data = _data_columns(df, partition_by)
+    data = to_arrow_schema(_data_columns(df, partition_by))
+    check_types(form, data)
     where = parse_target(target)
     job = begun(lake, where, "replace" if mode == "overwrite" else "merge")
     place = place_of(lake, job.storage_namespace, job.breaks)
-    order = Storing(place, to_arrow_schema(data), tuple(partition_by), chosen.rows_max)
+    order = Storing(place, data, tuple(partition_by), chosen.rows_max, form.name)
     with cancelled_on_error(lake.session, where.repository, job):
         with beating(lake.session, where.repository, job, lambda: _NO_PROGRESS):
             if mode == "error":

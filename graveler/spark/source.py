@@ -8,6 +8,7 @@ executors, holds names and pieces of work alone.  Only where Spark has data sour
 this be imported; `registering.py` does.  For this package.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -23,7 +24,7 @@ from graveler.ids import parse_prefix
 from graveler.spark.comparing import Stretch
 from graveler.spark.decoding import COLUMNS, schema_of
 from graveler.spark.lake import Lake
-from graveler.spark.loading import planned
+from graveler.spark.loading import Wanted, planned
 from graveler.spark.pinned import pinned
 from graveler.spark.reading import Reading, meeting, row_of, scanning
 from graveler.spark.tables import DIFF_COLUMNS, LIMIT, LOG, RANGES, compared, history, ranges_at
@@ -64,15 +65,15 @@ def source_of(session: Session, store: str, pushes: bool) -> type[DataSource]:
         def name(cls) -> str:
             return "graveler"
 
-        def _planned(self) -> Planned:
+        def _planned(self, schema: StructType | None) -> Planned:
             # No Spark session lives in a planning worker, and none is needed.
-            return plan(Lake(None, session, store), self.options)
+            return plan(Lake(None, session, store), self.options, schema)
 
         def schema(self) -> Any:
-            return self._planned().schema
+            return self._planned(None).schema
 
-        def reader(self, schema: Any) -> DataSourceReader:
-            found = self._planned()
+        def reader(self, schema: StructType) -> DataSourceReader:
+            found = self._planned(schema)
             kind = PruningReader if pushes and found.is_keyed else Reader
             return kind(found.pieces, found.run)
 
@@ -138,31 +139,41 @@ class PruningReader(Reader):
 # ---- planning ------------------------------------------------------------------------------------
 
 
-def plan(lake: Lake, options: Mapping[str, str]) -> Planned:
+class Asked(NamedTuple):
+    """What somebody reads.  `schema`: of files, if it is known, or given."""
+
+    where: str
+    columns: Sequence[str]
+    options: Mapping[str, str]
+    schema: StructType | None
+
+
+def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = None) -> Planned:
     """What the options ask for.  Raises `Invalid`, and what the functions of the same names do."""
     where, table = options.get("path", ""), options.get("table", "files")
     if table not in _PLANS:
         raise Invalid(f"no such table: {table!r:.100} of={','.join(_PLANS)}")
     columns = [each.strip() for each in options.get("columns", "").split(",") if each.strip()]
-    return _PLANS[table](lake, where, columns, options)
+    return _PLANS[table](lake, Asked(where, columns, options, schema))
 
 
-def _entries(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
-    wanted = tuple(columns) or COLUMNS
+def _entries(lake: Lake, asked: Asked) -> Planned:
+    wanted = tuple(asked.columns) or COLUMNS
     unknown = [name for name in wanted if name not in COLUMNS]
     if unknown:
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
-    at = pinned(lake, where)
+    at = pinned(lake, asked.where)
     prefix = parse_prefix(at.prefix)
     pieces = [Piece(row_of(ref), ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)]
     return Planned(schema_of(wanted), pieces, scanning(Reading(at.place, prefix, wanted)), True)
 
 
-def _diff(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
-    if not options.get("left"):
+def _diff(lake: Lake, asked: Asked) -> Planned:
+    if not asked.options.get("left"):
         raise Invalid("a diff needs the option left: the ref to compare with, repository/ref")
-    asked = tuple(columns) or DIFF_COLUMNS
-    found = compared(lake, options["left"], where, options.get("prefix", ""), asked)
+    columns = tuple(asked.columns) or DIFF_COLUMNS
+    prefix = asked.options.get("prefix", "")
+    found = compared(lake, asked.options["left"], asked.where, prefix, columns)
     return Planned(found.schema, list(map(_stretch, found.stretches)), found.run, True)
 
 
@@ -175,20 +186,28 @@ def _stretch(stretch: Stretch) -> Piece:
     )
 
 
-def _files(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
-    found = planned(pinned(lake, where), columns)
+def _files(lake: Lake, asked: Asked) -> Planned:
+    try:
+        values = json.loads(asked.options.get("partitions", "{}"))
+    except ValueError as error:
+        raise Invalid(f"partitions must be a JSON object of values: {error}") from error
+    if not isinstance(values, dict):
+        raise Invalid("partitions must be a JSON object of values")
+    columns = asked.columns if asked.schema is None else asked.schema.names
+    wanted = Wanted(asked.options.get("format", "parquet"), columns, values, asked.schema)
+    found = planned(pinned(lake, asked.where), wanted)
     return Planned(found.schema, [Piece(each._asdict()) for each in found.splits], found.run)
 
 
-def _log(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
-    limit = options.get("limit", str(LIMIT))
+def _log(lake: Lake, asked: Asked) -> Planned:
+    limit = asked.options.get("limit", str(LIMIT))
     if not limit.isdecimal():
         raise Invalid(f"limit must be a number of commits: {limit=!r:.100}")
-    return _made(LOG, history(lake, where, int(limit)), columns)
+    return _made(LOG, history(lake, asked.where, int(limit)), asked.columns)
 
 
-def _ranges(lake: Lake, where: str, columns: Sequence[str], options: Mapping[str, str]) -> Planned:
-    return _made(RANGES, ranges_at(lake, where), columns)
+def _ranges(lake: Lake, asked: Asked) -> Planned:
+    return _made(RANGES, ranges_at(lake, asked.where), asked.columns)
 
 
 def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> Planned:

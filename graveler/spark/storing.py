@@ -12,13 +12,13 @@ from itertools import groupby
 from typing import IO, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from graveler.block.adapter import CREATE, Blocks
 from graveler.block.address import join, new_data_address
 from graveler.clock import SystemClock, SystemIds
 from graveler.spark.folders import folder
+from graveler.spark.formats import format_of
 from graveler.spark.places import Place, opened
 
 STORED: Final = (
@@ -36,12 +36,14 @@ class Storing:
     """What every task of a write is to do; goes to the executors, so it holds no secret.
 
     `schema`: of the files; columns come in its order, under any names.  `folders`: the partition
-    columns; their values come as text in the columns after those.  `rows_max`: in a file."""
+    columns; their values come as text in the columns after those.  `rows_max`: in a file.
+    `format`: a name that `formats.py` knows."""
 
     place: Place
     schema: pa.Schema
     folders: tuple[str, ...]
     rows_max: int
+    format: str = "parquet"
 
 
 def storing(order: Storing) -> Any:
@@ -98,7 +100,7 @@ class _File:
         self.values = values
         self._order = order
         self._scratch: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (`stored` closes it)
-        self._writer = pq.ParquetWriter(self._scratch, order.schema, compression="snappy")
+        self._writer = format_of(order.format).writer(self._scratch, order.schema)
         self._held: list[pa.RecordBatch] = []
         self._count = 0
 
@@ -133,11 +135,11 @@ class _File:
             head = _put(opened(place).blocks, join(place.namespace, address), self._scratch)
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        name = f"{folder(self._order.folders, self.values)}part-{task:05}-{unique}.parquet"
+        file = f"part-{task:05}-{unique}.{self._order.format}"
         return pa.RecordBatch.from_pylist(
             [
                 {
-                    "path": name,
+                    "path": folder(self._order.folders, self.values) + file,
                     "address": address,
                     "size": head.size,
                     "checksum": head.etag,

@@ -128,7 +128,7 @@ def test_damage_is_an_error_and_never_fewer_rows(lake: Lake, repository: str) ->
     [
         ("main/nothing", {}, NotFound, "no data files"),
         ("nowhere/t", {}, NotFound, "ref: not found"),
-        ("main/t", {"format": "orc"}, Unsupported, "format='orc'"),
+        ("main/t", {"format": "avro"}, Unsupported, "format='avro'"),
         ("main/t", {"columns": ["idd"]}, Invalid, "no such columns: idd of=id,name,p"),
         ("main/t", {"partitions": {"q": 1}}, Invalid, "no partition columns: q of=p"),
         ("main/t", {"partitions": {"p": 5}}, NotFound, "no data files under these values"),

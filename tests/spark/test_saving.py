@@ -198,9 +198,9 @@ def test_what_cannot_be_written_is_refused(lake: Lake, repository: str) -> None:
         (lambda: write(lake, df, target, partition_by=["id"]), Invalid, "no column is left"),
         (lambda: write(lake, df.select("id", "id"), target), Invalid, "names of their own"),
         (
-            lambda: write(lake, df, target, options=SaveOptions(format="orc")),
+            lambda: write(lake, df, target, options=SaveOptions(format="avro")),
             Unsupported,
-            "format='orc'",
+            "format='avro'",
         ),
         (lambda: write(lake, df, target, options=SaveOptions(rows_max=0)), Invalid, "rows_max=0"),
         (

@@ -4,17 +4,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, StringStartsWith
+from pyspark.sql.types import StructType
 
+from graveler.errors import Invalid
 from graveler.spark import Lake, diff, entries, import_, log, ranges, read, register, source, write
-from graveler.spark.source import PruningReader, Reader, plan
+from graveler.spark.source import Piece, Planned, PruningReader, Reader, plan
 from tests.spark.lakes import frame
 from tests.spark.test_landing import ascii_rows, repository
+from tests.spark.test_loading import put
 
 __all__ = ["repository"]  # a fixture
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -129,6 +133,31 @@ def test_a_table_that_is_made_beside_the_driver_comes_in_pieces(
     assert [batch.schema.names for batch in batches] == [["message", "id"]] * 3
     messages = [text for batch in batches for text in batch.column(0).to_pylist()]
     assert messages == ["3", "2", "1", "0", "Repository created"]
+
+
+def test_files_are_of_the_format_the_values_and_the_schema_asked_for(
+    lake: Lake, repository: str
+) -> None:
+    files = {f"t/p={at}/a": b"n,s\n%d,x\n" % at for at in (1, 2)}
+    put(lake, f"{repository}-a", files, f"{repository}/main")  # type: ignore[arg-type]
+    alone, options = replace(lake, spark=None), {"path": f"{repository}/main/t", "format": "csv"}
+    found = plan(alone, options | {"partitions": '{"p": 2}', "columns": "p,n"})
+    (piece,) = found.pieces
+    assert rows_of(found, piece) == [{"p": 2, "n": 2}] and found.schema.names == ["p", "n"]
+    # As Spark hands over what the plan before it answered, or somebody gave.
+    given = StructType().add("p", "string").add("n", "double").add("more", "string")
+    found = plan(alone, options, given)
+    rows = [row for each in found.pieces for row in rows_of(found, each)]
+    assert found.schema == given
+    assert rows == [{"p": "1", "n": 1.0, "more": None}, {"p": "2", "n": 2.0, "more": None}]
+    for wrong in ("x", "[1]"):
+        with pytest.raises(Invalid, match="must be a JSON object"):
+            plan(alone, options | {"partitions": wrong})
+
+
+def rows_of(found: Planned, piece: Piece) -> list[Any]:
+    batches = found.run(iter([pa.RecordBatch.from_pylist([piece.row])]))
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
