@@ -5,9 +5,9 @@ entries.  Such tables are written whole and read seldom: they pass by every cach
 storage.  For the engine.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from graveler import wire
 from graveler.block.adapter import BlockStore
@@ -36,8 +36,20 @@ class Written(NamedTuple):
     files: tuple[str, ...]
 
 
+class Begun(NamedTuple):
+    """Where a table goes on: ranges that stand already, in order, each ended by a break; `told` of
+    each further one of that kind."""
+
+    ranges: Sequence[RangeRef]
+    told: Callable[[RangeRef], None]
+
+
+FROM_START: Final = Begun((), lambda ref: None)
+
+
 class DumpTables(SstRangeStore):
-    """A `RangeStore` whose tables bear `marks`; `files`: the ids of what was written."""
+    """A `RangeStore` whose tables bear `marks`; `files`: the ids of what was written, `ranges`
+    those that are ranges."""
 
     def __init__(self, blocks: BlockStore, marks: Mapping[str, str]) -> None:
         files = StoredFiles(blocks, Path())  # builds nothing on a disk
@@ -45,6 +57,7 @@ class DumpTables(SstRangeStore):
         self._marks = marks
         self._stored = files
         self.files: list[str] = []
+        self.ranges: list[RangeRef] = []
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         check_run(run)
@@ -53,6 +66,7 @@ class DumpTables(SstRangeStore):
         ref = ref_of(RangeId(range_id), run)
         self._stored.put(namespace, ref.id, splicing.spliced(run, self._marks))
         self.files.append(ref.id)
+        self.ranges.append(ref)
         return ref
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
@@ -70,10 +84,20 @@ def write(
     breaks: BreakParameters,
     marks: Mapping[str, str],
     records: Iterable[Record],
+    begun: Begun = FROM_START,
 ) -> Written:
-    """Store sorted records as ranges and a metarange.  Raises `Invalid` at a key that is not
-    greater than the one before it.  Cost: one put a range, one for the metarange; memory: a
-    range."""
+    """Store sorted records, all behind what has `begun`, as ranges and a metarange over all.
+
+    Raises `Invalid` at a key that is not greater than the one before it.  Cost: one put a range,
+    one for the metarange; memory: a range."""
     tables = DumpTables(blocks, marks)
-    metarange = writer.write(Keyspace(tables, namespace, breaks), records)
-    return Written(metarange, tuple(tables.files))
+    assembler = writer.Assembler(Keyspace(tables, namespace, breaks))
+    for ref in begun.ranges:
+        assembler.add_range(ref, is_last=False)
+    for batch in writer.batches(records):
+        told = len(tables.ranges)
+        assembler.add(batch)
+        for ref in tables.ranges[told:]:
+            begun.told(ref)
+    metarange = tables.write_metarange(namespace, assembler.finish())
+    return Written(metarange, (*(ref.id for ref in begun.ranges), *tables.files))

@@ -8,11 +8,17 @@ nor is content: a commit names its metarange, which stays where it is.  A dump c
 manifest is there, and as long as it is, its tables are in use; a crash before leaves tables that
 collection takes away.
 
+A dump that goes on for an earlier run of its job (dump_steps.py) takes over the refs and the ranges
+of commits that run wrote, and reads on behind them.  It is the same as one that was slow: no commit
+is ever taken off record, so what refs named then has been in the part that was read since, or is in
+the rest.
+
 For delivery, and for collection (marking.py, root_pages.py).
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from graveler import limits, wire_dumps
@@ -20,11 +26,13 @@ from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.clock import ulid
 from graveler.committed import dumped
-from graveler.committed.dumped import Written
+from graveler.committed.dumped import Begun, Written
+from graveler.engine.dump_steps import DumpSteps, RefTables
 from graveler.engine.ports import Deadline, Ports
+from graveler.engine.steps import NO_STEPS, Steps
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, is_hex64
-from graveler.records import Record, Repository
+from graveler.records import ABSENT, Record, Repository
 from graveler.refs import branches, commits, tags
 
 T = TypeVar("T", branches.NamedBranch, tags.NamedTag)
@@ -42,17 +50,29 @@ class RefsDump(NamedTuple):
     manifest: str
 
 
-def dump(ports: Ports, repo: Repository) -> RefsDump:
+def dump(ports: Ports, repo: Repository, steps: Steps = NO_STEPS) -> RefsDump:
     """Dump what the repository's refs lead to, and every other commit that is on record.
 
-    Errors: `Unavailable`, also if it takes so long that collection could take what was written
-    first.  Cost: 1 KV request for each 1,000 records; one put a range, three for the metaranges,
-    one for the manifest.
+    `steps`: those of the job that runs it; it goes on where an earlier run of the job was.
+
+    Errors: `Unavailable`, also if it takes so long, from its first run on, that collection could
+    take what was written first.  Cost: 1 KV request for each 1,000 records; one put a range, three
+    for the metaranges, one for the manifest; less what `steps` hold, and what those cost.
     """
-    deadline = Deadline(ports.clock, limits.dump_seconds_max)
-    found_branches = _written(ports, repo, wire_dumps.BRANCHES, _branches(ports, repo))
-    found_tags = _written(ports, repo, wire_dumps.TAGS, _tags(ports, repo))
-    found_commits = _written(ports, repo, wire_dumps.COMMITS, _commits(ports, repo))
+    now_ns = ports.clock.now_ns()
+    so_far = DumpSteps(steps, now_ns)
+    spent = (now_ns - so_far.began_ns) / limits.SECOND_NS
+    deadline = Deadline(ports.clock, limits.dump_seconds_max - spent)
+    refs = so_far.refs
+    if refs is ABSENT:
+        found_branches = _written(ports, repo, wire_dumps.BRANCHES, _branches(ports, repo))
+        refs = RefTables(found_branches, _written(ports, repo, wire_dumps.TAGS, _tags(ports, repo)))
+    begun = Begun(tuple(so_far.ranges), partial(so_far.add, refs=refs))
+    records = _commits(ports, repo, so_far.after)
+    found_commits = dumped.write(
+        ports.blocks, repo.namespace, repo.breaks, wire_dumps.COMMITS, records, begun
+    )
+    found_branches, found_tags = refs
     deadline.check("dump")
     manifest = {
         "repository": repo.id,
@@ -92,8 +112,8 @@ def _tags(ports: Ports, repo: Repository) -> Iterator[Record]:
         yield wire_dumps.tag_record(each.id, each.tag.commit)
 
 
-def _commits(ports: Ports, repo: Repository) -> Iterator[Record]:
-    for entry in commits.list_all(ports.kv, repo):
+def _commits(ports: Ports, repo: Repository, after: str) -> Iterator[Record]:
+    for entry in commits.list_all(ports.kv, repo, after):
         yield wire_dumps.commit_record(entry.id, entry.commit)
 
 

@@ -25,8 +25,7 @@ def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pul
 
 def dump(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
     """Errors: `Unsupported` if it is given up, `Stopped`, those of `dumping.dump`."""
-    _begun(ports, repo, job, pulse)
-    made = dumping.dump(ports, repo)
+    made = dumping.dump(ports, repo, _begun(ports, repo, job, pulse))
     jobs.note_result(ports, repo, job.id, json.dumps(made._asdict()))
 
 

@@ -56,9 +56,10 @@ def by_prefix(kv: Store, repository: Repository, prefix: str) -> tuple[CommitId,
     return tuple(CommitId(key[len(COMMITS) :].decode()) for key, _ in rows)
 
 
-def list_all(kv: Store, repository: Repository) -> Iterator[CommitEntry]:
-    """Every commit that is stored, reachable or not, by id.  One request for each 1,000."""
-    for name, row in listing.rows(kv, listing.Stretch(space(repository), COMMITS)):
+def list_all(kv: Store, repository: Repository, after: str = "") -> Iterator[CommitEntry]:
+    """Every commit that is stored, reachable or not, by id, behind `after`.  One request for each
+    1,000."""
+    for name, row in listing.rows(kv, listing.Stretch(space(repository), COMMITS, "", after)):
         yield CommitEntry(CommitId(name), wire.decode_commit(row.value))
 
 
