@@ -17,6 +17,14 @@ check() {
     }
 }
 
+# Waits for the process $1 and shows what it has said into the file $2.
+ended() {
+    wait "$1"
+    code=$?
+    cat "$2"
+    return $code
+}
+
 for group in "$@"; do
     case $group in
     lint)
@@ -34,12 +42,19 @@ for group in "$@"; do
             "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
             "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
         ;;
-    spark) # one session a process, and a session uses two cores: one version after the other
-        for version in 3 4; do
-            check "tests on PySpark $version" \
-                "run one alone with: .venv-spark$version/bin/python -m pytest tests/spark -k NAME" \
-                ".venv-spark$version/bin/python" -m pytest -q tests/spark
-        done
+    spark) # a session has work for little more than one core: both versions side by side
+        said=$(mktemp)
+        .venv-spark3/bin/python -m pytest -q tests/spark >"$said" 2>&1 &
+        other=$!
+        trap 'kill "$other" 2>/dev/null; rm -f "$said"' EXIT
+        trap 'exit 130' INT TERM
+        remedy="run one alone with: .venv-spark4/bin/python -m pytest tests/spark -k NAME"
+        check "tests on PySpark 4 (3 beside it)" "$remedy" \
+            .venv-spark4/bin/python -m pytest -q tests/spark
+        check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" \
+            ended "$other" "$said"
+        trap - EXIT INT TERM
+        rm -f "$said"
         ;;
     *)
         echo "unknown group of checks: $group" >&2
