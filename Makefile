@@ -57,7 +57,7 @@ $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 $(TOOLED): requirements/tools.txt scripts/setup.sh
 	@sh scripts/setup.sh $(TOOLS) requirements/tools.txt
 
-.venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh
+.venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh scripts/classes.py
 	@NEWEST=$(if $(filter 3,$*),3.12) sh scripts/setup.sh .venv-spark$* requirements/spark$*.txt .
 	@sh scripts/java.sh .venv-spark$*
 

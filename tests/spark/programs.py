@@ -15,6 +15,7 @@ from tests.aws.engines import free_port
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 600
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts fast, and lives for seconds
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -22,8 +23,9 @@ _QUIET = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.python.daemon.module": "tests.spark.daemon",
 }
 
 
@@ -90,7 +92,12 @@ def _started(folder: Path, words: Sequence[str]) -> Iterator[Path]:
     with log.open("w") as lines:
         process = subprocess.Popen(
             [str(program), f"org.apache.spark.deploy.{words[0]}", *words[1:]],
-            env={**os.environ, "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(ROOT)},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+            },
             cwd=folder,
             stdout=lines,
             stderr=lines,
