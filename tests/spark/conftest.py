@@ -14,6 +14,7 @@ from graveler.spark import Lake, connect
 from graveler.spark.places import Place, opened
 from tests.aws.engines import free_port
 from tests.spark.lakes import KEYS
+from tests.spark.programs import START
 from tests.spark.session import local_session
 
 # Each PySpark collects what it has: data sources of Python came with the fourth.
@@ -53,11 +54,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture(scope="session", autouse=True)
 def surroundings() -> int:
     """What the session and its workers find: the Java that `make setup` has put into this
-    environment, unless another one is named; the Python of this process; credentials of the job's
-    role, for an AWS that whoever wants one starts on the port that is returned."""
+    environment, unless another one is named; the Python of this process, with a path that is quick
+    to search; credentials of the job's role, for an AWS that whoever wants one starts on the port
+    that is returned."""
     port = free_port()
     os.environ.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    found = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(START), *([found] if found else [])])
     os.environ["AWS_REGION"] = os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
     os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = "ROLE", "role-secret"
     return port

@@ -14,7 +14,9 @@ import pyspark
 from tests.aws.engines import free_port
 
 ROOT = Path(__file__).parents[2]
+START = ROOT / "tests" / "spark" / "start"  # on the path of every process (`sitecustomize.py`)
 WAIT_SECONDS = 600
+_PATH = os.pathsep.join(map(str, (START, ROOT)))
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts fast, and lives for seconds
 _QUIET = {
     "spark.ui.enabled": "false",
@@ -25,7 +27,6 @@ _QUIET = {
     "spark.executor.cores": "1",
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
-    "spark.python.daemon.module": "tests.spark.daemon",
 }
 
 
@@ -42,7 +43,7 @@ def submit(
     options = [word for each in chosen.items() for word in ("--conf", "=".join(each))]
     return subprocess.Popen(
         [str(Path(sys.executable).parent / "spark-submit"), *options, str(program), *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+        env={**os.environ, "PYTHONPATH": _PATH, "SPARK_LOCAL_IP": "127.0.0.1"}
         | dict(variables or {}),
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -94,7 +95,7 @@ def _started(folder: Path, words: Sequence[str]) -> Iterator[Path]:
             [str(program), f"org.apache.spark.deploy.{words[0]}", *words[1:]],
             env={
                 **os.environ,
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": _PATH,
                 "SPARK_DAEMON_MEMORY": "256m",
                 "SPARK_DAEMON_JAVA_OPTS": _JAVA,
             },

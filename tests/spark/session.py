@@ -21,7 +21,6 @@ def local_session(folder: Path, master: str = "local[2,3]") -> SparkSession:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "97",
-        "spark.python.daemon.module": "tests.spark.daemon",
     }
     builder = SparkSession.builder.master(master).appName("tests")
     for name, value in settings.items():
