@@ -36,9 +36,9 @@ def spark(surroundings: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     session.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """An embedded store without repositories, served."""
+    """A served embedded store, one for all tests: each makes a repository of its own."""
     with connect(spark, tmp_path_factory.mktemp("store") / "lake", KEYS) as made:
         yield made
 

@@ -158,7 +158,7 @@ def test_executors_read_the_table(spark: SparkSession, surroundings: int) -> Non
 @pytest.fixture
 def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
     """A fresh repository for each test, with two commits."""
-    name = f"r{zlib.crc32(request.node.name.encode())}"
+    name = f"r{zlib.crc32(request.node.nodeid.encode())}"
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
     lake.session.ask("POST", "/repositories", body)
     for number in range(12):
@@ -205,7 +205,7 @@ def test_what_is_staged_becomes_one_commit(lake: Lake, repository: str) -> None:
     )
     assert len(others) == 2 and made.rows == 34
     assert listed(lake, repository, made.commit) == listed(lake, repository) == expected
-    left = list(Path(lake.store, "objects").rglob("_graveler/jobs/*/*"))
+    left = list(Path(lake.store, "objects", "lake", repository).rglob("_graveler/jobs/*/*"))
     assert left == []
     with pytest.raises(Invalid, match="no changes"):
         commit(lake, f"{repository}/main")

@@ -17,7 +17,7 @@ from tests.spark.lakes import KEYS, Row, frame, some_rows
 @pytest.fixture(autouse=True)
 def repository(lake: Lake, request: pytest.FixtureRequest) -> Iterator[str]:
     """A fresh repository for each test."""
-    name = f"r{zlib.crc32(request.node.name.encode())}"
+    name = f"r{zlib.crc32(request.node.nodeid.encode())}"
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
     lake.session.ask("POST", "/repositories", body)
     yield name

@@ -139,7 +139,7 @@ def test_packed_ranges_are_those_of_one_writer(
 @pytest.fixture
 def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
     """Three hundred entries in some thirty ranges."""
-    name = f"r{zlib.crc32(request.node.name.encode())}"
+    name = f"r{zlib.crc32(request.node.nodeid.encode())}"
     namespace = f"local://lake/{name}"
     lake.session.ask("POST", "/repositories", {"name": name, "storage_namespace": namespace})
     fine = replace(break_parameters.read(lake.session, name), raggedness=10)
