@@ -89,11 +89,15 @@ class StoredChunk:
         """Whether the block may stand in a table of the version that is written today."""
         return self._prefixed
 
+    def payload(self) -> bytes:
+        """The block, checked and decompressed (`blocks.py` draws it).  Raises `Corrupt`."""
+        return unseal(self.stored, self._prefixed)
+
     def records(self) -> list[Record]:
-        return Block(unseal(self.stored, self._prefixed)).records()
+        return Block(self.payload()).records()
 
     def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        return Block(unseal(self.stored, self._prefixed)).columns()
+        return Block(self.payload()).columns()
 
 
 class SortedTable:

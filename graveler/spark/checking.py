@@ -71,6 +71,7 @@ _NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
 _MTIME_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999, in microseconds
 _PLAIN: Final = r"^[a-z][a-z0-9]*://[^/\\\x00]+(/[^/\\\x00]+)+/?$"
 _DOTS: Final = r"/\.{1,2}(/|$)"
+_OTHER_S3: Final = r"^s3[an]:"
 _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
@@ -183,9 +184,7 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
         long = _mask(pc.greater(pc.binary_length(column), limits.address_length_bytes_max // 2))
         _note(reasons, ~ours | dotted | long, REASONS[16])
         return
-    plain = _mask(pc.match_substring_regex(column, _PLAIN))
-    plain &= ~_mask(pc.match_substring_regex(column, _DOTS))
-    plain &= _mask(pc.less_equal(pc.binary_length(column), limits.address_length_bytes_max))
+    plain = are_canonical(column)
     for row in np.flatnonzero(~plain & (reasons == 0)):
         plain[row] = _is_address(column[int(row)].as_py())
     _note(reasons, ~plain, "address is not one of an object")
@@ -194,6 +193,14 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
     _note(reasons, ~same, REASONS[14])
     inside = _mask(pc.starts_with(column, address.normalise(rules.namespace) + "/"))
     _note(reasons, inside, REASONS[15])
+
+
+def are_canonical(column: Any) -> Any:
+    """Which texts surely are addresses in their canonical spelling; a few others are, too."""
+    plain = _mask(pc.match_substring_regex(column, _PLAIN))
+    plain &= ~_mask(pc.match_substring_regex(column, _DOTS))
+    plain &= ~_mask(pc.match_substring_regex(column, _OTHER_S3))
+    return plain & _mask(pc.less_equal(pc.binary_length(column), limits.address_length_bytes_max))
 
 
 def _is_address(text: str) -> bool:

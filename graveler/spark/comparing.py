@@ -16,13 +16,14 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from graveler.committed.ranges import Columns, Keyspace
+from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.framing import identity_of
 from graveler.ids import RangeId
 from graveler.records import ABSENT, Difference, RangeRef
 from graveler.spark.decoding import decoded
 from graveler.spark.places import Place, opened
+from graveler.spark.scanning import records_of
 
 _RANGES: Final = "array<struct<id:string,min_key:binary,max_key:binary,size:bigint,count:bigint>>"
 STRETCHES: Final = f"left {_RANGES}, right {_RANGES}"
@@ -160,13 +161,13 @@ def _batches(found: Iterator[Difference], order: Comparison) -> Iterator[pa.Reco
 
 def _batch(found: Sequence[Difference], order: Comparison) -> pa.RecordBatch:
     keys = [each.key for each in found]
-    path = decoded(Columns(keys, keys), order.place.namespace, ("path",)).column(0)
+    path = decoded(records_of(keys, keys), order.place.namespace, ("path",)).column(0)
     arrays = [pa.array([each.kind for each in found]), path]
     names = ["type", "path"]
     for side in ("left", "right"):
         values = [getattr(each, side) for each in found]
         there = [at for at, value in enumerate(values) if value is not ABSENT]
-        known = Columns([keys[at] for at in there], [values[at] for at in there])
+        known = records_of([keys[at] for at in there], [values[at] for at in there])
         part = decoded(known, order.place.namespace, order.columns)
         row = {at: number for number, at in enumerate(there)}
         places = pa.array([row.get(at) for at in range(len(found))], pa.int32())

@@ -1,4 +1,4 @@
-"""Records of ranges as Arrow columns.  For this package; pure.
+"""Records of ranges as Arrow columns, all rows of a column at once.  For this package; pure.
 
 path            string, the whole path
 address         string, in full
@@ -13,13 +13,18 @@ identity        binary, what two entries share that hold the same
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from graveler.block.address import resolve
-from graveler.committed.ranges import Columns
 from graveler.errors import Corrupt
 from graveler.framing import identity_of
-from graveler.records import AddressType
+from graveler.records import ABSENT, AddressType
+from graveler.spark.checking import are_canonical
+from graveler.spark.entry_columns import entry_columns
+from graveler.spark.scanning import Records
+from graveler.spark.vectors import octets
 from graveler.wire import stored_entry
 
 _MICROSECONDS: Final = 1_000_000
@@ -41,24 +46,37 @@ def schema_of(columns: Sequence[str]) -> str:
     return ", ".join(f"{name} {_TYPES[name][0]}" for name in columns)
 
 
-def decoded(columns: Columns, namespace: str, wanted: Sequence[str]) -> pa.RecordBatch:
+def decoded(records: Records, namespace: str, wanted: Sequence[str]) -> pa.RecordBatch:
     """The wanted columns of some records; addresses are those of a repository with `namespace`.
     Raises `Corrupt`."""
-    needs_entry = any(name in _FIELDS for name in wanted)
-    messages = list(map(stored_entry, columns.values)) if needs_entry else []
-    arrays = []
-    for name in wanted:
-        kind = _TYPES[name][1]
-        if name == "path":
-            arrays.append(_texts(columns.keys))
-        elif name == "identity":
-            arrays.append(pa.array(list(map(identity_of, columns.values)), kind))
-        elif name == "address":
-            full = [_full(namespace, each.address, each.address_type) for each in messages]
-            arrays.append(pa.array(full, kind))
-        else:
-            arrays.append(pa.array(list(map(_FIELDS[name], messages)), kind))
-    return pa.RecordBatch.from_arrays(arrays, names=list(wanted))
+    plain = [name for name in wanted if name != "path"]
+    try:
+        found = entry_columns(records, plain) if plain else {}
+        if found is ABSENT:
+            found = _one_by_one(records, plain)
+        if "path" in wanted:
+            found["path"] = records.paths.cast(pa.string())
+        for name in plain:
+            found[name] = found[name].cast(_TYPES[name][1])
+    except pa.ArrowInvalid as error:
+        raise Corrupt("a text is not UTF-8") from error
+    if "address" in wanted:
+        found["address"] = _full_addresses(namespace, found["address"], found["address_type"])
+    return pa.RecordBatch.from_arrays([found[name] for name in wanted], names=list(wanted))
+
+
+def _one_by_one(records: Records, wanted: Sequence[str]) -> dict[str, Any]:
+    """As `entry_columns`, of any records."""
+    values = octets(records.raw, records.values).to_pylist()
+    messages = list(map(stored_entry, values))
+    found = {
+        name: pa.array(list(map(_FIELDS[name], messages)), _TYPES[name][1])
+        for name in wanted
+        if name in _FIELDS
+    }
+    found["identity"] = pa.array(list(map(identity_of, values)), pa.binary())
+    found["address_type"] = pa.array([each.address_type for each in messages], pa.int32())
+    return found
 
 
 def _mtime(message: Any) -> int:
@@ -76,18 +94,25 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
+def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
+    """Addresses in full.  Relative ones as most of ours are cost a concatenation, full ones in
+    their canonical spelling nothing; the others are looked at one by one."""
+    relative = pc.equal(kind, int(AddressType.RELATIVE))
+    ours = pc.and_(relative, pc.starts_with(text, "data/"))
+    full = pc.and_(pc.equal(kind, int(AddressType.FULL)), pa.array(are_canonical(text)))
+    joined = pc.binary_join_element_wise(pa.scalar(namespace), text, pa.scalar("/"))
+    joined = pc.if_else(ours, joined, text) if pc.any(ours, min_count=0).as_py() else text
+    rest = np.flatnonzero(~pc.or_(ours, full).to_numpy(zero_copy_only=False))
+    if not len(rest):
+        return joined
+    all_texts = joined.to_pylist()
+    for row in rest.tolist():
+        all_texts[row] = _full(namespace, all_texts[row], kind[row].as_py())
+    return pa.array(all_texts, pa.string())
+
+
 def _full(namespace: str, text: str, number: int) -> str:
-    """Relative addresses as most of ours are cost a concatenation; the others are looked at."""
-    if number == AddressType.RELATIVE and text.startswith("data/"):
-        return f"{namespace}/{text}"
     try:
         return resolve(namespace, text, AddressType(number))
     except ValueError as error:
         raise Corrupt(f"entry has an unknown address type: address_type={number}") from error
-
-
-def _texts(keys: Sequence[bytes]) -> pa.Array:
-    try:
-        return pa.array(keys, pa.binary()).cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise Corrupt("a path is not UTF-8") from error

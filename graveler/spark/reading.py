@@ -4,8 +4,8 @@
 
 Ranges that cannot hold a path of the prefix are not read.  What a task reads of a range is compared
 with what the metarange says of it, so damage raises and never shortens the result.  Only committed
-entries are seen.  Memory: of the driver the metarange, of a task one block.  For whoever uses the
-package.
+entries are seen.  Memory: of the driver the metarange, of a task 2 MiB of records.  For whoever
+uses the package.
 """
 
 from bisect import bisect_left
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from graveler.client.session import below
-from graveler.committed.ranges import Columns
-from graveler.committed.reader import range_columns
 from graveler.errors import Corrupt, Invalid
 from graveler.ids import MetarangeId, RangeId, parse_prefix
 from graveler.records import RangeRef
 from graveler.spark.decoding import COLUMNS, decoded, schema_of
 from graveler.spark.lake import Lake, parse_ref, place_of
 from graveler.spark.places import Place, opened
+from graveler.spark.scanning import Records, range_records
 from graveler.streams import successor
 
 _RANGES: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
@@ -119,26 +119,24 @@ def scanning(reading: Reading) -> Any:
         space = opened(reading.place).space
         for batch in batches:
             for ref in refs_in(batch):
-                for columns in range_columns(space, ref):
-                    part = _below(columns, reading.prefix)
-                    if part.keys:
+                for records in range_records(space, ref):
+                    part = _below(records, reading.prefix)
+                    if len(part):
                         yield _decoded(part, reading, ref)
 
     return run
 
 
-def _below(columns: Columns, prefix: bytes) -> Columns:
+def _below(records: Records, prefix: bytes) -> Records:
     """The records with `prefix`."""
-    keys = columns.keys
-    if keys[0].startswith(prefix) and keys[-1].startswith(prefix):
-        return columns
-    begin, beyond = bisect_left(keys, prefix), successor(prefix)
-    end = bisect_left(keys, beyond) if beyond else len(keys)
-    return Columns(keys[begin:end], columns.values[begin:end])
+    paths, beyond = records.paths, successor(prefix)
+    begin = pc.sum(pc.less(paths, prefix)).as_py() if prefix else 0
+    end = pc.sum(pc.less(paths, beyond)).as_py() if beyond else len(records)
+    return records if end - begin == len(records) else records.part(begin, end)
 
 
-def _decoded(columns: Columns, reading: Reading, ref: RangeRef) -> pa.RecordBatch:
+def _decoded(records: Records, reading: Reading, ref: RangeRef) -> pa.RecordBatch:
     try:
-        return decoded(columns, reading.place.namespace, reading.columns)
+        return decoded(records, reading.place.namespace, reading.columns)
     except Corrupt as error:
         raise Corrupt(f"{error}: range={ref.id}") from error
