@@ -4,7 +4,7 @@
               alternating, warm        └── sorted by the path and written as Parquet, Snappy
     the last commit ── entries, all columns; path and size; the diff to one with 1 % of them changed
 
-Run by `benchmarks.spark` with the Python of one version: VERSION CORES ROWS ROUNDS as words.
+Run by `benchmarks.spark` with the Python of one version: VERSION CORES ROWS ROUNDS PAIRS as words.
 """
 
 import json
@@ -26,6 +26,11 @@ from graveler.spark import Lake, connect, diff, entries, import_
 KEYS = ("BENCHKEY", "bench-secret")
 TASK_ROWS = 300_000  # in a task of either side
 CHANGED = 100  # one row in so many
+_NO_PAIRS = ("cast(null AS map<string,string>) AS metadata",)
+_PAIRS = (
+    "map('owner', 'etl', 'run', cast(id % 97 AS string)) AS metadata",
+    "'application/octet-stream' AS content_type",
+)
 _PRIME = 2_654_435_761  # times a number, modulo another: each number once, in no order
 
 
@@ -53,8 +58,9 @@ def session(cores: int, folder: Path) -> SparkSession:
     return found
 
 
-def rows_in(spark: SparkSession, folder: Path, count: int) -> DataFrame:
-    """So many rows of an import in eight files, in no order."""
+def rows_in(spark: SparkSession, folder: Path, count: int, pairs: bool) -> DataFrame:
+    """So many rows of an import in eight files, in no order: as an inventory has them, or with two
+    `pairs` of metadata and a content type each."""
     rows = spark.range(0, count, 1, 8).selectExpr(f"pmod(id * {_PRIME}, {count}) AS id")
     where = str(folder / f"rows-{count}")
     rows.selectExpr(
@@ -66,17 +72,18 @@ def rows_in(spark: SparkSession, folder: Path, count: int) -> DataFrame:
         "pmod(id * 7919, 10000000) AS size",
         "md5(cast(id AS string)) AS checksum",
         "timestamp_micros(1760000000000000 + id * 1003) AS mtime",
-        "map('owner', 'etl', 'run', cast(id % 97 AS string)) AS metadata",
-        "'application/octet-stream' AS content_type",
+        *(_PAIRS if pairs else _NO_PAIRS),
     ).write.mode("overwrite").parquet(where)
     return spark.read.parquet(where)
 
 
-def measured(spark: SparkSession, folder: Path, count: int, rounds: int) -> dict[str, Any]:
+def measured(
+    spark: SparkSession, folder: Path, count: int, rounds: int, pairs: bool = False
+) -> dict[str, Any]:
     """Rates in rows per second, medians of alternating rounds; seconds of a diff."""
-    rows = rows_in(spark, folder, count)
+    rows = rows_in(spark, folder, count, pairs)
     with connect(spark, folder / "lake", KEYS) as lake:
-        warm = rows_in(spark, folder, max(1, count // 5))
+        warm = rows_in(spark, folder, max(1, count // 5), pairs)
         _imported(lake, warm, "warm")
         _as_parquet(warm, folder, count)
         imports, parquets = [], []
@@ -139,11 +146,12 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """See the module."""
-    version, cores, count, rounds = sys.argv[1], *map(int, sys.argv[2:5])
+    version, cores, count, rounds, pairs = sys.argv[1], *map(int, sys.argv[2:6])
     with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
         spark = session(cores, Path(folder))
-        about = {"version": version, "pyspark": spark.version, "cores": cores}
-        print(json.dumps(about | measured(spark, Path(folder), count, rounds)), flush=True)
+        about = {"version": version, "pyspark": spark.version, "cores": cores, "pairs": bool(pairs)}
+        found = measured(spark, Path(folder), count, rounds, bool(pairs))
+        print(json.dumps(about | found), flush=True)
         spark.stop()
 
 

@@ -3,11 +3,12 @@
 A range of which a few records changed keeps most of its blocks byte for byte: they are not
 compressed again, and readers that compare ranges skip them without a look inside.  The result has
 the form that RocksDB's writer gives (`table.py` draws it): version 2, CRC32C, Snappy, keys whole,
-the same properties.  Pure; for `sstable.py` only.
+the same properties.  Pure; for `sstable.py`, and for whoever makes
+blocks of columns.
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import cramjam
@@ -19,7 +20,7 @@ from graveler.records import Record
 
 BLOCK_LENGTH = 16 * 1024
 _SMALL = 2 * 1024  # stored blocks below this are made anew, lest they grow many
-_TRAILER = b"\1" + bytes(7)  # type "set", sequence number 0
+BEHIND_KEYS = b"\1" + bytes(7)  # type "set", sequence number 0
 _SNAPPY, _NONE = b"\1", b"\0"
 _NO_MARKS: Mapping[str, str] = {}
 
@@ -32,22 +33,34 @@ def table(records: Sequence[Record], marks: Mapping[str, str] = _NO_MARKS) -> li
 
 def spliced(run: Sequence[Columns], marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
     """As `table`, of the records of `run`, at least one."""
+    keys = sum(columns.key_size for columns in run)
+    size = sum(columns.size for columns in run)
+    return of_blocks(_blocks(run), sum(len(columns.keys) for columns in run), keys, size, marks)
+
+
+def of_blocks(
+    blocks: Iterable[tuple[bytes, bytes]],
+    count: int,
+    key_size: int,
+    size: int,
+    marks: Mapping[str, str] = _NO_MARKS,
+) -> list[bytes]:
+    """The bytes of a table of these blocks, each with its last key and as it is to be stored:
+    `count` records, `size` bytes of keys and values, `key_size` of keys."""
     content: list[bytes] = []
     entries: list[Record] = []
     offset = 0
-    for last, stored in _blocks(run):
+    for last, stored in blocks:
         handle = Handle(offset, len(stored) - TRAILER_LENGTH)
-        entries.append((last + _TRAILER, encoded_handle(handle)))
+        entries.append((last + BEHIND_KEYS, encoded_handle(handle)))
         content.append(stored)
         offset += len(stored)
-    count = sum(len(columns.keys) for columns in run)
-    keys = sum(columns.key_size for columns in run)
     counts = {
         b"rocksdb.data.size": offset,
         b"rocksdb.num.data.blocks": len(entries),
         b"rocksdb.num.entries": count,
-        b"rocksdb.raw.key.size": keys + len(_TRAILER) * count,
-        b"rocksdb.raw.value.size": sum(columns.size for columns in run) - keys,
+        b"rocksdb.raw.key.size": key_size + len(BEHIND_KEYS) * count,
+        b"rocksdb.raw.value.size": size - key_size,
     }
     return content + _ending(entries, counts, offset, marks)
 
@@ -79,20 +92,20 @@ def _new_blocks(records: Sequence[Record]) -> Iterator[tuple[bytes, bytes]]:
     batch: list[Record] = []
     length = 0
     for record in records:
-        batch.append((record[0] + _TRAILER, record[1]))
-        length += len(record[0]) + len(record[1]) + len(_TRAILER) + 4
+        batch.append((record[0] + BEHIND_KEYS, record[1]))
+        length += len(record[0]) + len(record[1]) + len(BEHIND_KEYS) + 4
         if length >= BLOCK_LENGTH:
-            yield record[0], _compressed(_payload(batch))
+            yield record[0], compressed(_payload(batch))
             batch, length = [], 0
     if batch:
-        yield records[-1][0], _compressed(_payload(batch))
+        yield records[-1][0], compressed(_payload(batch))
 
 
 def _ending(
     entries: Sequence[Record], counts: dict[bytes, int], offset: int, marks: Mapping[str, str]
 ) -> list[bytes]:
     """Properties, metaindex, index and footer of a table whose blocks end at `offset`."""
-    index = _compressed(_payload(entries))
+    index = compressed(_payload(entries))
     counts = {**counts, b"rocksdb.index.size": len(index) - TRAILER_LENGTH}
     own = {name.encode(): text.encode() for name, text in marks.items()}
     known = {**_PROPERTIES, **_encoded(counts), **own}
@@ -148,7 +161,8 @@ def _payload(entries: Sequence[Record]) -> bytes:
     return b"".join(encoded) + struct.pack(f"<{len(starts)}II", *starts, len(starts))
 
 
-def _compressed(payload: bytes) -> bytes:
+def compressed(payload: bytes) -> bytes:
+    """A block as it is stored: Snappy where that saves an eighth, checksum behind."""
     packed = bytes(cramjam.snappy.compress_raw(payload))
     if len(packed) < len(payload) - len(payload) // 8:
         return _sealed(packed, _SNAPPY)

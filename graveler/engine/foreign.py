@@ -169,7 +169,7 @@ class _Rules:
             if f"{text}/".startswith(_OURS):
                 raise Invalid(f"its address lies among the repository's own files: address={text}")
             return
-        spelled = address.normalise(address.split(text).address)
+        spelled = address.spelling(text)
         if not self._taken:
             self._taken = tuple(self._namespaces())
         if spelled.startswith(self._taken):

@@ -4,7 +4,6 @@ Bounds are those of `limits.py`, addresses those of `block.address`.  A row gets
 that applies.  Pure; for this package.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -16,6 +15,8 @@ import pyarrow.compute as pc
 from graveler import limits
 from graveler.block import address
 from graveler.errors import Invalid
+from graveler.spark.pairs import pairs_of
+from graveler.spark.vectors import bytes_of
 
 COLUMNS: Final = ("path", "address", "size", "checksum", "mtime", "metadata", "content_type")
 
@@ -33,6 +34,11 @@ class Rules:
 
     namespace: str
     addresses: Addresses = Addresses.FULL
+
+    @property
+    def start(self) -> str:
+        """What every full address begins with."""
+        return f"{address.split_prefix(self.namespace + '/').scheme}://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,10 @@ REASONS: Final = (
 )
 _NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
 _MTIME_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999, in microseconds
-_PLAIN: Final = r"^[a-z][a-z0-9]*://[^/\\\x00]+(/[^/\\\x00]+)+/?$"
+_NO_DOTS: Final = r"(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*"  # a segment
+_PLAIN: Final = f"^[a-z][a-z0-9]*://{_NO_DOTS}(?:/{_NO_DOTS})+/?$"
 _DOTS: Final = r"/\.{1,2}(/|$)"
-_OTHER_S3: Final = r"^s3[an]:"
+_OTHER_S3: Final = ("s3a:", "s3n:")
 _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
@@ -82,7 +89,8 @@ def check(table: pa.Table, rules: Rules) -> Checked:
     for name in ("address", "checksum", "content_type"):
         names[name], wrong = _valid_text(names[name])
         _note(reasons, wrong, "text is not UTF-8")
-    names["address"] = pc.replace_substring_regex(names["address"], _S3_SPELLING, "s3://")
+    if not _mask(pc.starts_with(names["address"], rules.start)).all():
+        names["address"] = pc.replace_substring_regex(names["address"], _S3_SPELLING, "s3://")
     names["checksum"] = pc.utf8_trim(names["checksum"], characters='"')
     _check_path(reasons, names["path"])
     _check_fields(reasons, names)
@@ -131,7 +139,9 @@ def _check_path(reasons: Any, path: Any) -> None:
     _note(reasons, length == 0, REASONS[1])
     _note(reasons, length > limits.path_length_bytes_max, REASONS[2])
     text, wrong = _valid_text(path.view(pa.string()))
-    _note(reasons, wrong | _mask(pc.match_substring(text, "\0")), REASONS[3])
+    if b"\0" in bytes(bytes_of(path)):
+        wrong = wrong | _mask(pc.match_substring(text, "\0"))
+    _note(reasons, wrong, REASONS[3])
 
 
 def _check_fields(reasons: Any, names: dict[str, Any]) -> None:
@@ -154,27 +164,23 @@ def _longer(reasons: Any, length: Any, most: int, number: int) -> None:
 
 
 def _check_metadata(reasons: Any, metadata: Any) -> None:
-    """Few rows have any; those are looked at one by one."""
-    has_any = _mask(pc.greater(_pairs_count(metadata), 0))
-    wrong = np.zeros(len(reasons), dtype=bool)
-    for row in np.flatnonzero(has_any):
-        wrong[row] = not _is_metadata(metadata[int(row)].as_py())
-    _note(reasons, wrong, "metadata has an empty key or a null value, or is too large")
-
-
-def _pairs_count(metadata: Any) -> Any:
-    offsets = np.asarray(metadata.offsets)
-    return pa.array(np.diff(offsets), mask=_mask(pc.is_null(metadata)))
-
-
-def _is_metadata(pairs: Sequence[tuple[str, str | None]]) -> bool:
-    length = 0
-    for key, value in pairs:
-        if not key or value is None:
-            return False
-        length += len(key.encode()) + len(value.encode())
-    few = len(pairs) <= limits.metadata_pairs_max
-    return few and length <= limits.object_metadata_length_bytes_max
+    """All pairs at once; text is UTF-8 or the row is at fault."""
+    found = pairs_of(metadata)
+    if not found.counts.any():
+        return
+    length, wrong = np.zeros(len(found.rows), dtype=np.int64), np.zeros(len(found.rows), dtype=bool)
+    for column in (found.keys, found.items):
+        _, invalid = _valid_text(column.view(pa.string()))
+        wrong |= invalid | _mask(pc.is_null(column))
+        length += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    wrong |= _mask(pc.equal(pc.binary_length(found.keys), 0))
+    rows, count = found.rows, len(reasons)
+    total = np.bincount(rows, length, count)
+    at_fault = np.bincount(rows, wrong, count) > 0
+    at_fault |= (found.counts > limits.metadata_pairs_max) | (
+        total > limits.object_metadata_length_bytes_max
+    )
+    _note(reasons, at_fault, "metadata has an empty key or a null value, or is too large")
 
 
 def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
@@ -188,8 +194,7 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
     for row in np.flatnonzero(~plain & (reasons == 0)):
         plain[row] = _is_address(column[int(row)].as_py())
     _note(reasons, ~plain, "address is not one of an object")
-    scheme = address.split_prefix(rules.namespace + "/").scheme
-    same = _mask(pc.starts_with(column, f"{scheme}://"))
+    same = _mask(pc.starts_with(column, rules.start))
     _note(reasons, ~same, REASONS[14])
     inside = _mask(pc.starts_with(column, address.normalise(rules.namespace) + "/"))
     _note(reasons, inside, REASONS[15])
@@ -198,8 +203,8 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
 def are_canonical(column: Any) -> Any:
     """Which texts surely are addresses in their canonical spelling; a few others are, too."""
     plain = _mask(pc.match_substring_regex(column, _PLAIN))
-    plain &= ~_mask(pc.match_substring_regex(column, _DOTS))
-    plain &= ~_mask(pc.match_substring_regex(column, _OTHER_S3))
+    for start in _OTHER_S3:
+        plain &= ~_mask(pc.starts_with(column, start))
     return plain & _mask(pc.less_equal(pc.binary_length(column), limits.address_length_bytes_max))
 
 

@@ -19,11 +19,11 @@ from graveler.block.registry import Surroundings, open_blocks
 from graveler.block.retrying import RetryingBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.ranges import Keyspace
-from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.errors import Unavailable
 from graveler.records import BreakParameters
 from graveler.requests import RetryPolicy
+from graveler.spark.building import ArrowRangeStore
 
 _BLOCK_CACHE_BYTES = 64 << 20
 _TABLE_CACHE_BYTES = 32 << 20
@@ -65,7 +65,7 @@ def opened(place: Place) -> Opened:
     """
     blocks = _blocks(place)
     files = StoredFiles(blocks, _scratch())
-    store = SstRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
+    store = ArrowRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
     return Opened(blocks, Keyspace(store, place.namespace, place.breaks))
 
 

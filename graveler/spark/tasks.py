@@ -24,8 +24,9 @@ from graveler.committed.ranges import Columns
 from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
+from graveler.spark.building import ArrowColumns, Texts
 from graveler.spark.checking import REASONS, Addresses, Checked, Rules, check
-from graveler.spark.encoding import encoded, one_array, pieces
+from graveler.spark.encoding import encoded, one_array
 from graveler.spark.markers import Marks, leave
 from graveler.spark.merging import bounds_of, merged
 from graveler.spark.places import Place, opened
@@ -131,5 +132,5 @@ def _stored(table: pa.Table, order: Order, bucket: int) -> tuple[RangeRef, ...]:
 def _records(table: pa.Table, order: Order) -> Iterator[Columns]:
     for at in range(0, table.num_rows, _RECORDS):
         piece = table.slice(at, _RECORDS)
-        keys = pieces(one_array(piece.column("path")))
-        yield Columns(keys, encoded(piece, order.addresses))
+        keys = Texts(one_array(piece.column("path")))
+        yield ArrowColumns(keys, Texts(encoded(piece, order.addresses)))

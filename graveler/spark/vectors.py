@@ -8,13 +8,16 @@ copies all slices at C's speed.  Pure; for this package.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 PAD: Final = 16  # zeros behind a buffer, so that a number may be read wherever a slice may begin
 _VARINT_BYTES_MAX: Final = 10
+EMPTY: Final = b""
 
 
 class Slices(NamedTuple):
@@ -62,3 +65,66 @@ def varints(raw: Any, at: Any) -> tuple[Any, Any]:
         rows = rows[(byte & 0x80) > 0]
     end[rows] = -1
     return value, end
+
+
+# ---- binary arrays -------------------------------------------------------------------------------
+
+
+def pieces(column: Any) -> list[bytes]:
+    """The values of a binary array without nulls: slices of one copy of its bytes."""
+    offsets = offsets_of(column)
+    begin, end = int(offsets[0]), int(offsets[-1])
+    if begin == end:
+        return [EMPTY] * len(column)
+    raw = bytes(memoryview(column.buffers()[2])[begin:end])
+    bounds = (offsets - begin).tolist()
+    return [raw[a:b] for a, b in pairwise(bounds)]
+
+
+def offsets_of(column: Any) -> Any:
+    """Where the values of a binary array begin in its buffer, and where the last one ends."""
+    all_offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)
+    return all_offsets[column.offset : column.offset + len(column) + 1]
+
+
+def bytes_of(column: Any) -> memoryview:
+    """All values of a binary array, one behind the other."""
+    offsets = offsets_of(column)
+    return memoryview(column.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
+
+
+def varints_of(numbers: Any, tag: bytes = EMPTY) -> Any:
+    """Seven bits a byte, the lowest first; with a `tag` before it nothing at all for zero."""
+    width = np.ones(len(numbers), dtype=np.int64)
+    for shift in range(7, int(numbers.max()).bit_length(), 7):
+        width += (numbers >> np.uint64(shift)) > 0
+    if tag:
+        width = np.where(numbers > 0, width + 1, 0)
+    offsets = np.zeros(len(numbers) + 1, dtype=np.int32)
+    np.cumsum(width, out=offsets[1:])
+    raw = np.zeros(int(offsets[-1]), dtype=np.uint8)
+    if tag:
+        raw[offsets[:-1][width > 0]] = tag[0]
+    for byte in range(int(width.max()) - len(tag)):
+        has = width > byte + len(tag)
+        low = (numbers[has] >> np.uint64(7 * byte)) & np.uint64(0x7F)
+        more = (width[has] > byte + len(tag) + 1) * np.uint64(0x80)
+        raw[offsets[:-1][has] + byte + len(tag)] = low | more
+    return binary_of(offsets, raw.tobytes())
+
+
+def fixed(raw: bytes, count: int) -> Any:
+    """`count` values of equal length."""
+    return binary_of(np.arange(count + 1, dtype=np.int32) * (len(raw) // count), raw)
+
+
+def binary_of(offsets: Any, raw: bytes) -> Any:
+    """The array of what lies between the offsets."""
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32).tobytes()), pa.py_buffer(raw)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def joined(*parts: Any) -> Any:
+    """Arrays and constants, row by row."""
+    columns = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
+    return pc.binary_join_element_wise(*columns, pa.scalar(EMPTY, pa.binary()))

@@ -1,5 +1,6 @@
 """Addresses have one canonical spelling and never leave their bucket."""
 
+import random
 import re
 
 import pytest
@@ -110,3 +111,23 @@ def test_where_our_own_objects_lie() -> None:
     assert len(fresh) == 100
     for relative in fresh:
         assert re.fullmatch(r"data/[0-9a-v]{20}/[0-9a-v]{20}", relative)
+
+
+def test_the_short_way_to_a_spelling_leads_where_the_long_one_does() -> None:
+    seed = random.randrange(1 << 30)
+    print(f"{seed=}")
+    chance = random.Random(seed)
+    starts = ["s3://", "s3a://", "S3n://", "local://", "local:///", "1x://", "", "s3:/", "gs+x://"]
+    pieces = ["a", "b.c", ".", "..", "...", ".x", "/", "//", "\\", "\0", "\n", "é", "x" * 700, " "]
+    known = 0
+    for _ in range(4_000):
+        text = chance.choice(starts) + "".join(chance.choices(pieces, k=chance.randrange(8)))
+        try:
+            expected = address.normalise(address.split(text).address)
+        except Invalid:
+            with pytest.raises(Invalid):
+                address.spelling(text)
+            continue
+        known += 1
+        assert address.spelling(text) == expected, text
+    assert known > 100

@@ -1,8 +1,10 @@
 """Addresses are judged as `block.address` judges them; text that is no text is found."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from graveler import limits
 from graveler.block import address
 from graveler.errors import Invalid
 from graveler.spark.checking import REASONS, Addresses, Checked, Rules, check
@@ -33,7 +35,10 @@ TEXTS = [
 
 
 def judged(
-    addresses: list[object], rules: Rules = RULES, kind: pa.DataType | None = None
+    addresses: list[object],
+    rules: Rules = RULES,
+    kind: pa.DataType | None = None,
+    metadata: pa.Array | None = None,
 ) -> Checked:
     count = len(addresses)
     columns = {
@@ -45,6 +50,8 @@ def judged(
         "metadata": pa.array([None] * count, pa.map_(pa.string(), pa.string())),
         "content_type": pa.array([None] * count, pa.string()),
     }
+    if metadata is not None:
+        columns["metadata"] = metadata
     if kind is not None:
         columns["address"] = columns["address"].view(pa.string())
     return check(pa.table(columns), rules)
@@ -88,3 +95,36 @@ def test_bytes_that_are_no_text_are_told() -> None:
 
 def test_quotes_around_a_checksum_go() -> None:
     assert judged(["s3://source/a"]).good.column("checksum").to_pylist() == ["sum"]
+
+
+def test_metadata_is_what_entries_may_have() -> None:
+    most = limits.object_metadata_length_bytes_max
+    rows: dict[int, list[tuple[str, str | None]] | None] = {
+        0: None,
+        1: [],
+        2: [
+            ("k", "v" * (most - 1)),
+        ],
+        3: [("", "v")],
+        4: [("a", "1"), ("k", None)],
+        5: [("k", "v" * most)],
+        6: [(str(number), "") for number in range(limits.metadata_pairs_max)],
+        7: [(str(number), "") for number in range(limits.metadata_pairs_max + 1)],
+        8: [("k", "")],
+        9: [("k", "é" * (most // 2))],
+        10: [("k", "\ufffd")],
+    }
+    column = pa.array(list(rows.values()), pa.map_(pa.string(), pa.string()))
+    reasons = judged(["s3://source/a"] * len(rows), metadata=column).reasons
+    assert np.flatnonzero(reasons).tolist() == [3, 4, 5, 7, 9]
+    assert {REASONS[number] for number in reasons} == {
+        "",
+        "metadata has an empty key or a null value, or is too large",
+    }
+
+
+def test_metadata_that_is_no_text_is_told() -> None:
+    raw = pa.array([b"ok", b"\xff"], pa.binary()).view(pa.string())
+    pairs = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["k", "k"]), raw)
+    reasons = judged(["s3://source/a"] * 2, metadata=pairs).reasons
+    assert (reasons[0], REASONS[reasons[1]][:8]) == (0, "metadata")

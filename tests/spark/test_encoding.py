@@ -8,7 +8,9 @@ import pytest
 from graveler import limits
 from graveler.records import AddressType, Entry
 from graveler.spark.checking import Addresses
-from graveler.spark.encoding import encoded, pieces
+from graveler.spark.encoding import encoded
+from graveler.spark.pairs import pairs_of
+from graveler.spark.vectors import pieces
 from graveler.wire import encode_entry
 
 SIZES = [
@@ -24,6 +26,14 @@ SIZES = [
 ]
 TIMES = [0, 1, 999_999, 1_000_000, 127_000_000, 1_700_000_000_000_000, 253_402_300_799_999_999]
 TEXTS = ["x", "é世\U0001f600", "y" * 127, "z" * 128, "w" * 300]
+METADATA = [
+    {},
+    {},
+    {"k": "v", "a": "", "é": "世" * 50},
+    {"b": "1", "a": "2"},
+    {"k": "v" * (limits.object_metadata_length_bytes_max - 1)},
+    {f"{n}": "x" for n in range(40)},
+]
 KINDS = {Addresses.FULL: AddressType.FULL, Addresses.RELATIVE: AddressType.RELATIVE}
 
 
@@ -36,7 +46,7 @@ def some_entries(seed: int, count: int) -> list[Entry]:
             size=chance.choice(SIZES),
             checksum=chance.choice([*TEXTS[:4], "c" * 256]),
             modified_ns=chance.choice(TIMES) * 1_000,
-            metadata=chance.choice([{}, {}, {"k": "v", "a": "", "é": "世" * 50}]),
+            metadata=chance.choice(METADATA),
             content_type=chance.choice(["", "", "text/csv", "t" * 512, "é" * 512]),
         )
         for _ in range(count)
@@ -68,14 +78,14 @@ def test_values_are_those_of_the_wire(seed: int, addresses: Addresses) -> None:
     entries = some_entries(seed, 500)
     expected = [encode_entry(each._replace(address_type=KINDS[addresses])) for each in entries]
     table = table_of(entries)
-    assert encoded(table, addresses) == expected
-    assert encoded(table.slice(123, 77), addresses) == expected[123:200]
+    assert encoded(table, addresses).to_pylist() == expected
+    assert encoded(table.slice(123, 77), addresses).to_pylist() == expected[123:200]
     halves = pa.concat_tables([table.slice(0, 9), table.slice(9)])
-    assert encoded(halves, addresses) == expected
+    assert encoded(halves, addresses).to_pylist() == expected
 
 
 def test_no_rows_have_no_values() -> None:
-    assert encoded(table_of([]), Addresses.FULL) == []
+    assert encoded(table_of([]), Addresses.FULL).to_pylist() == []
 
 
 def test_slices_of_an_array_are_its_values() -> None:
@@ -85,3 +95,29 @@ def test_slices_of_an_array_are_its_values() -> None:
             part = column.slice(begin, length)
             assert pieces(part) == part.to_pylist()
     assert pieces(pa.array([b"", b""], pa.binary())) == [b"", b""]
+
+
+def pairs_table(rows: list[list[tuple[str, str]] | None]) -> pa.Table:
+    table = table_of([Entry("x", 1, "c", 0, {}, AddressType.FULL, "")] * len(rows))
+    column = pa.array(rows, pa.map_(pa.string(), pa.string()))
+    return table.set_column(table.schema.get_field_index("metadata"), "metadata", column)
+
+
+def test_of_a_key_that_is_there_twice_the_last_counts() -> None:
+    rows = [[("b", "1"), ("a", "2"), ("b", "3")], None, [], [("a", "1"), ("a", "0")], [("a", "1")]]
+    maps = [{"b": "3", "a": "2"}, {}, {}, {"a": "0"}, {"a": "1"}]
+    assert encoded(pairs_table(rows), Addresses.FULL).to_pylist() == [
+        encode_entry(Entry("x", 1, "c", 0, each, AddressType.FULL, "")) for each in maps
+    ]
+
+
+def test_a_null_map_has_no_pairs_whatever_lies_below_it() -> None:
+    whole = pa.array([[("a", "1")], [("b", "2")], [("c", "3")]], pa.map_(pa.string(), pa.string()))
+    buffers = [pa.py_buffer(b"\x05"), whole.buffers()[1]]
+    pairs = pa.StructArray.from_arrays(
+        [whole.keys, whole.items], fields=list(whole.type.field(0).type)
+    )
+    hidden = pa.Array.from_buffers(whole.type, 3, buffers, children=[pairs])
+    assert hidden.to_pylist() == [[("a", "1")], None, [("c", "3")]]
+    found = pairs_of(hidden)
+    assert (found.counts.tolist(), found.keys.to_pylist()) == ([1, 0, 1], [b"a", b"c"])

@@ -1,0 +1,152 @@
+"""Ranges out of Arrow columns: identity and table of many records at once.
+
+    keys, values ──joined──► len‖key‖|len‖value‖| … ──► SHA-256 ──► the range's id
+                 ──joined──► entries, cut into blocks of 16 KiB ──compressed──► the table
+
+The id is that of any writer of the same records, and the table has the form that they give it
+(`committed/splicing.py`).  Nothing is written to a disk on the way.  For this package.
+"""
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any, Final, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graveler.committed import splicing
+from graveler.committed.ranges import RANGE_PROPERTIES, Columns
+from graveler.committed.sstable import SstRangeStore
+from graveler.identity import pairs
+from graveler.ids import RangeId
+from graveler.records import RangeRef
+from graveler.spark.vectors import bytes_of, joined, offsets_of, pieces, varints_of
+
+_DECIMALS: Final = pa.array([b"%d" % number for number in range(1 << 14)], pa.binary())
+
+
+class Texts(Sequence[bytes]):
+    """A binary array without nulls; bytes are made of it where somebody asks for them."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        return pieces(self.array)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._pieces)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Texts": ...
+    def __getitem__(self, at: int | slice) -> "bytes | Texts":
+        if isinstance(at, slice):
+            first, last, _ = at.indices(len(self))
+            return Texts(self.array.slice(first, max(0, last - first)))
+        found: bytes = self.array[at].as_py()
+        return found
+
+    @property
+    def size(self) -> int:
+        """The length of all texts."""
+        offsets = offsets_of(self.array)
+        return int(offsets[-1]) - int(offsets[0])
+
+
+class ArrowColumns(Columns):
+    """Records whose keys and values are `Texts`."""
+
+    def __init__(self, keys: Texts, values: Texts) -> None:
+        super().__init__(keys, values)
+        self.texts = keys, values
+
+    @cached_property
+    def key_size(self) -> int:
+        return self.texts[0].size
+
+    @cached_property
+    def size(self) -> int:
+        return self.key_size + self.texts[1].size
+
+    def split(self, at: int) -> tuple[Columns, Columns]:
+        keys, values = self.texts
+        return ArrowColumns(keys[:at], values[:at]), ArrowColumns(keys[at:], values[at:])
+
+
+class ArrowRangeStore(SstRangeStore):
+    """The store of production, which writes ranges of `ArrowColumns` as this module does."""
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        whole = [columns for columns in run if isinstance(columns, ArrowColumns)]
+        longest = max((_longest(side) for columns in whole for side in columns.texts), default=0)
+        if len(whole) < len(run) or longest >= len(_DECIMALS) or not _is_ascending(whole):
+            return super().splice_range(namespace, run)
+        keys, values = (_one(whole, side) for side in (0, 1))
+        sizes = sum(columns.key_size for columns in whole), sum(columns.size for columns in whole)
+        count, bounds = len(keys), (keys[0].as_py(), keys[-1].as_py())
+        ref = RangeRef(RangeId(_id(keys, values)), *bounds, sizes[1], count)
+        self._files.put(namespace, ref.id, splicing.of_blocks(_blocks(keys, values), count, *sizes))
+        return ref
+
+
+def _longest(texts: Texts) -> int:
+    return int(np.diff(offsets_of(texts.array)).max(initial=0))
+
+
+def _one(run: Sequence[ArrowColumns], side: int) -> Any:
+    return pa.concat_arrays([columns.texts[side].array for columns in run])
+
+
+def _is_ascending(run: Sequence[ArrowColumns]) -> bool:
+    """Whether there are records, and their keys strictly increase; who is told otherwise finds out
+    which do not."""
+    if not run:
+        return False
+    keys = _one(run, 0)
+    if len(keys) < 2:
+        return len(keys) == 1
+    return bool(pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())
+
+
+def _id(keys: Any, values: Any) -> str:
+    """As `committed.hashing.columns_id`."""
+    key_length, value_length = (_DECIMALS.take(pc.binary_length(x)) for x in (keys, values))
+    said = joined(key_length, keys, b"|", value_length, values, b"|")
+    digest = sha256(bytes_of(said))
+    digest.update(pairs(RANGE_PROPERTIES))
+    return digest.hexdigest()
+
+
+def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
+    """Each block with its last key, as `splicing.of_blocks` takes it."""
+    behind = splicing.BEHIND_KEYS
+    key_length, value_length = (
+        varints_of(pc.binary_length(x).to_numpy(zero_copy_only=False).astype(np.uint64) + more)
+        for x, more in ((keys, np.uint64(len(behind))), (values, np.uint64(0)))
+    )
+    entries = joined(b"\0", key_length, value_length, keys, behind, values)
+    offsets, raw = offsets_of(entries), memoryview(entries.buffers()[2])
+    for first, last in pairwise(_cuts(offsets)):
+        begin, end = int(offsets[first]), int(offsets[last])
+        starts = (offsets[first:last] - begin).astype("<u4").tobytes()
+        payload = b"".join([raw[begin:end], starts, struct.pack("<I", last - first)])
+        yield keys[last - 1].as_py(), splicing.compressed(payload)
+
+
+def _cuts(offsets: Any) -> list[int]:
+    """Where each block begins, and the end: blocks end once they have their length."""
+    bounds, found, last = offsets.tolist(), [0], len(offsets) - 1
+    while found[-1] < last:
+        found.append(min(last, bisect_left(bounds, bounds[found[-1]] + splicing.BLOCK_LENGTH)))
+    return found
