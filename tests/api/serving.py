@@ -146,23 +146,29 @@ def served(
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
         if administrator and accounts.find(ports.kv) is accounts.ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
-        ready = threading.Event()
-        bound: list[int] = []
-
-        def on_ready(port: int) -> None:
-            bound.append(port)
-            ready.set()
-
-        server = make_server(create_app(service), "127.0.0.1", 0, on_ready)
-        thread = threading.Thread(target=server.run, name="server")
-        thread.start()
-        try:
-            assert ready.wait(20), "the server did not start"
-            client = Client("127.0.0.1", bound[0])
+        with listening(service) as (client, server):
             yield Served(client, service, embedded, server, store)
-        finally:
-            server.should_exit = True
-            thread.join(40)
-            assert not thread.is_alive(), "the server did not stop"
     finally:
         embedded.close()
+
+
+@contextmanager
+def listening(service: Service) -> Iterator[tuple[Client, Server]]:
+    """Serve `service` on a free port until the block ends; then stop gracefully."""
+    ready = threading.Event()
+    bound: list[int] = []
+
+    def on_ready(port: int) -> None:
+        bound.append(port)
+        ready.set()
+
+    server = make_server(create_app(service), "127.0.0.1", 0, on_ready)
+    thread = threading.Thread(target=server.run, name="server")
+    thread.start()
+    try:
+        assert ready.wait(20), "the server did not start"
+        yield Client("127.0.0.1", bound[0]), server
+    finally:
+        server.should_exit = True
+        thread.join(40)
+        assert not thread.is_alive(), "the server did not stop"
