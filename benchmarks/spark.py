@@ -46,25 +46,39 @@ FULL = tuple(
         *((1, 1_000_000, 5), (1, 5_000_000, 3), (2, 2_000_000, 3, 1)),
     )
 )
+STEPS = {
+    "import_buckets_s": "import: the plan by which rows find their tasks, and 100,000 rows by it",
+    "import_join_s": "import: the ranges of all tasks put together",
+    "import_metarange_s": "import: the metarange written",
+    "read_metarange_s": "read, diff: a metarange read",
+    "read_plan_s": "read: tasks made of all its ranges",
+    "read_plan_of_one_prefix_s": "read: the same for a prefix that one range holds",
+    "diff_plan_s": "diff: tasks made of two metaranges that differ in a tenth of their ranges",
+}
 Line = dict[str, Any]
 
 
 def measured(plan: Plan, environments: Path) -> Line:
     """Run one line."""
-    python = environments / f".venv-spark{plan.version}" / "bin" / "python"
-    words = [str(python), "-m", "benchmarks.spark_runs", *map(str, plan)]
+    return {**_ran(environments, plan.version, "spark_runs", *plan), "rounds": plan.rounds}
+
+
+def _ran(environments: Path, version: int, module: str, *words: object) -> Line:
+    """What a process of its own prints last, an object in JSON."""
+    python = environments / f".venv-spark{version}" / "bin" / "python"
+    command = [str(python), "-m", f"benchmarks.{module}", *map(str, words)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(
-        words, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
     )
     if ran.returncode:
-        raise SystemExit(f"{plan} failed:\n{ran.stderr[-4_000:]}")
+        raise SystemExit(f"{' '.join(command)} failed:\n{ran.stderr[-4_000:]}")
     found: Line = json.loads(ran.stdout.splitlines()[-1])
-    return {**found, "rounds": plan.rounds}
+    return found
 
 
-def body(about: dict[str, str], lines: list[Line], note: str = "") -> str:
-    """The section of the document."""
+def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "") -> str:
+    """The section of the document; `ranges`: what `spark_ranges` has measured."""
     rows = [
         f"| {line['pyspark']} | {line['cores']} "
         f"| {line['rows']:,}{' *' if line['pairs'] else ''} | {line['import_rps']:,} "
@@ -87,6 +101,14 @@ def body(about: dict[str, str], lines: list[Line], note: str = "") -> str:
             "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
             *rows,
             "",
+            "What the driver does grows with the ranges: seconds at "
+            f"{ranges['ranges']:,} of them, which",
+            f"{ranges['records']:,} entries make.  All else is done by tasks.",
+            "",
+            "| step of the driver | s |",
+            "|---|---:|",
+            *(f"| {text} | {ranges[name]:.2f} |" for name, text in STEPS.items()),
+            "",
         ]
     )
 
@@ -103,14 +125,15 @@ def main() -> int:
     for plan in QUICK if quick else FULL:
         lines.append(measured(plan, said.environments))
         print(json.dumps(lines[-1]), flush=True)
-    about = machine()
+    about, ranges = machine(), _ran(said.environments, 4, "spark_ranges")
+    print(json.dumps(ranges), flush=True)
     if said.write_docs or not quick:
         note = f"  {said.note}" if said.note else ""
         document = REPORT.read_text(encoding="utf-8")
-        text = sections.placed(document, HEADING, body(about, lines, note))
+        text = sections.placed(document, HEADING, body(about, lines, ranges, note))
         REPORT.write_text(text, encoding="utf-8")
         print(f"wrote {REPORT.relative_to(ROOT)}")
-    print(json.dumps({"machine": about, "quick": quick, "lines": lines}))
+    print(json.dumps({"machine": about, "quick": quick, "lines": lines, "ranges": ranges}))
     return 0
 
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from benchmarks import spark_ranges
+from benchmarks.spark import STEPS
 from benchmarks.spark_runs import measured
 
 
@@ -13,3 +15,9 @@ def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     assert (found["rows"], found["diff_rows"]) == (500, 5)
     rates = ("import_rps", "parquet_rps", "ratio", "read_rps", "read_path_size_rps")
     assert all(found[name] > 0 for name in rates)
+
+
+def test_what_grows_with_ranges_is_measured(spark: SparkSession, tmp_path: Path) -> None:
+    found = spark_ranges.measured(spark, tmp_path / "store", 60)
+    assert (found["ranges"], found["records"]) == (60, 3_000_000)
+    assert found.keys() >= STEPS.keys()

@@ -1,0 +1,91 @@
+"""What of the work on Spark grows with the ranges, in the driver: measured at 100,000 of them.
+
+    python -m benchmarks.spark_ranges [RANGES]      with the Python of one of Spark's environments
+
+The ranges are made up: nothing of this reads one.  Prints a JSON object of seconds.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from benchmarks.spark_runs import session
+from graveler.ids import RangeId
+from graveler.records import BreakParameters, RangeRef
+from graveler.spark import cuts
+from graveler.spark.comparing import stretches
+from graveler.spark.merging import joined_over
+from graveler.spark.places import Place, opened
+from graveler.spark.reading import meeting, rows_of
+
+RANGES = 100_000
+RECORDS = 50_000  # in each
+_BUCKET_RANGES = 6  # that one task of an import writes
+
+
+def refs_of(count: int, breaks: BreakParameters, other: int = 0) -> list[RangeRef]:
+    """So many ranges, each ended by its size; one in `other` has another id than without it."""
+    found = []
+    for number in range(count):
+        id = f"{number:063x}" + ("1" if other and number % other == 0 else "0")
+        bounds = (f"tables/part-{number:08}-{end}".encode() for end in ("a", "z"))
+        found.append(RangeRef(RangeId(id), *bounds, breaks.max_size, RECORDS))
+    return found
+
+
+def measured(spark: SparkSession, folder: Path, count: int) -> dict[str, Any]:
+    """Seconds of each step of the driver, at so many ranges."""
+    (folder / "lake").mkdir(parents=True)
+    place = Place(f"local:{folder}", "local://lake/made-up")
+    space = opened(place).space
+    left, right = refs_of(count, place.breaks), refs_of(count, place.breaks, other=10)
+    ends = tuple(ref.max_key for ref in left[_BUCKET_RANGES - 1 :: _BUCKET_RANGES])
+    made = {
+        bucket: tuple(left[bucket * _BUCKET_RANGES : (bucket + 1) * _BUCKET_RANGES])
+        for bucket in range(-(-count // _BUCKET_RANGES))
+    }
+    found: dict[str, Any] = {"ranges": count, "records": count * RECORDS}
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        begin = time.perf_counter()
+        result = work()
+        found[name] = round(time.perf_counter() - begin, 2)
+        return result
+
+    refs = timed("import_join_s", lambda: joined_over(space, (), ends, made))
+    id = timed("import_metarange_s", lambda: space.store.write_metarange(space.namespace, refs))
+    opened.cache_clear()
+    space = opened(place).space
+    read = timed("read_metarange_s", lambda: space.metarange(id).ranges)
+    assert read == tuple(left), "the metarange holds other ranges than were written"
+    timed("read_plan_s", lambda: rows_of(spark, read))
+    prefix = b"tables/part-00000007"
+    near = timed("read_plan_of_one_prefix_s", lambda: rows_of(spark, meeting(read, prefix)))
+    assert near.count() == 1, "a prefix meets other ranges than its own"
+    told = timed("diff_plan_s", lambda: stretches(left, right))
+    assert len(told) == -(-count // 10), "other stretches differ than were changed"
+    rows = spark.range(100_000).selectExpr("cast(concat('tables/part-', id) AS binary) AS path")
+    placed = partial(cuts.with_bucket, rows, ends)
+    timed("import_buckets_s", lambda: placed().write.format("noop").mode("overwrite").save())
+    return found
+
+
+def main() -> None:
+    """See the module."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else RANGES
+    with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
+        spark = session(2, Path(folder))
+        spark.range(10).count()
+        print(json.dumps(measured(spark, Path(folder, "store"), count)), flush=True)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
