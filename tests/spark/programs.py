@@ -16,8 +16,8 @@ from tests.aws.engines import free_port
 ROOT = Path(__file__).parents[2]
 START = ROOT / "tests" / "spark" / "start"  # on the path of every process (`sitecustomize.py`)
 WAIT_SECONDS = 600
-_PATH = os.pathsep.join(map(str, (START, ROOT)))
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts fast, and lives for seconds
+PATH = os.pathsep.join(map(str, (START, ROOT)))
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts fast, and lives for seconds
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -25,8 +25,8 @@ _QUIET = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.driver.extraJavaOptions": _JAVA,
-    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
 }
 
 
@@ -43,7 +43,7 @@ def submit(
     options = [word for each in chosen.items() for word in ("--conf", "=".join(each))]
     return subprocess.Popen(
         [str(Path(sys.executable).parent / "spark-submit"), *options, str(program), *words],
-        env={**os.environ, "PYTHONPATH": _PATH, "SPARK_LOCAL_IP": "127.0.0.1"}
+        env={**os.environ, "PYTHONPATH": PATH, "SPARK_LOCAL_IP": "127.0.0.1"}
         | dict(variables or {}),
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -95,9 +95,9 @@ def _started(folder: Path, words: Sequence[str]) -> Iterator[Path]:
             [str(program), f"org.apache.spark.deploy.{words[0]}", *words[1:]],
             env={
                 **os.environ,
-                "PYTHONPATH": _PATH,
+                "PYTHONPATH": PATH,
                 "SPARK_DAEMON_MEMORY": "256m",
-                "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+                "SPARK_DAEMONJAVA_OPTS": JAVA,
             },
             cwd=folder,
             stdout=lines,
