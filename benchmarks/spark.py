@@ -100,7 +100,8 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
             "",
             f"{about['processor']}, {about['cores']} cores, {about['system']}.{note}",
             "",
-            "| PySpark | cores | rows | rounds | import | Parquet | ratio | read | path, size | diff, s |",
+            "| PySpark | cores | rows | rounds | import | Parquet | ratio | read | path, size "
+            "| diff, s |",
             "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             *rows,
             "",
