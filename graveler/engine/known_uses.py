@@ -6,11 +6,10 @@ Whether a range is in use, and by what, is found out by each run for itself.  Fo
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import Final, NamedTuple
 
 from graveler.engine.candidates import is_ours
-from graveler.engine.steps import Step, Steps
+from graveler.engine.steps import Step, Steps, add_next
 from graveler.ids import RangeId, is_hex64
 from graveler.records import ABSENT
 
@@ -50,14 +49,8 @@ class KnownUses:
         self._held.append(uses)
         self._count += 1 + len(uses.names)
         if self._count >= self._steps.row_count:
-            known = self._steps.names(_USES)
-            free = next(name for name in map(_name, count()) if name not in known)
-            self._steps.add(free, Step({}, self._held))
+            add_next(self._steps, _USES, Step({}, self._held))
             self._held, self._count = [], 0
-
-
-def _name(number: int) -> str:
-    return f"{_USES}{number:05}"
 
 
 def _is_uses(row: object) -> bool:

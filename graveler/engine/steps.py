@@ -17,6 +17,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from graveler import limits
@@ -89,7 +90,7 @@ class _JobSteps:
     def __init__(
         self, ports: Ports, repo: Repository, job: JobId, found: set[str], pulse: Pulse
     ) -> None:
-        self.row_count = limits.step_row_count
+        self.row_count = 0
         self._blocks = ports.blocks
         self._repo = repo
         self._job = job
@@ -136,12 +137,25 @@ def _decoded(raw: bytes, size_max: int) -> object:
         return None
 
 
-def opened(ports: Ports, repo: Repository, job: JobId, pulse: Pulse) -> Steps:
+def add_next(steps: Steps, kind: str, step: Step) -> None:
+    """Store a step under the first name of its kind that is free.  Errors and cost: those of
+    `Steps.add`."""
+    known = frozenset(steps.names(kind))
+    free = next(name for number in count() if (name := f"{kind}{number:05}") not in known)
+    steps.add(free, step)
+
+
+def opened(
+    ports: Ports, repo: Repository, job: JobId, pulse: Pulse, *, row_count: int = 0
+) -> Steps:
     """The steps of a job that beats by `pulse`, and whose progress is 0 once one is added.
+    `row_count`: of a full one; 0: `limits.step_row_count`.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 steps."""
     found = {name for _, name in _stored(ports, repo, f"{job}/")}
-    return _JobSteps(ports, repo, job, found, pulse)
+    made = _JobSteps(ports, repo, job, found, pulse)
+    made.row_count = row_count or limits.step_row_count
+    return made
 
 
 def forget(ports: Ports, repo: Repository, job: JobId) -> None:

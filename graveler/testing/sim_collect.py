@@ -5,7 +5,8 @@ deleted, and what they begin to use is there.  Afterwards, with everybody gone, 
 until nothing moves: then what is stored is what is in use.  For tests only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from graveler import limits, wire
 from graveler.engine import retention
@@ -13,7 +14,7 @@ from graveler.engine.candidates import is_ours, used_name
 from graveler.errors import Unavailable
 from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
-from graveler.records import TOMBSTONE, Commit
+from graveler.records import ABSENT, TOMBSTONE, Absent, Commit
 from graveler.refs.space import space
 from graveler.testing.schedule import Actor, Call, Choices, World
 from graveler.testing.sim_collect_objects import Keeper
@@ -26,13 +27,20 @@ from graveler.testing.simulated_blocks import SharedObjects, Step, storage_ports
 class CollectRun:
     """One run; `wrong` says what was found."""
 
-    def __init__(self, stage: CollectStage, choices: Choices) -> None:
+    def __init__(
+        self,
+        stage: CollectStage,
+        choices: Choices,
+        cuts: Iterator[int] | Literal[Absent.ABSENT] = ABSENT,
+    ) -> None:
+        """`cuts`: the collector is a job, and its runs are cut off after so many requests."""
         self.stage = stage
         self.world = World(stage.rows, choices)
         self.world.jumped_ns = 4 * 24 * 3600 * limits.SECOND_NS
         self.shared = SharedObjects(self.world, stage.objects)
         self.wrong: list[str] = []
         self.deleted = 0
+        self._cuts = cuts
         self._records = space(stage.repo)
         self.world.watches.append(self._on_row)
         self.shared.watches.append(self._on_deletion)
@@ -61,19 +69,24 @@ class CollectRun:
 
     def _perform(self, actor: Actor, call: Call) -> object:
         begun, life = self._seconds(), LIFE_SECONDS
+        left = 0
         if call.verb == "collect":  # may stop and go on at any time
             life = 1 << 60
+            left = 0 if self._cuts is ABSENT else next(self._cuts)
 
         def step() -> None:
+            nonlocal left
             self.world.pause()
-            if self._seconds() - begun > life:
+            left -= 1
+            if self._seconds() - begun > life or left == 0:
                 raise Unavailable("the operation was stopped")
 
         return VERBS[call.verb](self._keeper(step), call)
 
     def _keeper(self, step: Step) -> Keeper:
         ports = storage_ports(self.world, self.shared, self.stage.files, step, LIFE_SECONDS)
-        return Keeper(ports, self.stage.repo, self.world)
+        by_steps = self._cuts is not ABSENT
+        return Keeper(ports, self.stage.repo, self.world, by_steps=by_steps)
 
     def _seconds(self) -> float:
         return SimulatedClock(self.world, 0).steady_seconds()
@@ -95,7 +108,7 @@ class CollectRun:
 
     def _on_deletion(self, where: str) -> None:
         name = self._name(where)
-        self.deleted += 1
+        self.deleted += is_ours(name)
         if name in self.used():
             self.wrong.append(f"deleted in use: {name}")
 

@@ -22,6 +22,7 @@ class Keeper(NamedTuple):
     repo: Repository
     world: World
     settings: CollectSettings = CAREFUL
+    by_steps: bool = False
 
     def now(self) -> Repository:
         """The repository's record."""

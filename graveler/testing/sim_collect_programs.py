@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from random import Random
 
 from graveler import limits
+from graveler.records import ABSENT
 from graveler.testing.schedule import Actor, Call, Profile, SeededChoices
 from graveler.testing.sim_collect import CollectRun
 from graveler.testing.sim_collect_stage import PATHS, CollectStage
+from graveler.testing.sim_collect_steps import drawn_cuts
 
 BRANCHES = ("main", "side", "new")
 _PACES = (1.0, 1.0, 0.1, 0.03, 0.01)
@@ -79,9 +81,10 @@ def _call(stage: CollectStage, choose: Random, client: int, verb: str) -> Call:
 
 
 def check_collect_seed(stage: CollectStage, profile: str, seed: int) -> CollectRun:
-    """One run to its end."""
+    """One run to its end.  In every other one the collector is a job whose runs are cut off."""
     random = Random(f"collect {profile} {seed}")
-    run = CollectRun(stage, PacedChoices(random, PROFILES[profile]))
+    cuts = drawn_cuts(Random(f"cuts {profile} {seed}")) if seed // 4 % 2 else ABSENT
+    run = CollectRun(stage, PacedChoices(random, PROFILES[profile]), cuts)
     is_first = random.random() < 0.5
     clients = program(stage, random, is_first=is_first)
     if not is_first:  # a run has condemned what is old, and may go on any time

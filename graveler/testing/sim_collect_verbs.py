@@ -8,7 +8,6 @@ from collections.abc import Callable
 from graveler import limits
 from graveler.engine import (
     branching,
-    collect,
     commit,
     janitor,
     merge,
@@ -18,6 +17,7 @@ from graveler.engine import (
 )
 from graveler.testing.schedule import Call
 from graveler.testing.sim_collect_objects import OBJECT_VERBS, Keeper
+from graveler.testing.sim_collect_steps import collect_
 
 LEAP_SECONDS = 9 * 3600
 
@@ -69,10 +69,6 @@ def drop(keeper: Keeper, call: Call) -> None:
 
 def tag(keeper: Keeper, call: Call) -> None:
     tagging.create_tag(keeper.ports, keeper.now(), f"t{call.start}", call.arguments[1])
-
-
-def collect_(keeper: Keeper, call: Call) -> collect.Collected:
-    return collect.collect(keeper.ports, keeper.repo, keeper.settings, delete=True)
 
 
 def sweep(keeper: Keeper, call: Call) -> None:
