@@ -1,7 +1,7 @@
 """Which files and objects the content of commits uses: metaranges, their ranges, what those name.
 
-A range that an earlier run of the same job has read is not read again (known_uses.py).  For
-collect.py and marking.py.
+What an earlier run of the same job has read is not read again (known_metaranges.py, known_uses.py).
+For collect.py and marking.py.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_batches
 from graveler.engine.candidates import FILES, Candidates, is_ours, used_name
+from graveler.engine.known_metaranges import KnownMetaranges
 from graveler.engine.known_uses import KnownUses, Uses
 from graveler.engine.ports import Ports, keyspace
 from graveler.engine.steps import NO_STEPS, Steps
@@ -30,20 +31,22 @@ class Content:
         self._repo = repo
         self.candidates = candidates
         self._known = KnownUses(steps)
+        self._metaranges = KnownMetaranges(self._space, steps)
         self._seen: set[MetarangeId] = set()
         self._ranges: dict[RangeId, tuple[RangeRef, bool]] = {}
         self.kept: set[MetarangeId] = set()
 
     def add(self, metarange: MetarangeId, *, is_kept: bool) -> None:
-        """Something uses this metarange."""
+        """Something uses this metarange.  If it cannot be read, nothing is noted."""
         if metarange in NO_FILE or metarange in self.kept:
             return
+        if not is_kept and metarange in self._seen:
+            return
+        ranges = self._metaranges.ranges(metarange)
         if is_kept:
             self.kept.add(metarange)
-        elif metarange in self._seen:
-            return
         self._seen.add(metarange)
-        for ref in self._space.metarange(metarange).ranges:
+        for ref in ranges:
             was_kept = self._ranges.get(ref.id, (ref, False))[1]
             self._ranges[ref.id] = ref, is_kept or was_kept
 
@@ -56,12 +59,15 @@ class Content:
         files = {name for name in self.candidates.names if name.startswith(FILES)}
         for name in sorted(files - self.candidates.due):
             id = name[len(FILES) :]
-            if id in known or id in self._ranges or id in others:
+            if id in known or id in self._ranges or id in others or self._metaranges.is_none(id):
                 continue
             try:
                 self.add(MetarangeId(id), is_kept=not self.candidates.is_old(name))
-            except (NotFound, Corrupt):
-                continue  # a range, or gone by now
+            except NotFound:
+                continue  # gone by now
+            except Corrupt:
+                self._metaranges.add_none(id)  # a range
+                continue
             if self.candidates.is_old(name):
                 self.candidates.name_metarange(name)
                 found.add(id)

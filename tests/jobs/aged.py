@@ -10,7 +10,9 @@ from typing import Any
 
 from graveler.committed.ranges import Keyspace
 from graveler.engine import resetting, retention
-from graveler.ids import JobId
+from graveler.engine.content_use import NO_FILE
+from graveler.framing import frame
+from graveler.ids import JobId, MetarangeId
 from graveler.jobs import rota
 from graveler.refs import commits
 from graveler.refs.retention import Retention
@@ -23,7 +25,8 @@ ROWS = 6  # of a step, in these tests
 
 
 def aged(scratch: Path) -> Storage:
-    """Commits that have expired, commits that are kept, and files that nothing names."""
+    """Commits that have expired, commits that are kept, and files that nothing names: objects, a
+    range, a metarange."""
     storage = new_storage(scratch)
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
     for number in range(4):
@@ -31,6 +34,9 @@ def aged(scratch: Path) -> Storage:
     storage.commit(a0="other", b1="other")
     storage.put(z="never committed")
     resetting.reset(storage.ports, storage.repo, "main")
+    for key in (b"1", b"2"):
+        ref = storage.ports.ranges.write_range(storage.repo.namespace, [(key, frame(b"", b""))])
+    storage.ports.ranges.write_metarange(storage.repo.namespace, [ref])
     storage.wait(8 * DAY)
     storage.commit(a0="new", f3="new")
     storage.wait(2 * DAY)
@@ -62,11 +68,22 @@ def reads(workers: list[Worker], kept: set[str]) -> Counter[str]:
     return Counter(name for worker in workers for name in worker.read() & kept)
 
 
+def metaranges_in_use(storage: Storage) -> set[str]:
+    """Those of all commits."""
+    found = commits.list_all(storage.ports.kv, storage.repo)
+    return {each.commit.metarange for each in found} - {*NO_FILE}
+
+
 def ranges_in_use(storage: Storage) -> set[str]:
     """Those that any commit names."""
     space = Keyspace(storage.ports.ranges, storage.repo.namespace, storage.repo.breaks)
-    found = commits.list_all(storage.ports.kv, storage.repo)
-    return {ref.id for each in found for ref in space.metarange(each.commit.metarange).ranges}
+    metaranges = map(MetarangeId, metaranges_in_use(storage))
+    return {ref.id for metarange in metaranges for ref in space.metarange(metarange).ranges}
+
+
+def tables_in_use(storage: Storage) -> set[str]:
+    """Both."""
+    return metaranges_in_use(storage) | ranges_in_use(storage)
 
 
 def puts(worker: Worker, part: str) -> list[int]:

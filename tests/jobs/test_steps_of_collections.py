@@ -8,14 +8,25 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
+from graveler import limits, wire
 from graveler.engine import collect
 from graveler.errors import Refused
-from graveler.ids import JobId
-from graveler.records import JobState
+from graveler.ids import JobId, RangeId
+from graveler.records import JobState, RangeRef
 from graveler.refs.runs import RunState
 from tests.engine.storage import Storage
-from tests.jobs.aged import ROWS, aged, due, lines, ordered, puts, ranges_in_use, reads, totals
+from tests.jobs.aged import (
+    ROWS,
+    aged,
+    due,
+    lines,
+    metaranges_in_use,
+    ordered,
+    puts,
+    reads,
+    tables_in_use,
+    totals,
+)
 from tests.jobs.cut_off import Worker, run_of, runs_of, status, steps_of
 from tests.jobs.world import World
 
@@ -89,11 +100,12 @@ def _ends(**other: Any) -> Callable[[Storage], None]:
 
 
 HEX = "0" * 64
+BAD_RANGE = wire.encode_range(RangeRef(RangeId("../x"), b"a", b"b", 1, 1))[1].hex()
 DAMAGES = [
     _cut_short, _turned_bit, _no_gzip, _removed, _no_object, _nested,
     _says(job="gc-other"), _says(repository="other"), _says(step="uses-99999"),
     _says(rows=None), _says(said=None), _says(rows=[1]), _says(rows=[[]]),
-    _row("../x", "1", 1, 1), _row(HEX, ["../x"]), _row(HEX, [1]), _row("x", []), _row(1, []),
+    _row("../x", "1", 1, 1), _row(HEX, ["../x"]), _row(HEX, [-1]), _row("x", []), _row(1, []),
     _row(HEX, {}), _row(f"_lakefs/{HEX}", "1", "1", 1), _row(f"_lakefs/{HEX}"),
 ]  # fmt: skip
 
@@ -111,8 +123,28 @@ def test_steps_that_are_not_what_was_written_are_not_believed(tmp_path: Path, nu
     [second] = runs_of(storage, job)
     assert lines(storage, job) == lines(whole, first)
     assert totals(storage, job) == totals(whole, first)
-    assert reads([second], ranges_in_use(storage)) == dict.fromkeys(ranges_in_use(storage), 1)
+    assert reads([second], tables_in_use(storage)) == dict.fromkeys(tables_in_use(storage), 1)
     assert steps_of(storage) == []
+
+
+@pytest.mark.parametrize("ranges", [None, [1], ["zz"], ["00"], [BAD_RANGE]])
+def test_metaranges_whose_ranges_are_none_are_read_again(tmp_path: Path, ranges: Any) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+
+    def spoil(whole: dict[str, Any]) -> None:
+        count = len(whole["said"].get("ranges", ()))
+        if count:
+            whole["said"]["ranges"] = ranges and ranges * count
+
+    changed(storage, spoil)
+    [second] = runs_of(storage, job)
+    assert lines(storage, job) == lines(whole, first)
+    assert metaranges_in_use(storage) <= second.read()
 
 
 @pytest.mark.parametrize("said", [{"begins": "x"}, {"ends": 1}, {"ends": ""}])
