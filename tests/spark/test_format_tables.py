@@ -28,7 +28,8 @@ def test_tables_of_every_format(lake: Lake, repository: str) -> None:
     write(
         lake, df.select("id", "p").limit(4), target, "append", partition_by=["p"], options=options
     )
-    part = read(lake, target, name, columns=["p", "name"], partitions={"p": 1})
+    # Which file is the first, whose columns count without a schema, is chance.
+    part = read(lake, target, name, schema=df.schema, columns=["p", "name"], partitions={"p": 1})
     assert sorted_rows(part.where("name IS NULL"), "p") == [(1,), (1,)] and part.count() == 17
 
 
