@@ -54,9 +54,10 @@ class Checked:
         return self.table.filter(pa.array(self.reasons == 0)) if self.reasons.any() else self.table
 
 
+NO_PATH: Final = "path is null or empty"
 REASONS: Final = (
     "",
-    "path is null or empty",
+    NO_PATH,
     f"path is longer than {limits.path_length_bytes_max} bytes",
     "path is not UTF-8, or has a NUL character",
     "address is null or empty",

@@ -9,11 +9,17 @@ With `min_size` 0 a range ends after every such key whatever came before it, so 
 behind one write the ranges that a single writer would.  They are also an even sample of the keys.
 Where a cut is no end after all (a minimum size, a row that was refused), `merging.py` mends it.
 
+Keys may go on for long without a break: large raggedness, or names of somebody who knows the salt.
+So the first pass also finds *spare* keys, about 1 in 250,000, by other bits of the same hash; where
+many of them follow one another without a break, buckets are cut there too, and stay what a task can
+hold.
+
 The hash is the one that Spark computes itself (docs/format.md).  One bucket is one task: Spark
 sends a row to the task that the hash of a number says, so each bucket has a number that is sent to
 the task of its own.  For this package.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,23 +28,32 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from graveler import limits
+from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
 
 _ROWS_WANTED: Final = 300_000  # in a bucket, on average
+_SPARE_ROWS: Final = 250_000  # for each spare key, on average
+_SPARE_COUNT: Final = 8  # so many in a bucket are not there by chance
+_SPARE_SHIFT: Final = 20  # bits that decide on breaks do not decide on these
 _PARTITIONER_SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF
 _BUCKET: Final = "graveler_bucket"
+_KEPT: Final = "graveler_kept"
+_HASH: Final = "graveler_hash"
 _HEX: Final = "graveler_key"
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What the first pass found: how many rows, and the break keys, sorted, each once; `content`
-    says which rows, if that was asked for."""
+    says which rows, if that was asked for; `spare` keys, sorted, and how many rows are `nameless`:
+    without a path."""
 
     count: int
     breaks: tuple[bytes, ...]
     content: str = ""
+    spare: tuple[bytes, ...] = ()
+    nameless: int = 0
 
 
 def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False) -> Survey:
@@ -46,15 +61,24 @@ def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False
     that is the same for the same rows in any order."""
     path = F.col("path")
     usable = path.isNotNull() & (F.length(path) <= limits.path_length_bytes_max)
+    is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks))
+    # Columns of their own: what stands inside `collect_set`, Spark does not compile.
+    columns = [path, is_kept.alias(_KEPT)]
     wanted = [
         F.count(F.lit(1)).alias("count"),
-        F.collect_set(F.when(usable & is_break(path, breaks), path)).alias("breaks"),
+        F.count(path).alias("named"),
+        F.collect_set(F.when(F.col(_KEPT), path)).alias("kept"),
     ]
     if of_content:
-        wanted.append(F.sum(_hash(rows).cast("decimal(38,0)")).alias("content"))
-    found = rows.agg(*wanted).collect()[0]
+        columns.append(_hash(rows).alias(_HASH))
+        wanted.append(F.sum(F.col(_HASH).cast("decimal(38,0)")).alias("content"))
+    found = rows.select(*columns).agg(*wanted).collect()[0]
     content = str(found["content"]) if of_content else ""
-    return Survey(int(found["count"]), tuple(sorted(map(bytes, found["breaks"]))), content)
+    count, seed = int(found["count"]), break_seed(breaks.salt)
+    hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, found["kept"]))}
+    ends = tuple(key for key, hashed in hashes.items() if hashed % breaks.raggedness == 0)
+    spare = tuple(key for key, hashed in hashes.items() if _is_spare_hash(hashed))
+    return Survey(count, ends, content, spare, count - int(found["named"]))
 
 
 def _hash(rows: DataFrame) -> Column:
@@ -65,8 +89,20 @@ def _hash(rows: DataFrame) -> Column:
 
 def is_break(path: Column, breaks: BreakParameters) -> Column:
     """Whether a range may end after a key, as `splitting.Splitter` finds it."""
-    hashed = F.xxhash64(literal(breaks.salt), path)
-    return unsigned_modulo(hashed, breaks.raggedness) == F.lit(0)
+    return unsigned_modulo(_hashed_key(path, breaks), breaks.raggedness) == F.lit(0)
+
+
+def _is_spare(path: Column, breaks: BreakParameters) -> Column:
+    bits = F.shiftrightunsigned(_hashed_key(path, breaks), _SPARE_SHIFT)
+    return bits % F.lit(_SPARE_ROWS) == F.lit(0)
+
+
+def _is_spare_hash(hashed: int) -> bool:
+    return (hashed >> _SPARE_SHIFT) % _SPARE_ROWS == 0
+
+
+def _hashed_key(path: Column, breaks: BreakParameters) -> Column:
+    return F.xxhash64(literal(breaks.salt), path)
 
 
 def unsigned_modulo(number: Column, divisor: int) -> Column:
@@ -81,11 +117,18 @@ def literal(raw: bytes) -> Column:
 
 
 def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
-    """Which of the break keys to cut at: buckets of a few hundred thousand rows, and `tasks` of
-    them or more if there are breaks enough."""
+    """Which keys to cut at: buckets of a few hundred thousand rows, and `tasks` of them or more if
+    there are breaks enough; spare keys where breaks are missing."""
     by_size = -(-_ROWS_WANTED // breaks.raggedness)
     step = max(1, min(by_size, len(found.breaks) // max(1, tasks)))
-    return found.breaks[step - 1 :: step]
+    at = found.breaks[step - 1 :: step]
+    more: set[bytes] = set()
+    for number in range(len(at) + 1):
+        first = bisect_right(found.spare, at[number - 1]) if number else 0
+        last = bisect_left(found.spare, at[number]) if number < len(at) else len(found.spare)
+        if last - first >= _SPARE_COUNT:
+            more.update(found.spare[first:last])
+    return tuple(sorted(more.union(at))) if more else at
 
 
 def spread(

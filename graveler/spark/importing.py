@@ -13,21 +13,24 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from graveler.errors import Conflict, Invalid
 from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
 from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark import cuts
-from graveler.spark.checking import Addresses
+from graveler.spark.checking import NO_PATH, Addresses
 from graveler.spark.columns import canonical
 from graveler.spark.markers import Marks, fingerprint, finished
 from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import (
+    BAD,
     SAMPLES_MAX,
     SCHEMA,
     BadRows,
     Part,
+    Rejected,
     Report,
     parts_of,
     report_of,
@@ -36,6 +39,7 @@ from graveler.spark.tasks import Order, importing
 
 OnBad = Literal["fail", "skip"]
 _SAMPLES_EACH: Final = 10  # at least, from each task
+_NO_BUCKET: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,11 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if marks is not ABSENT and chosen.taken_up:
         done = finished(opened(place).blocks, marks)
     order = Order(place, chosen.addresses, at, samples, chosen.base, marks)
+    nameless = _nameless(rows, found.nameless, samples)
+    if nameless:  # no place among the keys: all of them would go to one task
+        rows = rows.where(F.col("path").isNotNull())
     rest = cuts.spread(rows, at, done).mapInArrow(importing(order), SCHEMA)
-    parts = sorted([*done.values(), *parts_of(rest.collect())])
+    parts = sorted([*nameless, *done.values(), *parts_of(rest.collect())])
     report = report_of(parts)
     _check_same(found, parts, report)
     if not report.is_clean and chosen.on_bad == "fail":
@@ -96,6 +103,15 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     refs = joined_over(space, space.metarange(chosen.base).ranges, at, made)
     stored = space.store.write_metarange(space.namespace, refs)
     return Written(stored, refs, found.count - report.count, report)
+
+
+def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:
+    """What is said of rows without a path; nothing if there are none."""
+    if not count:
+        return []
+    seen = rows.where(F.col("path").isNull()).select("address").limit(samples).collect()
+    told = tuple(Rejected(BAD, NO_PATH, "", row["address"] or "") for row in seen)
+    return [Part(_NO_BUCKET, (), 0, {(BAD, NO_PATH): count}, told)]
 
 
 def _marks(

@@ -2,12 +2,14 @@
 
 import random
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from graveler.committed.splitting import Splitter
+from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
 from graveler.spark import cuts
 
@@ -30,7 +32,19 @@ def test_breaks_are_those_of_the_writer(spark: SparkSession, salt: bytes) -> Non
         breaks = BreakParameters(raggedness=raggedness, salt=salt)
         found = cuts.survey(rows.where("path is null or length(path) > 0"), breaks)
         expected = tuple(key for key in keys if Splitter(breaks).is_hash_break(key))
-        assert found == cuts.Survey(len(keys) + 2, expected)
+        assert found == cuts.Survey(len(keys) + 2, expected, nameless=1)
+
+
+def test_spare_keys_are_an_even_sample_of_the_same_hash(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuts, "_SPARE_ROWS", 25)
+    keys, salt = some_keys(77, 2_000), b"salt"
+    rows = spark.createDataFrame([(key,) for key in keys], "path binary")
+    found = cuts.survey(rows, BreakParameters(raggedness=1_000_000, salt=salt)).spare
+    hashes = {key: break_hash(key, break_seed(salt)) for key in keys}
+    assert found == tuple(key for key in keys if (hashes[key] >> 20) % 25 == 0)
+    assert 40 < len(found) < 120
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 300])
@@ -53,3 +67,18 @@ def test_cuts_are_chosen_for_size_and_for_tasks() -> None:
     assert len(cuts.chosen(cuts.Survey(0, keys[:12]), breaks, 4)) == 4
     assert cuts.chosen(cuts.Survey(0, keys[:3]), breaks, 100) == keys[:3]
     assert cuts.chosen(cuts.Survey(0, ()), breaks, 100) == ()
+
+
+def test_where_breaks_are_missing_for_long_spare_keys_are_cut_at() -> None:
+    keys = tuple(b"%05d" % number for number in range(0, 1_000, 10))
+    breaks = BreakParameters(raggedness=300_000)
+
+    def chosen(ends: Sequence[bytes], spare: Sequence[bytes]) -> tuple[bytes, ...]:
+        return cuts.chosen(cuts.Survey(0, tuple(ends), spare=tuple(spare)), breaks, 1)
+
+    assert chosen((), keys[:7]) == ()
+    assert chosen((), keys[:8]) == keys[:8]
+    ends = (b"00075", b"00076", b"00500", b"00985")
+    # Seven keys are before the first break, one is behind the last; the third is a spare key too.
+    spare = (*keys[1:8], *keys[8:12], *keys[49:60], keys[99])
+    assert chosen(ends, spare) == tuple(sorted({*ends, *keys[51:60]}))

@@ -18,6 +18,7 @@ from graveler.records import BreakParameters
 from graveler.spark import cuts
 from graveler.spark.columns import canonical
 from graveler.spark.importing import ImportOptions, import_rows
+from graveler.spark.markers import Marks, count, finished
 from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, BadRows, parts_of
@@ -160,6 +161,32 @@ def test_a_refused_row_at_a_cut_does_not_end_a_range(
     kept = [row for row in spoilt if row[2] >= 0]
     assert made.count == len(kept) < len(rows)
     assert list(made.ranges) == sequential(place, kept, tmp_path / "one")[1]
+
+
+def test_rows_without_a_path_do_not_go_to_a_task(spark: SparkSession, place: Place) -> None:
+    """They have no place among the keys, so all of them would go to the same."""
+    rows = some_rows(12, 60)
+    nameless = [(None, *row[1:]) for row in some_rows(13, 1_500)]
+    everything = frame(spark, [*rows, *nameless])
+    made = import_rows(everything, place, ImportOptions(on_bad="skip", tasks=3, job="j"))
+    assert (made.count, made.report.bad) == (60, {"path is null or empty": 1_500})
+    assert 10 <= len(made.report.samples) <= 1_000
+    assert {each.address for each in made.report.samples} <= {row[1] for row in nameless}
+    told = finished(opened(place).blocks, Marks(place.namespace, "j"))
+    assert [part.rejected for part in told.values() if part.rejected] == []
+
+
+def test_keys_without_breaks_are_not_all_one_task(
+    spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut anywhere, ranges are still those of one writer, which end by size alone."""
+    monkeypatch.setattr(cuts, "_SPARE_ROWS", 60)
+    rows = some_rows(14, 700)
+    there = replace(place, breaks=replace(place.breaks, raggedness=1 << 40, max_size=20_000))
+    options = ImportOptions(tasks=1, job="j")
+    made = import_rows(frame(spark, rows), there, options)
+    assert count(opened(there).blocks, Marks(there.namespace, "j")) > 8
+    assert list(made.ranges) == sequential(there, rows, tmp_path / "one")[1]
 
 
 def test_samples_are_few_however_many_rows_are_bad(spark: SparkSession, place: Place) -> None:
