@@ -21,6 +21,7 @@ from graveler.block.adapter import BlockStore, ListedObject
 from graveler.block.listing import list_all
 from graveler.engine.candidates import FILES, OBJECTS, Line, is_ours
 from graveler.engine.steps import Step, Steps
+from graveler.errors import StorageFull
 from graveler.records import ABSENT, Absent, Repository
 
 _CLOSED: Final = "closed-"
@@ -48,10 +49,14 @@ def listing(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> 
 
 
 def close(steps: Steps, found: Listing) -> None:
-    """From here on files are deleted: whoever goes on with the job lists anew.  Cost: a put if
-    there are steps of that list."""
-    if steps.names(_all_of(found.attempt)):
-        steps.add(f"{_CLOSED}{found.attempt:05}", Step({}, ()))
+    """From here on files are deleted: whoever goes on with the job lists anew.  Raises
+    `StorageFull`: then nothing may be.  Cost: a put if there are steps of that list."""
+    if not steps.names(_all_of(found.attempt)):
+        return
+    name = f"{_CLOSED}{found.attempt:05}"
+    steps.add(name, Step({}, ()))
+    if not steps.names(name):
+        raise StorageFull(f"nothing deleted: no room to say that the list is out of date: {name}")
 
 
 def _all_of(attempt: int) -> str:

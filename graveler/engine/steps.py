@@ -25,7 +25,7 @@ from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.engine.jobs import Pulse
 from graveler.engine.ports import Ports
-from graveler.errors import GravelerError, NotFound
+from graveler.errors import GravelerError, NotFound, StorageFull
 from graveler.ids import JobId
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import jobs
@@ -61,8 +61,8 @@ class Steps(Protocol):
         ...
 
     def add(self, name: str, step: Step) -> None:
-        """Store a step, over another of that name.  Errors: `Unavailable`, `Stopped`.  Cost: a put
-        and a beat."""
+        """Store a step, over another of that name, if there is room for it: without it the job only
+        is not gone on with there.  Errors: `Unavailable`, `Stopped`.  Cost: a put and a beat."""
         ...
 
 
@@ -119,7 +119,10 @@ class _JobSteps:
     def add(self, name: str, step: Step) -> None:
         whole = {**self._claim(name), "said": step.said, "rows": step.rows}
         body = gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), 6, mtime=0)
-        self._blocks.put(_address(self._repo, self._job, name), [body])
+        try:
+            self._blocks.put(_address(self._repo, self._job, name), [body])
+        except StorageFull:  # which collection is there to end
+            return
         self._found.add(name)
         self._pulse.beat(0, always=True)
 

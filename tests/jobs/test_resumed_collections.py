@@ -12,7 +12,18 @@ from graveler.records import ABSENT, JobState
 from graveler.refs import commits
 from graveler.refs.retention import Retention
 from tests.engine.storage import DAY, Storage
-from tests.jobs.aged import ROWS, aged, due, lines, ordered, puts, reads, tables_in_use, totals
+from tests.jobs.aged import (
+    ROWS,
+    aged,
+    due,
+    lines,
+    metaranges_in_use,
+    ordered,
+    puts,
+    reads,
+    tables_in_use,
+    totals,
+)
 from tests.jobs.cut_off import result_of, run_of, runs_of, status, steps_of
 
 
@@ -123,6 +134,30 @@ def test_a_second_run_lists_and_reads_only_what_no_step_has(
             assert not [
                 name for verb, name in second.requests if verb == "put" and "/steps/" in name
             ]
+
+
+def test_files_that_are_no_metaranges_are_not_looked_into_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "step_row_count", 1)
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    orphans = undisturbed.read() - tables_in_use(whole)
+    said = {each["address"].rpartition("/")[2]: each for each in lines(whole, first)}
+    kinds = {id: (said[id]["kind"], said[id]["reason"]) for id in orphans}
+    assert sorted(kinds.values()) == [
+        ("metarange", "expired"),
+        ("range", "expired"),  # which that metarange names
+        ("range", "unused"),
+    ]
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/metaranges-")[-1] + 1, dies=True)
+    [second] = runs_of(storage, job)
+    named = {id for id, kind in kinds.items() if kind == ("range", "expired")}
+    assert not second.read() & (orphans - named | metaranges_in_use(storage))
+    assert lines(storage, job) == lines(whole, first)
 
 
 # ---- what happens between the runs ---------------------------------------------------------------

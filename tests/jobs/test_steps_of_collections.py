@@ -1,4 +1,4 @@
-"""The steps of collections: which are not believed, which no longer hold, and when they go."""
+"""The steps of collections: which are not believed, and which no longer hold."""
 
 import gzip
 import json
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from graveler import limits, wire
+from graveler.block import address
 from graveler.engine import collect
-from graveler.errors import Refused
 from graveler.ids import JobId, RangeId
 from graveler.records import JobState, RangeRef
 from graveler.refs.runs import RunState
-from tests.engine.storage import Storage
+from tests.engine.storage import HOUR, Storage
 from tests.jobs.aged import (
     ROWS,
     aged,
@@ -162,6 +162,26 @@ def test_a_list_that_does_not_go_on_where_it_ended_is_made_again(
     assert lines(storage, job) == lines(whole, first)
 
 
+def test_a_part_that_another_runner_cut_shorter_leaves_no_gap(tmp_path: Path) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    [undisturbed] = runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, puts(undisturbed, "/listed-")[-1] + 1, dies=True)
+
+    def cut_shorter(step: dict[str, Any]) -> None:
+        if step["step"].endswith("-00001"):
+            step["rows"] = step["rows"][:2]
+            step["said"]["ends"] = f"{storage.repo.namespace}/{step['rows'][-1][0]}"
+
+    changed(storage, cut_shorter)
+    second = run_of(storage, job)
+    assert lines(storage, job) == lines(whole, first)
+    read = [name for verb, name in second.requests if verb == "read" and "/listed-" in name]
+    assert len(read) == 3  # the third does not begin where the second ends
+
+
 def test_a_step_that_was_lost_is_made_again(
     tmp_path: Path,
 ) -> None:
@@ -276,82 +296,25 @@ def test_a_run_that_is_undone_between_the_runs_deletes_nothing(tmp_path: Path) -
         assert storage.stored() == before
 
 
-# ---- given up, and tidied up ---------------------------------------------------------------------
-
-
-def test_a_run_that_adds_nothing_counts_and_the_last_of_twelve_gives_up(tmp_path: Path) -> None:
+def test_age_is_judged_by_the_time_at_which_the_first_run_listed(tmp_path: Path) -> None:
+    """What was young then is no garbage, however late the last run is."""
     storage = aged(tmp_path)
+    name = address.new_data_address(storage.clock, storage.ports.ids, b"x")
+    storage.blocks.put(f"{storage.repo.namespace}/{name}", [b"on its way"])
+    storage.clock.sleep(23 * HOUR)
     job = ordered(storage)
-    run_of(storage, job, after_put="/listed-")
-    assert status(storage, job).progress == 0 and steps_of(storage)
-    for number in range(limits.job_run_count_max):
+    while not any(name in step for step in step_texts(storage)):
         assert not status(storage, job).ended
-        run_of(storage, job, 12)
-        assert status(storage, job).progress == number + 1
-    run_of(storage, job)
-    ended = status(storage, job)
-    assert ended.state is JobState.FAILED and "gc given up" in ended.error
-    assert steps_of(storage) == []
+        run_of(storage, job, after_put="/listed-")
+    storage.clock.sleep(2 * HOUR)
+    runs_of(storage, job)
+    assert name not in {each["address"] for each in lines(storage, job)} != set()
+    again = ordered(storage)
+    runs_of(storage, again)
+    assert [each["address"] for each in lines(storage, again)] == [name]
 
 
-def test_a_job_that_is_too_old_is_not_begun_once_more(tmp_path: Path) -> None:
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    storage.clock.sleep(limits.job_seconds_max + 1)  # nobody had time for it so far
-    run_of(storage, job, after_put="/listed-")
-    assert not status(storage, job).ended and steps_of(storage)
-    run_of(storage, job)
-    ended = status(storage, job)
-    assert ended.state is JobState.FAILED and "gc given up" in ended.error
-    assert steps_of(storage) == []
-
-
-def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Path) -> None:
-    storage = aged(tmp_path)
-    dry, job = ordered(storage, dry_run=True), ordered(storage)
-    run_of(storage, dry, after_put="/listed-", dies=True)
-    for folder in ("gc-unknown", job):
-        for name in ("listed-00000-x-00000.json.gz", "notes.txt", "more/x.json.gz"):
-            place = f"{storage.repo.namespace}/_graveler/steps/{folder}/{name}"
-            storage.blocks.put(place, [b"not a step"])
-    storage.blocks.put(f"{storage.repo.namespace}/_graveler/steps/x.json.gz", [b"not a step"])
-    run_of(storage, job)
-    assert status(storage, job).state is JobState.DONE
-    left = {name for name in steps_of(storage) if not name.startswith(dry)}
-    others = {
-        f"{folder}/{name}"
-        for folder in ("gc-unknown", job)
-        for name in ("notes.txt", "more/x.json.gz")
-    }
-    assert left == {"x.json.gz", *others}
-    assert len(steps_of(storage, dry)) == 1  # it goes on
-    runs_of(storage, dry)
-    assert steps_of(storage, dry) == []
-
-
-def test_steps_that_cannot_be_removed_end_no_job_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    real = storage.blocks.delete
-
-    def denied(where: str, version: str = "") -> None:
-        if "/steps/" in where:
-            raise Refused("not allowed")
-        real(where, version)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(storage.blocks, "delete", denied)
-        run_of(storage, job)
-    assert status(storage, job).state is JobState.DONE and steps_of(storage)
-    runs_of(storage, ordered(storage))
-    assert steps_of(storage) == []
-
-
-def test_a_small_collection_keeps_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    storage = aged(tmp_path)
-    worker = run_of(storage, ordered(storage))
-    asked = [verb for verb, address in worker.requests if "/steps/" in address]
-    assert asked == ["list", "list", "list"]
+def step_texts(storage: Storage) -> list[str]:
+    """What all steps hold."""
+    raw = [storage.blocks.read(place, 0, 1 << 20) for place in places(storage)]
+    return [gzip.decompress(each).decode() for each in raw]

@@ -43,6 +43,8 @@ def handle(event, context):
         "put object": attempt(objects.put_object, Bucket=bucket, Key="probe", Body=b"x"),
         "delete object": attempt(objects.delete_object, Bucket=bucket, Key=event["object"]),
         "delete table": attempt(objects.delete_object, Bucket=bucket, Key="lake/_lakefs/table"),
+        "delete step": attempt(objects.delete_object, Bucket=bucket, Key=event["step"]),
+        "delete list": attempt(objects.delete_object, Bucket=bucket, Key="lake/_graveler/gc/x"),
         "delete other object": attempt(objects.delete_object, Bucket=bucket, Key="lake/data/x"),
         "delete what arrived": attempt(objects.delete_object, Bucket=bucket, Key="probe"),
         "other bucket": attempt(objects.get_object, Bucket="another", Key="x"),
@@ -55,10 +57,12 @@ NEVER = (
     "drop table",
     "other bucket",
     "send event",
+    "delete list",
     "delete other object",
     "delete what arrived",
 )
 OBJECT = f"lake/data/{'0' * 20}/{'1' * 20}"
+STEP = "lake/_graveler/steps/gc-1/uses-00000.json.gz"
 MAY_PUT = {"api", "events", "worker"}
 MAY_DELETE = {"worker"}
 
@@ -94,6 +98,7 @@ def probed(stack: Stack, function: str) -> dict[str, str]:
     )
     queue = stack.told["EventsQueueUrl"]
     names = {"table": "lake", "bucket": stack.told["Bucket"], "events": queue, "object": OBJECT}
+    names["step"] = STEP
     answer = functions.invoke(FunctionName=f"probe-{function}", Payload=json.dumps(names))
     found: dict[str, str] = json.loads(answer["Payload"].read())
     return found
@@ -121,5 +126,5 @@ def test_what_nobody_needs_is_denied(strict: Stack, function: str) -> None:
         assert "Denied" in found[name], found
     assert found["get item"] == found["read secret"] == "allowed"
     assert (found["put object"] == "allowed") is (function in MAY_PUT), found
-    for name in ("delete object", "delete table"):
+    for name in ("delete object", "delete table", "delete step"):
         assert (found[name] == "allowed") is (function in MAY_DELETE), found

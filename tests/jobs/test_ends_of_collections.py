@@ -1,0 +1,164 @@
+"""How collections by steps end: given up, without room for steps; and when steps go."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graveler import limits
+from graveler.block.adapter import ObjectHead
+from graveler.errors import OutcomeUnknown, Refused, StorageFull
+from graveler.records import JobState
+from tests.engine.storage import Storage
+from tests.jobs.aged import ROWS, aged, due, lines, ordered, puts, totals
+from tests.jobs.cut_off import run_of, runs_of, status, steps_of
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "step_row_count", ROWS)
+
+
+# ---- given up, and tidied up ---------------------------------------------------------------------
+
+
+def test_a_run_that_adds_nothing_counts_and_the_last_of_twelve_gives_up(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, after_put="/listed-")
+    assert status(storage, job).progress == 0 and steps_of(storage)
+    for number in range(limits.job_run_count_max):
+        assert not status(storage, job).ended
+        run_of(storage, job, 12)
+        assert status(storage, job).progress == number + 1
+    run_of(storage, job)
+    ended = status(storage, job)
+    assert ended.state is JobState.FAILED and "gc given up" in ended.error
+    assert steps_of(storage) == []
+
+
+def test_a_job_that_is_too_old_is_not_begun_once_more(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    storage.clock.sleep(limits.job_seconds_max + 1)  # nobody had time for it so far
+    run_of(storage, job, after_put="/listed-")
+    assert not status(storage, job).ended and steps_of(storage)
+    run_of(storage, job)
+    ended = status(storage, job)
+    assert ended.state is JobState.FAILED and "gc given up" in ended.error
+    assert steps_of(storage) == []
+
+
+def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    dry, job = ordered(storage, dry_run=True), ordered(storage)
+    run_of(storage, dry, after_put="/listed-", dies=True)
+    for folder in ("gc-unknown", job):
+        for name in ("listed-00000-x-00000.json.gz", "notes.txt", "more/x.json.gz"):
+            place = f"{storage.repo.namespace}/_graveler/steps/{folder}/{name}"
+            storage.blocks.put(place, [b"not a step"])
+    storage.blocks.put(f"{storage.repo.namespace}/_graveler/steps/x.json.gz", [b"not a step"])
+    run_of(storage, job)
+    assert status(storage, job).state is JobState.DONE
+    left = {name for name in steps_of(storage) if not name.startswith(dry)}
+    others = {
+        f"{folder}/{name}"
+        for folder in ("gc-unknown", job)
+        for name in ("notes.txt", "more/x.json.gz")
+    }
+    assert left == {"x.json.gz", *others}
+    assert len(steps_of(storage, dry)) == 1  # it goes on
+    runs_of(storage, dry)
+    assert steps_of(storage, dry) == []
+
+
+def test_steps_that_cannot_be_removed_end_no_job_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    real = storage.blocks.delete
+
+    def denied(where: str, version: str = "") -> None:
+        if "/steps/" in where:
+            raise Refused("not allowed")
+        real(where, version)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.blocks, "delete", denied)
+        run_of(storage, job)
+    assert status(storage, job).state is JobState.DONE and steps_of(storage)
+    runs_of(storage, ordered(storage))
+    assert steps_of(storage) == []
+
+
+def full(patch: pytest.MonkeyPatch, storage: Storage, part: str) -> None:
+    """There is no room for what has that in its address."""
+    put = storage.blocks.put
+
+    def refused(where: str, *arguments: Any, **named: Any) -> ObjectHead:
+        if part in where:
+            raise StorageFull("no room")
+        return put(where, *arguments, **named)
+
+    patch.setattr(storage.blocks, "put", refused)
+
+
+def test_where_there_is_no_room_for_steps_collection_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, first = due(tmp_path)
+    runs_of(whole, first)
+    storage, job = due(tmp_path)
+    with monkeypatch.context() as patched:
+        full(patched, storage, "/steps/")
+        [worker] = runs_of(storage, job)
+    assert puts(worker, "/steps/") and steps_of(storage) == []
+    assert totals(storage, job) == totals(whole, first)
+    assert storage.stored() == whole.stored()
+
+
+def test_a_list_that_cannot_be_closed_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, job = due(tmp_path)
+    before = storage.stored()
+    with monkeypatch.context() as patched:
+        full(patched, storage, "/closed-")
+        [_] = runs_of(storage, job)
+    ended = status(storage, job)
+    assert ended.state is JobState.FAILED and "out of date" in ended.error
+    assert storage.stored() == before and steps_of(storage) == []
+
+
+def test_a_step_whose_answer_is_lost_is_put_again_in_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = aged(tmp_path)
+    first = ordered(whole)
+    runs_of(whole, first)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    put, lost = storage.blocks.put, [3, 4, 5]
+
+    def losing(where: str, *arguments: Any, **named: Any) -> ObjectHead:
+        made = put(where, *arguments, **named)
+        if "/steps/" in where and lost:
+            lost[0] -= 1
+            if not lost[0]:
+                lost.pop(0)
+                raise OutcomeUnknown("no answer")
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.blocks, "put", losing)
+        [_] = runs_of(storage, job)
+    assert not lost and lines(storage, job) == lines(whole, first)
+
+
+def test_a_small_collection_keeps_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    storage = aged(tmp_path)
+    worker = run_of(storage, ordered(storage))
+    asked = [verb for verb, address in worker.requests if "/steps/" in address]
+    assert asked == ["list", "list", "list"]
