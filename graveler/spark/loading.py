@@ -30,6 +30,7 @@ from graveler.spark.reading import Reading, entries_of, meeting, row_of, scannin
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20
+_OPENING_BYTES: Final = 4 << 20  # so much could be read in the time that it takes to open a file
 _LISTED: Final = ("path", "address", "size")
 _BUCKETS_MAX: Final = 100
 
@@ -105,9 +106,14 @@ def read(
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
     found = _planned(at, map(tuple, listed), wanted)
     parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    tasks = max(parallel, sum(each.stop - each.start for each in found.splits) // _SPLIT_BYTES)
+    tasks = max(parallel, sum(map(_weight, found.splits)) // _SPLIT_BYTES)
     rows = spark.createDataFrame(list(found.splits), _SPLITS)
     return rows.repartition(min(tasks, len(found.splits))).mapInArrow(found.run, found.schema)
+
+
+def _weight(split_: Split) -> int:
+    """What it costs a task, in bytes: small files share one."""
+    return min(split_.stop, split_.size) - split_.start + _OPENING_BYTES
 
 
 def planned(at: Pinned, wanted: Wanted) -> Plan:

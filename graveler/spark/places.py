@@ -24,6 +24,7 @@ from graveler.errors import Unavailable
 from graveler.records import BreakParameters
 from graveler.requests import RetryPolicy
 from graveler.spark.building import ArrowRangeStore
+from graveler.spark.workers import settle
 
 _BLOCK_CACHE_BYTES = 64 << 20
 _TABLE_CACHE_BYTES = 32 << 20
@@ -63,6 +64,7 @@ def opened(place: Place) -> Opened:
     Errors: `Invalid` for a storage that is not known, `Unavailable` if no scratch folder can be
     made.
     """
+    settle()
     blocks = _blocks(place)
     files = StoredFiles(blocks, _scratch())
     store = ArrowRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
