@@ -14,6 +14,8 @@ from zipimport import zipimporter
 
 from pyspark import TaskContext
 
+from graveler.settings import environment
+
 
 def settle() -> None:
     """Make this process ready for many tasks, if it is one that runs tasks.  Harmless when it is
@@ -33,7 +35,7 @@ class _Settled(zipimporter):
 def settle_archives(paths: Iterable[str] = ()) -> None:
     """Keep what Python knows of the archives that this process was started with (`PYTHONPATH`, or
     `paths`); what is added to the path later is looked at as ever."""
-    archives = list(paths) or os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    archives = list(paths) or environment().get("PYTHONPATH", "").split(os.pathsep)
     stems = {archive for archive in archives if os.path.isfile(archive)}
     for path, finder in list(sys.path_importer_cache.items()):
         # A folder within an archive has a finder of its own.
