@@ -79,7 +79,7 @@ _MTIME_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999, in micr
 _NO_DOTS: Final = r"(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*"  # a segment
 _PLAIN: Final = f"^[a-z][a-z0-9]*://{_NO_DOTS}(?:/{_NO_DOTS})+/?$"
 _DOTS: Final = r"/\.{1,2}(/|$)"
-_OTHER_S3: Final = ("s3a:", "s3n:")
+OTHER_S3: Final = ("s3a:", "s3n:")  # other spellings of s3
 _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
@@ -191,7 +191,7 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
         long = _mask(pc.greater(pc.binary_length(column), limits.address_length_bytes_max // 2))
         _note(reasons, ~ours | dotted | long, REASONS[16])
         return
-    plain = are_canonical(column)
+    plain = _are_canonical(column)
     for row in np.flatnonzero(~plain & (reasons == 0)):
         plain[row] = _is_address(column[int(row)].as_py())
     _note(reasons, ~plain, "address is not one of an object")
@@ -201,11 +201,10 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
     _note(reasons, inside, REASONS[15])
 
 
-def are_canonical(column: Any) -> Any:
-    """Which texts surely are addresses in their canonical spelling; a few others are, too."""
+def _are_canonical(column: Any) -> Any:
+    """Which texts surely are addresses in their canonical spelling, if S3 is spelled so; a few
+    others are, too."""
     plain = _mask(pc.match_substring_regex(column, _PLAIN))
-    for start in _OTHER_S3:
-        plain &= ~_mask(pc.starts_with(column, start))
     return plain & _mask(pc.less_equal(pc.binary_length(column), limits.address_length_bytes_max))
 
 

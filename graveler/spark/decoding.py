@@ -21,7 +21,7 @@ from graveler.block.address import resolve
 from graveler.errors import Corrupt
 from graveler.framing import identity_of
 from graveler.records import ABSENT, AddressType
-from graveler.spark.checking import are_canonical
+from graveler.spark.checking import OTHER_S3
 from graveler.spark.entry_columns import entry_columns
 from graveler.spark.scanning import Records
 from graveler.spark.vectors import octets
@@ -95,11 +95,13 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
-    """Addresses in full.  Relative ones as most of ours are cost a concatenation, full ones in
-    their canonical spelling nothing; the others are looked at one by one."""
+    """Addresses in full.  Relative ones as most of ours are cost a concatenation, full ones are
+    given as they were stored; the others are looked at one by one."""
     relative = pc.equal(kind, int(AddressType.RELATIVE))
     ours = pc.and_(relative, pc.starts_with(text, "data/"))
-    full = pc.and_(pc.equal(kind, int(AddressType.FULL)), pa.array(are_canonical(text)))
+    full = pc.equal(kind, int(AddressType.FULL))
+    for start in OTHER_S3:
+        full = pc.and_(full, pc.invert(pc.starts_with(text, start)))
     joined = pc.binary_join_element_wise(pa.scalar(namespace), text, pa.scalar("/"))
     joined = pc.if_else(ours, joined, text) if pc.any(ours, min_count=0).as_py() else text
     rest = np.flatnonzero(~pc.or_(ours, full).to_numpy(zero_copy_only=False))
