@@ -98,21 +98,24 @@ def measured(
             "parquet_rps": round(count / statistics.median(parquets)),
         }
         found["ratio"] = round(found["import_rps"] / found["parquet_rps"], 3)
-        return found | _reads(lake, rows, last, count)
+        return found | _reads(lake, rows, last, rounds)
 
 
-def _reads(lake: Lake, rows: DataFrame, name: str, count: int) -> dict[str, Any]:
+def _reads(lake: Lake, rows: DataFrame, name: str, rounds: int) -> dict[str, Any]:
+    count = rows.count()
     where = f"{name}/main"
     found: dict[str, Any] = {}
     for key, columns in (("read_rps", ()), ("read_path_size_rps", (["path", "size"],))):
-        seconds = [_seconds(partial(_all, entries(lake, where, *columns))) for _ in range(3)]
+        seconds = [
+            _seconds(partial(_all, entries(lake, where, *columns))) for _ in range(min(3, rounds))
+        ]
         found[key] = round(count / statistics.median(seconds))
     changed = rows.where(f"pmod(size, {CHANGED}) = 0").withColumn("size", rows["size"] + 1)
     import_(lake, changed, where, mode="merge")
     expected = changed.count()
     told = diff(lake, f"{where}~1", where).count()
     assert told == expected, f"a diff of other rows than were changed: {told=} {expected=}"
-    seconds = [_seconds(diff(lake, f"{where}~1", where).count) for _ in range(3)]
+    seconds = [_seconds(diff(lake, f"{where}~1", where).count) for _ in range(min(3, rounds))]
     return found | {"diff_s": round(statistics.median(seconds), 2), "diff_rows": expected}
 
 
