@@ -22,7 +22,7 @@ from graveler.identity import int64, pairs
 from graveler.records import AddressType, Entry
 from graveler.spark.checking import Addresses
 from graveler.spark.pairs import Pairs, pairs_of
-from graveler.spark.vectors import fixed, joined, offsets_of, pieces, varints_of
+from graveler.spark.vectors import EMPTY, fixed, joined, offsets_of, pieces, varints_of
 from graveler.wire import encode_entry
 
 _MICROSECONDS: Final = 1_000_000
@@ -32,7 +32,6 @@ _TEXT_LENGTH_MAX: Final = 16 + max(
     4 * limits.address_length_bytes_max, limits.object_metadata_length_bytes_max
 )
 _NO_PAIRS: Final = pairs({})
-_EMPTY: Final = b""
 _BEHIND_KEYS: Final = b"\xff"  # protobuf writes a key before one that it begins with
 
 
@@ -44,7 +43,7 @@ def encoded(table: pa.Table, addresses: Addresses) -> Any:
     kind = AddressType.RELATIVE if addresses is Addresses.RELATIVE else AddressType.FULL
     names = {name: one_array(table.column(name)) for name in table.column_names}
     for name in ("address", "checksum", "content_type"):
-        names[name] = pc.fill_null(names[name].cast(pa.binary()), _EMPTY)
+        names[name] = pc.fill_null(names[name].cast(pa.binary()), EMPTY)
     found = pairs_of(names["metadata"]).in_order()
     body = _bodies(names, found, kind)
     length = varints_of(
@@ -68,15 +67,15 @@ def _bodies(names: dict[str, Any], metadata: Pairs, kind: AddressType) -> Any:
     nanos = _numbers(b"\x10", mtime % _MICROSECONDS * _MICROSECOND_NS)
     stamp = joined(seconds, nanos)
     return joined(
-        _texts(b"\x0a", names["address"]),
+        *_texts(b"\x0a", names["address"]),
         b"\x12",
         _LENGTHS.take(pc.binary_length(stamp)),
         stamp,
         _numbers(b"\x18", names["size"].to_numpy(zero_copy_only=False)),
-        _texts(b"\x22", names["checksum"]),
+        *_texts(b"\x22", names["checksum"]),
         *_pairs(metadata),
         b"\x30" + bytes((int(kind),)),
-        _texts(b"\x3a", names["content_type"]),
+        *_texts(b"\x3a", names["content_type"]),
     )
 
 
@@ -118,23 +117,26 @@ def _identities(names: dict[str, Any], metadata: Pairs) -> Any:
         _LENGTHS_64.take(pc.binary_length(names["checksum"])),
         names["checksum"],
         *_hashed_pairs(metadata),
-        _optional(b"\x01", _LENGTHS_64, names["content_type"]),
+        *_optional(b"\x01", _LENGTHS_64, names["content_type"]),
     )
     digests = b"".join([sha256(each).digest() for each in pieces(said)])
     return fixed(digests, len(digests) // _IDENTITY_LENGTH)
 
 
-def _texts(tag: bytes, column: Any) -> Any:
+def _texts(tag: bytes, column: Any) -> list[Any]:
     return _optional(tag, _LENGTHS, column)
 
 
-def _optional(tag: bytes, lengths: Any, column: Any) -> Any:
-    """`tag`, the length, the text; nothing for an empty one."""
+def _optional(tag: bytes, lengths: Any, column: Any) -> list[Any]:
+    """`tag`, the length, the text, as parts to be joined; nothing for an empty one."""
     length = pc.binary_length(column)
-    whole = joined(tag, lengths.take(length), column)
-    if pc.all(pc.greater(length, 0)).as_py():
-        return whole
-    return pc.if_else(pc.equal(length, 0), pa.scalar(_EMPTY, pa.binary()), whole)
+    shortest, longest = pc.min_max(length).as_py().values()
+    if longest == 0:
+        return []
+    parts = [tag, lengths.take(length), column]
+    if shortest > 0:
+        return parts
+    return [pc.if_else(pc.equal(length, 0), pa.scalar(EMPTY, pa.binary()), joined(*parts))]
 
 
 def _numbers(tag: bytes, numbers: Any) -> Any:

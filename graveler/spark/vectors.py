@@ -89,27 +89,26 @@ def offsets_of(column: Any) -> Any:
 
 def bytes_of(column: Any) -> memoryview:
     """All values of a binary array, one behind the other."""
-    offsets = offsets_of(column)
-    return memoryview(column.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
+    offsets, raw = offsets_of(column), column.buffers()[2]
+    return memoryview(b"" if raw is None else raw)[int(offsets[0]) : int(offsets[-1])]
 
 
 def varints_of(numbers: Any, tag: bytes = EMPTY) -> Any:
     """Seven bits a byte, the lowest first; with a `tag` before it nothing at all for zero."""
+    width_max = max(1, -(-int(numbers.max()).bit_length() // 7))
     width = np.ones(len(numbers), dtype=np.int64)
-    for shift in range(7, int(numbers.max()).bit_length(), 7):
-        width += (numbers >> np.uint64(shift)) > 0
+    for byte in range(1, width_max):
+        width += numbers >= np.uint64(1 << 7 * byte)
+    rows = np.empty((len(numbers), width_max), dtype=np.uint8)
+    for byte in range(width_max):
+        more = (width > byte + 1).view(np.uint8) << 7
+        rows[:, byte] = (numbers >> np.uint64(7 * byte)).astype(np.uint8) & 0x7F | more
     if tag:
+        rows = np.insert(rows, 0, tag[0], axis=1)
         width = np.where(numbers > 0, width + 1, 0)
     offsets = np.zeros(len(numbers) + 1, dtype=np.int32)
     np.cumsum(width, out=offsets[1:])
-    raw = np.zeros(int(offsets[-1]), dtype=np.uint8)
-    if tag:
-        raw[offsets[:-1][width > 0]] = tag[0]
-    for byte in range(int(width.max()) - len(tag)):
-        has = width > byte + len(tag)
-        low = (numbers[has] >> np.uint64(7 * byte)) & np.uint64(0x7F)
-        more = (width[has] > byte + len(tag) + 1) * np.uint64(0x80)
-        raw[offsets[:-1][has] + byte + len(tag)] = low | more
+    raw = rows[np.arange(rows.shape[1]) < width[:, np.newaxis]]
     return binary_of(offsets, raw.tobytes())
 
 

@@ -128,3 +128,13 @@ def test_metadata_that_is_no_text_is_told() -> None:
     pairs = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["k", "k"]), raw)
     reasons = judged(["s3://source/a"] * 2, metadata=pairs).reasons
     assert (reasons[0], REASONS[reasons[1]][:8]) == (0, "metadata")
+
+
+@pytest.mark.parametrize("name", ["path", "address", "checksum"])
+@pytest.mark.parametrize("text", [None, b""])
+def test_columns_without_any_text_are_told(name: str, text: bytes | None) -> None:
+    table = judged(["s3://source/a"] * 2).table
+    at = table.schema.get_field_index(name)
+    column = pa.array([text] * 2, pa.binary()).cast(table.schema.field(name).type)
+    reasons = check(table.set_column(at, name, column), RULES).reasons
+    assert {REASONS[number] for number in reasons} == {f"{name} is null or empty"}
