@@ -41,7 +41,7 @@ def test_every_answer_is_one_that_the_table_promises(fuzzer: Fuzzer) -> None:
 def test_requests_are_determined_by_their_seed() -> None:
     def some() -> list[Request]:
         stream = Requests(random.Random(7))
-        return [*stream.ground(), *(stream.draw() for _ in range(200))]
+        return [*stream.ground(), *(stream.draw() for _ in range(1_000))]
 
     assert some() == some()
     assert {request.route.operation for request in some()} > {"commit", "listObjects", "login"}
