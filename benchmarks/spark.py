@@ -41,10 +41,9 @@ QUICK = (
 FULL = (
     *(Plan(4, 2, *rest) for rest in ((1_000_000, 3), (2_000_000, 5), (5_000_000, 3))),
     Plan(4, 2, 20_000_000, 1),
-    Plan(4, 1, 1_000_000, 3),
-    Plan(4, 2, 2_000_000, 3, 1),
-    Plan(3, 2, 2_000_000, 5),
-    Plan(3, 1, 1_000_000, 3),
+    Plan(4, 1, 1_000_000, 1),
+    Plan(4, 2, 1_000_000, 1, 1),
+    Plan(3, 2, 2_000_000, 3),
 )
 STEPS = {
     "import_buckets_s": "import: the plan by which rows find their tasks, and 100,000 rows by it",

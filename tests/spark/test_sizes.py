@@ -1,4 +1,5 @@
-"""What must hold at size: a million rows imported, thousands of files in one commit."""
+"""What must hold at size: a million rows imported, 4,000 files in one commit; a fifth of that on
+Spark 3.5."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,14 +15,15 @@ from graveler.spark.importing import import_rows
 from graveler.spark.places import Place, opened
 from graveler.spark.saving import SaveOptions
 from graveler.wire import encode_entry
+from tests.spark.conftest import SHARE
 from tests.spark.lakes import entry
 from tests.spark.test_landing import log, repository
 
 __all__ = ["repository"]  # a fixture
 
-ROWS = 1_000_000
+ROWS = 1_000_000 // SHARE
 TABLES = 40
-FILES = 4_000
+FILES = 4_000 // SHARE
 
 
 def records() -> Iterator[Record]:
@@ -40,7 +42,7 @@ def records() -> Iterator[Record]:
             yield row[0].encode(), encode_entry(entry(row))
 
 
-def test_a_million_rows_become_the_ranges_of_one_writer(
+def test_very_many_rows_become_the_ranges_of_one_writer(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
     rows = spark.range(0, ROWS, 1, 4).selectExpr(
@@ -57,7 +59,7 @@ def test_a_million_rows_become_the_ranges_of_one_writer(
     expected = writer.write(alone, records())
     assert (made.metarange, made.count, made.report.is_clean) == (expected, ROWS, True)
     assert list(made.ranges) == list(ranges(alone, expected))
-    assert len(made.ranges) >= 10
+    assert len(made.ranges) >= 10 // SHARE
 
 
 def test_thousands_of_files_land_in_one_commit(lake: Lake, repository: str) -> None:
