@@ -15,14 +15,13 @@ import pytest
 from graveler.aws import AwsSession
 from graveler.client import Session, bulk
 from graveler.client.bulk import BulkJob
-from graveler.testing.fault_proxy import FaultProxy, Forward, Reply, Request, fault_proxy
+from graveler.testing.fault_proxy import FaultProxy, fault_proxy
 from graveler.testing.sandbox import Sandbox
 from tests.aws.cluster import Cluster
+from tests.aws.killing import kill_after, written
 from tests.aws.lake import LOST, Answer, Lake, ask, build, make_lake, sandboxes, told
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
-
-READS = ("GET", "GetItem", "Query", "BatchGetItem", "GetSecretValue")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,29 +57,15 @@ class Scene(NamedTuple):
         into = f"{number}/"
         job = bulk.begin(self.other, "lake", "main", "replace", prefix=into, id=f"j{number}")
         metarange = self.cluster.write(job, {f"{into}x": "x", f"{into}y": "y"})
-        self.victim.kill()
-        self.victim.start()
-        self.proxy.operations.clear()
-        for at, operation in enumerate(writes, 1):
-            fault = _passing if at < len(writes) else self._killing
-            self.proxy.plan(fault, operation=operation)
+        kill_after(self.proxy, self.victim, writes)
         first = finish(self.lake, self.victim, job, metarange)
         assert (first.body == LOST.encode()) is bool(writes), first
-        made = [each for each in self.proxy.operations if each not in READS]
+        made = written(self.proxy)
         again = [finish(self.lake, self.other.sandbox, job, metarange) for _ in range(2)]
         assert [each.status for each in again] == [201, 201], again
         assert again[0].body == again[1].body
         assert self.proxy.pending() == 0
         return made
-
-    def _killing(self, request: Request, forward: Forward) -> Reply | None:
-        forward(request)
-        self.victim.kill()
-        return None
-
-
-def _passing(request: Request, forward: Forward) -> Reply | None:
-    return forward(request)
 
 
 def test_a_job_whose_function_is_killed_after_any_write_lands_once(

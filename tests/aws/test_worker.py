@@ -3,9 +3,7 @@
 Sandboxes run the code as it is deployed, against a local engine; the messages go through its queue.
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +17,15 @@ from graveler.kv.dynamodb import DynamoStore
 from graveler.limits import SECOND_NS, job_lease_seconds
 from graveler.records import ABSENT
 from graveler.refs import jobs, repositories
+from graveler.testing.fault_proxy import FaultProxy, fault_proxy
 from graveler.testing.sandbox import Sandbox, SandboxLost
+from tests.aws.killing import kill_after, written
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes, told
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
 
 MAIN = "/repositories/lake/branches/main"
-KILLED_AFTER_SECONDS = (0.02, 0.1, 0.2, 0.4)
+COMMITTED = "/repositories/lake/refs/main@/objects/ls"
 
 
 class Stage(NamedTuple):
@@ -109,31 +109,45 @@ def marked(stage: Stage, job: str) -> int:
     return sum(each["metadata"].get(MARK_KEY) == job for each in log)
 
 
-def test_a_worker_killed_while_it_runs_a_job_is_replaced(stage: Stage) -> None:
-    staged: set[str] = set()
-    replaced = 0
-    for part, seconds in enumerate(KILLED_AFTER_SECONDS):
-        staged |= stage_some(stage, part)
-        job = stage.ask("POST", f"{MAIN}/commits/async", {"message": f"part {part}"})["id"]
-        with sandboxes(stage.lake, stage.worker, stage.engine, 1, 900.0) as (worker,):
-            worker.start()
-            killer = threading.Timer(seconds, worker.kill)
-            killer.start()
-            with suppress(SandboxLost):
-                worker.invoke(stage.message())
-            killer.join()
-        if not status(stage, job)["completed"]:
-            replaced += 1
+def run_through(
+    stage: Stage, proxy: FaultProxy, part: int, writes: Sequence[str] = ()
+) -> tuple[list[str], bool]:
+    """A commit by a worker that is killed after the last of `writes`, by none if there are none;
+    another ends what it left.  The writes of the first, and whether it left anything."""
+    paths = stage_some(stage, part)
+    job = stage.ask("POST", f"{MAIN}/commits/async", {"message": f"part {part}"})["id"]
+    message = stage.message()
+    with sandboxes(stage.lake, stage.worker, proxy.url, 1, 900.0) as (worker,):
+        kill_after(proxy, worker, writes)
+        if writes:
+            with pytest.raises(SandboxLost):
+                worker.invoke(message)
+        else:
+            assert worker.invoke(message) == {"batchItemFailures": []}
+        made = written(proxy)
+        assert proxy.pending() == 0
+        left = not status(stage, job)["completed"]
+        if left:
             stage.fall_silent(job)
             assert not status(stage, job)["completed"]  # and hands it on
-            with sandboxes(stage.lake, stage.worker, stage.engine, 1, 900.0) as (worker,):
-                assert worker.invoke(stage.message()) == {"batchItemFailures": []}
-        ended = status(stage, job)
-        assert ended["completed"] and ended["result"]["message"] == f"part {part}", ended
-        assert marked(stage, job) == 1
-    listed = stage.ask("GET", "/repositories/lake/refs/main@/objects/ls")["results"]
-    assert {each["path"] for each in listed} == staged
-    assert replaced, "no worker was killed before its job was done"
+            assert worker.invoke(stage.message()) == {"batchItemFailures": []}
+    ended = status(stage, job)
+    assert ended["completed"] and ended["result"]["message"] == f"part {part}", ended
+    assert marked(stage, job) == 1
+    listed = ask(stage.lake, stage.api, "GET", COMMITTED, {"prefix": f"{part}/"})
+    assert {each["path"] for each in listed.json["results"]} == paths
+    return made, left
+
+
+def test_a_worker_killed_after_any_write_of_a_job_is_replaced(stage: Stage) -> None:
+    with fault_proxy(stage.engine) as proxy:
+        run_through(stage, proxy, 0)
+        writes, _ = run_through(stage, proxy, 1)
+        assert set(writes) == {"PUT", "PutItem", "BatchWriteItem"}
+        for count in range(1, len(writes) + 1):
+            made, left = run_through(stage, proxy, count + 1, writes[:count])
+            assert made == writes[:count]
+            assert left is (count < len(writes))  # the last one says what it came to
 
 
 def test_an_import_is_run_by_the_worker(stage: Stage) -> None:
