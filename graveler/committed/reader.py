@@ -117,22 +117,39 @@ def range_batches(space: Keyspace, ref: RangeRef) -> Iterator[list[Record]]:
 def range_columns(space: Keyspace, ref: RangeRef) -> Iterator[Columns]:
     """All records of a range, chunk by chunk.  Raises `Corrupt` unless they are what the metarange
     says in number, order and bounds."""
-    count = 0
-    last = b""
+    census = Census(ref)
     for chunk in space.open(ref).chunks():
         keys, values = chunk.columns()
-        if not keys:
-            continue
-        if (keys[0] <= last) if count else (keys[0] != ref.min_key):
-            raise Corrupt(f"range has keys out of order or bounds: range={ref.id}")
-        count += len(keys)
-        last = keys[-1]
-        yield Columns(keys, values, chunk)
-    if count != ref.count or last != ref.max_key:
-        raise Corrupt(
-            f"range does not hold what its metarange says: range={ref.id} records={count} "
-            f"expected={ref.count}"
-        )
+        if keys:
+            census.count(keys[0], keys[-1], len(keys))
+            yield Columns(keys, values, chunk)
+    census.close()
+
+
+class Census:
+    """What has been read of a range, compared with what its metarange says."""
+
+    def __init__(self, ref: RangeRef) -> None:
+        self._ref = ref
+        self._count = 0
+        self._last = b""
+
+    def count(self, first: bytes, last: bytes, records: int) -> None:
+        """The next of its records were read, in order: one at least.  Raises `Corrupt`."""
+        in_order = first > self._last if self._count else first == self._ref.min_key
+        if not in_order:
+            raise Corrupt(f"range has keys out of order or bounds: range={self._ref.id}")
+        self._count += records
+        self._last = last
+
+    def close(self) -> None:
+        """All were read.  Raises `Corrupt`."""
+        ref = self._ref
+        if self._count != ref.count or self._last != ref.max_key:
+            raise Corrupt(
+                f"range does not hold what its metarange says: range={ref.id} "
+                f"records={self._count} expected={ref.count}"
+            )
 
 
 def cursor(

@@ -76,13 +76,18 @@ class KnownMetaranges:
             return
         if not all(is_hex64(ref.id) for ref in ranges):
             return
-        here = [self._numbers.setdefault(ref, len(self._numbers)) for ref in ranges]
-        self._ranges = list(self._numbers)
+        here = [self._number(ref) for ref in ranges]
         for id, numbers in rows:
             if numbers is None:
                 self._none.add(id)
             else:
                 self._known[id] = array("I", [here[number] for number in numbers])
+
+    def _number(self, ref: RangeRef) -> int:
+        number = self._numbers.setdefault(ref, len(self._ranges))
+        if number == len(self._ranges):
+            self._ranges.append(ref)
+        return number
 
 
 def _step(held: Sequence[tuple[str, Sequence[RangeRef] | None]]) -> Step:

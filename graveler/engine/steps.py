@@ -88,14 +88,14 @@ class _JobSteps:
     """`Steps`."""
 
     def __init__(
-        self, ports: Ports, repo: Repository, job: JobId, found: set[str], pulse: Pulse
+        self, ports: Ports, repo: Repository, job: JobId, pulse: Pulse, row_count: int
     ) -> None:
-        self.row_count = 0
+        self.row_count = row_count
         self._blocks = ports.blocks
         self._repo = repo
         self._job = job
-        self._found = found
         self._pulse = pulse
+        self._found = {name for _, name in _stored(ports, repo, f"{job}/")}
 
     def names(self, kind: str) -> list[str]:
         return sorted(name for name in self._found if name.startswith(kind))
@@ -155,10 +155,7 @@ def opened(
     `row_count`: of a full one; 0: `limits.step_row_count`.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 steps."""
-    found = {name for _, name in _stored(ports, repo, f"{job}/")}
-    made = _JobSteps(ports, repo, job, found, pulse)
-    made.row_count = row_count or limits.step_row_count
-    return made
+    return _JobSteps(ports, repo, job, pulse, row_count or limits.step_row_count)
 
 
 def forget(ports: Ports, repo: Repository, job: JobId) -> None:

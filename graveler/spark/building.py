@@ -25,7 +25,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.identity import pairs
 from graveler.ids import RangeId
 from graveler.records import RangeRef
-from graveler.spark.vectors import bytes_of, joined, offsets_of, pieces, varints_of
+from graveler.spark.vectors import bytes_of, is_ascending, joined, offsets_of, pieces, varints_of
 
 _DECIMALS: Final = pa.array([b"%d" % number for number in range(1 << 14)], pa.binary())
 
@@ -89,10 +89,14 @@ class ArrowRangeStore(SstRangeStore):
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         whole = [columns for columns in run if isinstance(columns, ArrowColumns)]
-        longest = max((_longest(side) for columns in whole for side in columns.texts), default=0)
-        if len(whole) < len(run) or longest >= len(_DECIMALS) or not _is_ascending(whole):
+        if len(whole) < len(run) or not whole:
             return super().splice_range(namespace, run)
-        keys, values = (_one(whole, side) for side in (0, 1))
+        keys, values = (
+            pa.concat_arrays([columns.texts[side].array for columns in whole]) for side in (0, 1)
+        )
+        longest = max(_longest(keys), _longest(values))
+        if longest >= len(_DECIMALS) or not is_ascending(keys):
+            return super().splice_range(namespace, run)  # which says what is out of order
         sizes = sum(columns.key_size for columns in whole), sum(columns.size for columns in whole)
         count, bounds = len(keys), (keys[0].as_py(), keys[-1].as_py())
         ref = RangeRef(RangeId(_id(keys, values)), *bounds, sizes[1], count)
@@ -100,23 +104,8 @@ class ArrowRangeStore(SstRangeStore):
         return ref
 
 
-def _longest(texts: Texts) -> int:
-    return int(np.diff(offsets_of(texts.array)).max(initial=0))
-
-
-def _one(run: Sequence[ArrowColumns], side: int) -> Any:
-    return pa.concat_arrays([columns.texts[side].array for columns in run])
-
-
-def _is_ascending(run: Sequence[ArrowColumns]) -> bool:
-    """Whether there are records, and their keys strictly increase; who is told otherwise finds out
-    which do not."""
-    if not run:
-        return False
-    keys = _one(run, 0)
-    if len(keys) < 2:
-        return len(keys) == 1
-    return bool(pc.all(pc.less(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())
+def _longest(array: Any) -> int:
+    return int(np.diff(offsets_of(array)).max(initial=0))
 
 
 def _id(keys: Any, values: Any) -> str:

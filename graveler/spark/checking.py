@@ -170,13 +170,13 @@ def _check_metadata(reasons: Any, metadata: Any) -> None:
     found = pairs_of(metadata)
     if not found.counts.any():
         return
-    length, wrong = np.zeros(len(found.rows), dtype=np.int64), np.zeros(len(found.rows), dtype=bool)
+    rows, count = found.rows, len(reasons)
+    length, wrong = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
     for column in (found.keys, found.items):
         _, invalid = _valid_text(column.view(pa.string()))
         wrong |= invalid | _mask(pc.is_null(column))
         length += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
     wrong |= _mask(pc.equal(pc.binary_length(found.keys), 0))
-    rows, count = found.rows, len(reasons)
     total = np.bincount(rows, length, count)
     at_fault = np.bincount(rows, wrong, count) > 0
     at_fault |= (found.counts > limits.metadata_pairs_max) | (

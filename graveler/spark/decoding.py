@@ -74,7 +74,8 @@ def _one_by_one(records: Records, wanted: Sequence[str]) -> dict[str, Any]:
         for name in wanted
         if name in _FIELDS
     }
-    found["identity"] = pa.array(list(map(identity_of, values)), pa.binary())
+    if "identity" in wanted:
+        found["identity"] = pa.array(list(map(identity_of, values)), pa.binary())
     found["address_type"] = pa.array([each.address_type for each in messages], pa.int32())
     return found
 

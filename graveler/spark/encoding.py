@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graveler import limits
+from graveler.committed.splicing import varint
 from graveler.identity import int64, pairs
 from graveler.records import AddressType, Entry
 from graveler.spark.checking import Addresses
@@ -159,10 +160,6 @@ def _one(names: dict[str, Any], row: int, kind: AddressType) -> bytes:
     )
 
 
-def _varint(number: int) -> bytes:
-    return bytes((number,)) if number < 0x80 else bytes((number & 0x7F | 0x80, number >> 7))
-
-
 # The lengths of texts, as entries and as identities say them.
-_LENGTHS: Final = pa.array([_varint(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())
+_LENGTHS: Final = pa.array([varint(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())
 _LENGTHS_64: Final = pa.array([int64(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())

@@ -23,15 +23,8 @@ _IDENTITY_LENGTH: Final = 32
 _MICROSECONDS: Final = 1_000_000
 _NANOS_MAX: Final = 999_999_999
 _SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
-_ADDRESS, _STAMP, _SIZE, _CHECKSUM, _PAIR, _TYPE, _CONTENT = (
-    0x0A,
-    0x12,
-    0x18,
-    0x22,
-    0x2A,
-    0x30,
-    0x3A,
-)
+_ADDRESS, _STAMP, _SIZE, _CHECKSUM = 0x0A, 0x12, 0x18, 0x22
+_PAIR, _TYPE, _CONTENT = 0x2A, 0x30, 0x3A
 _SECONDS, _NANOS, _KEY, _ITEM = 0x08, 0x10, 0x0A, 0x12
 
 
@@ -46,57 +39,89 @@ def entry_columns(
     microseconds; ABSENT if any row is not in the form above.  Raises `pyarrow.ArrowInvalid` for
     metadata that is not UTF-8."""
     try:
-        return _Walk(records).columns(wanted)
+        identity, entries = _unframed(records)
+        found = _fields(entries, wanted)
     except _Odd:
         return ABSENT
+    if "identity" in wanted:
+        found["identity"] = octets(records.raw, identity)
+    return found
 
 
-class _Walk:
-    """The cursors of all rows; each method goes on behind what it reads."""
+def _unframed(records: Records) -> "tuple[Slices, _Cursors]":
+    """Where the identities stand, and cursors through the entries behind them."""
+    raw, (begin, end) = records.bytes, records.values
+    _check(end - begin > _IDENTITY_LENGTH + 1)
+    _check(raw[begin] == _IDENTITY)
+    identity = Slices(begin + 1, begin + 1 + _IDENTITY_LENGTH)
+    length, at = varints(raw, identity.end)
+    _check((length & np.uint64(1) == 0) & (length < len(raw)) & (at > 0))
+    last = at + (length >> np.uint64(1)).astype(np.int64)
+    _check(last <= end)
+    return identity, _Cursors(records, Slices(at, last))
 
-    def __init__(self, records: Records) -> None:
-        raw, (begin, end) = records.bytes, records.values
-        self._buffer, self._raw = records.raw, raw
-        self._check(end - begin > _IDENTITY_LENGTH + 1)
-        self._check(raw[begin] == _IDENTITY)
-        self._identity = Slices(begin + 1, begin + 1 + _IDENTITY_LENGTH)
-        length, self._at = varints(raw, self._identity.end)
-        self._end = self._at + (length >> np.uint64(1)).astype(np.int64)
-        self._check((length & np.uint64(1) == 0) & (length < len(raw)) & (self._at > 0))
-        self._check(self._end <= end)
 
-    @staticmethod
-    def _check(sound: Any) -> None:
-        if not sound.all():
-            raise _Odd
+def _fields(entries: "_Cursors", wanted: Collection[str]) -> dict[str, Any]:
+    texts = {"address": entries.text(_ADDRESS)}
+    stamp, size = entries.text(_STAMP), entries.number(_SIZE)
+    texts["checksum"] = entries.text(_CHECKSUM)
+    counts, pairs = entries.repeated(_PAIR)
+    found = {"address_type": pa.array(entries.number(_TYPE).astype(np.int32))}
+    texts["content_type"] = entries.text(_CONTENT)
+    entries.check_ended()
+    found |= {name: entries.octets(at) for name, at in texts.items() if name in wanted}
+    if "size" in wanted:
+        found["size"] = pa.array(size.astype(np.int64))
+    if "mtime" in wanted:
+        found["mtime"] = pa.array(_times(entries.within(stamp)))
+    if "metadata" in wanted:
+        found["metadata"] = _maps(entries.within(pairs), counts)
+    return found
 
-    def columns(self, wanted: Collection[str]) -> dict[str, Any]:
-        """See `entry_columns`."""
-        at = {"address": self._text(_ADDRESS), "stamp": self._text(_STAMP)}
-        size = self._number(_SIZE)
-        at["checksum"] = self._text(_CHECKSUM)
-        counts, pairs = self._pairs("metadata" in wanted)
-        found = {"address_type": pa.array(self._number(_TYPE).astype(np.int32))}
-        at["content_type"] = self._text(_CONTENT)
-        self._check(self._at == self._end)
-        for name in wanted:
-            if name in at:
-                found[name] = octets(self._buffer, at[name])
-        if "identity" in wanted:
-            found["identity"] = octets(self._buffer, self._identity)
-        if "size" in wanted:
-            found["size"] = pa.array(size.astype(np.int64))
-        if "mtime" in wanted:
-            found["mtime"] = pa.array(self._time(at["stamp"]))
-        if "metadata" in wanted:
-            found["metadata"] = self._maps(counts, pairs)
-        return found
 
-    def _has(self, tag: int) -> Any:
-        """The rows whose next field is this one; none of them stands at its end."""
-        return np.flatnonzero((self._raw[self._at] == tag) & (self._at < self._end))
+def _times(stamps: "_Cursors") -> Any:
+    """Microseconds since 1970."""
+    seconds, nanos = stamps.number(_SECONDS), stamps.number(_NANOS)
+    stamps.check_ended()
+    _check((seconds <= _SECONDS_MAX) & (nanos <= _NANOS_MAX))
+    return (seconds * np.uint64(_MICROSECONDS) + nanos // np.uint64(1_000)).astype(np.int64)
 
-    def _text(self, tag: int) -> Slices:
+
+def _maps(pairs: "_Cursors", counts: Any) -> Any:
+    """The pairs of all rows, of which each row has so many."""
+    sides = pairs.text(_KEY), pairs.text(_ITEM)
+    pairs.check_ended()
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.MapArray.from_arrays(
+        pa.array(offsets), *(pairs.octets(at).cast(pa.string()) for at in sides)
+    )
+
+
+def _check(sound: Any) -> None:
+    if not sound.all():
+        raise _Odd
+
+
+class _Cursors:
+    """One through each message of many; each method goes on behind what it reads."""
+
+    def __init__(self, records: Records, at: Slices) -> None:
+        self._records, self._raw = records, records.bytes
+        self._at, self._end = at
+
+    def within(self, at: Slices) -> "_Cursors":
+        """Through messages within these."""
+        return _Cursors(self._records, at)
+
+    def octets(self, at: Slices) -> Any:
+        """Fields that were read, as a binary array."""
+        return octets(self._records.raw, at)
+
+    def check_ended(self) -> None:
+        """Nothing is behind what was read."""
+        _check(self._at == self._end)
+
+    def text(self, tag: int) -> Slices:
         """The field's bytes; empty where it is not."""
         begin, rows = self._at, self._has(tag)
         if len(rows) == len(begin):
@@ -107,60 +132,38 @@ class _Walk:
         self._at = end
         return Slices(begin, end)
 
-    def _delimited(self, at: Any, bound: Any) -> tuple[Any, Any]:
-        """A length, and so many bytes, which must not go beyond `bound`."""
-        length, begin = varints(self._raw, at)
-        self._check((length <= len(self._raw)) & (begin > 0))
-        end = begin + length.astype(np.int64)
-        self._check(end <= bound)
-        return begin, end
-
-    def _number(self, tag: int) -> Any:
+    def number(self, tag: int) -> Any:
         """The field's number; 0 where it is not."""
         found = np.zeros(len(self._at), dtype=np.uint64)
         rows = self._has(tag)
         after = self._at.copy()
         found[rows], after[rows] = varints(self._raw, self._at[rows] + 1)
-        self._check((after > 0) & (after <= self._end))
+        _check((after > 0) & (after <= self._end))
         self._at = after
         return found
 
-    def _time(self, stamp: Slices) -> Any:
-        """Microseconds since 1970."""
-        inner = self._inside(stamp)
-        seconds, nanos = inner._number(_SECONDS), inner._number(_NANOS)
-        self._check(inner._at == inner._end)
-        self._check((seconds <= _SECONDS_MAX) & (nanos <= _NANOS_MAX))
-        return (seconds * np.uint64(_MICROSECONDS) + nanos // np.uint64(1_000)).astype(np.int64)
-
-    def _inside(self, at: Slices) -> "_Walk":
-        """Cursors through messages within."""
-        inner = _Walk.__new__(_Walk)
-        inner._buffer, inner._raw = self._buffer, self._raw
-        inner._at, inner._end = at.begin, at.end
-        return inner
-
-    def _pairs(self, is_wanted: bool) -> tuple[Any, Slices]:
-        """How many pairs each row has, and where all of them stand."""
+    def repeated(self, tag: int) -> tuple[Any, Slices]:
+        """How often each message has the field, and where all of them stand, in their order."""
         counts = np.zeros(len(self._at), dtype=np.int64)
-        begins, ends = [], []
-        while len(rows := self._has(_PAIR)):
+        begins, ends = [counts[:0]], [counts[:0]]
+        while len(rows := self._has(tag)):
             begin, end = self._delimited(self._at[rows] + 1, self._end[rows])
             self._at = self._at.copy()
             self._at[rows] = end
-            if is_wanted:
-                counts[rows] += 1
-                begins.append(begin)
-                ends.append(end)
-        if not begins:
-            return counts, Slices(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        # All pairs of a row stand before those of the next one.
+            counts[rows] += 1
+            begins.append(begin)
+            ends.append(end)
+        # All of a message stand before those of the next one.
         return counts, Slices(np.sort(np.concatenate(begins)), np.sort(np.concatenate(ends)))
 
-    def _maps(self, counts: Any, pairs: Slices) -> Any:
-        inner = self._inside(pairs)
-        key, item = inner._text(_KEY), inner._text(_ITEM)
-        self._check(inner._at == inner._end)
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        texts = (octets(self._buffer, each).cast(pa.string()) for each in (key, item))
-        return pa.MapArray.from_arrays(pa.array(offsets), *texts)
+    def _has(self, tag: int) -> Any:
+        """The rows whose next field is this one; none of them stands at its end."""
+        return np.flatnonzero((self._raw[self._at] == tag) & (self._at < self._end))
+
+    def _delimited(self, at: Any, bound: Any) -> tuple[Any, Any]:
+        """A length, and so many bytes, which must not go beyond `bound`."""
+        length, begin = varints(self._raw, at)
+        _check((length <= len(self._raw)) & (begin > 0))
+        end = begin + length.astype(np.int64)
+        _check(end <= bound)
+        return begin, end

@@ -152,14 +152,26 @@ def _in_nanoseconds(field: pa.Field) -> pa.Field:
 # ---- text ----------------------------------------------------------------------------------------
 
 
-def _csv_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
-    with _opened("csv", blocks, address, size) as file:
-        return _known(texts.csv_types(file))
+def _of_text(
+    name: str,
+    holds: Callable[[pa.DataType], bool],
+    writer: Callable[[IO[bytes], pa.Schema], Writer],
+    types: Callable[[Remote], pa.Schema],
+    rows: Callable[[Remote, pa.Schema], Iterator[pa.RecordBatch]],
+) -> Format:
+    """A format of texts.py: its `types` and `rows` of an opened file."""
 
+    def columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
+        with _opened(name, blocks, address, size) as file:
+            return _known(types(file))
 
-def _csv_rows(blocks: BlockStore, stretch: Stretch, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    with _opened("csv", blocks, stretch.address, stretch.size) as file:
-        yield from texts.csv_rows(file, wanted)
+    def all_rows(
+        blocks: BlockStore, stretch: Stretch, wanted: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        with _opened(name, blocks, stretch.address, stretch.size) as file:
+            yield from rows(file, wanted)
+
+    return Format(name, False, holds, writer, columns, all_rows)
 
 
 def _csv_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
@@ -167,14 +179,8 @@ def _csv_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
     return writer
 
 
-def _json_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
-    with _opened("json", blocks, address, size) as file:
-        return _known(texts.json_types(file))
-
-
-def _json_rows(blocks: BlockStore, stretch: Stretch, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    with _opened("json", blocks, stretch.address, stretch.size) as file:
-        yield from texts.json_rows(file, wanted)
+def _json_writer(sink: IO[bytes], _schema: pa.Schema) -> Writer:
+    return texts.JsonWriter(sink)
 
 
 def _known(schema: pa.Schema) -> pa.Schema:
@@ -211,14 +217,7 @@ _FORMATS: Final[Mapping[str, Format]] = {
     for each in (
         Format("parquet", True, _anything, _parquet_writer, _parquet_columns, _parquet_rows),
         Format("orc", True, _in_orc, _OrcWriter, _orc_columns, _orc_rows),
-        Format("csv", False, _is_plain, _csv_writer, _csv_columns, _csv_rows),
-        Format(
-            "json",
-            False,
-            _in_json,
-            lambda sink, _schema: texts.JsonWriter(sink),
-            _json_columns,
-            _json_rows,
-        ),
+        _of_text("csv", _is_plain, _csv_writer, texts.csv_types, texts.csv_rows),
+        _of_text("json", _in_json, _json_writer, texts.json_types, texts.json_rows),
     )
 }

@@ -90,11 +90,11 @@ def read(
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
     parquet, orc, csv or json, as `SaveOptions` says.  `columns`: only these, in this order; others
-    are not read.  `partitions`: only files under these values, None
-    for null; the others are not opened.  `schema`: instead of that of the first file by path;
-    columns that a file lacks are null, partition columns may be named to have another type.
-    Timestamps without a zone count as UTC.  Of csv and json the types are those that the first
-    block looks like; values of others are an error, so name a schema.
+    are not read.  `partitions`: only files under these values, None for null; the others are not
+    opened.  `schema`: instead of that of the first file by path; columns that a file lacks are
+    null, partition columns may be named to have another type.  Timestamps without a zone count as
+    UTC.  Of csv and json the types are those that the first block looks like; values of others are
+    an error, so name a schema.
 
     Errors: `Invalid`, `NotFound` (also if there is no file), `Unsupported`; in tasks `Corrupt` or
     `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; the ranges that hold the prefix,
@@ -106,14 +106,23 @@ def read(
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
     found = _planned(at, map(tuple, listed), wanted)
     parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    tasks = max(parallel, sum(map(_weight, found.splits)) // _SPLIT_BYTES)
+    tasks = max(parallel, len(shared(found.splits)))
     rows = spark.createDataFrame(list(found.splits), _SPLITS)
     return rows.repartition(min(tasks, len(found.splits))).mapInArrow(found.run, found.schema)
 
 
-def _weight(split_: Split) -> int:
-    """What it costs a task, in bytes: small files share one."""
-    return min(split_.stop, split_.size) - split_.start + _OPENING_BYTES
+def shared(splits: Iterable[Split]) -> list[list[Split]]:
+    """The splits in groups, each the work of one task: a large one alone, small ones together."""
+    groups: list[list[Split]] = []
+    room = 0
+    for each in splits:
+        weight = min(each.stop, each.size) - each.start + _OPENING_BYTES
+        if weight > room:
+            groups.append([])
+            room = _SPLIT_BYTES
+        groups[-1].append(each)
+        room -= weight
+    return groups
 
 
 def planned(at: Pinned, wanted: Wanted) -> Plan:

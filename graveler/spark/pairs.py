@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from graveler.spark.vectors import joined
+
 
 class Pairs(NamedTuple):
     """How many pairs each row has, and the keys and the values of all, as binary arrays."""
@@ -28,10 +30,7 @@ class Pairs(NamedTuple):
 
     def in_order(self, ending: bytes = b"") -> "Pairs":
         """The same, the pairs of each row by key, each of which counts as if `ending` followed."""
-        none = pa.scalar(b"", pa.binary())
-        keys = self.keys
-        if ending:
-            keys = pc.binary_join_element_wise(keys, pa.scalar(ending, pa.binary()), none)
+        keys = joined(self.keys, ending) if ending else self.keys
         if self._are_ascending(keys).all():
             return self
         table = pa.table({"row": self.rows, "key": keys})

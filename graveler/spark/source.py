@@ -24,7 +24,7 @@ from graveler.ids import parse_prefix
 from graveler.spark.comparing import Stretch
 from graveler.spark.decoding import COLUMNS, schema_of
 from graveler.spark.lake import Lake
-from graveler.spark.loading import Wanted, planned
+from graveler.spark.loading import Wanted, planned, shared
 from graveler.spark.pinned import pinned
 from graveler.spark.reading import Reading, meeting, row_of, scanning
 from graveler.spark.tables import DIFF_COLUMNS, LIMIT, LOG, RANGES, compared, history, ranges_at
@@ -36,10 +36,10 @@ _HIGHEST: Final = "\U0010ffff" * 256  # behind a prefix: no path that has it is 
 
 
 class Piece(NamedTuple):
-    """Work of one task: the row that its function gets, and between which paths its rows lie, if
-    that is known."""
+    """Work of one task: the rows that its function gets, and between which paths its own rows lie,
+    if that is known."""
 
-    row: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
     first: bytes = b""
     last: bytes = b""
 
@@ -93,11 +93,11 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         # Spark makes one of its own of none, so that a reader must know one without work anyway.
-        return [InputPartition(each.row) for each in self.pieces] or [InputPartition(None)]
+        return [InputPartition(each.rows) for each in self.pieces] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Rows:
         if partition.value is not None:
-            yield from self.run(iter([pa.RecordBatch.from_pylist([partition.value])]))
+            yield from self.run(iter([pa.RecordBatch.from_pylist(partition.value)]))
 
 
 @dataclass
@@ -164,7 +164,9 @@ def _entries(lake: Lake, asked: Asked) -> Planned:
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
     at = pinned(lake, asked.where)
     prefix = parse_prefix(at.prefix)
-    pieces = [Piece(row_of(ref), ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)]
+    pieces = [
+        Piece([row_of(ref)], ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)
+    ]
     return Planned(schema_of(wanted), pieces, scanning(Reading(at.place, prefix, wanted)), True)
 
 
@@ -180,7 +182,7 @@ def _diff(lake: Lake, asked: Asked) -> Planned:
 def _stretch(stretch: Stretch) -> Piece:
     both = (*stretch.left, *stretch.right)
     return Piece(
-        {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))},
+        [{"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}],
         min(ref.min_key for ref in both),
         max(ref.max_key for ref in both),
     )
@@ -196,7 +198,8 @@ def _files(lake: Lake, asked: Asked) -> Planned:
     columns = asked.columns if asked.schema is None else asked.schema.names
     wanted = Wanted(asked.options.get("format", "parquet"), columns, values, asked.schema)
     found = planned(pinned(lake, asked.where), wanted)
-    return Planned(found.schema, [Piece(each._asdict()) for each in found.splits], found.run)
+    pieces = [Piece([each._asdict() for each in group]) for group in shared(found.splits)]
+    return Planned(found.schema, pieces, found.run)
 
 
 def _log(lake: Lake, asked: Asked) -> Planned:
@@ -225,7 +228,7 @@ def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence
         with pa.BufferOutputStream() as out:
             with pa.ipc.new_stream(out, batch.schema) as stream:
                 stream.write_batch(batch)
-            pieces.append(Piece({"rows": out.getvalue().to_pybytes()}))
+            pieces.append(Piece([{"rows": out.getvalue().to_pybytes()}]))
     return Planned(StructType([schema[name] for name in wanted]), pieces, _handed_over)
 
 

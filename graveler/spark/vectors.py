@@ -87,6 +87,12 @@ def offsets_of(column: Any) -> Any:
     return all_offsets[column.offset : column.offset + len(column) + 1]
 
 
+def is_ascending(column: Any) -> bool:
+    """Whether each value of a binary array is greater than the one before it."""
+    greater = pc.greater(column.slice(1), column.slice(0, max(0, len(column) - 1)))
+    return bool(pc.all(greater, min_count=0).as_py())
+
+
 def bytes_of(column: Any) -> memoryview:
     """All values of a binary array, one behind the other."""
     offsets, raw = offsets_of(column), column.buffers()[2]

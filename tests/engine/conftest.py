@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from graveler.engine import retention
+from graveler.ids import CommitId
+from graveler.refs.retention import Retention
 from graveler.testing.interposed import Script
 from tests.engine.lake import Lake, new_lake
-from tests.engine.storage import Storage, new_storage
+from tests.engine.storage import DAY, Storage, new_storage
 
 
 @pytest.fixture
@@ -29,6 +32,16 @@ def forked(lake: Lake) -> Lake:
 def storage(tmp_path: Path) -> Storage:
     """A repository whose ranges are files in memory."""
     return new_storage(tmp_path)
+
+
+@pytest.fixture
+def aged(storage: Storage) -> tuple[Storage, CommitId]:
+    """A branch whose first commit has expired, and that commit."""
+    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    old = storage.commit(a="old", b="same")
+    storage.commit(a="new")
+    storage.wait(8 * DAY)
+    return storage, CommitId(old)
 
 
 @pytest.fixture

@@ -28,17 +28,6 @@ from graveler.refs.retention import Retention
 from graveler.refs.runs import RunState
 from tests.engine.storage import DAY, HOUR, Storage, kinds
 
-
-@pytest.fixture
-def aged(storage: Storage) -> tuple[Storage, str]:
-    """A branch whose first commit has expired, and that commit."""
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
-    old = storage.commit(a="old", b="same")
-    storage.commit(a="new")
-    storage.wait(8 * DAY)
-    return storage, old
-
-
 # ---- what goes, and what stays -------------------------------------------------------------------
 
 

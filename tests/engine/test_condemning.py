@@ -19,16 +19,6 @@ from graveler.testing.interposed import InterposedStore, Script
 from tests.engine.storage import DAY, HOUR, Storage
 
 
-@pytest.fixture
-def aged(storage: Storage) -> tuple[Storage, CommitId]:
-    """A branch whose first commit has expired, and that commit."""
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
-    old = storage.commit(a="old", b="same")
-    storage.commit(a="new")
-    storage.wait(8 * DAY)
-    return storage, CommitId(old)
-
-
 def metarange(storage: Storage, commit: str) -> MetarangeId:
     return bulk.commit_of(storage.ports, storage.repo, CommitId(commit)).metarange
 

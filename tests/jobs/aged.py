@@ -6,7 +6,7 @@ For the tests of this folder.
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from graveler.committed.ranges import Keyspace
 from graveler.engine import resetting, retention
@@ -14,14 +14,13 @@ from graveler.engine.content_use import NO_FILE
 from graveler.framing import frame
 from graveler.ids import JobId, MetarangeId
 from graveler.jobs import rota
+from graveler.records import JobState
 from graveler.refs import commits
 from graveler.refs.retention import Retention
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
-from tests.jobs.cut_off import Worker, result_of
+from tests.jobs.cut_off import Worker, result_of, run_of, runs_of, status
 from tests.jobs.world import World
-
-ROWS = 6  # of a step, in these tests
 
 
 def aged(scratch: Path) -> Storage:
@@ -99,3 +98,36 @@ def due(scratch: Path) -> tuple[Storage, JobId]:
     storage.commit(a0="newest")
     storage.wait(DAY)
     return storage, ordered(storage)
+
+
+class Cut(NamedTuple):
+    """A collection that nobody disturbed, and its worker; and the same one, cut off."""
+
+    whole: Storage
+    first: JobId
+    undisturbed: Worker
+    storage: Storage
+    job: JobId
+
+    def check_same(self) -> None:
+        """Both have ended, and found the same."""
+        assert status(self.storage, self.job).state is JobState.DONE
+        assert lines(self.storage, self.job) == lines(self.whole, self.first) != []
+        assert totals(self.storage, self.job) == totals(self.whole, self.first)
+
+
+def undisturbed(scratch: Path, *, dry_run: bool = False) -> tuple[Storage, JobId, Worker]:
+    """A collection of one worker."""
+    whole = aged(scratch)
+    first = ordered(whole, dry_run=dry_run)
+    [worker] = runs_of(whole, first)
+    return whole, first, worker
+
+
+def cut_behind(scratch: Path, part: str, *, dry_run: bool = False) -> Cut:
+    """Its worker died when it had put the last of what has `part` in its address."""
+    whole, first, worker = undisturbed(scratch, dry_run=dry_run)
+    storage = aged(scratch)
+    job = ordered(storage, dry_run=dry_run)
+    run_of(storage, job, puts(worker, part)[-1] + 1, dies=True)
+    return Cut(whole, first, worker, storage, job)

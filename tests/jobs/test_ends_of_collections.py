@@ -8,18 +8,22 @@ import pytest
 from graveler import limits
 from graveler.block.adapter import ObjectHead
 from graveler.errors import OutcomeUnknown, Refused, StorageFull
+from graveler.ids import JobId
 from graveler.records import JobState
 from tests.engine.storage import Storage
-from tests.jobs.aged import ROWS, aged, due, lines, ordered, puts, totals
+from tests.jobs.aged import aged, due, lines, ordered, puts, totals, undisturbed
 from tests.jobs.cut_off import run_of, runs_of, status, steps_of
 
-
-@pytest.fixture(autouse=True)
-def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "step_row_count", ROWS)
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 # ---- given up, and tidied up ---------------------------------------------------------------------
+
+
+def check_given_up(storage: Storage, job: JobId) -> None:
+    ended = status(storage, job)
+    assert ended.state is JobState.FAILED and "gc given up" in ended.error
+    assert steps_of(storage) == []
 
 
 def test_a_run_that_adds_nothing_counts_and_the_last_of_twelve_gives_up(tmp_path: Path) -> None:
@@ -32,9 +36,7 @@ def test_a_run_that_adds_nothing_counts_and_the_last_of_twelve_gives_up(tmp_path
         run_of(storage, job, 12)
         assert status(storage, job).progress == number + 1
     run_of(storage, job)
-    ended = status(storage, job)
-    assert ended.state is JobState.FAILED and "gc given up" in ended.error
-    assert steps_of(storage) == []
+    check_given_up(storage, job)
 
 
 def test_a_job_that_is_too_old_is_not_begun_once_more(tmp_path: Path) -> None:
@@ -44,9 +46,7 @@ def test_a_job_that_is_too_old_is_not_begun_once_more(tmp_path: Path) -> None:
     run_of(storage, job, after_put="/listed-")
     assert not status(storage, job).ended and steps_of(storage)
     run_of(storage, job)
-    ended = status(storage, job)
-    assert ended.state is JobState.FAILED and "gc given up" in ended.error
-    assert steps_of(storage) == []
+    check_given_up(storage, job)
 
 
 def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Path) -> None:
@@ -134,9 +134,7 @@ def test_a_list_that_cannot_be_closed_deletes_nothing(
 def test_a_step_whose_answer_is_lost_is_put_again_in_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    runs_of(whole, first)
+    whole, first, _ = undisturbed(tmp_path)
     storage = aged(tmp_path)
     job = ordered(storage)
     put, lost = storage.blocks.put, [3, 4, 5]

@@ -13,8 +13,8 @@ from graveler.refs import commits
 from graveler.refs.retention import Retention
 from tests.engine.storage import DAY, Storage
 from tests.jobs.aged import (
-    ROWS,
     aged,
+    cut_behind,
     due,
     lines,
     metaranges_in_use,
@@ -23,13 +23,11 @@ from tests.jobs.aged import (
     reads,
     tables_in_use,
     totals,
+    undisturbed,
 )
 from tests.jobs.cut_off import result_of, run_of, runs_of, status, steps_of
 
-
-@pytest.fixture(autouse=True)
-def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "step_row_count", ROWS)
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 # ---- the same result -----------------------------------------------------------------------------
@@ -39,11 +37,9 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_collection_cut_off_anywhere_finds_what_one_run_finds(
     tmp_path: Path, dies: bool, dry_run: bool
 ) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole, dry_run=dry_run)
-    [undisturbed] = runs_of(whole, first)
+    whole, first, worker = undisturbed(tmp_path, dry_run=dry_run)
     assert steps_of(whole) == []
-    for at in range(1, len(undisturbed.requests) + 1, 5):
+    for at in range(1, len(worker.requests) + 1, 5):
         storage = aged(tmp_path)
         job = ordered(storage, dry_run=dry_run)
         run_of(storage, job, at, dies=dies)
@@ -66,14 +62,10 @@ def test_workers_that_never_have_time_for_all_finish(
     tmp_path: Path, dies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "step_row_count", 2)
-    whole = aged(tmp_path)
-    used, first = tables_in_use(whole), ordered(whole, dry_run=True)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
-    job = ordered(storage, dry_run=True)
-    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
-    last = run_of(storage, job)
-    least = len(last.requests) - len(puts(undisturbed, "/steps/"))  # all is read, none removed
+    cut = cut_behind(tmp_path, "/uses-", dry_run=True)
+    whole, first = cut.whole, cut.first
+    used, last = tables_in_use(whole), run_of(cut.storage, cut.job)
+    least = len(last.requests) - len(puts(cut.undisturbed, "/steps/"))  # all is read, none removed
     for more in (4, 20):
         storage = aged(tmp_path)
         job = ordered(storage, dry_run=True)
@@ -92,13 +84,11 @@ def test_cut_off_after_every_step_each_file_is_listed_and_each_table_read_once(
 ) -> None:
     monkeypatch.setattr(limits, "step_row_count", 2)  # each table is a step
     monkeypatch.setattr(limits, "page_count_max", 2)
-    whole = aged(tmp_path)
-    used, first = tables_in_use(whole), ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
+    whole, first, worker = undisturbed(tmp_path)
+    used, storage = tables_in_use(whole), aged(tmp_path)
     job = ordered(storage)
     workers = runs_of(storage, job, dies=dies, after_put=part)
-    assert len(workers) == len(puts(undisturbed, part)) + 1 > least  # more than may add nothing
+    assert len(workers) == len(puts(worker, part)) + 1 > least  # more than may add nothing
     assert totals(storage, job) == totals(whole, first)
     assert lines(storage, job) == lines(whole, first)
     assert reads(workers, used) == dict.fromkeys(used, 1)
@@ -109,12 +99,9 @@ def test_a_second_run_lists_and_reads_only_what_no_step_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "step_row_count", 2)
-    whole = aged(tmp_path)
-    [undisturbed] = runs_of(whole, ordered(whole))
-    for part, name in (("/listed-", "/data/"), ("/uses-", "")):
-        storage = aged(tmp_path)
-        job = ordered(storage)
-        run_of(storage, job, puts(undisturbed, part)[-1] + 1, dies=True)
+    for part in ("/listed-", "/uses-"):
+        cut = cut_behind(tmp_path, part)
+        storage, job = cut.storage, cut.job
         steps = steps_of(storage)
         second = run_of(storage, job)
         asked = [(verb, address) for verb, address in second.requests if "/steps/" in address]
@@ -140,24 +127,20 @@ def test_files_that_are_no_metaranges_are_not_looked_into_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "step_row_count", 1)
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    orphans = undisturbed.read() - tables_in_use(whole)
-    said = {each["address"].rpartition("/")[2]: each for each in lines(whole, first)}
+    cut = cut_behind(tmp_path, "/metaranges-")
+    orphans = cut.undisturbed.read() - tables_in_use(cut.whole)
+    found = lines(cut.whole, cut.first)
+    said = {each["address"].rpartition("/")[2]: each for each in found}
     kinds = {id: (said[id]["kind"], said[id]["reason"]) for id in orphans}
     assert sorted(kinds.values()) == [
         ("metarange", "expired"),
         ("range", "expired"),  # which that metarange names
         ("range", "unused"),
     ]
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/metaranges-")[-1] + 1, dies=True)
-    [second] = runs_of(storage, job)
+    [second] = runs_of(cut.storage, cut.job)
     named = {id for id, kind in kinds.items() if kind == ("range", "expired")}
-    assert not second.read() & (orphans - named | metaranges_in_use(storage))
-    assert lines(storage, job) == lines(whole, first)
+    assert not second.read() & (orphans - named | metaranges_in_use(cut.storage))
+    cut.check_same()
 
 
 # ---- what happens between the runs ---------------------------------------------------------------
@@ -191,9 +174,8 @@ ACTS = [_commit, _branch, _stage, _hard_reset, _longer_rule]
 def test_what_is_used_between_the_runs_is_kept(
     tmp_path: Path, act: Callable[[Storage, str], None]
 ) -> None:
-    whole = aged(tmp_path)
-    [undisturbed] = runs_of(whole, ordered(whole))
-    first, last = puts(undisturbed, "/listed-")[0], puts(undisturbed, "/uses-")[-1]
+    _, _, worker = undisturbed(tmp_path)
+    first, last = puts(worker, "/listed-")[0], puts(worker, "/uses-")[-1]
     for at in range(first, last + 2, 9):
         storage = aged(tmp_path)
         old = next(
@@ -219,13 +201,11 @@ def test_what_expires_between_the_runs_goes_although_an_earlier_one_would_have_k
     tmp_path: Path,
 ) -> None:
     """A step says what a range names, never that it is to be kept."""
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
+    whole, first, worker = undisturbed(tmp_path)
     storage = aged(tmp_path)
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
     job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    run_of(storage, job, puts(worker, "/uses-")[-1] + 1, dies=True)
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
     [second] = runs_of(storage, job)
     assert lines(storage, job) == lines(whole, first) != []
@@ -235,9 +215,9 @@ def test_what_expires_between_the_runs_goes_although_an_earlier_one_would_have_k
 def test_another_collection_that_deletes_meanwhile_does_no_harm(tmp_path: Path) -> None:
     """As one without a job, from the command line."""
     whole, first = due(tmp_path)
-    [undisturbed] = runs_of(whole, first)
+    [worker] = runs_of(whole, first)
     storage, job = due(tmp_path)
-    run_of(storage, job, puts(undisturbed, "/closed-")[0], dies=True)
+    run_of(storage, job, puts(worker, "/closed-")[0], dies=True)
     storage.collect()
     assert storage.stored() == whole.stored()
     heads = contents(storage)

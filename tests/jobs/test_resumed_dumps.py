@@ -27,10 +27,7 @@ COMMITS = 40
 ROWS = 4  # commits of a step, in these tests
 KINDS = ("branches", "tags", "commits")
 
-
-@pytest.fixture(autouse=True)
-def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "step_row_count", ROWS)
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 def grown(scratch: Path) -> Storage:
@@ -45,6 +42,14 @@ def grown(scratch: Path) -> Storage:
 
 def ordered(storage: Storage) -> JobId:
     return ask_dump(World(Lake(storage.ports, storage.repo)).desk).id
+
+
+def undisturbed(scratch: Path) -> tuple[Storage, JobId, Worker]:
+    """A dump of one worker."""
+    whole = grown(scratch)
+    first = ordered(whole)
+    [worker] = runs_of(whole, first)
+    return whole, first, worker
 
 
 def tables(storage: Storage, job: JobId) -> tuple[str, ...]:
@@ -67,11 +72,9 @@ def keys(storage: Storage, job: JobId, kind: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("dies", [True, False])
 def test_a_dump_cut_off_anywhere_writes_what_one_run_writes(tmp_path: Path, dies: bool) -> None:
-    whole = grown(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    assert len(puts(undisturbed, "/commits-")) > 3 and steps_of(whole) == []
-    for at in range(1, len(undisturbed.requests) + 1, 3):
+    whole, first, worker = undisturbed(tmp_path)
+    assert len(puts(worker, "/commits-")) > 3 and steps_of(whole) == []
+    for at in range(1, len(worker.requests) + 1, 3):
         storage = grown(tmp_path)
         job = ordered(storage)
         run_of(storage, job, at, dies=dies)
@@ -83,13 +86,11 @@ def test_a_dump_cut_off_anywhere_writes_what_one_run_writes(tmp_path: Path, dies
 
 
 def test_cut_off_after_every_step_refs_are_read_once_and_commits_read_on(tmp_path: Path) -> None:
-    whole = grown(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
+    whole, first, alone = undisturbed(tmp_path)
     storage = grown(tmp_path)
     job = ordered(storage)
     workers = runs_of(storage, job, dies=True, after_put="/commits-")
-    steps = len(puts(undisturbed, "/commits-"))
+    steps = len(puts(alone, "/commits-"))
     assert len(workers) == steps + 1 > 4
     assert tables(storage, job) == tables(whole, first) and steps_of(storage) == []
     scans = [worker.requests.count(("scan", "")) for worker in workers]
@@ -234,9 +235,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize("number", range(len(DAMAGES)))
 def test_a_step_that_is_not_what_was_written_is_not_believed(tmp_path: Path, number: int) -> None:
-    whole = grown(tmp_path)
-    first = ordered(whole)
-    runs_of(whole, first)
+    whole, first, _ = undisturbed(tmp_path)
     storage, job = cut_off(tmp_path)
     DAMAGES[number](storage)
     [last] = runs_of(storage, job)
@@ -245,9 +244,7 @@ def test_a_step_that_is_not_what_was_written_is_not_believed(tmp_path: Path, num
 
 
 def test_a_step_that_nobody_wrote_is_none(tmp_path: Path) -> None:
-    whole = grown(tmp_path)
-    first = ordered(whole)
-    runs_of(whole, first)
+    whole, first, _ = undisturbed(tmp_path)
     storage, job = cut_off(tmp_path)
     storage.blocks.put(f"{storage.repo.namespace}/_graveler/steps/{job}/commits-x.json.gz", [b""])
     runs_of(storage, job)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from graveler import limits, wire
+from graveler import wire
 from graveler.block import address
 from graveler.engine import collect
-from graveler.ids import JobId, RangeId
+from graveler.ids import RangeId
 from graveler.records import JobState, RangeRef
 from graveler.refs.runs import RunState
 from tests.engine.storage import HOUR, Storage
 from tests.jobs.aged import (
-    ROWS,
     aged,
+    cut_behind,
     due,
     lines,
     metaranges_in_use,
@@ -30,10 +30,7 @@ from tests.jobs.aged import (
 from tests.jobs.cut_off import Worker, run_of, runs_of, status, steps_of
 from tests.jobs.world import World
 
-
-@pytest.fixture(autouse=True)
-def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "step_row_count", ROWS)
+pytestmark = pytest.mark.usefixtures("small_steps")
 
 
 # ---- what is not believed ------------------------------------------------------------------------
@@ -112,29 +109,20 @@ DAMAGES = [
 
 @pytest.mark.parametrize("number", range(len(DAMAGES)))
 def test_steps_that_are_not_what_was_written_are_not_believed(tmp_path: Path, number: int) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    cut = cut_behind(tmp_path, "/uses-")
+    storage, job = cut.storage, cut.job
     assert len(steps_of(storage)) > 10
     DAMAGES[number](storage)
     [second] = runs_of(storage, job)
-    assert lines(storage, job) == lines(whole, first)
-    assert totals(storage, job) == totals(whole, first)
+    cut.check_same()
     assert reads([second], tables_in_use(storage)) == dict.fromkeys(tables_in_use(storage), 1)
     assert steps_of(storage) == []
 
 
 @pytest.mark.parametrize("ranges", [None, [1], ["zz"], ["00"], [BAD_RANGE]])
 def test_metaranges_whose_ranges_are_none_are_read_again(tmp_path: Path, ranges: Any) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    cut = cut_behind(tmp_path, "/uses-")
+    storage, job = cut.storage, cut.job
 
     def spoil(whole: dict[str, Any]) -> None:
         count = len(whole["said"].get("ranges", ()))
@@ -143,7 +131,7 @@ def test_metaranges_whose_ranges_are_none_are_read_again(tmp_path: Path, ranges:
 
     changed(storage, spoil)
     [second] = runs_of(storage, job)
-    assert lines(storage, job) == lines(whole, first)
+    cut.check_same()
     assert metaranges_in_use(storage) <= second.read()
 
 
@@ -151,24 +139,16 @@ def test_metaranges_whose_ranges_are_none_are_read_again(tmp_path: Path, ranges:
 def test_a_list_that_does_not_go_on_where_it_ended_is_made_again(
     tmp_path: Path, said: dict[str, Any]
 ) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/listed-")[-1] + 1, dies=True)
+    cut = cut_behind(tmp_path, "/listed-")
+    storage, job = cut.storage, cut.job
     _ends(**said)(storage)
     runs_of(storage, job)
-    assert lines(storage, job) == lines(whole, first)
+    cut.check_same()
 
 
 def test_a_part_that_another_runner_cut_shorter_leaves_no_gap(tmp_path: Path) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/listed-")[-1] + 1, dies=True)
+    cut = cut_behind(tmp_path, "/listed-")
+    storage, job = cut.storage, cut.job
 
     def cut_shorter(step: dict[str, Any]) -> None:
         if step["step"].endswith("-00001"):
@@ -177,20 +157,14 @@ def test_a_part_that_another_runner_cut_shorter_leaves_no_gap(tmp_path: Path) ->
 
     changed(storage, cut_shorter)
     second = run_of(storage, job)
-    assert lines(storage, job) == lines(whole, first)
+    cut.check_same()
     read = [name for verb, name in second.requests if verb == "read" and "/listed-" in name]
     assert len(read) == 3  # the third does not begin where the second ends
 
 
-def test_a_step_that_was_lost_is_made_again(
-    tmp_path: Path,
-) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+def test_a_step_that_was_lost_is_made_again(tmp_path: Path) -> None:
+    cut = cut_behind(tmp_path, "/uses-")
+    storage, job = cut.storage, cut.job
     lists = [place for place in places(storage) if "/listed-" in place]
     storage.blocks.delete(lists[1])
     uses = [place for place in places(storage) if "/uses-" in place]
@@ -198,46 +172,32 @@ def test_a_step_that_was_lost_is_made_again(
     run_of(storage, job, dies=True, after_put="/condemned-00000")
     assert set(lists + uses) <= set(places(storage))
     runs_of(storage, job)
-    assert lines(storage, job) == lines(whole, first)
+    cut.check_same()
 
 
 def test_a_range_that_stands_in_two_steps_counts_once(tmp_path: Path) -> None:
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-    storage = aged(tmp_path)
-    job = ordered(storage)
-    run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
+    cut = cut_behind(tmp_path, "/uses-")
+    storage, job = cut.storage, cut.job
     place = next(place for place in places(storage) if "/uses-00000" in place)
     whole_step = json.loads(gzip.decompress(storage.blocks.read(place, 0, 1 << 20)))
     twin = json.dumps(whole_step | {"step": "uses-00077"}).encode()
     storage.blocks.put(place.replace("00000.", "00077."), [gzip.compress(twin)])
     runs_of(storage, job)
-    assert lines(storage, job) == lines(whole, first)
+    cut.check_same()
 
 
 def test_steps_that_are_removed_under_a_runner_are_made_again(tmp_path: Path) -> None:
     """As by one that was thought dead and ends the job first."""
-    whole = aged(tmp_path)
-    first = ordered(whole)
-    [undisturbed] = runs_of(whole, first)
-
-    def cut_off() -> tuple[Storage, JobId]:
-        storage = aged(tmp_path)
-        job = ordered(storage)
-        run_of(storage, job, puts(undisturbed, "/uses-")[-1] + 1, dies=True)
-        return storage, job
-
-    second = run_of(*cut_off())
-    asked = enumerate(second.requests, 1)
+    cut = cut_behind(tmp_path, "/uses-")
+    asked = enumerate(run_of(cut.storage, cut.job).requests, 1)
     at = next(number for number, (verb, name) in asked if verb == "read" and "/listed-" in name)
-    storage, job = cut_off()
-    worker = Worker(storage, at=at, act=lambda: _removed(storage))
+    cut = cut_behind(tmp_path, "/uses-")
+    worker = Worker(cut.storage, at=at, act=lambda: _removed(cut.storage))
     lake = worker.lake()
     worker.requests.clear()
-    World(lake).work(job, lake)
-    assert status(storage, job).state is JobState.DONE and len(puts(worker, "/uses-")) > 3
-    assert lines(storage, job) == lines(whole, first)
+    World(lake).work(cut.job, lake)
+    assert len(puts(worker, "/uses-")) > 3
+    cut.check_same()
 
 
 # ---- deleting ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from graveler.client.session import below
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.spark import Lake, entries, import_, read
+from graveler.spark.loading import Split, shared
 from tests.spark.lakes import frame
 from tests.spark.test_landing import repository
 
@@ -146,3 +147,16 @@ def test_what_cannot_be_read_is_refused(
     put(lake, repository + "-a", {"t/p=1/a": table(0, 1), "u/b": b"?"}, f"{repository}/main")
     with pytest.raises(kind, match=says):
         read(lake, f"{repository}/{where}", **options)  # type: ignore[arg-type]
+
+
+def test_small_files_share_a_task_and_large_splits_do_not() -> None:
+    def sizes(*wanted: int) -> list[list[int]]:
+        splits = [Split("", size, 0, 128 << 20, []) for size in wanted]
+        return [[each.size for each in group] for group in shared(splits)]
+
+    assert sizes() == []
+    assert [len(group) for group in sizes(*[0] * 70)] == [32, 32, 6]
+    assert [len(group) for group in sizes(*[60 << 20] * 4)] == [2, 2]
+    assert sizes(128 << 20, 1, 300 << 20, 2, 3) == [[128 << 20], [1], [300 << 20], [2, 3]]
+    halves = [Split("", 130 << 20, at << 20, (at + 128) << 20, []) for at in (0, 128)]
+    assert shared(halves) == [halves[:1], halves[1:]]

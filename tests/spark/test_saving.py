@@ -106,16 +106,6 @@ def test_modes(lake: Lake, repository: str) -> None:
     assert (empty.columns, empty.count()) == (["id"], 0)
 
 
-def test_many_files_land_in_one_commit(lake: Lake, repository: str) -> None:
-    options = SaveOptions(rows_max=2)
-    saved = write(lake, lake.spark.range(0, 301, 1, 2), f"{repository}/main/t", options=options)
-    assert (saved.files, saved.rows) == (151, 301)
-    assert len(paths(lake, f"{repository}/main")) == 151 and len(log(lake.session, repository)) == 2
-    assert sorted_rows(read(lake, f"{repository}/main/t"), "id") == sorted(
-        ((at,) for at in range(301)), key=repr
-    )
-
-
 def failing(tries: int) -> Any:
     """A step before the write: the task of the last rows hands them over, and fails at first."""
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from graveler.committed import writer
 from graveler.committed.reader import ranges
 from graveler.records import BreakParameters, Record
-from graveler.spark import Lake, read, write
+from graveler.spark import Lake, entries, read, write
 from graveler.spark.importing import import_rows
 from graveler.spark.places import Place, opened
 from graveler.spark.saving import SaveOptions
@@ -66,7 +66,10 @@ def test_thousands_of_files_land_in_one_commit(lake: Lake, repository: str) -> N
     where = f"{repository}/main/t"
     rows = lake.spark.range(0, 2 * FILES - 1, 1, 4)
     saved = write(lake, rows, where, options=SaveOptions(rows_max=2))
-    assert FILES <= saved.files < FILES + 4 and saved.rows == 2 * FILES - 1
+    assert (saved.files, saved.rows) == (FILES, 2 * FILES - 1)
+    assert entries(lake, where, ["path"]).count() == FILES
     assert len(log(lake.session, repository)) == 2
-    told = read(lake, where).selectExpr("count(id)", "count(distinct id)", "max(id)").first()
+    table = read(lake, where)
+    told = table.selectExpr("count(id)", "count(distinct id)", "max(id)").first()
     assert told is not None and tuple(told) == (saved.rows, saved.rows, saved.rows - 1)
+    assert table.rdd.getNumPartitions() <= -(-saved.files // 31)  # one opening is as 4 MiB

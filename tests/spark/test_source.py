@@ -92,7 +92,7 @@ def test_executors_get_neither_the_secret_nor_the_work_of_others(
     (piece,) = found.pieces
     sent = CloudPickleSerializer().dumps(Reader(found.pieces, found.run))
     assert lake.session.secret_access_key.encode() not in sent and repository.encode() in sent
-    assert piece.row["id"].encode() not in sent
+    assert piece.rows[0]["id"].encode() not in sent
 
 
 def test_filters_on_the_path_leave_stretches_of_a_diff_out(lake: Lake, repository: str) -> None:
@@ -156,7 +156,7 @@ def test_files_are_of_the_format_the_values_and_the_schema_asked_for(
 
 
 def rows_of(found: Planned, piece: Piece) -> list[Any]:
-    batches = found.run(iter([pa.RecordBatch.from_pylist([piece.row])]))
+    batches = found.run(iter([pa.RecordBatch.from_pylist(list(piece.rows))]))
     return [row for batch in batches for row in batch.to_pylist()]
 
 

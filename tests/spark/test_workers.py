@@ -1,12 +1,18 @@
 """Archives that a process was started with are read once."""
 
+import gc
 import importlib
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from zipimport import zipimporter
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
+from graveler.spark.places import Place, opened
 from graveler.spark.workers import settle, settle_archives
 
 
@@ -35,6 +41,18 @@ def test_only_what_is_named_is_settled(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_process_without_tasks_stays_as_it_is() -> None:
-    known = dict(sys.path_importer_cache)
+    known, frozen = dict(sys.path_importer_cache), gc.get_freeze_count()
     settle()
-    assert dict(sys.path_importer_cache) == known
+    assert dict(sys.path_importer_cache) == known and gc.get_freeze_count() == frozen
+
+
+def test_a_worker_is_settled_when_it_opens_a_place(spark: SparkSession, place: Place) -> None:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        list(batches)
+        opened(place)
+        finders = sys.path_importer_cache.values()
+        loose = [each.archive for each in finders if type(each) is zipimporter]
+        yield pa.RecordBatch.from_pylist([{"frozen": gc.get_freeze_count(), "loose": len(loose)}])
+
+    (told,) = spark.range(0, 1, 1, 1).mapInArrow(run, "frozen bigint, loose bigint").collect()
+    assert told["frozen"] > 10_000 and told["loose"] == 0
