@@ -172,6 +172,25 @@ def test_of_many_records_whole_ranges_are_read_spread_evenly(
     assert list(foreign._sampled(refs)) == list(refs)
 
 
+def test_where_ranges_are_sampled_every_eighth_record_is_judged(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = (encode_entry(GOOD._replace(checksum=text)) for text in ("e", ""))
+
+    def accepts(wrong: int) -> bool:
+        records = [(b"%04d" % at, bad if at == wrong else good) for at in range(20)]
+        first = lake.ports.ranges.write_range(lake.repo.namespace, records)
+        try:
+            checked(lake, of_ranges(lake, first, a_range(lake, b"a", b"b")))
+        except Invalid:
+            return False
+        return True
+
+    assert not any(map(accepts, range(20)))  # all of them are read
+    monkeypatch.setattr(limits, "bulk_checked_records_max", 20)
+    assert [at for at in range(20) if not accepts(at)] == [0, 8, 16]
+
+
 def test_a_refused_metarange_leaves_the_job_running(lake: Lake) -> None:
     job = begin(lake, Mode.REPLACE, "in/")
     with pytest.raises(Invalid):
