@@ -25,6 +25,7 @@ from graveler.spark import Lake, connect, diff, entries, import_
 
 KEYS = ("BENCHKEY", "bench-secret")
 TASK_ROWS = 300_000  # in a task of either side
+WARM_ROWS = 2_000_000  # of both sides before the first round: what a JVM compiles, it has by then
 CHANGED = 100  # one row in so many
 _NO_PAIRS = ("cast(null AS map<string,string>) AS metadata",)
 _PAIRS = (
@@ -83,7 +84,7 @@ def measured(
     """Rates in rows per second, medians of alternating rounds; seconds of a diff."""
     rows = rows_in(spark, folder, count, pairs)
     with connect(spark, folder / "lake", KEYS) as lake:
-        warm = rows_in(spark, folder, max(1, count // 5), pairs)
+        warm = rows if count <= WARM_ROWS else rows_in(spark, folder, WARM_ROWS, pairs)
         _imported(lake, warm, "warm")
         _as_parquet(warm, folder, count)
         imports, parquets = [], []

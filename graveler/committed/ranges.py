@@ -22,6 +22,7 @@ from itertools import pairwise
 from operator import itemgetter, lt
 from typing import NamedTuple, Protocol
 
+from graveler import identity
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
@@ -61,6 +62,10 @@ class Columns:
     def size(self) -> int:
         """The logical size of the records."""
         return self.key_size + sum(map(len, self.values))
+
+    def hash_breaks(self, seed: int, raggedness: int) -> Sequence[int]:
+        """The positions of the keys after which a range may end."""
+        return identity.hash_breaks(self.keys, seed, raggedness)
 
     def split(self, at: int) -> tuple["Columns", "Columns"]:
         """The first `at` records, and the rest."""

@@ -10,7 +10,7 @@ from itertools import accumulate
 from operator import add
 
 from graveler.committed.ranges import Columns
-from graveler.identity import break_hash, break_seed, hash_breaks
+from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters, RangeRef
 
 NOWHERE = -1
@@ -40,7 +40,7 @@ class Splitter:
         breaks = self._breaks
         keys, values = columns.keys, columns.values
         total = before + columns.size
-        hits = hash_breaks(keys, self._seed, breaks.raggedness)
+        hits = columns.hash_breaks(self._seed, breaks.raggedness)
         if not hits and total < max(breaks.max_size, breaks.min_size):
             return NOWHERE, total
         sizes = list(accumulate(map(add, map(len, keys), map(len, values)), initial=before))

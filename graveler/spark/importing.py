@@ -92,7 +92,8 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     nameless = _nameless(rows, found.nameless, samples)
     if nameless:  # no place among the keys: all of them would go to one task
         rows = rows.where(F.col("path").isNotNull())
-    rest = cuts.spread(rows, at, done).mapInArrow(importing(order), SCHEMA)
+    spread = cuts.spread(cuts.with_ends(rows, place.breaks), at, done)
+    rest = spread.mapInArrow(importing(order), SCHEMA)
     parts = sorted([*nameless, *done.values(), *parts_of(rest.collect())])
     report = report_of(parts)
     _check_same(found, parts, report)

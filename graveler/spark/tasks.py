@@ -26,6 +26,7 @@ from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark.building import ArrowColumns, Texts
 from graveler.spark.checking import REASONS, Addresses, Checked, Rules, check
+from graveler.spark.cuts import ENDS
 from graveler.spark.encoding import encoded, one_array
 from graveler.spark.markers import Marks, leave
 from graveler.spark.merging import bounds_of, merged
@@ -133,4 +134,5 @@ def _records(table: pa.Table, order: Order) -> Iterator[Columns]:
     for at in range(0, table.num_rows, _RECORDS):
         piece = table.slice(at, _RECORDS)
         keys = Texts(one_array(piece.column("path")))
-        yield ArrowColumns(keys, Texts(encoded(piece, order.addresses)))
+        ends = np.flatnonzero(one_array(piece.column(ENDS)).to_numpy(zero_copy_only=False))
+        yield ArrowColumns(keys, Texts(encoded(piece, order.addresses)), ends.tolist())

@@ -88,3 +88,14 @@ def test_texts_are_a_sequence_of_bytes() -> None:
     assert (list(part), part.size, list(part[5:])) == ([b"", b"bc"], 2, [])
     head, tail = columns([(b"a", b"1"), (b"b", b"22")]).split(1)
     assert (head.records, tail.records, tail.size) == ([(b"a", b"1")], [(b"b", b"22")], 3)
+
+
+def test_ends_that_are_known_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = columns([(b"%d" % number, b"") for number in range(6)])
+    assert found.hash_breaks(1, 1) == [0, 1, 2, 3, 4, 5]
+    known = ArrowColumns(*found.texts, [1, 2, 5])
+    monkeypatch.setattr("graveler.identity.hash_breaks", None)
+    for at, before, behind in ((0, [], [1, 2, 5]), (2, [1], [0, 3]), (6, [1, 2, 5], [])):
+        head, tail = known.split(at)
+        assert (head.hash_breaks(1, 1), tail.hash_breaks(1, 1)) == (before, behind)
+        assert [*head.keys, *tail.keys] == list(known.keys)
