@@ -6,6 +6,7 @@ deterministic: the same record, the same bytes.  Bytes that do not decode raise 
 owner of protobuf; pure; layers 1 to 3 may import this.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -81,11 +82,23 @@ def encode_entry(entry: Entry) -> bytes:
         last_modified=pb.Timestamp(seconds=seconds, nanos=nanos),
         size=entry.size,
         e_tag=entry.checksum,
-        metadata=entry.metadata or None,  # an empty mapping costs as much as the rest
         address_type=int(entry.address_type),
         content_type=entry.content_type,
     )
-    return frame(entry_identity(entry), message.SerializeToString(deterministic=True))
+    metadata = entry.metadata
+    body = _with_pairs(message, metadata) if metadata else message.SerializeToString()
+    return frame(entry_identity(entry), body)
+
+
+def _with_pairs(message: pb.Entry, metadata: Mapping[str, str]) -> bytes:
+    """The bytes of the message with these pairs, in the order of their keys' bytes.  Protobuf
+    promises none, and has one of its own for keys of which one begins with the other; but a message
+    may be put together of parts."""
+    behind = pb.Entry(address_type=message.address_type, content_type=message.content_type)
+    message.ClearField("address_type")
+    message.ClearField("content_type")
+    pairs = (pb.Entry(metadata={key: value}) for key, value in sorted(metadata.items()))
+    return b"".join([part.SerializeToString() for part in (message, *pairs, behind)])
 
 
 def stored_entry(value: bytes) -> pb.Entry:

@@ -33,7 +33,6 @@ _TEXT_LENGTH_MAX: Final = 16 + max(
     4 * limits.address_length_bytes_max, limits.object_metadata_length_bytes_max
 )
 _NO_PAIRS: Final = pairs({})
-_BEHIND_KEYS: Final = b"\xff"  # protobuf writes a key before one that it begins with
 
 
 def encoded(table: pa.Table, addresses: Addresses) -> Any:
@@ -84,7 +83,6 @@ def _pairs(metadata: Pairs) -> list[Any]:
     """All pairs of each row as one text; nothing if no row has any."""
     if not len(metadata.keys):
         return []
-    metadata = metadata.in_order(_BEHIND_KEYS)
     sides = ((b"\x0a", metadata.keys), (b"\x12", metadata.items))
     pair = joined(*(joined(tag, _LENGTHS.take(pc.binary_length(x)), x) for tag, x in sides))
     return [_grouped(joined(b"\x2a", _LENGTHS.take(pc.binary_length(pair)), pair), metadata)]

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graveler.spark.vectors import joined
-
 
 class Pairs(NamedTuple):
     """How many pairs each row has, and the keys and the values of all, as binary arrays."""
@@ -28,22 +26,22 @@ class Pairs(NamedTuple):
         """The row of each pair."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    def in_order(self, ending: bytes = b"") -> "Pairs":
-        """The same, the pairs of each row by key, each of which counts as if `ending` followed."""
-        keys = joined(self.keys, ending) if ending else self.keys
-        if self._are_ascending(keys).all():
+    def in_order(self) -> "Pairs":
+        """The same, the pairs of each row by key."""
+        if self._are_ascending().all():
             return self
-        table = pa.table({"row": self.rows, "key": keys})
+        table = pa.table({"row": self.rows, "key": self.keys})
         order = pc.sort_indices(table, [("row", "ascending"), ("key", "ascending")])
         return Pairs(self.counts, self.keys.take(order), self.items.take(order))
 
     def twins(self) -> Any:
         """The rows, of pairs in order, that have a key twice."""
-        return np.unique(self.rows[1:][~self._are_ascending(self.keys)])
+        return np.unique(self.rows[1:][~self._are_ascending()])
 
-    def _are_ascending(self, keys: Any) -> Any:
+    def _are_ascending(self) -> Any:
         """Of each pair but the first: whether it is the first of its row, or its key is greater
         than the one before."""
+        keys = self.keys
         if len(keys) < 2:
             return np.ones(0, dtype=bool)
         greater = pc.greater(keys.slice(1), keys.slice(0, len(keys) - 1))

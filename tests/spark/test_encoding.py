@@ -31,6 +31,7 @@ METADATA = [
     {},
     {"k": "v", "a": "", "é": "世" * 50},
     {"b": "1", "a": "2"},
+    {"ab": "1", "a": "2", "a!": ""},
     {"k": "v" * (limits.object_metadata_length_bytes_max - 1)},
     {f"{n}": "x" for n in range(40)},
 ]
