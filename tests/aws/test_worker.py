@@ -92,7 +92,7 @@ def stage(
 
 
 def stage_some(stage: Stage, part: int) -> set[str]:
-    paths = {f"{part}/{number}" for number in range(12)}
+    paths = {f"{part}/x", f"{part}/y"}  # few: where one ends a range, there is a write more
     for path in paths:
         target = f"{MAIN}/objects"
         answer = ask(stage.lake, stage.api, "POST", target, {"path": path}, path.encode())
