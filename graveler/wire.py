@@ -6,7 +6,6 @@ deterministic: the same record, the same bytes.  Bytes that do not decode raise 
 owner of protobuf; pure; layers 1 to 3 may import this.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -85,20 +84,15 @@ def encode_entry(entry: Entry) -> bytes:
         address_type=int(entry.address_type),
         content_type=entry.content_type,
     )
-    metadata = entry.metadata
-    body = _with_pairs(message, metadata) if metadata else message.SerializeToString()
+    body = message.SerializeToString()
+    if entry.metadata:
+        # Protobuf promises no order of a map's pairs, and has one of its own for keys of which one
+        # begins with the other; but a message may be put together of parts.
+        behind = pb.Entry(address_type=message.address_type, content_type=message.content_type)
+        at = len(body) - behind.ByteSize()
+        pairs = (pb.Entry(metadata={key: value}) for key, value in sorted(entry.metadata.items()))
+        body = b"".join([body[:at], *(pair.SerializeToString() for pair in pairs), body[at:]])
     return frame(entry_identity(entry), body)
-
-
-def _with_pairs(message: pb.Entry, metadata: Mapping[str, str]) -> bytes:
-    """The bytes of the message with these pairs, in the order of their keys' bytes.  Protobuf
-    promises none, and has one of its own for keys of which one begins with the other; but a message
-    may be put together of parts."""
-    behind = pb.Entry(address_type=message.address_type, content_type=message.content_type)
-    message.ClearField("address_type")
-    message.ClearField("content_type")
-    pairs = (pb.Entry(metadata={key: value}) for key, value in sorted(metadata.items()))
-    return b"".join([part.SerializeToString() for part in (message, *pairs, behind)])
 
 
 def stored_entry(value: bytes) -> pb.Entry:
@@ -146,19 +140,12 @@ def encode_range(ref: RangeRef) -> tuple[bytes, bytes]:
 def decode_range(value: bytes) -> RangeRef:
     """The range that a metarange record describes.  Raises `Corrupt`."""
     identity, body = unframe(value)
-    message = _parse(pb.RangeData, body, "range description")
+    m = _parse(pb.RangeData, body, "range description")
     try:
         name = RangeId(identity.decode("ascii"))
     except UnicodeDecodeError as error:
         raise Corrupt("range description has an id that is not hexadecimal") from error
-    return RangeRef(
-        name,
-        message.min_key,
-        message.max_key,
-        message.estimated_size,
-        message.count,
-        message.identity,
-    )
+    return RangeRef(name, m.min_key, m.max_key, m.estimated_size, m.count, m.identity)
 
 
 # ---- KV records ----------------------------------------------------------------------------------
