@@ -1,13 +1,14 @@
 """Steps of a job: what its runs have found out, kept for the run that goes on where they were.
 
-    <namespace>/_graveler/steps/<job>/<name>.json.gz
+    <namespace>/_graveler/steps/<job>.<when it was ordered, in nanoseconds>/<name>.json.gz
 
-A step says of which repository and job it is, and its name.  One that is absent, damaged or says
-something else is not believed, and what it held is found out again: a step saves work, and no
-answer hangs on it.  Several runners of one job may write a step of the same name; whoever reads
-steps that belong together looks whether each begins where the one before it ended.  They are
-removed when the job has ended, or else by the next collection of the repository, which never takes
-them for garbage.
+A job's id is given again, to the same request, once its record is forgotten; when it was ordered
+tells the two apart.  A step says of which repository and job it is, and its name.  One that is
+absent, damaged or says something else is not believed, and what it held is found out again: a step
+saves work, and no answer hangs on it.  Several runners of one job may write a step of the same
+name; whoever reads steps that belong together looks whether each begins where the one before it
+ended.  They are removed when the job has ended, or else by the next collection of the repository,
+which never takes them for garbage.
 
 For collection and dumps, and for delivery.
 """
@@ -27,7 +28,7 @@ from graveler.engine.jobs import Pulse
 from graveler.engine.ports import Ports
 from graveler.errors import GravelerError, NotFound, StorageFull
 from graveler.ids import JobId
-from graveler.records import ABSENT, Absent, Repository
+from graveler.records import ABSENT, Absent, Job, Repository
 from graveler.refs import jobs
 
 _FOLDER: Final = "_graveler/steps/"
@@ -88,14 +89,14 @@ class _JobSteps:
     """`Steps`."""
 
     def __init__(
-        self, ports: Ports, repo: Repository, job: JobId, pulse: Pulse, row_count: int
+        self, ports: Ports, repo: Repository, life: str, pulse: Pulse, row_count: int
     ) -> None:
         self.row_count = row_count
         self._blocks = ports.blocks
         self._repo = repo
-        self._job = job
+        self._life = life
         self._pulse = pulse
-        self._found = {name for _, name in _stored(ports, repo, f"{job}/")}
+        self._found = {name for _, name in _stored(ports, repo, f"{life}/")}
 
     def names(self, kind: str) -> list[str]:
         return sorted(name for name in self._found if name.startswith(kind))
@@ -106,7 +107,7 @@ class _JobSteps:
         self._pulse.beat()
         size = limits.step_length_bytes_max
         try:
-            raw = self._blocks.read(_address(self._repo, self._job, name), 0, size)
+            raw = self._blocks.read(_address(self._repo, self._life, name), 0, size)
         except NotFound:
             return ABSENT
         whole = _decoded(raw, size)
@@ -120,14 +121,14 @@ class _JobSteps:
         whole = {**self._claim(name), "said": step.said, "rows": step.rows}
         body = gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), 6, mtime=0)
         try:
-            self._blocks.put(_address(self._repo, self._job, name), [body])
+            self._blocks.put(_address(self._repo, self._life, name), [body])
         except StorageFull:  # which collection is there to end
             return
         self._found.add(name)
         self._pulse.beat(0, always=True)
 
     def _claim(self, name: str) -> dict[str, str]:
-        return {"repository": self._repo.uid, "job": self._job, "step": name}
+        return {"repository": self._repo.uid, "job": self._life, "step": name}
 
 
 def _decoded(raw: bytes, size_max: int) -> object:
@@ -148,55 +149,56 @@ def add_next(steps: Steps, kind: str, step: Step) -> None:
     steps.add(free, step)
 
 
-def opened(
-    ports: Ports, repo: Repository, job: JobId, pulse: Pulse, *, row_count: int = 0
-) -> Steps:
+def opened(ports: Ports, repo: Repository, job: Job, pulse: Pulse, *, row_count: int = 0) -> Steps:
     """The steps of a job that beats by `pulse`, and whose progress is 0 once one is added.
     `row_count`: of a full one; 0: `limits.step_row_count`.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 steps."""
-    return _JobSteps(ports, repo, job, pulse, row_count or limits.step_row_count)
+    life = f"{job.id}.{job.created_ns:020}"
+    return _JobSteps(ports, repo, life, pulse, row_count or limits.step_row_count)
 
 
 def forget(ports: Ports, repo: Repository, job: JobId) -> None:
     """Remove the steps of a job if it has ended, as far as the store lets go.
 
     Errors: `Unavailable`.  Cost: as `forget_ended`, for one job."""
-    _forget(ports, repo, _stored(ports, repo, f"{job}/"))
+    _forget(ports, repo, _stored(ports, repo, f"{job}."))
 
 
 def forget_ended(ports: Ports, repo: Repository) -> None:
-    """Remove what jobs have left behind that have ended, as far as the store lets go.
+    """Remove what jobs have left behind that have ended, or are known no more, as far as the store
+    lets go.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 steps; 1 KV request for each job that has
     any, and a deletion for each of its steps."""
     _forget(ports, repo, _stored(ports, repo, ""))
 
 
-def _forget(ports: Ports, repo: Repository, stored: Sequence[tuple[JobId, str]]) -> None:
+def _forget(ports: Ports, repo: Repository, stored: Sequence[tuple[str, str]]) -> None:
     over = set()
-    for job in sorted({job for job, _ in stored}):
-        seen = jobs.find(ports.kv, repo, job)
-        if seen is ABSENT or seen.job.ended:
-            over.add(job)
+    for life in sorted({life for life, _ in stored}):
+        job, _, began = life.rpartition(".")
+        seen = jobs.find(ports.kv, repo, JobId(job))
+        if seen is ABSENT or seen.job.ended or f"{seen.job.created_ns:020}" != began:
+            over.add(life)
 
-    def drop(step: tuple[JobId, str]) -> None:
+    def drop(step: tuple[str, str]) -> None:
         with suppress(GravelerError):
             ports.blocks.delete(_address(repo, *step))
 
     ports.fanout.map(drop, [step for step in stored if step[0] in over])
 
 
-def _stored(ports: Ports, repo: Repository, below: str) -> list[tuple[JobId, str]]:
-    """Job and name of every step; other files are nobody's business here."""
+def _stored(ports: Ports, repo: Repository, below: str) -> list[tuple[str, str]]:
+    """Folder and name of every step; other files are nobody's business here."""
     folder = address.join(repo.namespace, _FOLDER)
     found = []
     for line in list_all(ports.blocks, folder + below):
-        job, slash, name = line.address.removeprefix(folder).partition("/")
+        life, slash, name = line.address.removeprefix(folder).partition("/")
         if slash and name.endswith(_ENDING) and "/" not in name:
-            found.append((JobId(job), name.removesuffix(_ENDING)))
+            found.append((life, name.removesuffix(_ENDING)))
     return found
 
 
-def _address(repo: Repository, job: JobId, name: str) -> str:
-    return address.join(repo.namespace, f"{_FOLDER}{job}/{name}{_ENDING}")
+def _address(repo: Repository, life: str, name: str) -> str:
+    return address.join(repo.namespace, f"{_FOLDER}{life}/{name}{_ENDING}")

@@ -39,4 +39,4 @@ def _begun(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> Steps:
         raise Unsupported(f"{job.kind} given up: no worker had time enough for it: {runs=}")
     pulse.land(runs)
     pulse.beat(runs + 1, always=True)
-    return steps.opened(ports, repo, job.id, pulse)
+    return steps.opened(ports, repo, now, pulse)

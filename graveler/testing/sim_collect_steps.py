@@ -31,7 +31,7 @@ def collect_(keeper: Keeper, call: Call) -> collect.Collected:
         return collect.collect(keeper.ports, keeper.repo, keeper.settings, delete=True)
     ports, repo = keeper.ports, keeper.repo
     job = _job(keeper)
-    kept = steps.opened(ports, repo, job.id, Pulse(ports, repo, job.id), row_count=_ROWS)
+    kept = steps.opened(ports, repo, job, Pulse(ports, repo, job.id), row_count=_ROWS)
     found = collect.collect(ports, repo, keeper.settings, delete=True, steps=kept)
     jobs.end(ports, repo, job.id, Ending(JobState.DONE))
     steps.forget(ports, repo, job.id)

@@ -116,6 +116,11 @@ def result_of(storage: Storage, job: JobId) -> dict[str, Any]:
     return found
 
 
+def folder_of(storage: Storage, job: JobId) -> str:
+    """The name of the folder of a job's steps."""
+    return f"{job}.{status(storage, job).created_ns:020}"
+
+
 def steps_of(storage: Storage, below: str = "") -> list[str]:
     """The names of all steps that are stored."""
     folder = f"{storage.repo.namespace}/_graveler/steps/"

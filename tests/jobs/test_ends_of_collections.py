@@ -12,7 +12,7 @@ from graveler.ids import JobId
 from graveler.records import JobState
 from tests.engine.storage import Storage
 from tests.jobs.aged import aged, due, lines, ordered, puts, totals, undisturbed
-from tests.jobs.cut_off import run_of, runs_of, status, steps_of
+from tests.jobs.cut_off import folder_of, run_of, runs_of, status, steps_of
 
 pytestmark = pytest.mark.usefixtures("small_steps")
 
@@ -53,7 +53,8 @@ def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Pa
     storage = aged(tmp_path)
     dry, job = ordered(storage, dry_run=True), ordered(storage)
     run_of(storage, dry, after_put="/listed-", dies=True)
-    for folder in ("gc-unknown", job):
+    ours = folder_of(storage, job)
+    for folder in ("gc-unknown", ours, f"{job}.1"):
         for name in ("listed-00000-x-00000.json.gz", "notes.txt", "more/x.json.gz"):
             place = f"{storage.repo.namespace}/_graveler/steps/{folder}/{name}"
             storage.blocks.put(place, [b"not a step"])
@@ -63,7 +64,7 @@ def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Pa
     left = {name for name in steps_of(storage) if not name.startswith(dry)}
     others = {
         f"{folder}/{name}"
-        for folder in ("gc-unknown", job)
+        for folder in ("gc-unknown", ours, f"{job}.1")
         for name in ("notes.txt", "more/x.json.gz")
     }
     assert left == {"x.json.gz", *others}

@@ -25,7 +25,7 @@ from tests.jobs.aged import (
     totals,
     undisturbed,
 )
-from tests.jobs.cut_off import result_of, run_of, runs_of, status, steps_of
+from tests.jobs.cut_off import folder_of, result_of, run_of, runs_of, status, steps_of
 
 pytestmark = pytest.mark.usefixtures("small_steps")
 
@@ -106,7 +106,7 @@ def test_a_second_run_lists_and_reads_only_what_no_step_has(
         second = run_of(storage, job)
         asked = [(verb, address) for verb, address in second.requests if "/steps/" in address]
         folder = f"{storage.repo.namespace}/_graveler/steps/"
-        assert asked[0] == ("list", f"{folder}{job}/")
+        assert asked[0] == ("list", f"{folder}{folder_of(storage, job)}/")
         assert asked[1] == ("list", folder)
         read = [address.removeprefix(folder) for verb, address in asked if verb == "read"]
         assert read == steps and len(steps) > 10

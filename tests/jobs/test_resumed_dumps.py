@@ -12,7 +12,8 @@ from graveler import limits, wire
 from graveler.committed import reader, verify
 from graveler.committed.dumped import DumpTables
 from graveler.committed.ranges import Keyspace
-from graveler.engine import branching, dumping, tagging
+from graveler.engine import branching, dumping, janitor, jobs, tagging
+from graveler.engine.jobs import Ending
 from graveler.framing import identity_of
 from graveler.ids import JobId, MetarangeId, RangeId
 from graveler.jobs.asking import ask_dump
@@ -20,7 +21,7 @@ from graveler.records import JobState, RangeRef
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.aged import puts
-from tests.jobs.cut_off import Worker, result_of, run_of, runs_of, status, steps_of
+from tests.jobs.cut_off import Worker, folder_of, result_of, run_of, runs_of, status, steps_of
 from tests.jobs.world import World
 
 COMMITS = 40
@@ -243,10 +244,32 @@ def test_a_step_that_is_not_what_was_written_is_not_believed(tmp_path: Path, num
     assert tables(storage, job) == tables(whole, first)
 
 
+def test_steps_of_an_older_job_of_the_same_id_count_for_nothing(tmp_path: Path) -> None:
+    """A worker died when its job had ended; days later the same is asked for again."""
+    storage, job = cut_off(tmp_path)
+    ports, repo = storage.ports, storage.repo
+    jobs.end(ports, repo, job, Ending(JobState.DONE))
+    storage.wait(3 * DAY)
+    janitor.sweep(ports, repo)
+    branching.create_branch(ports, repo, "late", storage.commit(a="late"))
+    left = steps_of(storage)
+    again = ordered(storage)
+    assert again == job and len(left) == 3
+    [worker] = runs_of(storage, again)
+    assert not asked(worker, "read", "/steps/")
+    heads = {
+        name: branching.get_branch(ports, repo, name).branch.commit for name in ("main", "late")
+    }
+    assert keys(storage, again, "branches").items() >= heads.items()
+    assert heads["late"] in keys(storage, again, "commits")
+    assert steps_of(storage) == []
+
+
 def test_a_step_that_nobody_wrote_is_none(tmp_path: Path) -> None:
     whole, first, _ = undisturbed(tmp_path)
     storage, job = cut_off(tmp_path)
-    storage.blocks.put(f"{storage.repo.namespace}/_graveler/steps/{job}/commits-x.json.gz", [b""])
+    folder = f"{storage.repo.namespace}/_graveler/steps/{folder_of(storage, job)}"
+    storage.blocks.put(f"{folder}/commits-x.json.gz", [b""])
     runs_of(storage, job)
     assert tables(storage, job) == tables(whole, first)
 
