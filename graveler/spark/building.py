@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from graveler.committed.ranges import RANGE_PROPERTIES, Columns
 from graveler.committed.sstable import SstRangeStore
 from graveler.identity import pairs
 from graveler.ids import RangeId
-from graveler.records import ABSENT, Absent, RangeRef
+from graveler.records import RangeRef
 from graveler.spark.vectors import bytes_of, is_ascending, joined, offsets_of, pieces, varints_of
 
 _DECIMALS: Final = pa.array([b"%d" % number for number in range(1 << 14)], pa.binary())
@@ -65,19 +65,15 @@ class Texts(Sequence[bytes]):
 
 
 class ArrowColumns(Columns):
-    """Records whose keys and values are `Texts`; `ends`: the positions of their hash breaks, if
-    somebody has found them already, by the parameters that the records are to be written with."""
+    """Records whose keys and values are `Texts`; `ends`: the positions of their hash breaks, which
+    Spark has found by the parameters that the records are to be written with."""
 
-    def __init__(
-        self, keys: Texts, values: Texts, ends: Sequence[int] | Literal[Absent.ABSENT] = ABSENT
-    ) -> None:
+    def __init__(self, keys: Texts, values: Texts, ends: Sequence[int]) -> None:
         super().__init__(keys, values)
         self.texts = keys, values
         self._ends = ends
 
     def hash_breaks(self, seed: int, raggedness: int) -> Sequence[int]:
-        if self._ends is ABSENT:
-            return super().hash_breaks(seed, raggedness)
         return self._ends
 
     @cached_property
@@ -90,10 +86,8 @@ class ArrowColumns(Columns):
 
     def split(self, at: int) -> tuple[Columns, Columns]:
         keys, values = self.texts
-        before, behind = self._ends, self._ends
-        if self._ends is not ABSENT:
-            before = [end for end in self._ends if end < at]
-            behind = [end - at for end in self._ends if end >= at]
+        before = [end for end in self._ends if end < at]
+        behind = [end - at for end in self._ends if end >= at]
         return (
             ArrowColumns(keys[:at], values[:at], before),
             ArrowColumns(keys[at:], values[at:], behind),
