@@ -4,17 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.architecture.imports import LAYERS
-from tests.architecture.source import PRODUCT, Module, Violation, imports, is_module, within
+from tests.architecture.source import Module, Violation
 
-MODULE_LINES_MAX = 400
 CONFTEST_LINES_MAX = 200
 FUNCTION_LINES_MAX = 60
 CLASS_LINES_MAX = 200
 CLASS_METHODS_MAX = 12
 PROTOCOL_METHODS_MAX = 8
-PARAMETERS_MAX = 6
-INTERNAL_IMPORTS_MAX = 10
 EMPTY_NAMES = frozenset(
     ("helper", "helpers", "util", "utils", "manager", "common", "base", "data", "info", "process")
 )
@@ -22,13 +18,12 @@ EMPTY_NAMES = frozenset(
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def module_lines(module: Module) -> Iterator[Violation]:
-    """A module has at most 400 lines; a conftest.py 200."""
-    limit = CONFTEST_LINES_MAX if module.path.endswith("conftest.py") else MODULE_LINES_MAX
+def conftest_lines(module: Module) -> Iterator[Violation]:
+    """A conftest.py has at most 200 lines: fixtures that many tests share, and nothing else."""
     count = len(module.text.splitlines())
-    if count > limit:
-        remedy = f"at most {limit} lines: the module has a second subject, give it its own"
-        yield Violation("module_lines", module.path, 1, "", count, remedy)
+    if module.path.endswith("conftest.py") and count > CONFTEST_LINES_MAX:
+        remedy = f"at most {CONFTEST_LINES_MAX} lines: move fixtures beside the tests that use them"
+        yield Violation("conftest_lines", module.path, 1, "", count, remedy)
 
 
 def function_lines(module: Module) -> Iterator[Violation]:
@@ -40,16 +35,6 @@ def function_lines(module: Module) -> Iterator[Violation]:
                 f"at most {FUNCTION_LINES_MAX} lines: keep the branches, move straight lines out"
             )
             yield Violation("function_lines", module.path, node.lineno, name, count, remedy)
-
-
-def parameters(module: Module) -> Iterator[Violation]:
-    """A function takes at most 6 parameters; self and cls are not counted."""
-    for name, node in _functions(module.tree):
-        given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-        count = len([each for each in given if each.arg not in ("self", "cls")])
-        if count > PARAMETERS_MAX:
-            remedy = f"at most {PARAMETERS_MAX} parameters: group what belongs together in a record"
-            yield Violation("parameters", module.path, node.lineno, name, count, remedy)
 
 
 def class_lines(module: Module) -> Iterator[Violation]:
@@ -74,19 +59,6 @@ def class_methods(module: Module) -> Iterator[Violation]:
         if count > limit:
             remedy = f"at most {limit} methods: two roles need two classes"
             yield Violation("class_methods", module.path, node.lineno, node.name, count, remedy)
-
-
-def internal_imports(module: Module) -> Iterator[Violation]:
-    """A module imports at most 10 others of the product, layer 0 aside: that is its vocabulary."""
-    seen = {
-        found.target if is_module(found.target) else found.target.rpartition(".")[0]
-        for found in imports(module)
-        if within(found.target, PRODUCT)
-    }
-    seen = {each for each in seen if LAYERS.get(each.removeprefix(f"{PRODUCT}.")) != 0}
-    if len(seen) > INTERNAL_IMPORTS_MAX:
-        remedy = f"at most {INTERNAL_IMPORTS_MAX} modules: it knows too much, split it"
-        yield Violation("internal_imports", module.path, 1, "", len(seen), remedy)
 
 
 def module_docstring(module: Module) -> Iterator[Violation]:

@@ -13,7 +13,7 @@ from tests.architecture.source import ROOT, Rule, Violation, modules, parse
 
 PRODUCT_FOLDERS = ("graveler", "functions")
 OTHER_FOLDERS = ("tests", "benchmarks")
-OTHER_RULES = (budgets.module_lines, budgets.module_docstring)
+OTHER_RULES = (budgets.conftest_lines, budgets.module_docstring)
 EXCEPTIONS = ROOT / "tests" / "architecture" / "exceptions.txt"
 
 
