@@ -17,8 +17,8 @@ _ROUNDS = 20
 
 def checked(ports: Ports, repo: Repository) -> Repository:
     """The repository as it is now.  Raises `NotFound`; `Refused` unless it has claimed its
-    namespace and no other one reads it: a read-only or bare repository may lie on files of somebody
-    else.
+    namespace and no other one reads it: stores of earlier versions may have read-only or bare
+    repositories on the files of another one.
 
     Cost: 2 KV requests, 1 more for each 1,000 repositories, and a read."""
     repo = repositories.get(ports.kv, repo.id)

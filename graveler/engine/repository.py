@@ -85,10 +85,10 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
         raise AlreadyExists("error creating repository: not unique")
     repo = _drawn(ports, new, name, default_branch)
-    if not (new.bare or new.read_only):
-        _check_unused(ports, repo)
-        _check_unwatched(ports, repo)
-        _claim(ports, repo)
+    # Bare and read-only ones too: whoever shares a namespace reads and blocks its owner's files.
+    _check_unused(ports, repo)
+    _check_unwatched(ports, repo)
+    _claim(ports, repo)
     if not new.bare:
         _first_commit(ports, repo)
     deadline.check("repository creation")

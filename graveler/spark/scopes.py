@@ -116,7 +116,7 @@ def _joined(places: Sequence[Place]) -> Place:
 
 
 def _check_own(place: Place, one: Collected, everyone: Sequence[Collected]) -> None:
-    """A read-only or bare repository may lie on files of somebody else."""
+    """Stores of earlier versions may have read-only or bare repositories on another one's files."""
     claim = f"{one.id} ".encode()
     try:
         found = opened(place).blocks.read(address.marker(one.namespace), 0, len(claim))

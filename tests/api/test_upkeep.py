@@ -7,7 +7,8 @@ import pytest
 from lakefs_sdk import GarbageCollectionRule, GarbageCollectionRules
 from lakefs_sdk.exceptions import NotFoundException
 
-from tests.api.serving import Client, ended
+from graveler.block import address
+from tests.api.serving import Client, Served, ended
 
 
 def test_the_rule_of_retention_is_set_shown_and_ended(sdk: lakefs_sdk.ApiClient, repo: str) -> None:
@@ -58,10 +59,9 @@ def test_a_collection_is_ordered_and_told(client: Client, repo: str, said: Any) 
     assert found["candidates"].startswith(folder) if dry_run else not found["candidates"]
 
 
-def test_a_collection_that_fails_says_why(client: Client, repo: str) -> None:
-    body = {"name": f"guest-of-{repo}", "storage_namespace": f"local://{repo}/x", "read_only": True}
-    assert client.send("POST", "/repositories", body=body).status == 201
-    where = f"/repositories/guest-of-{repo}/gc/runs"
+def test_a_collection_that_fails_says_why(live: Served, client: Client, repo: str) -> None:
+    live.embedded.ports.blocks.delete(address.marker(f"local://{repo}/x"))
+    where = f"/repositories/{repo}/gc/runs"
     ordered = client.send("POST", where, body={}).json["id"]
     assert "namespace is not its own" in ended(client, f"{where}/{ordered}")["error"]["message"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from graveler.assembly import open_embedded
+from graveler.block import address
 from graveler.cli.main import main
 from graveler.cli.sweeping import collect_garbage
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
@@ -133,12 +134,13 @@ def test_a_run_can_be_taken_back(
     assert main((*gc, "--undo", run)) == 0  # it is undone
     assert main((*gc, "--undo", "01UNKNOWN")) == 1
     store = open_embedded(lake[0])
-    guest = NewRepository("guest", "local://other", read_only=True)
-    repository.create(store.ports, guest)
+    unclaimed = NewRepository("unclaimed", "local://unclaimed")
+    repository.create(store.ports, unclaimed)
+    store.ports.blocks.delete(address.marker(unclaimed.namespace))
     store.close()
     assert main(gc) == 0
-    assert "not its own: repository=guest" in capsys.readouterr().out
-    assert main((*gc, "--repository", "guest")) == 1
+    assert "not its own: repository=unclaimed" in capsys.readouterr().out
+    assert main((*gc, "--repository", "unclaimed")) == 1
 
 
 @pytest.mark.parametrize("wrong", ["main", "main=x", "=3", "main=-1"])
@@ -155,8 +157,9 @@ def test_the_round_of_a_service_collects(lake: tuple[Path, Path], days: Days) ->
     before = _stored(lake[0])
     store = open_embedded(lake[0])
     repo = repository.get(store.ports, "lake")
-    guest = NewRepository("guest", "local://other", read_only=True)
-    collect_garbage(store.ports, repository.create(store.ports, guest))
+    unclaimed = repository.create(store.ports, NewRepository("unclaimed", "local://unclaimed"))
+    store.ports.blocks.delete(address.marker(unclaimed.namespace))
+    collect_garbage(store.ports, unclaimed)
     collect_garbage(store.ports, repo)
     days.pass_by(1.1)
     collect_garbage(store.ports, repo)
@@ -184,9 +187,10 @@ def test_a_collection_is_ordered_on_a_server(
             "kept; deleted: 0 files, 0 bytes; condemned: 0 files, 0 bytes\n"
         )
         with service.client() as client:
-            guest = {"name": "guest", "storage_namespace": "local://lake/x", "read_only": True}
-            client.post("/repositories", json=guest).raise_for_status()
-        assert main((*gc, "guest")) == 1
+            new = {"name": "unclaimed", "storage_namespace": "local://unclaimed/x"}
+            client.post("/repositories", json=new).raise_for_status()
+        (tmp_path / "store/objects/unclaimed/x/_lakefs/dummy").unlink()
+        assert main((*gc, "unclaimed")) == 1
         assert "namespace is not its own" in capsys.readouterr().err
         assert main((*gc, "nowhere")) == 1
         assert "status=404" in capsys.readouterr().err

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from graveler.block import address
 from graveler.client import Session, collecting, connect
 from graveler.client.collecting import Collection, Files
 from graveler.errors import Conflict, Internal, NotFound
@@ -35,9 +36,8 @@ def test_a_collection_is_ordered_and_told(session: Session, repo: str) -> None:
 
 
 def test_one_that_fails_says_why(live: Served, session: Session, repo: str) -> None:
-    body = {"name": "guest", "storage_namespace": f"local://{repo}/x", "read_only": True}
-    assert live.client.send("POST", "/repositories", body=body).status == 201
-    found = ended(session, "guest", collecting.order(session, "guest"))
+    live.embedded.ports.blocks.delete(address.marker(f"local://{repo}/x"))
+    found = ended(session, repo, collecting.order(session, repo))
     assert "namespace is not its own" in found.error
 
 

@@ -11,7 +11,7 @@ from graveler.block import address
 from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine import repository
+from graveler.engine import collectable, repository
 from graveler.engine.ports import Ports, Sequential
 from graveler.engine.repository import NewRepository, create
 from graveler.errors import (
@@ -141,6 +141,30 @@ def test_of_two_who_have_both_seen_that_a_claim_is_dead_one_gets_it(world: World
         create(ports, NewRepository("slower", PLACE))
     assert script.finished
     assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["faster"]
+
+
+@pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
+@pytest.mark.parametrize("place", [PLACE, "mem://bucket", "mem://bucket/one/inside"])
+def test_no_kind_of_repository_shares_a_namespace(
+    world: World, kind: dict[str, bool], place: str
+) -> None:
+    """A guest with a commit record of its own making would read its host's objects."""
+    host = world.make("host")
+    with pytest.raises(Invalid, match="in use"):
+        create(world.ports, NewRepository("guest", place, **kind))
+    assert collectable.checked(world.ports, host).uid == host.uid
+
+
+@pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
+def test_every_kind_of_repository_claims_its_namespace(world: World, kind: dict[str, bool]) -> None:
+    first = create(world.ports, NewRepository("first", PLACE, **kind))
+    assert collectable.checked(world.ports, first).uid == first.uid
+    with pytest.raises(Invalid, match="in use"):
+        world.make("second")
+    # The claim holds without the record, too: another deployment may share the bucket.
+    alone = replace(world.ports, kv=MemoryStore(), cache=RefCache(world.clock))
+    with pytest.raises(Invalid, match="in use"):
+        create(alone, NewRepository("second", PLACE, **kind))
 
 
 # ---- creation and deletion -----------------------------------------------------------------------

@@ -32,13 +32,15 @@ NAMESPACE = "mem://bucket/lake"
 LAKEFS = Path(__file__).parents[1] / "data" / "lakefs-written"
 
 
-def space(blocks: MemoryBlocks, marks: Mapping[str, str]) -> Keyspace:
-    return Keyspace(DumpTables(blocks, marks), NAMESPACE, repository.NewRepository("", "").breaks)
+def space(blocks: MemoryBlocks, marks: Mapping[str, str], namespace: str = NAMESPACE) -> Keyspace:
+    return Keyspace(DumpTables(blocks, marks), namespace, repository.NewRepository("", "").breaks)
 
 
-def records(storage: Storage, id: MetarangeId) -> list[tuple[str, str, bytes]]:
+def records(
+    storage: Storage, id: MetarangeId, namespace: str = NAMESPACE
+) -> list[tuple[str, str, bytes]]:
     """Key, identity and body of each record; every id follows from them."""
-    found = space(storage.restarted().blocks, {})
+    found = space(storage.restarted().blocks, {}, namespace)
     assert not list(verify.metarange_damages(found, id))
     return [
         (key.decode(), identity_of(value).decode(), body_of(value))
@@ -98,12 +100,12 @@ def test_many_refs_take_many_ranges_and_pages(storage: Storage) -> None:
 
 
 def test_nothing_is_dumped_as_three_empty_metaranges(storage: Storage) -> None:
-    new = repository.NewRepository("bare", NAMESPACE, bare=True)
+    new = repository.NewRepository("bare", "mem://bucket/bare", bare=True)
     repo = repository.create(storage.ports, new)
     made = dumping.dump(storage.ports, repo)
     assert len(set(made[:3])) == 3  # what they say of themselves differs
     for id in made[:3]:
-        assert records(storage, id) == []
+        assert records(storage, id, repo.namespace) == []
 
 
 def test_the_manifest_names_every_file(storage: Storage) -> None:
