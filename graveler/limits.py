@@ -55,8 +55,9 @@ write_attempt_seconds_max = 20
 commit_round_count_max = 12
 landing_round_count_max = 100  # twelve are lost in two of 5,000 merges beside three clients
 conditional_round_count_max = 24
-sealed_token_count_max = 64
+sealed_token_count_max = 192  # more than resets and 60 commits that failed leave
 reset_token_count_max = 128  # sealed tokens, two for each reset of a path or prefix
+equal_commit_count_max = 64  # that were asked for with `allow_empty` within one second
 staging_shard_count_max = 64
 # A token has a shard for so many rows.  A partition of DynamoDB takes 1,000 a second: 8 seconds of
 # all that it bears.  And they are some three of its pages of 1 MB: a further shard costs a listing

@@ -49,6 +49,7 @@ from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_br
 from graveler.kv.store import WRITTEN, Write
 from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Repository, Versioned
 from graveler.refs import commits, graph
+from graveler.staging import area
 
 
 class CommitRequest(NamedTuple):
@@ -111,15 +112,46 @@ def commit(
         if again.branch == first.branch:
             raise NoChanges(NO_CHANGES)
         first = again
+    call = Attempt(ports, repo, name, request, deadline, first.branch.staging, first.branch.commit)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
-        last, since = first.branch.sealed[-1], first.branch.commit
-        oldest = Attempt(ports, repo, name, request, deadline, last, since)
-        with suppress(NoChanges, Conflict):  # gone all the same, or the next round says why not
-            fold(oldest, first)
-        first = fresh(ports, repo, name)
-    opened, since = first.branch.staging, first.branch.commit
-    attempt = Attempt(ports, repo, name, request, deadline, opened, since)
-    return fold(attempt, seal(ports, repo, name, first, own=request.allow_empty))
+        return _folded_first(call, first)
+    return _folded(call, first)
+
+
+def _folded(call: Attempt, first: Versioned) -> CommitEntry:
+    """Seal the open token of `first`, and fold in all that is sealed."""
+    ports, repo, branch = call.ports, call.repo, call.branch
+    return fold(call, seal(ports, repo, branch, first, own=call.request.allow_empty))
+
+
+def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
+    """At the bound of sealed tokens: fold those in before another one is sealed.
+
+    Otherwise a branch whose commits keep failing would get a longer record with each of them.  One
+    commit if nothing is in the open token, else two: the first has neither the mark of `once` nor
+    the own commit of `allow_empty`, because it does not hold everything that was asked for.
+    """
+    ports, repo, request, sealed = call.ports, call.repo, call.request, first.branch.sealed
+    oldest = call._replace(wanted=sealed[-1])
+    if area.is_empty(ports.kv, first.branch.staging, ports.fanout):
+        return fold(oldest, first)
+    made: CommitEntry | Literal[Absent.ABSENT] = ABSENT
+    with suppress(NoChanges, Conflict):  # the second fold finds out what became of them
+        made = fold(oldest._replace(request=_without_mark(request)), first)
+    now = fresh(ports, repo, call.branch)
+    try:
+        rest = call._replace(wanted=now.branch.staging, since=now.branch.commit)
+        return _folded(rest, now)
+    except NoChanges:
+        if made is ABSENT:
+            raise
+        return made
+
+
+def _without_mark(request: CommitRequest) -> CommitRequest:
+    key = "" if request.once is ABSENT else request.once.key
+    metadata = {name: value for name, value in request.metadata.items() if name != key}
+    return request._replace(metadata=metadata, once=ABSENT, allow_empty=False)
 
 
 # ---- steps 3 to 8 --------------------------------------------------------------------------------
@@ -233,7 +265,7 @@ def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
     Two equal commits within a second share an id, and two callers who both asked for a commit of
     their own would take one for both.  Whoever stores the record second moves on by a second.
     """
-    for _ in range(limits.sealed_token_count_max):
+    for _ in range(limits.equal_commit_count_max):
         entry = CommitEntry(commit_id(drawn), drawn)
         write = commits.write_of(attempt.repo, entry.id, drawn, attempt.ports.ids.stamp())
         if attempt.ports.kv.set_if(*write, ABSENT) is WRITTEN:

@@ -180,10 +180,10 @@ def test_equal_commits_within_a_minute(lake: Lake) -> None:
     request = CommitRequest("equal", COMMITTER, allow_empty=True, created_ns=10**18)
     head = lake.head()
     made = set()
-    for number in range(limits.sealed_token_count_max):
+    for number in range(limits.equal_commit_count_max):
         lake.branch(f"b{number}", head)
         made.add(commit(lake.ports, lake.repo, f"b{number}", request).id)
-    assert len(made) == limits.sealed_token_count_max
+    assert len(made) == limits.equal_commit_count_max
     lake.branch("late", head)
     with pytest.raises(Contended):
         commit(lake.ports, lake.repo, "late", request)
