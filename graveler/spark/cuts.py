@@ -22,14 +22,16 @@ the task of its own.  For this package.
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from graveler import limits
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
+from graveler.spark.results import NO_CONTENT, Content
 
 _ROWS_WANTED: Final = 300_000  # in a bucket, on average
 _SPARE_ROWS: Final = 250_000  # for each spare key, on average
@@ -37,29 +39,30 @@ _SPARE_COUNT: Final = 8  # so many in a bucket are not there by chance
 _SPARE_SHIFT: Final = 20  # bits that decide on breaks do not decide on these
 _PARTITIONER_SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF
+_HASHED: Final = ("path", "address", "size", "checksum", "mtime", "content_type")
 ENDS: Final = "graveler_ends"
 _BUCKET: Final = "graveler_bucket"
 _KEPT: Final = "graveler_kept"
-_HASH: Final = "graveler_hash"
+HASH: Final = "graveler_hash"
+_SUM_SHIFT: Final = 34  # 30 bits a row: the sum over 8 G rows fits 63 bits
 _HEX: Final = "graveler_key"
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the first pass found: how many rows, and the break keys, sorted, each once; `content`
-    says which rows, if that was asked for; `spare` keys, sorted, and how many rows are `nameless`:
-    without a path."""
+    """What the first pass found: how many rows, and the break keys, sorted, each once; the
+    `content` of the rows that have a path, if that was asked for; `spare` keys, sorted, and how
+    many rows are `nameless`: without a path."""
 
     count: int
     breaks: tuple[bytes, ...]
-    content: str = ""
+    content: Content = NO_CONTENT
     spare: tuple[bytes, ...] = ()
     nameless: int = 0
 
 
 def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False) -> Survey:
-    """Read the column `path` of all `rows` once; `of_content`: all columns, for a sum of hashes
-    that is the same for the same rows in any order."""
+    """Read the column `path` of all `rows` once; `of_content`: all columns."""
     path = F.col("path")
     usable = path.isNotNull() & (F.length(path) <= limits.path_length_bytes_max)
     is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks))
@@ -71,10 +74,11 @@ def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False
         F.collect_set(F.when(F.col(_KEPT), path)).alias("kept"),
     ]
     if of_content:
-        columns.append(_hash(rows).alias(_HASH))
-        wanted.append(F.sum(F.col(_HASH).cast("decimal(38,0)")).alias("content"))
+        columns.append(F.when(path.isNotNull(), _hash(rows)).alias(HASH))
+        wanted.append(F.sum(F.shiftrightunsigned(HASH, _SUM_SHIFT)).alias("total"))
+        wanted.append(F.bit_xor(HASH).alias("parity"))
     found = rows.select(*columns).agg(*wanted).collect()[0]
-    content = str(found["content"]) if of_content else ""
+    content = Content(found["total"] or 0, found["parity"] or 0) if of_content else NO_CONTENT
     count, seed = int(found["count"]), break_seed(breaks.salt)
     hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, found["kept"]))}
     ends = tuple(key for key, hashed in hashes.items() if hashed % breaks.raggedness == 0)
@@ -85,7 +89,18 @@ def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False
 def _hash(rows: DataFrame) -> Column:
     """Of a row; Spark hashes no maps, whose pairs have no order."""
     pairs = F.array_sort(F.map_entries(F.col("metadata")))
-    return F.xxhash64(*(F.col(name) for name in rows.columns if name != "metadata"), pairs)
+    return F.xxhash64(*(F.col(name) for name in _HASHED if name in rows.columns), pairs)
+
+
+def with_hashes(rows: DataFrame) -> DataFrame:
+    """`rows` with one more column, `HASH`, over all the others: what `content_of` adds up."""
+    return rows.withColumn(HASH, _hash(rows))
+
+
+def content_of(hashes: Any) -> Content:
+    """The content of rows, from their hashes: an array of numpy's, of signed 64-bit numbers."""
+    total = int((hashes.view(np.uint64) >> np.uint64(_SUM_SHIFT)).sum())
+    return Content(total, int(np.bitwise_xor.reduce(hashes)))
 
 
 def is_break(path: Column, breaks: BreakParameters) -> Column:

@@ -1,8 +1,8 @@
 """Import of a DataFrame: rows that say where objects lie become ranges, written in parallel.
 
-    rows ──first pass──► break keys, count ──► cuts
+    rows ──first pass──► break keys, count, content ──► cuts
     rows ──second pass──► one task a bucket: ranges in the object store ──► result rows
-    result rows ──driver──► refused? ── else joined ──► one metarange
+    result rows ──driver──► other rows, or refused ones? ── else joined ──► one metarange
 
 The ranges and the metarange are those that one writer of the sorted rows makes.  Nothing that a
 reader sees changes: a metarange that no commit names is garbage.  Landing it is the next step's
@@ -10,6 +10,7 @@ work (`connecting.py`).  For this package.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, Literal
 
 from pyspark.sql import DataFrame
@@ -26,9 +27,11 @@ from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import (
     BAD,
+    NO_CONTENT,
     SAMPLES_MAX,
     SCHEMA,
     BadRows,
+    Content,
     Part,
     Rejected,
     Report,
@@ -58,8 +61,8 @@ class ImportOptions:
     """`base`: what the rows are put onto; without one they stand alone.  A path that the base has
     gets the row's entry.  `tasks`: at least so many buckets, if there are break keys enough (0:
     Spark's own number of partitions after a shuffle).  `job`: leave marks by this name of what is
-    finished (`markers.py`).  `taken_up`: use those that are there, if they are of the same input;
-    to know that, the first pass reads all columns."""
+    finished (`markers.py`).  `taken_up`: use those that are there, if they are of the same
+    input."""
 
     prefix: str = ""
     base: MetarangeId = NO_METARANGE
@@ -81,7 +84,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if chosen.on_bad not in ("fail", "skip"):
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
     rows = canonical(df, parse_prefix(chosen.prefix))
-    found = cuts.survey(rows, place.breaks, of_content=chosen.taken_up)
+    found = cuts.survey(rows, place.breaks, of_content=True)
     at = cuts.chosen(found, place.breaks, chosen.tasks or _tasks(df))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
     marks = _marks(place, chosen, found, at)
@@ -93,7 +96,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if nameless:  # no place among the keys: all of them would go to one task
         rows = rows.where(F.col("path").isNotNull())
     spread = cuts.spread(cuts.with_ends(rows, place.breaks), at, done)
-    rest = spread.mapInArrow(importing(order), SCHEMA)
+    rest = cuts.with_hashes(spread).mapInArrow(importing(order), SCHEMA)
     parts = sorted([*nameless, *done.values(), *parts_of(rest.collect())])
     report = report_of(parts)
     _check_same(found, parts, report)
@@ -131,10 +134,11 @@ def _tasks(df: DataFrame) -> int:
 
 
 def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:
-    """Each pass evaluates the input anew: it must give the same rows each time."""
+    """Each pass evaluates the input anew: it must give the same rows each time, in any order."""
     again = sum(part.taken for part in parts) + report.count
-    if again != found.count:
+    content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
+    if (again, content) != (found.count, found.content):
         raise Conflict(
             "input gave other rows when it was read again; write it to a table first: "
-            f"first={found.count} second={again}"
+            f"first={found.count} second={again} same_content={content == found.content}"
         )

@@ -5,6 +5,7 @@
     bad         rows of one reason that no entry can be made of: how many
     duplicate   rows whose path another row has too: how many
     sample      one of those rows: what it was, and why
+    content     of all rows that the task read: `size` is the total, `count` the parity
 
 Spark retries a task that raises, and keeps the rows of exactly one attempt of each task; so rows
 are the only record of what was written.  For this package.
@@ -26,6 +27,7 @@ TAKEN: Final = "taken"
 BAD: Final = "bad"
 DUPLICATE: Final = "duplicate"
 SAMPLE: Final = "sample"
+CONTENT: Final = "content"
 
 SAMPLES_MAX = 1_000
 SCHEMA: Final = (
@@ -91,15 +93,33 @@ class BadRows(Invalid):
         self.report = report
 
 
+class Content(NamedTuple):
+    """What rows say, whatever their order: the sum of 30 bits of each row's 64-bit hash, and the
+    exclusive or of all hashes.  The sum notices what the exclusive or does not: rows that come
+    twice instead of others that came twice."""
+
+    total: int
+    parity: int
+
+    def joined(self, other: "Content") -> "Content":
+        """The content of both."""
+        return Content(self.total + other.total, self.parity ^ other.parity)
+
+
+NO_CONTENT: Final = Content(0, 0)
+
+
 class Part(NamedTuple):
     """What one task made of the rows of its bucket: ranges in key order (the base's too, if there
-    is one), how many rows became entries, how many did not, and some of those."""
+    is one), how many rows became entries, how many did not, and some of those; what it read, where
+    that is to be compared."""
 
     bucket: int
     ranges: tuple[RangeRef, ...]
     taken: int
     rejected: Mapping[tuple[str, str], int]
     samples: tuple[Rejected, ...]
+    content: Content = NO_CONTENT
 
 
 def rows_of(part: Part) -> pa.RecordBatch:
@@ -116,6 +136,7 @@ def rows_of(part: Part) -> pa.RecordBatch:
         for ref in part.ranges
     ]
     rows.append({"kind": TAKEN, "count": part.taken})
+    rows.append({"kind": CONTENT, "size": part.content.total, "count": part.content.parity})
     for (kind, reason), count in part.rejected.items():
         rows.append({"kind": kind, "reason": reason, "count": count})
     for each in part.samples:
@@ -132,6 +153,7 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
     taken: Counter[int] = Counter()
     rejected: dict[int, Counter[tuple[str, str]]] = {}
     samples: dict[int, list[Rejected]] = {}
+    contents: dict[int, Content] = {}
     for row in rows:
         bucket = row["bucket"]
         held = ranges.setdefault(bucket, [])
@@ -142,6 +164,9 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
             path = bytes(row["path"]).decode(errors="replace")
             found = Rejected(row["id"], row["reason"], path, row["address"])
             samples.setdefault(bucket, []).append(found)
+        elif row["kind"] == CONTENT:
+            content = Content(row["size"], row["count"])
+            contents[bucket] = contents.get(bucket, NO_CONTENT).joined(content)
         elif row["kind"] == TAKEN:
             taken[bucket] += row["count"]
         else:
@@ -153,6 +178,7 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
             taken[bucket],
             rejected.get(bucket, {}),
             tuple(samples.get(bucket, ())),
+            contents.get(bucket, NO_CONTENT),
         )
         for bucket in sorted(ranges)
     ]

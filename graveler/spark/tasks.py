@@ -26,7 +26,7 @@ from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark.building import ArrowColumns, Texts
 from graveler.spark.checking import REASONS, Addresses, Checked, Rules, check
-from graveler.spark.cuts import ENDS
+from graveler.spark.cuts import ENDS, HASH, content_of
 from graveler.spark.encoding import encoded, one_array
 from graveler.spark.markers import Marks, leave
 from graveler.spark.merging import bounds_of, merged
@@ -69,7 +69,8 @@ def written(table: pa.Table, order: Order) -> Part:
     """Store what can be stored of the rows of one bucket; what was stored, and what was not."""
     known = table.column("path").drop_null()
     first = known[0].as_py() if len(known) else b""
-    judged = check(table, Rules(order.place.namespace, order.addresses))
+    content = content_of(one_array(table.column(HASH)).to_numpy(zero_copy_only=False))
+    judged = check(table.drop_columns([HASH]), Rules(order.place.namespace, order.addresses))
     rejected: Counter[tuple[str, str]] = Counter()
     samples: list[Rejected] = []
     for number in np.unique(judged.reasons):
@@ -85,7 +86,7 @@ def written(table: pa.Table, order: Order) -> Part:
             samples.append(Rejected(DUPLICATE, DUPLICATE_PATH, path, row["address"]))
     bucket = bisect_left(order.cuts, first)
     refs = _stored(rows_sorted, order, bucket) if rows_sorted.num_rows else ()
-    return Part(bucket, refs, rows_sorted.num_rows, rejected, tuple(samples))
+    return Part(bucket, refs, rows_sorted.num_rows, rejected, tuple(samples), content)
 
 
 def _samples(judged: Checked, rows: Any, reason: str, most: int) -> list[Rejected]:

@@ -4,6 +4,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -12,7 +13,9 @@ from graveler.committed.splitting import Splitter
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
 from graveler.spark import cuts
+from tests.spark.lakes import frame, some_rows
 
+BREAKS = BreakParameters(salt=b"s")
 LETTERS = "ab/é世\U0001f600\ufffd"
 
 
@@ -33,6 +36,25 @@ def test_breaks_are_those_of_the_writer(spark: SparkSession, salt: bytes) -> Non
         found = cuts.survey(rows.where("path is null or length(path) > 0"), breaks)
         expected = tuple(key for key in keys if Splitter(breaks).is_hash_break(key))
         assert found == cuts.Survey(len(keys) + 2, expected, nameless=1)
+
+
+def test_the_content_of_rows_knows_no_order_and_is_found_alike_in_both_passes(
+    spark: SparkSession,
+) -> None:
+    rows = some_rows(78, 400)
+    df = frame(spark, [*rows, *rows[:30]])
+    found = cuts.survey(df, BREAKS, of_content=True).content
+    turned = frame(spark, [*rows[:30], *reversed(rows)], partitions=5)
+    assert cuts.survey(turned, BREAKS, of_content=True).content == found
+    seen = [row[cuts.HASH] for row in cuts.with_hashes(cuts.with_ends(df, BREAKS)).collect()]
+    assert cuts.content_of(np.array(seen, dtype=np.int64)) == found
+    halves = (cuts.content_of(np.array(half, dtype=np.int64)) for half in (seen[:99], seen[99:]))
+    assert next(halves).joined(next(halves)) == found
+
+
+def test_rows_that_come_twice_are_not_taken_for_others_that_come_twice() -> None:
+    one, two = (np.array([number, number], dtype=np.int64) for number in (-1 << 62, 5 << 40))
+    assert cuts.content_of(one) != cuts.content_of(two)
 
 
 def test_spare_keys_are_an_even_sample_of_the_same_hash(

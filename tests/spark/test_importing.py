@@ -207,6 +207,33 @@ def test_an_input_that_changes_is_noticed(spark: SparkSession, place: Place) -> 
             import_rows(rows, place)
 
 
+@pytest.mark.parametrize("column", ["path", "address", "size", "checksum", "mtime", "metadata"])
+def test_an_input_that_has_other_rows_of_the_same_number_is_noticed(
+    spark: SparkSession, place: Place, column: str
+) -> None:
+    """Each evaluation of the input gives another value of one column in one of its rows."""
+
+    def other(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch.to_pylist()
+            for row in rows:
+                if row["path"] == "chosen":
+                    fresh = int.from_bytes(os.urandom(6))
+                    row[column] = {
+                        "path": f"chosen-{fresh}",
+                        "size": fresh,
+                        "mtime": fresh,
+                        "metadata": [("a", str(fresh))],
+                        "address": f"{row['address']}-{fresh}",
+                    }.get(column, str(fresh))
+            yield pa.RecordBatch.from_pylist(rows, schema=batch.schema)
+
+    made = some_rows(17, 50)
+    rows = frame(spark, [*made, ("chosen", *made[0][1:])]).mapInArrow(other, lakes.SCHEMA)
+    with pytest.raises(Conflict, match="first=51 second=51 same_content=False"):
+        import_rows(rows, place)
+
+
 # ---- columns -------------------------------------------------------------------------------------
 
 
