@@ -10,8 +10,9 @@ result.  What was stored is compared with what was sent, byte by byte (size firs
                                                          been replaced.  Never guessed
 
 Two who send the same bytes both succeed, so an object that is to have one winner names its writer
-in its content.  Only a body that can be sent twice, a list or tuple of chunks, is sent twice; of a
-stream, the size and SHA-256 are kept for the comparison.
+in its content.  Every body can be sent twice: lists and tuples of chunks, and `Rereadable` ones, as
+they are; any other is read to its end first (bodies.py), in memory up to 8 MiB, behind that into a
+temporary file.
 
 What else is repeated, after `Unavailable` and `OutcomeUnknown` alike: reads, lists, copies,
 unconditional puts and deletes, parts.  A twin of those may land late, so they are for addresses
@@ -21,9 +22,10 @@ repeated.  Assembly puts this around drivers whose service can lose answers.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
+from graveler.block import bodies
 from graveler.block.adapter import (
     ANY_VERSION,
     OVERWRITE,
@@ -38,12 +40,14 @@ from graveler.block.adapter import (
     PartOf,
     Presigned,
 )
+from graveler.block.bodies import Rereadable
 from graveler.clock import Clock
 from graveler.errors import Conflict, NotFound, OutcomeUnknown, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
 from graveler.requests import RetryPolicy
 
 T = TypeVar("T")
+Held = Sequence[bytes] | Rereadable
 
 
 class RetryingBlocks:
@@ -67,12 +71,10 @@ class RetryingBlocks:
         mode: Mode = OVERWRITE,
         storage_class: str = "",
     ) -> ObjectHead:
-        sent = _Sent(body)
-        if mode is not OVERWRITE:
-            return self._put_if(address, sent, mode, storage_class)
-        if not sent.replayable:
-            return self._store.put(address, body, mode, storage_class)
-        return self._repeat(lambda: self._store.put(address, body, mode, storage_class))
+        with bodies.held(body) as sent:
+            if mode is not OVERWRITE:
+                return self._put_if(address, sent, mode, storage_class)
+            return self._repeat(lambda: self._store.put(address, sent, mode, storage_class))
 
     def head(self, address: str) -> ObjectHead:
         return self._repeat(lambda: self._store.head(address))
@@ -100,12 +102,11 @@ class RetryingBlocks:
         return self._repeat(lambda: self._store.create_upload(address))
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        if not _Sent(body).replayable:
-            return self._store.put_part(address, upload_id, number, body)
-        return self._repeat(lambda: self._store.put_part(address, upload_id, number, body))
+        with bodies.held(body) as sent:
+            return self._repeat(lambda: self._store.put_part(address, upload_id, number, sent))
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        attempts = _Attempts(self._clock, self._policy)
+        attempts = Attempts(self._clock, self._policy)
         while True:
             try:
                 return self._store.complete_upload(address, upload_id, parts)
@@ -114,7 +115,7 @@ class RetryingBlocks:
                     raise
 
     def abort_upload(self, address: str, upload_id: str) -> None:
-        attempts = _Attempts(self._clock, self._policy)
+        attempts = Attempts(self._clock, self._policy)
         while True:
             try:
                 return self._store.abort_upload(address, upload_id)
@@ -127,17 +128,11 @@ class RetryingBlocks:
                     raise attempts.verdict(error) from error
 
     def _repeat(self, call: Callable[[], T]) -> T:
-        attempts = _Attempts(self._clock, self._policy)
-        while True:
-            try:
-                return call()
-            except Unavailable as error:
-                if not attempts.another(error):
-                    raise attempts.verdict(error) from error
+        return repeated(call, self._clock, self._policy)
 
-    def _put_if(self, address: str, sent: "_Sent", mode: Mode, storage_class: str) -> ObjectHead:
+    def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put; find out by its bytes whether it landed."""
-        attempts = _Attempts(self._clock, self._policy)
+        attempts = Attempts(self._clock, self._policy)
         while True:
             try:
                 return self._store.put(address, sent, mode, storage_class)
@@ -146,15 +141,12 @@ class RetryingBlocks:
                     raise
                 return self._recognise(address, sent, error)
             except Unavailable as error:
-                if not sent.complete:
-                    # The stream was not read to its end: there is nothing to send or compare.
-                    raise
-                if not sent.replayable or not attempts.another(error):
-                    if attempts.unknown or isinstance(error, OutcomeUnknown):
+                if not attempts.another(error):
+                    if attempts.unknown:
                         return self._recognise(address, sent, error)
                     raise
 
-    def _recognise(self, address: str, sent: "_Sent", cause: Exception) -> ObjectHead:
+    def _recognise(self, address: str, sent: Held, cause: Exception) -> ObjectHead:
         """The head of what is there, if that is what was sent."""
         try:
             found = self._stored(address, sent)
@@ -166,20 +158,29 @@ class RetryingBlocks:
             ) from cause
         return found
 
-    def _stored(self, address: str, sent: "_Sent") -> ObjectHead | Absent:
+    def _stored(self, address: str, sent: Held) -> ObjectHead | Absent:
+        size = sum(map(len, sent)) if isinstance(sent, Sequence) else sent.size
         try:
-            if self.head(address).size != sent.size:
+            if self.head(address).size != size:
                 return ABSENT
             body = self.get(address)
         except NotFound:
             return ABSENT
-        digest = hashlib.sha256()
-        for chunk in body.chunks:
-            digest.update(chunk)
-        return body.head if digest.digest() == sent.digest() else ABSENT
+        return body.head if _digest(body.chunks) == _digest(sent) else ABSENT
 
 
-class _Attempts:
+def repeated(call: Callable[[], T], clock: Clock, policy: RetryPolicy) -> T:
+    """What `call` returns; it is made again after `Unavailable` and `OutcomeUnknown` alike."""
+    attempts = Attempts(clock, policy)
+    while True:
+        try:
+            return call()
+        except Unavailable as error:
+            if not attempts.another(error):
+                raise attempts.verdict(error) from error
+
+
+class Attempts:
     """How often was tried, and whether any outcome is unknown."""
 
     def __init__(self, clock: Clock, policy: RetryPolicy) -> None:
@@ -208,28 +209,8 @@ class _Attempts:
         return self.unknown[-1] if self.unknown else last
 
 
-class _Sent:
-    """A body that remembers what it was: chunks that can be sent again, or a stream's digest."""
-
-    def __init__(self, body: Iterable[bytes]) -> None:
-        self._body = body
-        self._digest = hashlib.sha256()
-        self.replayable = isinstance(body, Sequence)
-        self.complete = self.replayable
-        self.size = sum(map(len, body)) if isinstance(body, Sequence) else 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        if self.replayable:
-            yield from self._body
-            return
-        for chunk in self._body:
-            self._digest.update(chunk)
-            self.size += len(chunk)
-            yield chunk
-        self.complete = True
-
-    def digest(self) -> bytes:
-        """SHA-256 of all bytes."""
-        if self.replayable:
-            return hashlib.sha256(b"".join(self._body)).digest()
-        return self._digest.digest()
+def _digest(chunks: Iterable[bytes]) -> bytes:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.digest()

@@ -6,8 +6,9 @@ collection needs.  Etags and conditions are S3's own.  Times are in whole second
 with the time of its answer, which may be seconds behind the object's own.
 
 Reads (`get`, `read`, `head`) are signed URLs over a pool of connections (ranged_get.py) and load no
-S3 client; the first write or list makes one.  Nothing is ever sent twice from here: assembly puts
-`RetryingBlocks` around it.
+S3 client; the first write or list makes one.  Of what anybody can see nothing is ever sent twice
+from here: assembly puts `RetryingBlocks` around it.  The parts of a long put are, for they are one
+object only once all are there.
 
 Requests: one for each verb, but a copy (2), the deletion of a version (2, a list among them), a
 long put (one for each part and two more), a range without bytes (a head).
@@ -40,14 +41,16 @@ from graveler.block.s3_places import Places
 from graveler.block.s3_urls import S3Urls
 from graveler.clock import Clock
 from graveler.errors import NotFound, RangeUnsatisfiable
+from graveler.requests import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How long to wait for S3, and how many connections to keep."""
+    """How long to wait for S3, how many connections to keep, and how often to send a part."""
 
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     writing: CallPolicy = field(default_factory=lambda: CallPolicy(read_seconds=20.0))
+    parts: RetryPolicy = field(default_factory=RetryPolicy)
 
 
 class S3Blocks:
@@ -65,6 +68,7 @@ class S3Blocks:
         self._calls = S3Calls(session, chosen.writing)
         self.urls = S3Urls(session, self._places, clock)
         self._reads = RangedGets(self.urls, chosen.reading)
+        self._resending = s3_uploads.Resending(clock, chosen.parts)
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         bounds.check_range(start, end)
@@ -103,7 +107,8 @@ class S3Blocks:
         mode: Mode = OVERWRITE,
         storage_class: str = "",
     ) -> ObjectHead:
-        return s3_uploads.put(self._calls, self._places.object(address), body, mode, storage_class)
+        target = self._places.object(address)
+        return s3_uploads.put(self._calls, target, body, mode, storage_class, self._resending)
 
     def head(self, address: str) -> ObjectHead:
         return self._reads.head(self._places.object(address).address)

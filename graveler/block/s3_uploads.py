@@ -1,22 +1,29 @@
 """Writing S3: one request for a short body, parts for a long one, and copies.
 
 A body of up to 8 MiB is one put.  A longer one goes up in parts, which nobody sees before the last
-call makes them one object, under the same condition as a put; whatever goes wrong before, the parts
-are dropped.  Parts double every 2,000 from 8 MiB on, so that memory holds one part (128 MiB behind
-the first 240 GB) and 484 GiB fit.  For the S3 driver.
+call makes them one object, under the same condition as a put.  The upload and its parts are sent
+again after a failure that passes; if they fail for good, the parts are dropped.  Parts double every
+2,000 from 8 MiB on, so that memory holds one part (128 MiB behind the first 240 GB) and 484 GiB
+fit.  For the S3 driver.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import IO, Any, NamedTuple
+from functools import partial
+from typing import IO, Any, NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.block import bounds
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Part, Update
 from graveler.block.address import Parts
 from graveler.block.ranged_get import UNVERSIONED, parsed_date
+from graveler.block.retrying import repeated
 from graveler.block.s3_calls import Call, NoSuchUpload, S3Calls
+from graveler.clock import Clock
 from graveler.errors import AlreadyExists, GravelerError, Invalid, NotFound, PreconditionFailed
+from graveler.requests import RetryPolicy
+
+T = TypeVar("T")
 
 PART_LENGTH = 8 * 1024 * 1024
 _DOUBLED_COUNT = 2_000
@@ -34,8 +41,23 @@ class Lengths(NamedTuple):
 COPIED = Lengths(5 * 1024**3, 1024**3)  # S3 copies no more at once
 
 
+class Resending(NamedTuple):
+    """How often what nobody sees before its upload is completed is sent."""
+
+    clock: Clock
+    policy: RetryPolicy
+
+    def __call__(self, send: Callable[[], T]) -> T:
+        return repeated(send, self.clock, self.policy)
+
+
 def put(
-    calls: S3Calls, parts: Parts, body: Iterable[bytes], mode: Mode, storage_class: str = ""
+    calls: S3Calls,
+    parts: Parts,
+    body: Iterable[bytes],
+    mode: Mode,
+    storage_class: str,
+    resending: Resending,
 ) -> ObjectHead:
     """See `BlockStore.put`.  One request, or one for each part and two more."""
     how = {**_condition(mode, parts), **_kept(storage_class)}
@@ -46,18 +68,25 @@ def put(
         call = Call("put_object", "put an object", parts.bucket, parts.key)
         answer = _conditionally(mode, parts, lambda: calls.send(call, Body=first, **how))
         return _head(answer, len(first), storage_class)
-    return _put_long(calls, parts, _resumed(first, second, pieces), mode, storage_class)
+    long = _resumed(first, second, pieces)
+    return _put_long(calls, parts, long, mode, storage_class, resending)
 
 
 def _put_long(
-    calls: S3Calls, parts: Parts, pieces: Iterator[bytes], mode: Mode, storage_class: str
+    calls: S3Calls,
+    parts: Parts,
+    pieces: Iterator[bytes],
+    mode: Mode,
+    storage_class: str,
+    resending: Resending,
 ) -> ObjectHead:
-    upload_id = create(calls, parts, storage_class)
+    upload_id = resending(lambda: create(calls, parts, storage_class))
     try:
         stored: list[Part] = []
         size = 0
         for number, piece in enumerate(pieces, start=1):
-            stored.append(put_part(calls, parts, upload_id, number, piece))
+            send = partial(put_part, calls, parts, upload_id, number, piece)
+            stored.append(resending(send))
             size += len(piece)
         made = complete(calls, parts, upload_id, tuple(stored), mode, size)
         return made._replace(storage_class=storage_class)

@@ -19,13 +19,17 @@ from typing import Protocol
 from weakref import WeakSet
 
 from graveler import limits
+from graveler.block import bodies
 from graveler.block.adapter import CREATE, BlockStore
+from graveler.block.bodies import Rereadable
 from graveler.clock import SystemClock
 from graveler.committed.folder import CacheFolder, LocalFile, scratch_path
 from graveler.committed.remote import RemoteFile
 from graveler.committed.table import Source
 from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
+
+Content = Sequence[bytes] | Rereadable  # it is stored, perhaps twice, and copied into folders
 
 _HOT_SHARE = 4  # a file of which a quarter was read is fetched whole
 
@@ -68,10 +72,10 @@ class StoredFiles:
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         with _built(self._scratch, build) as path:
-            _store(self._blocks, file_address(namespace, name), lambda: _chunks_of(path))
+            _store(self._blocks, file_address(namespace, name), bodies.of_path(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        _store(self._blocks, file_address(namespace, name), lambda: content)
+        _store(self._blocks, file_address(namespace, name), content)
 
 
 class TieredFiles:
@@ -111,18 +115,18 @@ class TieredFiles:
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         with _built(self._scratch, build) as path:
-            self._stored(file_address(namespace, name), lambda: _chunks_of(path))
+            self._stored(file_address(namespace, name), bodies.of_path(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        self._stored(file_address(namespace, name), lambda: content)
+        self._stored(file_address(namespace, name), content)
 
-    def _stored(self, address: str, content: Callable[[], Iterable[bytes]]) -> None:
+    def _stored(self, address: str, content: Content) -> None:
         if not _store(self._blocks, address, content):
             return  # a copy of ours might have other blocks than the file that is stored
         with suppress(OSError):  # stored already: the copies are a matter of speed
-            self._enter(self._local, address, content())
+            self._enter(self._local, address, content)
             if self._shared is not ABSENT:
-                self._enter(self._shared, address, content())
+                self._enter(self._shared, address, content)
 
     def fetch(self, address: str) -> LocalFile | Absent:
         """The file as a local one, fetched whole if need be; `ABSENT` if no folder can hold it or
@@ -208,14 +212,14 @@ class _WarmingFile:
             self._local = ABSENT
 
 
-def _store(blocks: BlockStore, address: str, content: Callable[[], Iterable[bytes]]) -> bool:
+def _store(blocks: BlockStore, address: str, content: Content) -> bool:
     """Whether the file was not there before.
 
     One that was is written again with the bytes that it has: garbage collection deletes a file
     only as the version that it saw, and must see that somebody needs this one anew."""
     for _ in range(limits.conditional_round_count_max):
         with suppress(AlreadyExists):
-            blocks.put(address, content(), CREATE)
+            blocks.put(address, content, CREATE)
             return True
         with suppress(NotFound):  # collected in between
             blocks.copy(address, address)
@@ -243,9 +247,3 @@ def _kinds() -> Iterator[None]:
     except OSError as error:
         kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
         raise kind(f"write a table: {error.strerror}") from error
-
-
-def _chunks_of(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(limits.chunk_length_bytes):
-            yield chunk

@@ -121,7 +121,7 @@ def upload(
     check_branch(ports, repo, branch)
     relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
     body = Measured(upload.body)
-    # What is in memory can be sent again after a refusal; a stream cannot.
+    # What is in memory can be sent again after a refusal; a stream would be kept first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)
     ports.blocks.put(full, sent, CREATE, upload.storage_class)

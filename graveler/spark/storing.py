@@ -8,12 +8,14 @@ names.  For this package.
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import SEEK_END
 from itertools import groupby
 from typing import IO, Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from graveler.block import bodies
 from graveler.block.adapter import CREATE, Blocks
 from graveler.block.address import join, new_data_address
 from graveler.clock import SystemClock, SystemIds
@@ -27,7 +29,6 @@ STORED: Final = (
 _GROUP_ROWS: Final = 131_072  # in a group of rows
 _GROUP_BYTES: Final = 64 << 20
 _FILE_BYTES: Final = 256 << 20
-_CHUNK_BYTES: Final = 1 << 20
 _SEED_LENGTH: Final = 20
 
 
@@ -151,5 +152,5 @@ class _File:
 
 
 def _put(blocks: Blocks, address: str, file: IO[bytes]) -> Any:
-    file.seek(0)
-    return blocks.put(address, iter(lambda: file.read(_CHUNK_BYTES), b""), CREATE)
+    size = file.seek(0, SEEK_END)
+    return blocks.put(address, bodies.of_file(file, size), CREATE)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from graveler.aws import AwsSession
-from graveler.block.adapter import CREATE, Mode, Update
+from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
 from graveler.block.retrying import RetryingBlocks
-from graveler.block.s3 import S3Blocks
+from graveler.block.s3 import S3Blocks, S3Options
 from graveler.clock import SystemClock
 from graveler.errors import (
     AlreadyExists,
@@ -21,7 +21,9 @@ from graveler.testing.block_clauses import content
 from graveler.testing.fault_proxy import (
     Fault,
     FaultProxy,
+    Forward,
     Reply,
+    Request,
     cut,
     error_after,
     error_before,
@@ -86,7 +88,8 @@ def direct(session: AwsSession, bucket: str) -> S3Blocks:
 
 @pytest.fixture(scope="module")
 def far(switch: FaultProxy, bucket: str) -> S3Blocks:
-    return S3Blocks(AwsSession(local(switch.url)), SystemClock(), [bucket])
+    options = S3Options(parts=RetryPolicy(backoff_seconds=0.001))
+    return S3Blocks(AwsSession(local(switch.url)), SystemClock(), [bucket], options)
 
 
 @pytest.fixture
@@ -238,6 +241,52 @@ def test_a_missing_bucket_is_not_a_missing_object(
         far.read(address, 0, 5)
 
 
+LONG = bytes(1 << 20)
+LONG_COUNT = 20  # three parts
+PASSING = {
+    "503": SLOW_DOWN,
+    "500": UNKNOWN["500"],
+    "reset": lost_request,
+    "reset_after": lost_answer,
+    "409": CONTENDED,
+}
+LONG_PUT = ["POST", "PUT", "PUT", "PUT", "POST"]  # create, parts, complete
+
+
+def unharmed(request: Request, forward: Forward) -> Reply | None:
+    return forward(request)
+
+
+@pytest.mark.parametrize("condition", [*CONDITIONS, "none"])
+@pytest.mark.parametrize("at", range(len(LONG_PUT)))
+@pytest.mark.parametrize("fault", PASSING)
+def test_one_failure_at_any_request_of_a_long_put_is_survived(
+    retrying: RetryingBlocks,
+    direct: S3Blocks,
+    proxy: FaultProxy,
+    address: str,
+    condition: str,
+    at: int,
+    fault: str,
+) -> None:
+    mode = OVERWRITE if condition == "none" else mode_of(direct, address, condition)
+    proxy.plan(*[unharmed] * at, PASSING[fault])
+    head = retrying.put(address, (LONG for _ in range(LONG_COUNT)), mode)
+    assert proxy.operations[:at] == LONG_PUT[:at]
+    assert head.size == direct.head(address).size == len(LONG) * LONG_COUNT
+    if at < 4:  # a part is sent again by itself
+        assert len(proxy.operations) == len(LONG_PUT) + 1
+
+
+def test_a_part_that_never_goes_through_is_given_up(
+    far: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    proxy.plan(*[SLOW_DOWN] * 4, operation="PUT")
+    with pytest.raises(Unavailable):
+        far.put(address, (LONG for _ in range(LONG_COUNT)), CREATE)
+    assert proxy.operations == ["POST", *["PUT"] * 4, "DELETE"]
+
+
 @pytest.mark.parametrize("fault", ["slow_down", "lost_request"])
 def test_an_upload_that_fails_leaves_no_parts(
     far: S3Blocks,
@@ -247,12 +296,12 @@ def test_an_upload_that_fails_leaves_no_parts(
     address: str,
     fault: str,
 ) -> None:
-    proxy.plan({**UNKNOWN, **TURNED_AWAY}[fault], operation="PUT")
+    proxy.plan(*[{**UNKNOWN, **TURNED_AWAY}[fault]] * 4, operation="PUT")
     with pytest.raises(Unavailable):
         far.put(address, (bytes(1 << 20) for _ in range(20)), CREATE)
     with pytest.raises(NotFound):
         direct.head(address)
     client = session.client("s3", options={"s3": {"addressing_style": "path"}})
-    bucket = address.split("/")[2]
-    assert not client.list_multipart_uploads(Bucket=bucket).get("Uploads")
+    bucket, key = address.removeprefix("s3://").split("/", 1)
+    assert not client.list_multipart_uploads(Bucket=bucket, Prefix=key).get("Uploads")
     client.close()

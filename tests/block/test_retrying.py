@@ -1,10 +1,16 @@
 """Lost answers are recognised by reading back; nothing is guessed, nothing tried for ever (B5)."""
 
-from collections.abc import Callable, Iterator, Mapping
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
+from graveler.block import bodies
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, Update
+from graveler.block.bodies import Rereadable
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retrying import RetryingBlocks
 from graveler.clock import SystemClock
@@ -70,21 +76,71 @@ def test_b5_a_streamed_create_is_recognised() -> None:
     assert world.blocks.put(ADDRESS, stream(b"a", b"b"), CREATE) == world.inner.head(ADDRESS)
 
 
-@pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.LATE])
-def test_b5_a_streamed_create_that_is_not_found_stays_unknown(fault: Fault) -> None:
-    world = World({1: fault})
+def test_b5_a_put_that_never_lands_stays_unknown() -> None:
+    world = World({n: Fault.DROPPED for n in range(1, 9)})
     with pytest.raises(OutcomeUnknown):
         world.blocks.put(ADDRESS, stream(b"a"), CREATE)
-    assert world.faulty.requests == 2  # the put, and the look whether it is there
+    # Four puts, then four looks whether it is there.
+    assert world.faulty.requests == 2 * POLICY.attempts
+
+
+def file_of(tmp_path: Path) -> Rereadable:
+    path = tmp_path / "body"
+    path.write_bytes(LONG)
+    return bodies.of_path(path)
+
+
+LONG = b"0123456789" * 100_000
+BODIES: dict[str, Callable[[Path], Iterable[bytes]]] = {
+    "generator": lambda tmp_path: stream(LONG[:7], LONG[7:]),
+    "long generator": lambda tmp_path: (LONG for _ in range(12)),
+    "path": file_of,
+    "open file": lambda tmp_path: bodies.of_file(io.BytesIO(LONG + b"more"), len(LONG) + 4),
+    "list": lambda tmp_path: [LONG],
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.DROPPED, Fault.LOST])
+@pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
+def test_every_body_can_be_sent_again(
+    fault: Fault, mode: Mode, body: Callable[[Path], Iterable[bytes]], tmp_path: Path
+) -> None:
+    world = World({1: fault, 2: fault})
+    head = world.blocks.put(ADDRESS, body(tmp_path), mode)
+    assert head == world.inner.head(ADDRESS)
+    assert content(world.inner, ADDRESS) == b"".join(body(tmp_path))
 
 
 @pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
-def test_streams_are_not_sent_twice(mode: Mode) -> None:
-    world = World({1: Fault.REFUSED})
-    with pytest.raises(Unavailable) as raised:
-        world.blocks.put(ADDRESS, stream(b"a"), mode)
-    assert not isinstance(raised.value, OutcomeUnknown)
-    assert world.faulty.requests == 1
+def test_a_stream_that_breaks_off_is_not_sent(mode: Mode) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"a"
+        raise Unavailable("whoever sends this went away")
+
+    world = World({})
+    with pytest.raises(Unavailable):
+        world.blocks.put(ADDRESS, broken(), mode)
+    assert world.faulty.requests == 0
+
+
+def test_a_body_that_finds_no_room_is_not_sent() -> None:
+    """The limit of the process stands for a disk that is full."""
+    script = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+from graveler.block import bodies
+from graveler.errors import Unavailable
+try:
+    with bodies.held(bytes(1 << 20) for _ in range(20)):
+        sys.exit("kept")
+except Unavailable as error:
+    print(type(error).__name__, error)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("Unavailable keep a body to send it")
 
 
 def test_b5_a_name_that_was_taken_stays_taken() -> None:
@@ -182,9 +238,7 @@ def test_a_full_disk_is_not_tried_again() -> None:
 def test_uploads() -> None:
     world = World({2: Fault.LOST, 5: Fault.REFUSED})
     upload = world.blocks.create_upload(ADDRESS)
-    part = world.blocks.put_part(ADDRESS, upload, 1, [b"x"])
-    with pytest.raises(Unavailable):
-        World({1: Fault.REFUSED}).blocks.put_part(ADDRESS, upload, 2, stream(b"y"))
+    part = world.blocks.put_part(ADDRESS, upload, 1, stream(b"x"))
     world.blocks.put_part(ADDRESS, upload, 2, [b"left out"])
     assert world.blocks.complete_upload(ADDRESS, upload, (part,)).size == 1
     assert content(world.inner, ADDRESS) == b"x"

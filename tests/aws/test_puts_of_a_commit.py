@@ -1,0 +1,87 @@
+"""One failure of S3 at any put of a commit does not fail the commit.
+
+The drivers are those of the deployment.  A range of more than 64 KiB is built in a file, a
+metarange in memory: both are sent again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from graveler.assembly.aws_drivers import aws_drivers
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.aws import AwsSession
+from graveler.clock import SystemIds
+from graveler.engine import commit, objects, repository
+from graveler.engine.commit import CommitRequest
+from graveler.engine.objects import ListQuery
+from graveler.engine.ports import Ports
+from graveler.engine.repository import NewRepository
+from graveler.kv.dynamodb_table import create_table
+from graveler.records import Entry, Repository
+from graveler.settings import Deployment
+from graveler.testing.fault_proxy import FaultProxy, fault_proxy
+from tests.aws.buckets import create_bucket
+from tests.aws.conftest import local
+from tests.aws.test_s3_faults import PASSING, unharmed
+
+PATHS = [f"path/{number:03d}" for number in range(70)]
+LONG = {"note": "x" * 1_000}  # 70 of them make a range of more than 64 KiB
+PUTS = ("range", "metarange")
+
+
+class Lake(NamedTuple):
+    """A repository; only its objects are behind the proxy."""
+
+    ports: Ports
+    repo: Repository
+
+
+@pytest.fixture(scope="module")
+def switch(engine: str) -> Iterator[FaultProxy]:
+    with fault_proxy(engine) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def lake(
+    engine: str,
+    switch: FaultProxy,
+    session: AwsSession,
+    fresh_name: Callable[[], str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Lake:
+    name = fresh_name()
+    create_table(session, name)
+    create_bucket(session, name)
+
+    def drivers(url: str, cache: Path) -> Drivers:
+        made = Deployment(name, "secret", (name,), cache_folder=str(cache))
+        return aws_drivers(AwsSession(local(url)), made, SystemIds())
+
+    near = drivers(engine, tmp_path_factory.mktemp("near"))
+    far = drivers(switch.url, tmp_path_factory.mktemp("far"))
+    ports = ports_of(replace(far, kv=near.kv), bytes(32))
+    return Lake(ports, repository.create(ports, NewRepository("lake", f"s3://{name}/lake")))
+
+
+@pytest.mark.parametrize("put", PUTS)
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_commit_survives_one_failure_at_any_put(
+    lake: Lake, switch: FaultProxy, put: str, fault: str
+) -> None:
+    ports, repo = lake
+    content = f"{fault} {put}"
+    for path in PATHS:
+        entry = Entry(f"data/{content}/{path}", 1, content, 1, metadata=LONG)
+        objects.stage(ports, repo, "main", path, entry)
+    switch.plan(*[unharmed] * PUTS.index(put), PASSING[fault], operation="PUT")
+    switch.operations.clear()
+    made = commit.commit(ports, repo, "main", CommitRequest(content, "tester"))
+    assert switch.pending() == 0
+    assert switch.operations.count("PUT") == len(PUTS) + 1
+    listed = objects.list_objects(ports, repo, made.id, ListQuery(amount=1_000))
+    assert [path for path, _ in listed.lines] == PATHS
