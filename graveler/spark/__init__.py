@@ -32,6 +32,7 @@ none of which is loaded before something is asked for.
       layouts   what ranges cost, how many there would be
     tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
     registering register: Spark 4's format("graveler")      source     the data source
+      planning  how planning workers reach the driver
     inventories an S3 Inventory as rows of an import
     job         the entry point of spark-submit, EMR and Glue    job_runs   what its jobs do
       credentials  of the API, for a job

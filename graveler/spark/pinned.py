@@ -9,7 +9,7 @@ from graveler.client.session import below
 from graveler.errors import NotFound
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
-from graveler.spark.lake import Lake, parse_ref, place_of
+from graveler.spark.lake import Lake, Target, parse_ref, place_of
 from graveler.spark.places import Place, opened
 
 
@@ -35,12 +35,26 @@ def pinned(lake: Lake, where: str) -> Pinned:
     """
     target = parse_ref(where)
     repository = lake.session.ask("GET", below("repositories", target.repository))
+    found = _commit(lake, target)
+    place = place_of(lake, repository["storage_namespace"])
+    metarange = MetarangeId(found["meta_range_id"])
+    return Pinned(target.repository, found["id"], metarange, target.prefix, place)
+
+
+def at_commit(lake: Lake, where: str) -> str:
+    """The text "repository/ref/prefix" with the id of the commit in place of the ref.
+
+    Errors: `Invalid`, `NotFound`.  Cost: 1 request to the API.
+    """
+    target = parse_ref(where)
+    return f"{target.repository}/{_commit(lake, target)['id']}/{target.prefix}"
+
+
+def _commit(lake: Lake, target: Target) -> Any:
     found = commits_page(lake, target.repository, target.branch, "?amount=1")["results"]
     if not found:
         raise NotFound(f"no commit at the ref: ref={target.branch}")
-    place = place_of(lake, repository["storage_namespace"])
-    metarange = MetarangeId(found[0]["meta_range_id"])
-    return Pinned(target.repository, found[0]["id"], metarange, target.prefix, place)
+    return found[0]
 
 
 def commits_page(lake: Lake, repository: str, ref: str, query: str) -> Any:

@@ -1,11 +1,13 @@
 """Spark 4's own words for what this package reads: `spark.read.format("graveler")`.
 
-    planning worker (beside the driver)      asks the API, lists ranges or files ──► pieces of work
-    executors                                 do them, by the functions that `mapInArrow` runs
+    load ──► planning worker ──► driver: the refs become commits, once ──► schema
+    action ──► planning worker ──► driver: lists ranges or files of those commits ──► pieces of work
+    executors: do the pieces, by the functions that `mapInArrow` runs
 
-The data source knows the API's credentials and stays in planning workers; the reader, which goes to
-executors, holds names and pieces of work alone.  Only where Spark has data sources (4.0 and on) may
-this be imported; `registering.py` does.  For this package.
+The data source holds names alone, because Spark sends it to the executors, its class and its
+instance; the driver makes the plans (`planning.py`).  The reader, too, holds names, and each task
+gets its own piece of work alone.  Only where Spark has data sources (4.0 and on) may this be
+imported; `registering.py` does.  For this package.
 """
 
 import json
@@ -14,22 +16,29 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from graveler.client import Session
-from graveler.errors import Invalid
+from graveler.errors import Invalid, Unsupported
 from graveler.ids import parse_prefix
 from graveler.spark.comparing import Stretch
 from graveler.spark.decoding import COLUMNS, schema_of
 from graveler.spark.lake import Lake
 from graveler.spark.loading import Wanted, planned, shared
-from graveler.spark.pinned import pinned
+from graveler.spark.pinned import at_commit, pinned
+from graveler.spark.planning import Planner
 from graveler.spark.reading import Reading, meeting, row_of, scanning
 from graveler.spark.tables import DIFF_COLUMNS, LIMIT, LOG, RANGES, compared, history, ranges_at
 
 Rows = Iterator[pa.RecordBatch]
+PIN: Final = "pin"
+PLAN: Final = "plan"
 
 _ROWS: Final = 10_000  # in a piece of a table that is made beside the driver
 _HIGHEST: Final = "\U0010ffff" * 256  # behind a prefix: no path that has it is greater
@@ -54,20 +63,25 @@ class Planned(NamedTuple):
     is_keyed: bool = False
 
 
-def source_of(session: Session, store: str, pushes: bool) -> type[DataSource]:
+def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
     """The data source of one lake.  `pushes`: Spark offers filters to readers that take them, and
     refuses such readers otherwise."""
 
     class Graveler(DataSource):  # type: ignore[misc]
-        """See the module; made anew in each planning worker."""
+        """See the module.  Spark makes one for each `load`, and pickles it from then on."""
+
+        def __init__(self, options: Mapping[str, str]) -> None:
+            super().__init__(planner.ask({"call": PIN, "options": dict(options)}, answered))
 
         @classmethod
         def name(cls) -> str:
             return "graveler"
 
         def _planned(self, schema: StructType | None) -> Planned:
-            # No Spark session lives in a planning worker, and none is needed.
-            return plan(Lake(None, session, store), self.options, schema)
+            said = None if schema is None else schema.jsonValue()
+            question = {"call": PLAN, "options": dict(self.options), "schema": said}
+            found: Planned = planner.ask(question, answered)
+            return found
 
         def schema(self) -> Any:
             return self._planned(None).schema
@@ -76,6 +90,9 @@ def source_of(session: Session, store: str, pushes: bool) -> type[DataSource]:
             found = self._planned(schema)
             kind = PruningReader if pushes and found.is_keyed else Reader
             return kind(found.pieces, found.run)
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+            raise Unsupported("this format is for reading: write with graveler.spark.write")
 
     return Graveler
 
@@ -137,6 +154,21 @@ class PruningReader(Reader):
 
 
 # ---- planning ------------------------------------------------------------------------------------
+
+
+def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
+    """What a planning worker asks: options with commits in place of refs, or a plan."""
+    if question["call"] == PIN:
+        return pin(lake, question["options"])
+    said = question["schema"]
+    return plan(lake, question["options"], None if said is None else StructType.fromJson(said))
+
+
+def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
+    """The options with commits in place of refs, so that a schema and the rows that are read later
+    are those of one commit.  Errors: `Invalid`, `NotFound`.  Cost: a request to the API a ref."""
+    names = ["path", *(["left"] if options.get("left") else [])]
+    return {**options, **{name: at_commit(lake, options.get(name, "")) for name in names}}
 
 
 class Asked(NamedTuple):

