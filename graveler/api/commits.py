@@ -77,12 +77,21 @@ def _diff_query(call: Call) -> DiffQuery:
 
 def _diff_answer(page: DiffPage, *, right_stats: bool = False) -> Answer:
     results = [shapes.difference(line, right_stats=right_stats) for line in page.lines]
+    return _difference_page(results, page)
+
+
+def _difference_page(results: list[dict[str, Any]], page: DiffPage) -> Answer:
     return answers.page(results, page.more, page.lines[-1].path if page.lines else "")
 
 
 def diff_branch(call: Call) -> Answer:
-    branch = call.arguments["branch"]
-    return _diff_answer(compare.diff_branch(call.ports, call.repo, branch, _diff_query(call)))
+    """A staged deletion has no size, as clients expect; a diff of refs has that of the object."""
+    page = compare.diff_branch(call.ports, call.repo, call.arguments["branch"], _diff_query(call))
+    results = [shapes.difference(line) for line in page.lines]
+    for shape in results:
+        if shape["type"] == "removed":
+            shape["size_bytes"] = 0
+    return _difference_page(results, page)
 
 
 def diff_refs(call: Call) -> Answer:

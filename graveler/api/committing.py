@@ -12,7 +12,7 @@ from graveler.engine.ports import Ports
 from graveler.jobs.handing import attend
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.limits import SECOND_NS
-from graveler.records import CommitEntry
+from graveler.records import ABSENT, CommitEntry
 
 
 def commit(call: Call) -> Answer:
@@ -36,7 +36,7 @@ def commit_request(call: Call) -> CommitRequest:
         metadata=body.get("metadata", {}),
         allow_empty=body.get("allow_empty", False),
         source_metarange=call.query["source_metarange"],
-        created_ns=body.get("date", 0) * SECOND_NS,
+        created_ns=body["date"] * SECOND_NS if "date" in body else ABSENT,
         request_id=call.ports.ids.stamp(),
     )
 

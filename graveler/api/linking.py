@@ -11,6 +11,7 @@ from graveler.api.service import Call, Endpoint
 from graveler.engine import placing, uploads
 from graveler.engine.uploads import Link
 from graveler.errors import Invalid, Unsupported
+from graveler.records import ABSENT
 
 
 def get_physical_address(call: Call) -> Answer:
@@ -40,8 +41,7 @@ def link_physical_address(call: Call) -> Answer:
         body["size_bytes"],
         body.get("content_type", ""),
         body.get("user_metadata", {}),
-        0,
-        only_if_absent,
+        only_if_absent=only_if_absent,
     )
     force = body.get("force", False)
     entry = uploads.link(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
@@ -58,7 +58,7 @@ def stage_object(call: Call) -> Answer:
         body["size_bytes"],
         body.get("content_type", ""),
         body.get("metadata", {}),
-        body.get("mtime", 0) * limits.SECOND_NS,
+        body["mtime"] * limits.SECOND_NS if "mtime" in body else ABSENT,
     )
     force = body.get("force", False)
     entry = placing.place(call.ports, call.repo, call.arguments["branch"], path, link, force=force)

@@ -12,7 +12,8 @@ from graveler.auth.accounts import NewCredential
 from graveler.records import ABSENT
 
 _COOKIE_SECONDS: Final = 30 * 24 * 3600  # the token inside ends sooner
-_VERSION: Final = {"version": "dev", "version_context": "lakeFS"}
+# The level of lakeFS's API that is spoken here: clients take the three integers apart.
+_VERSION: Final = {"version": "1.80.0", "version_context": "lakeFS"}
 
 
 def health_check(_call: Call) -> Answer:

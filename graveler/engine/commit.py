@@ -31,7 +31,7 @@ from graveler import limits
 from graveler.engine import adopting, handover
 from graveler.engine.heads import commit_of, fresh, lookup, swap
 from graveler.engine.messages import NO_CHANGES, check_message, check_metadata
-from graveler.engine.ports import Deadline, Ports, Unconfirmed, check_writable
+from graveler.engine.ports import Deadline, Ports, Unconfirmed, check_writable, given_or_now
 from graveler.engine.scanning import Folding as Folding
 from graveler.engine.scanning import Overlaid as Overlaid
 from graveler.engine.scanning import scan
@@ -53,8 +53,8 @@ from graveler.staging import area
 
 
 class CommitRequest(NamedTuple):
-    """What the author says.  `created_ns` 0: now.  `request_id` finds the commit again (events,
-    jobs).  With `once`, a commit of that mark that the branch has is the answer.  With
+    """What the author says.  `created_ns` ABSENT: now.  `request_id` finds the commit again
+    (events, jobs).  With `once`, a commit of that mark that the branch has is the answer.  With
     `source_metarange` the commit says what that metarange says; nothing may be staged.
     """
 
@@ -63,7 +63,7 @@ class CommitRequest(NamedTuple):
     metadata: Mapping[str, str] = {}
     allow_empty: bool = False
     source_metarange: str = ""
-    created_ns: int = 0
+    created_ns: int | Literal[Absent.ABSENT] = ABSENT
     request_id: bytes = b""
     once: Once | Literal[Absent.ABSENT] = ABSENT
 
@@ -251,7 +251,7 @@ def _drawn(attempt: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commi
     drawn = Commit(
         committer=request.committer,
         message=request.message,
-        created_ns=request.created_ns or attempt.ports.clock.now_ns(),
+        created_ns=given_or_now(attempt.ports, request.created_ns),
         metarange=metarange,
         metadata=request.metadata,
         parents=(base_id,),
@@ -342,7 +342,7 @@ def _commit_metarange(
         return Commit(
             committer=request.committer,
             message=request.message,
-            created_ns=request.created_ns or ports.clock.now_ns(),
+            created_ns=given_or_now(ports, request.created_ns),
             metarange=metarange,
             metadata=request.metadata,
             parents=(head.id,),

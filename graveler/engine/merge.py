@@ -21,10 +21,17 @@ from graveler.engine import landing
 from graveler.engine.compare import DiffPage, DiffQuery, base_metarange, page_of
 from graveler.engine.heads import check_kept, commit_of, head_of, resolved
 from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
-from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.engine.ports import Ports, check_writable, given_or_now, keyspace
 from graveler.engine.sealing import Once
 from graveler.errors import Invalid, MergeConflict, NoChanges
-from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id, parse_prefix
+from graveler.ids import (
+    NO_METARANGE,
+    BranchId,
+    CommitId,
+    MetarangeId,
+    parse_branch_id,
+    parse_prefix,
+)
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Difference, Repository, Strategy
 
 # space, base, source, destination, first key, prefix
@@ -44,7 +51,7 @@ class MergeRequest:
     strategy: str = ""
     squash: bool = False
     allow_empty: bool = False
-    created_ns: int = 0
+    created_ns: int | Literal[Absent.ABSENT] = ABSENT
     once: Once | Literal[Absent.ABSENT] = ABSENT
 
 
@@ -76,7 +83,7 @@ def merge(
 
     def build(head: CommitEntry) -> Commit:
         base = base_metarange(ports, repo, theirs, head)
-        if not (request.allow_empty or force) and _says(ports, repo, base, theirs):
+        if not (request.allow_empty or force) and _equals(ports, repo, base, theirs):
             raise NoChanges(f"update branch {name}: no changes")
         merged = trees.merge(
             keyspace(ports, repo), base, theirs.commit.metarange, head.commit.metarange, strategy
@@ -87,10 +94,16 @@ def merge(
     return landing.land(ports, repo, name, build, landing.Terms(once=request.once)).id
 
 
-def _says(ports: Ports, repo: Repository, base: MetarangeId, source: CommitEntry) -> bool:
-    """Whether the source says what the base says; the same content may have two metarange ids."""
-    found = diff.diff(keyspace(ports, repo), base, source.commit.metarange)
-    return next(found, None) is None
+def _equals(ports: Ports, repo: Repository, base: MetarangeId, source: CommitEntry) -> bool:
+    """Whether the source has the content of the base; one content may have two metarange ids.
+
+    A repository's first commit has no metarange.  That differs from the empty metarange of a branch
+    whose files were all deleted: such a deletion can be merged, as with lakeFS.
+    """
+    metarange = source.commit.metarange
+    if (base == NO_METARANGE) != (metarange == NO_METARANGE):
+        return False
+    return next(diff.diff(keyspace(ports, repo), base, metarange), None) is None
 
 
 def parse_strategy(text: str) -> Strategy:
@@ -119,7 +132,7 @@ def _drawn(
     return Commit(
         committer=request.committer,
         message=request.message or message(source, destination),
-        created_ns=request.created_ns or ports.clock.now_ns(),
+        created_ns=given_or_now(ports, request.created_ns),
         metarange=metarange,
         metadata={**request.metadata, STRATEGY_KEY: request.strategy or "default"},
         parents=parents[:1] if request.squash else parents,

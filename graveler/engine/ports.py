@@ -6,6 +6,7 @@ runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import 
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from graveler import limits
 from graveler.block.adapter import Blocks
@@ -15,7 +16,7 @@ from graveler.errors import OutcomeUnknown, Refused, Unavailable
 from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
 from graveler.kv.store import Store
-from graveler.records import Repository
+from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.cache import RefCache
 
 
@@ -73,6 +74,11 @@ def within(ports: Ports, seconds: float) -> Ports:
         commit_seconds_max=min(settings.commit_seconds_max, seconds),
     )
     return replace(ports, settings=shorter)
+
+
+def given_or_now(ports: Ports, given_ns: int | Literal[Absent.ABSENT]) -> int:
+    """The time that a caller gave; 0 is the epoch.  Without one: now."""
+    return ports.clock.now_ns() if given_ns is ABSENT else given_ns
 
 
 class Deadline:

@@ -10,6 +10,7 @@ with (1-based).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from graveler.committed import diff
 from graveler.committed import merge as trees
@@ -17,10 +18,10 @@ from graveler.engine import landing
 from graveler.engine.heads import check_kept, commit_of, head_of
 from graveler.engine.merge import check_conflicts
 from graveler.engine.messages import check_message, check_metadata
-from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.engine.ports import Ports, check_writable, given_or_now, keyspace
 from graveler.errors import Conflict, Invalid, NoChanges
 from graveler.ids import BranchId, MetarangeId, parse_branch_id
-from graveler.records import Commit, CommitEntry, Repository
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
 
 ORIGIN_KEY = "cherry-pick-origin"
 COMMITTER_KEY = "cherry-pick-committer"
@@ -35,7 +36,7 @@ class ReplayRequest:
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
-    created_ns: int = 0
+    created_ns: int | Literal[Absent.ABSENT] = ABSENT
 
 
 def revert(
@@ -67,7 +68,7 @@ def revert(
         return Commit(
             committer=request.committer,
             message=request.message or f"Revert {ref}",
-            created_ns=request.created_ns or ports.clock.now_ns(),
+            created_ns=given_or_now(ports, request.created_ns),
             metarange=made,
             metadata=dict(request.metadata),
             parents=(head.id,),
@@ -105,7 +106,7 @@ def cherry_pick(
         return Commit(
             committer=request.committer,
             message=request.message or target.commit.message,
-            created_ns=request.created_ns or ports.clock.now_ns(),
+            created_ns=given_or_now(ports, request.created_ns),
             metarange=made,
             metadata={**(request.metadata or target.commit.metadata), **origin},
             parents=(head.id,),

@@ -15,15 +15,16 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from graveler import limits
 from graveler.block import address
 from graveler.engine.heads import cached
 from graveler.engine.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
-from graveler.engine.ports import Ports, check_writable
+from graveler.engine.ports import Ports, check_writable, given_or_now
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_path
-from graveler.records import ABSENT, Entry, Repository, UploadAddress
+from graveler.records import ABSENT, Absent, Entry, Repository, UploadAddress
 from graveler.refs import uploads
 
 _SIGNATURE_BYTES = 18
@@ -32,14 +33,14 @@ _SIGNED = re.compile(r",[A-Za-z0-9_-]+\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What the client says of the bytes that it wrote; `modified_ns` 0: now."""
+    """What the client says of the bytes that it wrote; `modified_ns` ABSENT: now."""
 
     address: str
     checksum: str
     size: int
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    modified_ns: int = 0
+    modified_ns: int | Literal[Absent.ABSENT] = ABSENT
     only_if_absent: bool = False
 
 
@@ -84,7 +85,7 @@ def described(ports: Ports, link: Link, place: str) -> Entry:
         address=place,
         size=link.size,
         checksum=checksum,
-        modified_ns=link.modified_ns or ports.clock.now_ns(),
+        modified_ns=given_or_now(ports, link.modified_ns),
         metadata=dict(link.metadata),
         content_type=link.content_type or DEFAULT_CONTENT_TYPE,
     )

@@ -13,7 +13,7 @@ from graveler.engine.commit import CommitRequest
 from graveler.engine.importing import KIND as IMPORT
 from graveler.engine.jobs import MARK_KEY, Ordered, once
 from graveler.engine.merge import MergeRequest
-from graveler.records import Job
+from graveler.records import ABSENT, Job
 
 COMMIT: Final = "commit"
 MERGE: Final = "merge"
@@ -46,19 +46,17 @@ class Asked:
 
 def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> Asked:
     """A commit.  Pure."""
-    return Asked(
-        COMMIT,
-        branch,
-        {
-            "message": request.message,
-            "committer": request.committer,
-            "metadata": dict(request.metadata),
-            "allow_empty": request.allow_empty,
-            "source_metarange": request.source_metarange,
-            "created_ns": request.created_ns,
-            "force": force,
-        },
-    )
+    said = {
+        "message": request.message,
+        "committer": request.committer,
+        "metadata": dict(request.metadata),
+        "allow_empty": request.allow_empty,
+        "source_metarange": request.source_metarange,
+        "force": force,
+    }
+    if request.created_ns is not ABSENT:
+        said["dated_ns"] = request.created_ns
+    return Asked(COMMIT, branch, said)
 
 
 def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool) -> Asked:
@@ -118,6 +116,8 @@ def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:
     said = json.loads(order.body)
     force: bool = said.pop("force")
     marked = {**said.pop("metadata"), MARK_KEY: job.id}
+    before = said.pop("created_ns", 0)  # of an order of an earlier version, where 0 meant none
+    said["created_ns"] = said.pop("dated_ns", before or ABSENT)
     return CommitRequest(**said, metadata=marked, once=once(job.id, order)), force
 
 

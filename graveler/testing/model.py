@@ -48,6 +48,7 @@ class ModelCommit:
     generation: int
     ancestors: frozenset[CommitKey]
     message: str = ""
+    has_table: bool = True  # a fresh repository's first commit has none; an emptied branch has one
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Model:
 def new_model(first_commit_id: str, created_ns: int, default_branch: str = "main") -> Model:
     """A fresh repository: one empty commit without parents, one branch."""
     model = Model(default_branch)
-    record(model, (), {}, created_ns, "Repository created")
+    record(model, (), {}, created_ns, "Repository created", has_table=False)
     model.ids.append(first_commit_id)
     model.branches[default_branch] = ModelBranch(ROOT)
     return model
@@ -92,6 +93,8 @@ def record(
     content: Tree,
     created_ns: int,
     message: str,
+    *,
+    has_table: bool = True,
 ) -> CommitKey:
     """Add a commit; the caller names it (`named`) once the system under test answered."""
     key = len(model.commits)
@@ -99,7 +102,9 @@ def record(
     ancestors = frozenset({key}).union(*(parent.ancestors for parent in above))
     generation = 1 + max((parent.generation for parent in above), default=0)
     model.commits.append(
-        ModelCommit(key, parents, dict(content), created_ns, generation, ancestors, message)
+        ModelCommit(
+            key, parents, dict(content), created_ns, generation, ancestors, message, has_table
+        )
     )
     return key
 
@@ -120,9 +125,14 @@ def branch_of(model: Model, name: str) -> ModelBranch:
     return model.branches[name]
 
 
+def head_of(model: Model, name: str) -> ModelCommit:
+    """The head of a branch."""
+    return model.commits[branch_of(model, name).head]
+
+
 def head_tree(model: Model, name: str) -> Tree:
     """What the head of a branch holds."""
-    return model.commits[branch_of(model, name).head].content
+    return head_of(model, name).content
 
 
 def visible(model: Model, name: str) -> dict[str, Blob]:
@@ -295,14 +305,27 @@ def commit(model: Model, branch: str, draft: Draft) -> CommitKey:
     content = visible(model, branch)
     if content == head_tree(model, branch) and not draft.allow_empty:
         raise NoChanges("model: commit: no changes")
-    return advance(model, branch, (target.head,), content, draft)
+    return advance(
+        model, branch, (target.head,), content, draft, has_table=_has_table(model, branch, content)
+    )
+
+
+def _has_table(model: Model, branch: str, content: Tree) -> bool:
+    """Whether a commit of `content` has one: what changes nothing keeps what the head has."""
+    return content != head_tree(model, branch) or head_of(model, branch).has_table
 
 
 def advance(
-    model: Model, branch: str, parents: tuple[CommitKey, ...], content: Tree, draft: Draft
+    model: Model,
+    branch: str,
+    parents: tuple[CommitKey, ...],
+    content: Tree,
+    draft: Draft,
+    *,
+    has_table: bool,
 ) -> CommitKey:
     """Move a branch to a new commit; nothing remains staged."""
-    key = record(model, parents, content, draft.created_ns, draft.message)
+    key = record(model, parents, content, draft.created_ns, draft.message, has_table=has_table)
     model.branches[branch] = ModelBranch(key, hidden=model.branches[branch].hidden)
     return key
 
@@ -329,9 +352,11 @@ def import_tree(
     check_clean(model, branch)
     doomed = tuple(prefixes)
     kept = {p: b for p, b in head_tree(model, branch).items() if not p.startswith(doomed)}
-    if {**kept, **found} == head_tree(model, branch) and not draft.allow_empty:
+    content = {**kept, **found}
+    if content == head_tree(model, branch) and not draft.allow_empty:
         raise NoChanges("model: import: no changes")
-    return advance(model, branch, (head,), {**kept, **found}, draft)
+    has_table = _has_table(model, branch, content)
+    return advance(model, branch, (head,), content, draft, has_table=has_table)
 
 
 def parent_number(model: Model, commit_key: CommitKey, number: int) -> CommitKey:

@@ -15,6 +15,7 @@ from graveler.testing.model import (
     CommitKey,
     Draft,
     Model,
+    ModelCommit,
     Tree,
     advance,
     branch_of,
@@ -167,13 +168,33 @@ def merge(
     check_clean(model, dest)
     ours = branch_of(model, dest).head
     base = merge_base(model, ours, theirs)
-    before, source_tree, dest_tree = (model.commits[key].content for key in (base, theirs, ours))
-    if before == source_tree and not draft.allow_empty:
+    sides = _Sides(*(model.commits[key] for key in (base, theirs, ours)))
+    if _same(sides.base, sides.source) and not draft.allow_empty:
         raise NoChanges("model: merge: no changes")
-    merged = three_way(before, source_tree, dest_tree, options.strategy)
+    merged = sides.merged(options.strategy)
     _refuse_conflicts(merged, options.strategy)
     parents = (ours,) if options.squash else (ours, theirs)
-    return advance(model, dest, parents, merged.tree, draft)
+    has_table = sides.has_table(merged.tree)
+    return advance(model, dest, parents, merged.tree, draft, has_table=has_table)
+
+
+class _Sides(NamedTuple):
+    base: ModelCommit
+    source: ModelCommit
+    dest: ModelCommit
+
+    def merged(self, strategy: Strategy = "") -> Merged:
+        return three_way(self.base.content, self.source.content, self.dest.content, strategy)
+
+    def has_table(self, tree: Tree) -> bool:
+        """Whether the merge has a table: it takes the side that says the same; of two the
+        destination, unless only the source changed."""
+        takes_source = self.dest.content or _same(self.base, self.dest)
+        return bool(tree) or (self.source if takes_source else self.dest).has_table
+
+
+def _same(one: ModelCommit, other: ModelCommit) -> bool:
+    return (one.content, one.has_table) == (other.content, other.has_table)
 
 
 def revert(
@@ -201,12 +222,13 @@ def cherry_pick(
 def _apply(model: Model, branch: str, step: tuple[CommitKey, CommitKey], draft: Draft) -> CommitKey:
     check_clean(model, branch)
     head = branch_of(model, branch).head
-    base, source = (model.commits[key].content for key in step)
-    merged = three_way(base, source, model.commits[head].content)
+    sides = _Sides(*(model.commits[key] for key in (*step, head)))
+    merged = sides.merged()
     _refuse_conflicts(merged, "")
-    if merged.tree == model.commits[head].content and not draft.allow_empty:
+    if merged.tree == sides.dest.content and not draft.allow_empty:
         raise NoChanges("model: no changes")
-    return advance(model, branch, (head,), merged.tree, draft)
+    has_table = sides.has_table(merged.tree)
+    return advance(model, branch, (head,), merged.tree, draft, has_table=has_table)
 
 
 def _refuse_conflicts(merged: Merged, strategy: Strategy) -> None:

@@ -15,6 +15,7 @@ from graveler.engine import (
     resetting,
     tagging,
 )
+from graveler.records import ABSENT
 from graveler.testing.schedule import Call
 from graveler.testing.sim_collect_objects import OBJECT_VERBS, Keeper
 from graveler.testing.sim_collect_steps import collect_
@@ -23,7 +24,7 @@ LEAP_SECONDS = 9 * 3600
 
 
 def commit_(keeper: Keeper, call: Call) -> None:
-    request = commit.CommitRequest("commit", "sim", created_ns=call.arguments[2])
+    request = commit.CommitRequest("commit", "sim", created_ns=call.arguments[2] or ABSENT)
     commit.commit(keeper.ports, keeper.now(), call.branch, request)
 
 

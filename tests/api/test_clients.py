@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import lakefs
+import lakefs_sdk
 import pytest
 from lakefs.client import Client as LakeFS
 from lakefs.exceptions import BadRequestException, ConflictException, ObjectExistsException
@@ -93,6 +94,69 @@ def test_history_of_the_wrapper(repository: Any) -> None:
     assert repository.metadata == {}
     dev.delete()
     repository.delete()
+
+
+def test_the_version_is_three_integers(sdk: lakefs_sdk.ApiClient) -> None:
+    config = lakefs_sdk.ConfigApi(sdk).get_config()
+    with pytest.warns(DeprecationWarning):
+        told = lakefs_sdk.InternalApi(sdk).get_lake_fs_version()
+    assert config.version_config is not None
+    assert config.version_config.version == told.version
+    assert len([int(part) for part in str(told.version).split(".")]) == 3
+    assert told.version_context == "lakeFS"
+
+
+def test_an_uncommitted_deletion_has_no_size_and_a_committed_one_has(repository: Any) -> None:
+    main = repository.branch("main")
+    main.object("a").upload("four")
+    main.object("kept").upload("kept")
+    before = main.commit("two objects").get_commit()
+    main.object("a").delete()
+    main.object("b").upload("fives")
+    found = [(each.type, each.path, each.size_bytes) for each in main.uncommitted()]
+    assert found == [("removed", "a", 0), ("added", "b", 5)]
+    main.commit("one each")
+    for kind in ("two_dot", "three_dot"):
+        found = [
+            (each.type, each.path, each.size_bytes)
+            for each in repository.ref(before.id).diff(main, type=kind)
+        ]
+        assert found == [("removed", "a", 4), ("added", "b", 5)]
+
+
+def test_a_branch_that_was_emptied_is_merged_into_a_new_one(repository: Any) -> None:
+    main = repository.branch("main")
+    dev = repository.branch("dev").create("main")
+    dev.object("a").upload("1")
+    dev.commit("something")
+    dev.object("a").delete()
+    emptied = dev.commit("nothing").get_commit()
+    merged = repository.commit(dev.merge_into(main)).get_commit()
+    assert (merged.parents[1], merged.meta_range_id) == (emptied.id, emptied.meta_range_id)
+    with pytest.raises(BadRequestException, match="no changes"):
+        dev.merge_into(main)
+
+
+def test_the_epoch_is_a_date(repository: Any, sdk: lakefs_sdk.ApiClient) -> None:
+    name, commits = repository.id, lakefs_sdk.CommitsApi(sdk)
+    repository.branch("main").object("a").upload("1")
+    made = repository.branch("main").commit("dated", date=0).get_commit()
+    assert made.creation_date == 0
+    creation = lakefs_sdk.CommitCreation(message="m", date=0, allow_empty=True)
+    assert commits.commit(name, "main", creation).creation_date == 0
+    undated = lakefs_sdk.CommitCreation(message="m", allow_empty=True)
+    assert commits.commit(name, "main", undated).creation_date > 0
+    staged = lakefs_sdk.ObjectStageCreation(
+        physical_address=f"local://{name}/data/written-by-another-tool",
+        checksum="sum",
+        size_bytes=1,
+        mtime=0,
+    )
+    internal = lakefs_sdk.InternalApi(sdk)
+    with pytest.warns(DeprecationWarning):
+        assert internal.stage_object(name, "main", "b", staged).mtime == 0
+        staged.mtime = None
+        assert internal.stage_object(name, "main", "b", staged).mtime > 0
 
 
 def test_a_transaction_of_the_wrapper(repository: Any) -> None:

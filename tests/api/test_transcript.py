@@ -35,6 +35,7 @@ def test_the_runner_notices_a_wrong_answer(live: Served) -> None:
         lambda response: response["json"].update(extra=1),
         lambda response: response["json"]["storage_config"].update(blockstore_type="s3"),
         lambda response: response["headers"].update({"content-type": "text/html"}),
+        lambda response: response["json"]["version_config"].update(version="<rfc3339>"),
     ):
         spoiled = copy.deepcopy(line)
         spoil(spoiled["response"])

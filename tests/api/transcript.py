@@ -29,7 +29,10 @@ _PATTERNS = {
     "cookie": r"[A-Za-z0-9._-]+",
     "presigned-url": r"https?://[^?]+\?\S*X-Amz-Signature=[0-9a-f]{64}\S*",
     "id": r"[0-9a-v]{20}",
+    "version": r"\d+\.\d+\.\d+",
 }
+# The recorded server was a development build; clients expect the three integers of a release.
+_VERSIONS = {'"version": "dev"': '"version": "<version>"'}
 _MARK = re.compile(r"<(" + "|".join(_PATTERNS) + r")>")
 _NAME = re.compile(r"\$\{([a-z0-9]+)\}")
 _FIELD = re.compile(r'parameter "([^"]+)"|Error at "/([^"]*)"')
@@ -90,8 +93,8 @@ class Run:
 
 def lines(path: Path, swapped: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
     """The recorded requests, in order; each text of `swapped` stands for what it maps to."""
-    texts = swapped or {}
-    places = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+    texts = {**_VERSIONS, **(swapped or {})}
+    places = re.compile("|".join(map(re.escape, texts)))
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(places.sub(lambda match: texts[match[0]], line))

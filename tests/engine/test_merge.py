@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from graveler import identity
+from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.engine import (
     adopting,
     branching,
@@ -16,6 +17,7 @@ from graveler.engine import (
     resetting,
 )
 from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
+from graveler.ids import NO_METARANGE, CommitId
 from graveler.records import Commit, Strategy
 from tests.engine.lake import COMMITTER, Lake
 
@@ -168,11 +170,55 @@ def test_nothing_to_merge_changes_nothing(lake: Lake) -> None:
 
 
 def test_a_source_that_was_emptied_again_is_nothing_to_merge(lake: Lake) -> None:
+    lake.commit_of(ground="1")
     lake.branch("dev")
     lake.commit_of("dev", a="1")
     lake.commit_of("dev", a="")
     with pytest.raises(NoChanges):
         lake.merge("dev")
+
+
+def _metarange(lake: Lake, ref: str) -> str:
+    return history.get_commit(lake.ports, lake.repo, ref).commit.metarange
+
+
+def test_an_emptied_source_is_merged_into_a_branch_that_never_held_anything(lake: Lake) -> None:
+    lake.branch("dev")
+    lake.commit_of("dev", a="1")
+    emptied = lake.commit_of("dev", a="")
+    made = lake.merge("dev")
+    assert (_metarange(lake, made), lake.tree()) == (EMPTY_METARANGE, {})
+    parents = history.get_commit(lake.ports, lake.repo, made).commit.parents
+    assert parents[1] == emptied
+    with pytest.raises(NoChanges):
+        lake.merge("dev")
+
+
+def test_a_source_without_metarange_is_merged_into_an_emptied_branch(lake: Lake) -> None:
+    lake.commit_of(a="1")
+    emptied = lake.commit_of(a="")
+    record = Commit("elsewhere", "holds nothing", 10**18, parents=(CommitId(emptied),))
+    record = record._replace(generation=4)
+    bare = identity.commit_id(record)
+    adopting.add_record(lake.ports, lake.repo, adopting.NewCommitRecord(bare, record))
+    made = lake.merge(bare)
+    assert (_metarange(lake, made), lake.tree()) == (NO_METARANGE, {})
+    with pytest.raises(NoChanges):
+        lake.merge(bare)
+
+
+def test_a_commit_a_merge_and_a_revert_may_be_of_the_epoch(lake: Lake) -> None:
+    first = lake.commit_of(a="1")
+    lake.branch("dev")
+    lake.put("b", "2", "dev")
+    commits = [lake.commit("dated", "dev", created_ns=0).id]
+    commits.append(lake.merge("dev", created_ns=0))
+    request = replay.ReplayRequest(COMMITTER, created_ns=0)
+    commits.append(replay.revert(lake.ports, lake.repo, "main", first, request).id)
+    request = replay.ReplayRequest(COMMITTER, created_ns=0, message="again")
+    commits.append(replay.cherry_pick(lake.ports, lake.repo, "main", first, request).id)
+    found = [history.get_commit(lake.ports, lake.repo, each).commit for each in commits]
+    assert [each.created_ns for each in found] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("strategy", ["theirs", "dest_wins", "DEST-WINS"])

@@ -1,6 +1,7 @@
 """Requests that become jobs: handed over in time, joined, told once, resumed where they were."""
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -19,7 +20,7 @@ from graveler.jobs import asking, handing, orders, working
 from graveler.jobs.handing import Patience
 from graveler.jobs.queue import JobMessage, Message, decode, encode
 from graveler.jobs.reviving import revive_everywhere
-from graveler.records import CommitEntry, JobState
+from graveler.records import ABSENT, CommitEntry, JobState
 from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.interposed import Script
 from tests.engine.lake import COMMITTER, Lake
@@ -49,6 +50,27 @@ def test_what_is_done_in_time_is_no_job() -> None:
     world.lake.put("d", "3")
     assert attend(world).id == world.lake.head()
     assert world.queue.messages == []
+
+
+def test_a_job_may_date_its_commit_to_the_epoch() -> None:
+    world = new_world()
+    world.lake.put("d", "3")
+    asked = orders.commit_asked("main", COMMIT._replace(created_ns=0), force=False)
+    assert asked.stem != ASKED.stem
+    job = asking.ask(world.desk, asked)
+    world.work(job.id)
+    [made] = world.marked(job.id)
+    assert made.commit.created_ns == 0
+
+
+@pytest.mark.parametrize(("noted", "meant"), [(0, ABSENT), (5, 5)])
+def test_an_order_of_an_earlier_version_keeps_its_date(noted: int, meant: object) -> None:
+    world = new_world()
+    job = begin_commit(world)
+    order = jobs.ordered(world.lake.ports, world.lake.repo, job.id)
+    before = order.body[:-1] + f', "created_ns": {noted}' + "}"
+    request, _ = orders.commit_request(job, replace(order, body=before))
+    assert request.created_ns == meant
 
 
 def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None:
