@@ -11,8 +11,8 @@ result.  What was stored is compared with what was sent, byte by byte (size firs
 
 Two who send the same bytes both succeed, so an object that is to have one winner names its writer
 in its content.  Every body can be sent twice: lists and tuples of chunks, and `Rereadable` ones, as
-they are; any other is read to its end first (bodies.py), in memory up to 8 MiB, behind that into a
-temporary file.
+they are; what was read of any other is kept (bodies.py), up to 8 MiB in memory, more in a temporary
+file.
 
 What else is repeated, after `Unavailable` and `OutcomeUnknown` alike: reads, lists, copies,
 unconditional puts and deletes, parts.  A twin of those may land late, so they are for addresses
@@ -159,7 +159,7 @@ class RetryingBlocks:
         return found
 
     def _stored(self, address: str, sent: Held) -> ObjectHead | Absent:
-        size = sum(map(len, sent)) if isinstance(sent, Sequence) else sent.size
+        size = sum(map(len, sent))
         try:
             if self.head(address).size != size:
                 return ABSENT

@@ -8,7 +8,6 @@ names.  For this package.
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import SEEK_END
 from itertools import groupby
 from typing import IO, Any, Final
 
@@ -152,5 +151,4 @@ class _File:
 
 
 def _put(blocks: Blocks, address: str, file: IO[bytes]) -> Any:
-    size = file.seek(0, SEEK_END)
-    return blocks.put(address, bodies.of_file(file, size), CREATE)
+    return blocks.put(address, bodies.of_file(file), CREATE)
