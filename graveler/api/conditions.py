@@ -3,10 +3,12 @@
 Pure; for the endpoints of objects.
 """
 
+import re
 from collections.abc import Mapping
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Final, NamedTuple
 
+from graveler import limits
 from graveler.errors import Unsupported
 from graveler.limits import SECOND_NS
 
@@ -25,6 +27,7 @@ class Unsatisfiable(NamedTuple):
     several: bool
 
 
+RANGE_PATTERN: Final = re.compile(r"bytes=\d*-\d*(, ?\d*-\d*)*,? ?", re.ASCII)
 SEVERAL: Final = Unsatisfiable(True)
 OUTSIDE: Final = Unsatisfiable(False)
 
@@ -32,6 +35,12 @@ OUTSIDE: Final = Unsatisfiable(False)
 def http_date(nanoseconds: int) -> str:
     """As `Last-Modified` writes it."""
     return formatdate(nanoseconds // SECOND_NS, usegmt=True)
+
+
+def is_range(header: str) -> bool:
+    """Whether a `Range` header has the form that `window` reads."""
+    short = len(header) <= limits.range_header_length_max
+    return short and RANGE_PATTERN.fullmatch(header) is not None
 
 
 def window(header: str, size: int) -> Window | Unsatisfiable:

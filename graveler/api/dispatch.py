@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from starlette.routing import BaseRoute, Match
 
-from graveler.api import answers, errors
+from graveler.api import answers, cookies, errors
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.requests import Reader, Tree, unquoted_segment
@@ -28,7 +28,6 @@ from graveler.engine import repository
 from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
-COOKIE: Final = "internal_auth_session"
 _SLOW_SECONDS: Final = 0.02
 _SLOW_RUNS: Final = 2  # one slow run may be the machine's
 _IN_POOL_SECONDS: Final = 2.0
@@ -90,7 +89,7 @@ class ApiRoute(BaseRoute):
         arguments: dict[str, str] = {}
         headers = dict(scope["headers"])
         try:
-            account = self._account(plan.route, headers)
+            account = self._account(plan.route, headers, scope)
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
             call = await self._call(plan, arguments, headers, scope, receive)
@@ -109,12 +108,13 @@ class ApiRoute(BaseRoute):
             return errors.answer(error, plan.route.operation, _names(call))
 
     def _account(
-        self, route: Route, headers: Mapping[bytes, bytes]
+        self, route: Route, headers: Mapping[bytes, bytes], scope: Scope
     ) -> Account | Literal[Absent.ABSENT]:
         if not route.authenticated:
             return ABSENT
         authorization = headers.get(b"authorization", b"")
-        cookie = "" if authorization else _session_cookie(route, headers)
+        front = self._service.settings.front
+        cookie = "" if authorization else cookies.session(front, scope, headers, route.method)
         return self._service.auth.identify(authorization, cookie)
 
     async def _call(
@@ -130,7 +130,7 @@ class ApiRoute(BaseRoute):
         body = await plan.reader.body(receive, headers) if plan.reader.has_body else ABSENT
         seconds = scope.get("graveler.seconds_left")
         service = self._service if seconds is None else self._service.within(seconds)
-        call = Call(service, plan.route, arguments, query, headers, body, receive, scope["scheme"])
+        call = Call(service, plan.route, arguments, query, headers, body, receive, scope)
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
 
@@ -169,20 +169,3 @@ def _names(call: Call) -> dict[str, str]:
     body = call.body if isinstance(call.body, dict) else {}
     given = {**body, **call.query, **call.arguments}
     return {name: value for name, value in given.items() if isinstance(value, str)}
-
-
-def _session_cookie(route: Route, headers: Mapping[bytes, bytes]) -> str:
-    """The session that a browser sends.  For writes it counts only from our own pages: a request
-    that names another origin is somebody else's form."""
-    raw = headers.get(b"cookie", b"")
-    if not raw:
-        return ""
-    if route.method not in ("GET", "HEAD"):
-        origin = headers.get(b"origin", b"")
-        if origin and origin.partition(b"://")[2] != headers.get(b"host", b""):
-            return ""
-    for piece in raw.decode("latin-1").split(";"):
-        name, _, value = piece.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return ""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from graveler import __version__
+from graveler.api.cookies import COOKIE
 from graveler.api.routes import API_PREFIX, ROUTES
 from graveler.api.schema_words import of
 from graveler.api.schemas import CATALOGUE
@@ -11,7 +12,7 @@ from graveler.api.table import Parameter, Route
 _SCHEMES = {
     "basic_auth": {"type": "http", "scheme": "basic"},
     "jwt_token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
-    "cookie_auth": {"type": "apiKey", "in": "cookie", "name": "internal_auth_session"},
+    "cookie_auth": {"type": "apiKey", "in": "cookie", "name": COOKIE},
 }
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 

@@ -11,16 +11,18 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.routing import BaseRoute, Match
 
-from graveler.api import errors
+from graveler.api import cookies, errors
 from graveler.api.answers import HTML, JSON, PLAIN, Answer
-from graveler.api.dispatch import COOKIE, Scope
+from graveler.api.dispatch import Scope
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.openapi import document
 from graveler.api.presigned import presigned
 from graveler.api.sending import Send, send
 from graveler.api.service import Service
 from graveler.block.signing import PATH as PRESIGNED_PATH
+from graveler.errors import Invalid
 
+_FIELDS_MAX: Final = 16  # of the query of a signed URL, which has four
 OPEN_PATHS: Final = ("/", "/_health", "/healthcheck", "/openapi.json", "/logout", PRESIGNED_PATH)
 
 _STYLE: Final = (
@@ -75,10 +77,12 @@ class Pages(BaseRoute):
         if path == "/openapi.json":
             return Answer(200, JSON, self._openapi())
         if path == "/logout":
-            ended = f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax".encode()
+            ended = cookies.ended(self._service.settings.front.origin(scope))
             return Answer(307, ((b"location", b"/"), (b"set-cookie", ended)))
         if path == "/":
-            return _html(_WELCOME.format(host=escape(_origin(scope))), 200)
+            return _html(
+                _WELCOME.format(host=escape(self._service.settings.front.origin(scope).url)), 200
+            )
         return _html(_NOT_HERE, 404)
 
     def _openapi(self) -> bytes:
@@ -88,20 +92,20 @@ class Pages(BaseRoute):
 
     async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
         name = scope["path"][len(PRESIGNED_PATH) :]
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=16))
+        try:
+            fields = parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_FIELDS_MAX)
+        except ValueError as error:
+            raise Invalid(f"query has an error: at most {_FIELDS_MAX} fields") from error
         headers = dict(scope["headers"])
-        return await presigned(self._service, scope["method"], (name, query), headers, receive)
+        return await presigned(
+            self._service, scope["method"], (name, dict(fields)), headers, receive
+        )
 
 
 def _uuid(stamp: bytes) -> str:
     digits = stamp.hex()
     cuts = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
     return "-".join(digits[start:end] for start, end in cuts)
-
-
-def _origin(scope: Scope) -> str:
-    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-    return f"{scope['scheme']}://{host}"
 
 
 def _html(content: str, status: int) -> Answer:

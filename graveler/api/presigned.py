@@ -42,12 +42,19 @@ async def presigned(
         return await _store(service, grant.address, receive)
     if asked != "GET":
         raise Unsupported("only GET, HEAD and PUT can be presigned")
-    asks = headers.get(b"range", b"").decode("latin-1")
+    asks = _range(headers)
     streams = service.pools.streams
     arguments = (service, grant.address, asks, grant.content_type or _DEFAULT_TYPE)
     if method == "HEAD":
         return await streams.start(_head, *arguments)
     return await streams.start(_open, *arguments)
+
+
+def _range(headers: Mapping[bytes, bytes]) -> str:
+    """The range asked for; empty for none, and for what is no range of bytes, which HTTP has
+    servers ignore."""
+    asks = headers.get(b"range", b"").decode("latin-1")
+    return asks if conditions.is_range(asks) else ""
 
 
 def _described(head: ObjectHead, content_type: str) -> Headers:
@@ -67,7 +74,7 @@ def _head(service: Service, address: str, _asks: str, content_type: str) -> Answ
 
 def _open(service: Service, address: str, asks: str, content_type: str) -> Answer:
     size = service.ports.blocks.head(address).size if asks else 0
-    window = conditions.window(asks, size) if asks.startswith("bytes=") else None
+    window = conditions.window(asks, size) if asks else None
     if isinstance(window, Unsatisfiable):
         raise RangeUnsatisfiable("range not satisfiable", size)
     blocks = service.ports.blocks

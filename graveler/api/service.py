@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from graveler import limits
 from graveler.api.answers import Answer
 from graveler.api.feed import Receive
+from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.pools import Pools
 from graveler.api.table import Route
 from graveler.auth.accounts import Account
@@ -44,6 +45,7 @@ class ServiceSettings:
     presigns_parts: bool = False  # the same of the parts of an upload
     inline_bytes_max: int = 0  # what is larger goes by such a URL alone; 0: no bound
     patience: Patience = AT_ONCE  # with requests that take long
+    front: Front = DIRECT  # what stands between clients and the service
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Call:
     headers: Mapping[bytes, bytes]
     body: Any
     receive: Receive
-    scheme: str
+    scope: Mapping[str, Any]
     arrived_seconds: float = 0.0
     account: Account | Literal[Absent.ABSENT] = ABSENT
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
@@ -117,10 +119,17 @@ class Call:
         """A header's text; empty if it is not there."""
         return self.headers.get(name, b"").decode("latin-1")
 
+    @property
+    def origin(self) -> Origin:
+        """How the sender reaches the service, and the sender's address."""
+        return self.service.settings.front.origin(self.scope)
+
     def absolute(self, url: str) -> str:
         """A URL of this service as the caller can use it."""
-        host = self.header(b"host")
-        return f"{self.scheme}://{host}{url}" if url.startswith("/") and host else url
+        if not url.startswith("/"):
+            return url
+        origin = self.origin
+        return origin.url + url if origin.host else url
 
 
 Endpoint = Callable[[Call], Answer] | Callable[[Call], Awaitable[Answer]]

@@ -1,11 +1,9 @@
 """Endpoints about the service itself: health, set-up, login, who is asking, configuration."""
 
-from email.utils import formatdate
 from typing import Any, Final
 
-from graveler.api import answers
+from graveler.api import answers, cookies
 from graveler.api.answers import NO_CONTENT, Answer
-from graveler.api.dispatch import COOKIE
 from graveler.api.service import Call
 from graveler.api.shapes import seconds
 from graveler.auth.accounts import NewCredential
@@ -31,7 +29,7 @@ def get_setup_state(call: Call) -> Answer:
                 "login_url": "",
                 "login_url_method": "none",
                 "login_failed_message": "The credentials don't match.",
-                "login_cookie_names": [COOKIE],
+                "login_cookie_names": [cookies.name(call.origin)],
                 "logout_url": "",
             },
         }
@@ -57,15 +55,12 @@ def setup(call: Call) -> Answer:
 def login(call: Call) -> Answer:
     body = call.body
     issued = call.service.auth.login(body["access_key_id"], body["secret_access_key"])
-    until = formatdate(seconds(call.ports.clock.now_ns()) + _COOKIE_SECONDS, usegmt=True)
-    cookie = (
-        f"{COOKIE}={issued.token}; Path=/; Expires={until}; Max-Age={_COOKIE_SECONDS}; "
-        "HttpOnly; SameSite=Lax"
-    )
+    now = seconds(call.ports.clock.now_ns())
+    cookie = cookies.begun(call.origin, issued.token, now, _COOKIE_SECONDS)
     return answers.json(
         {"token": issued.token, "token_expiration": issued.expires},
         200,
-        ((b"set-cookie", cookie.encode("ascii")), (b"cache-control", b"no-store")),
+        ((b"set-cookie", cookie), (b"cache-control", b"no-store")),
     )
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
+from graveler.api.conditions import RANGE_PATTERN
 
 _SEGMENT = re.compile(r"\{(\w+)\}")
 
@@ -89,7 +90,7 @@ RANGE: Final = Parameter(
     "Range",
     {
         "type": "string",
-        "pattern": r"^bytes=\d*-\d*(, ?\d*-\d*)*,? ?$",
+        "pattern": f"^{RANGE_PATTERN.pattern}$",
         "maxLength": limits.range_header_length_max,
     },
     place="header",

@@ -10,19 +10,21 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from graveler import __version__
+from graveler.api import front
 from graveler.cli import event_arguments, gc_arguments
 from graveler.cli.options import (
     CredentialsOptions,
     DemoOptions,
-    Listen,
     ServeOptions,
     VerifyOptions,
     parse_listen,
 )
 from graveler.errors import GravelerError, Invalid
 
+T = TypeVar("T")
 LISTEN_DEFAULT = "127.0.0.1:8000"
 INTERRUPTED = 130
 
@@ -94,7 +96,27 @@ def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
         metavar="N",
         help="leave commits of more than N uncommitted rows to Spark (default: no bound)",
     )
+    _add_front(made)
     made.set_defaults(run=_serve)
+
+
+def _add_front(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--public-url",
+        type=_checked(front.public_url),
+        metavar="URL",
+        help="how clients reach the service, as http[s]://HOST[:PORT]; signed URLs and cookies are "
+        "made for it, and clients are told to use signed URLs (default: as each request names it)",
+    )
+    made.add_argument(
+        "--trusted-proxy",
+        type=_checked(front.network),
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="believe the X-Forwarded-* headers of proxies in this network (may be given more than "
+        "once; default: of nobody)",
+    )
 
 
 def _add_demo(commands: "Commands[argparse.ArgumentParser]") -> None:
@@ -163,18 +185,23 @@ def _add_store(made: argparse.ArgumentParser) -> None:
 def _add_listen(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--listen",
-        type=_listen,
+        type=_checked(parse_listen),
         default=LISTEN_DEFAULT,
         metavar="HOST:PORT",
         help=f"where to listen (default {LISTEN_DEFAULT}; port 0: any free one)",
     )
 
 
-def _listen(text: str) -> Listen:
-    try:
-        return parse_listen(text)
-    except Invalid as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """`parse`, whose refusals argparse reports as wrong usage."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except Invalid as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -182,7 +209,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     roots = tuple(arguments.import_root)
     hours, rows = arguments.collect_hours, arguments.commit_rows_max
-    return serve(ServeOptions(arguments.store, arguments.listen, roots, hours, rows))
+    before = front.Front(arguments.public_url or "", tuple(arguments.trusted_proxy))
+    return serve(ServeOptions(arguments.store, arguments.listen, roots, hours, rows, before))
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from graveler.api.front import DIRECT, Front
 from graveler.errors import Invalid
 
 PORT_MAX = 65_535
@@ -36,6 +37,7 @@ class ServeOptions:
     import_roots: tuple[Path, ...] = ()
     collect_hours: int = 0  # never
     commit_rows_max: int = 0  # no bound
+    front: Front = DIRECT  # what stands between clients and the service
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from math import inf
 from types import FrameType
 
 from graveler.api.app import create_app, open_service
+from graveler.api.front import Front
 from graveler.api.server import Server, make_server
-from graveler.api.service import ServiceSettings
+from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.cli.listening import bind, bound
 from graveler.cli.options import Listen, ServeOptions
@@ -53,11 +54,17 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     try:
         rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
         roots = options.import_roots
-        store = open_embedded(options.store, import_roots=roots, commit_rows_max=rows_max)
+        public_url = options.front.public_url
+        store = open_embedded(
+            options.store, import_roots=roots, base_url=public_url, commit_rows_max=rows_max
+        )
         try:
             listen = bound(taken, options.listen)
             prepare(store, listen)
-            _serve(store, taken, listen, (signals, on_ready), _rounds(store, options))
+            service = open_service(
+                store.ports, store.signer, store.secret, _settings(options.front)
+            )
+            _serve(service, taken, listen, (signals, on_ready), _rounds(store, options))
         finally:
             store.close()
     finally:
@@ -99,15 +106,20 @@ def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
     return found
 
 
+def _settings(front: Front) -> ServiceSettings:
+    """What a service of an embedded store is told.  Clients are sent to signed URLs only where the
+    service knows by which address they reach it."""
+    return ServiceSettings(presigns=bool(front.public_url), front=front)
+
+
 def _serve(
-    store: Embedded,
+    service: Service,
     taken: socket.socket,
     listen: Listen,
     hooks: tuple[Signals, OnReady],
     sweepers: Sequence[Sweeper],
 ) -> None:
     signals, on_ready = hooks
-    service = open_service(store.ports, store.signer, store.secret, ServiceSettings())
 
     def stop() -> None:
         server.should_exit = True

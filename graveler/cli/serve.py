@@ -21,6 +21,8 @@ def serve(options: ServeOptions) -> int:
 
     def on_ready(running: Running) -> None:
         where = f"store {options.store}, process {os.getpid()}"
+        if options.front.public_url:
+            where = f"for clients {options.front.public_url}, {where}"
         print(f"graveler: ready at {running.listen.url} ({where})", flush=True)
 
     run(options, prepare, on_ready)

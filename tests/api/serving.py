@@ -3,22 +3,26 @@
 import base64
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from graveler.api.app import create_app, open_service
+from graveler.api.front import Front
 from graveler.api.server import Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.auth.accounts import NewCredential
+from graveler.cli.listening import bind
+from graveler.cli.options import Listen
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 USER = "administrator"
@@ -135,26 +139,37 @@ def served(
     import_roots: Sequence[Path] = (),
     administrator: bool = True,
     commit_rows_max: float = inf,
+    public: bool = False,
 ) -> Iterator[Served]:
-    """Serve `store` on a free port until the block ends; then stop gracefully."""
-    embedded = open_embedded(store, import_roots=import_roots, commit_rows_max=commit_rows_max)
+    """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
+    service knows its public URL."""
+    taken = bind(Listen("127.0.0.1", 0))
+    settings, base_url = settings or ServiceSettings(), ""
+    if public:
+        base_url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        settings = replace(settings, presigns=True, front=Front(base_url))
+    embedded = open_embedded(
+        store, import_roots=import_roots, base_url=base_url, commit_rows_max=commit_rows_max
+    )
     try:
         ports = embedded.ports
-        service = open_service(
-            ports, embedded.signer, embedded.secret, settings or ServiceSettings()
-        )
+        service = open_service(ports, embedded.signer, embedded.secret, settings)
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
         if administrator and accounts.find(ports.kv) is accounts.ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
-        with listening(service) as (client, server):
+        with listening(service, taken) as (client, server):
             yield Served(client, service, embedded, server, store)
     finally:
         embedded.close()
+        taken.close()
 
 
 @contextmanager
-def listening(service: Service) -> Iterator[tuple[Client, Server]]:
-    """Serve `service` on a free port until the block ends; then stop gracefully."""
+def listening(
+    service: Service, taken: socket.socket | None = None
+) -> Iterator[tuple[Client, Server]]:
+    """Serve `service` on a socket, or on a free port, until the block ends; then stop
+    gracefully."""
     ready = threading.Event()
     bound: list[int] = []
 
@@ -163,7 +178,8 @@ def listening(service: Service) -> Iterator[tuple[Client, Server]]:
         ready.set()
 
     server = make_server(create_app(service), "127.0.0.1", 0, on_ready)
-    thread = threading.Thread(target=server.run, name="server")
+    sockets = [taken] if taken else None
+    thread = threading.Thread(target=server.run, args=(sockets,), name="server")
     thread.start()
     try:
         assert ready.wait(20), "the server did not start"

