@@ -8,7 +8,9 @@ A branch is the only thing that two writers can fight over: it changes by compar
 record alone.  Commits,
 metaranges and ranges never change, so two commits share every range that says the same.  Records
 are immutable; derive a
-new one with `dataclasses.replace` or `_replace`.  Pure; everybody may import this.
+new one with `dataclasses.replace` or `_replace`.  `rest` of a record that changes: fields that a
+later release wrote, as they are stored, so that a swap by this release keeps them.  Pure; everybody
+may import this.
 """
 
 from collections.abc import Mapping
@@ -115,6 +117,7 @@ class Repository:
     breaks: BreakParameters = field(default_factory=BreakParameters)
     staging_shards: int = 1
     collected: bool = False
+    rest: bytes = b""
 
 
 class BranchState(IntEnum):
@@ -141,6 +144,7 @@ class Branch(NamedTuple):
     hidden: bool = False
     changed_ns: int = 0
     recent_rows: int = 0
+    rest: bytes = b""
 
     @property
     def tokens_newest_first(self) -> tuple[StagingToken, ...]:
@@ -198,6 +202,7 @@ class Tag(NamedTuple):
     commit: CommitId
     rev: int = 1
     deleted: bool = False
+    rest: bytes = b""
 
 
 class Fold(NamedTuple):
@@ -217,6 +222,7 @@ class Cleanup(NamedTuple):
     not_before_ns: int
     marked_ns: int = 0
     passes: int = 0
+    rest: bytes = b""
 
 
 class UploadAddress(NamedTuple):
@@ -254,6 +260,7 @@ class Job(NamedTuple):
     commit: CommitId = NO_COMMIT
     metarange: MetarangeId = NO_METARANGE
     branch: str = ""
+    rest: bytes = b""
 
     @property
     def ended(self) -> bool:

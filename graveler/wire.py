@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from graveler import wire_pb2 as pb
 from graveler.errors import Corrupt
@@ -164,8 +165,18 @@ def _record(kind: type[M], raw: bytes, what: str) -> M:
     return _parse(kind, raw[1:], what)
 
 
-def _bytes(message: Message) -> bytes:
-    return FORMAT + message.SerializeToString(deterministic=True)
+def _bytes(message: Message, rest: bytes = b"") -> bytes:
+    """`rest`: further fields, which a message may have behind the others."""
+    return FORMAT + message.SerializeToString(deterministic=True) + rest
+
+
+def _rest(message: Message) -> bytes:
+    """The fields that this release does not know, as they came.  Changes the message."""
+    if not len(UnknownFieldSet(message)):
+        return b""
+    for field in message.DESCRIPTOR.fields:
+        message.ClearField(field.name)
+    return message.SerializeToString(deterministic=True)
 
 
 def encode_repository(r: Repository) -> bytes:
@@ -188,7 +199,8 @@ def encode_repository(r: Repository) -> bytes:
             breaks=breaks,
             staging_shards=r.staging_shards,
             collected=r.collected,
-        )
+        ),
+        r.rest,
     )
 
 
@@ -207,6 +219,7 @@ def decode_repository(raw: bytes) -> Repository:
         BreakParameters(b.min_size, b.max_size, b.raggedness, b.salt),
         m.staging_shards,
         m.collected,
+        _rest(m),
     )
 
 
@@ -222,7 +235,8 @@ def encode_branch(b: Branch) -> bytes:
             hidden=b.hidden,
             changed_ns=b.changed_ns,
             recent_rows=b.recent_rows,
-        )
+        ),
+        b.rest,
     )
 
 
@@ -239,6 +253,7 @@ def decode_branch(raw: bytes) -> Branch:
         m.hidden,
         m.changed_ns,
         m.recent_rows,
+        _rest(m),
     )
 
 
@@ -283,13 +298,13 @@ def decode_commit(raw: bytes) -> Commit:
 
 def encode_tag(tag: Tag) -> bytes:
     """See `records.Tag`."""
-    return _bytes(pb.Tag(commit=tag.commit, rev=tag.rev, deleted=tag.deleted))
+    return _bytes(pb.Tag(commit=tag.commit, rev=tag.rev, deleted=tag.deleted), tag.rest)
 
 
 def decode_tag(raw: bytes) -> Tag:
     """Raises `Corrupt`."""
     tag = _record(pb.Tag, raw, "tag record")
-    return Tag(CommitId(tag.commit), tag.rev, tag.deleted)
+    return Tag(CommitId(tag.commit), tag.rev, tag.deleted, _rest(tag))
 
 
 def encode_staged(value: StagedValue, wid: bytes) -> bytes:
@@ -322,14 +337,15 @@ def encode_cleanup(c: Cleanup) -> bytes:
     return _bytes(
         pb.Cleanup(
             branch=c.branch, not_before_ns=c.not_before_ns, marked_ns=c.marked_ns, passes=c.passes
-        )
+        ),
+        c.rest,
     )
 
 
 def decode_cleanup(raw: bytes) -> Cleanup:
     """Raises `Corrupt`."""
     m = _record(pb.Cleanup, raw, "clean-up record")
-    return Cleanup(BranchId(m.branch), m.not_before_ns, m.marked_ns, m.passes)
+    return Cleanup(BranchId(m.branch), m.not_before_ns, m.marked_ns, m.passes, _rest(m))
 
 
 def encode_upload_address(a: UploadAddress) -> bytes:
@@ -359,7 +375,8 @@ def encode_job(j: Job) -> bytes:
             commit=j.commit,
             metarange=j.metarange,
             branch=j.branch,
-        )
+        ),
+        j.rest,
     )
 
 
@@ -379,6 +396,7 @@ def decode_job(raw: bytes) -> Job:
         CommitId(m.commit),
         MetarangeId(m.metarange),
         m.branch,
+        _rest(m),
     )
 
 

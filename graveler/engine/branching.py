@@ -50,7 +50,7 @@ def create_branch(
     seen = there.branch
     commit_id = resolved(ports, repo, source).commit
     check_kept(ports, repo, commit_id)
-    rev = 0 if seen is ABSENT else seen.branch.rev
+    rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
     token = new_token(ports, repo, 0)  # whoever writes here is not who wrote to the source
     record = Branch(
         rev=rev + 1,
@@ -60,6 +60,7 @@ def create_branch(
         commit=commit_id,
         hidden=hidden,
         changed_ns=ports.clock.now_ns(),
+        rest=rest,
     )
     made = branches.swap(ports.kv, repo, branch, seen, record, ports.ids.stamp())
     if made is ABSENT:

@@ -18,8 +18,9 @@ from graveler import limits
 from graveler.engine.jobs import BULK
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, Cleanup, Job, Repository
+from graveler.records import ABSENT, Job, Repository
 from graveler.refs import branches, cleanups, commits, jobs, uploads
+from graveler.refs.cleanups import PendingCleanup
 from graveler.staging import area
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
         if not rows.goes_on():
             break
         seen += 1
-        swept = _tend(rows, (pending.token, pending.cleanup), swept)
+        swept = _tend(rows, pending, swept)
     whole = rows.goes_on()
     rest = _Round(ports, repo, begun + seconds)
     return swept._replace(
@@ -86,17 +87,18 @@ def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
     )
 
 
-def _tend(now: _Round, item: tuple[StagingToken, Cleanup], swept: Swept) -> Swept:
+def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
+    """One step of one record.  If somebody else has changed it meanwhile, the next round decides."""
     ports, repo = now.ports, now.repo
-    token, cleanup = item
+    token, cleanup = pending.token, pending.cleanup
     now_ns = ports.clock.now_ns()
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
     if now_ns < cleanup.not_before_ns or _named(ports, repo, cleanup.branch, token):
         return swept
     if not cleanup.marked_ns:
         marked = cleanup._replace(marked_ns=now_ns, passes=0)
-        cleanups.put(ports.kv, repo, token, marked, ports.ids.stamp())
-        return swept._replace(marked=swept.marked + 1)
+        is_marked = cleanups.swap(ports.kv, repo, pending, marked, ports.ids.stamp())
+        return swept._replace(marked=swept.marked + is_marked)
     if now_ns < cleanup.marked_ns + grace_ns * (cleanup.passes + 1):
         return swept
     dropped = area.drop(ports.kv, token, now.goes_on)
@@ -106,7 +108,7 @@ def _tend(now: _Round, item: tuple[StagingToken, Cleanup], swept: Swept) -> Swep
     if cleanup.passes:
         cleanups.forget(ports.kv, repo, [token])
         return swept._replace(tokens=swept.tokens + 1)
-    cleanups.put(ports.kv, repo, token, cleanup._replace(passes=1), ports.ids.stamp())
+    cleanups.swap(ports.kv, repo, pending, cleanup._replace(passes=1), ports.ids.stamp())
     return swept
 
 

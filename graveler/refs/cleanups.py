@@ -5,22 +5,25 @@ leaves an intent that the janitor finds void, never rows that nobody knows of.  
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from contextlib import suppress
+from typing import NamedTuple
 
 from graveler import wire
 from graveler.clock import Ids
+from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, StagingToken
-from graveler.kv.store import Store, Write
-from graveler.records import ABSENT, Absent, Cleanup, Repository
+from graveler.kv.store import WRITTEN, Matches, Store, Write
+from graveler.records import Cleanup, Repository
 from graveler.refs import listing
 from graveler.refs.space import CLEANUPS, cleanup_key, space
 
 
 class PendingCleanup(NamedTuple):
-    """A clean-up record and the token that it is about."""
+    """A clean-up record, the token that it is about, and the version of its stored form."""
 
     token: StagingToken
     cleanup: Cleanup
+    version: bytes
 
 
 def cleanup_writes(
@@ -36,26 +39,23 @@ def cleanup_writes(
     return [Write(partition, cleanup_key(token), raw, ids.stamp()) for token in tokens]
 
 
-def find(
-    kv: Store, repository: Repository, token: StagingToken
-) -> Cleanup | Literal[Absent.ABSENT]:
-    """One request."""
-    row = kv.get(space(repository), cleanup_key(token))
-    return ABSENT if row is ABSENT else wire.decode_cleanup(row.value)
-
-
-def put(
-    kv: Store, repository: Repository, token: StagingToken, cleanup: Cleanup, stamp: bytes
-) -> None:
-    """Store the record, whatever was there.  One request; may be repeated."""
-    kv.set(space(repository), cleanup_key(token), wire.encode_cleanup(cleanup), stamp)
+def swap(
+    kv: Store, repository: Repository, seen: PendingCleanup, new: Cleanup, stamp: bytes
+) -> bool:
+    """Replace the record that was seen; False: failed or unknown, so look again later.  One
+    request."""
+    raw, condition = wire.encode_cleanup(new), Matches(seen.version)
+    with suppress(OutcomeUnknown):
+        key = cleanup_key(seen.token)
+        return kv.set_if(space(repository), key, raw, stamp, condition) is WRITTEN
+    return False
 
 
 def list_cleanups(kv: Store, repository: Repository, after: str = "") -> Iterator[PendingCleanup]:
     """Every record by token, that is by the token's birth.  One request for each 1,000."""
     stretch = listing.Stretch(space(repository), CLEANUPS, "", after)
     for name, row in listing.rows(kv, stretch):
-        yield PendingCleanup(StagingToken(name), wire.decode_cleanup(row.value))
+        yield PendingCleanup(StagingToken(name), wire.decode_cleanup(row.value), row.version)
 
 
 def forget(kv: Store, repository: Repository, tokens: Sequence[StagingToken]) -> None:

@@ -78,7 +78,7 @@ def create(
         if not there.deleted:
             raise AlreadyExists("tag already exists: not unique")
         rev = there.rev + 1
-        return wire.encode_tag(Tag(commit, rev))
+        return wire.encode_tag(Tag(commit, rev, rest=there.rest))
 
     seen = ABSENT if over is ABSENT else over.row
     replace_seen(kv, (space(repository), tag_key(tag)), ids, change, seen)

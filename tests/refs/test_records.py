@@ -289,14 +289,16 @@ def test_cleanups_are_recorded_listed_marked_and_forgotten() -> None:
     tokens = [StagingToken(f"t{number}.1") for number in range(3)]
     kv.set_many(cleanups.cleanup_writes(REPO, MAIN, tokens, 9, IDS))
     kv.set_many(cleanups.cleanup_writes(REPO, MAIN, tokens[:1], 9, IDS))
-    assert list(cleanups.list_cleanups(kv, REPO)) == [(token, Cleanup(MAIN, 9)) for token in tokens]
-    cleanups.put(kv, REPO, tokens[1], Cleanup(MAIN, 9, marked_ns=11, passes=1), IDS.stamp())
-    assert cleanups.find(kv, REPO, tokens[1]) == Cleanup(MAIN, 9, 11, 1)
+    listed = list(cleanups.list_cleanups(kv, REPO))
+    assert [each[:2] for each in listed] == [(token, Cleanup(MAIN, 9)) for token in tokens]
+    marked = Cleanup(MAIN, 9, marked_ns=11, passes=1)
+    assert cleanups.swap(kv, REPO, listed[1], marked, IDS.stamp())
+    assert not cleanups.swap(kv, REPO, listed[1], Cleanup(MAIN, 9), IDS.stamp())
+    assert [each.cleanup for each in cleanups.list_cleanups(kv, REPO)][1] == marked
     cleanups.forget(kv, REPO, tokens[:2])
     cleanups.forget(kv, REPO, [])
     assert [each.token for each in cleanups.list_cleanups(kv, REPO)] == tokens[2:]
     assert list(cleanups.list_cleanups(kv, REPO, after=tokens[2])) == []
-    assert cleanups.find(kv, REPO, tokens[0]) is ABSENT
 
 
 def test_upload_addresses_are_found_until_forgotten() -> None:

@@ -1,0 +1,162 @@
+"""Whoever changes a record keeps what it does not own: later releases' fields, others' changes."""
+
+from dataclasses import replace
+
+import pytest
+
+from graveler import limits
+from graveler.engine import branching, break_parameters, janitor, jobs, resetting, tagging
+from graveler.engine.jobs import Ending, NewJob
+from graveler.ids import BranchId, JobId, TagId
+from graveler.kv.store import Place, Row
+from graveler.records import ABSENT, JobState
+from graveler.refs import branches, cleanups
+from graveler.refs.space import REPOSITORIES, cleanup_key, job_key, space, tag_key
+from graveler.testing.clockwork import TickingClock
+from graveler.testing.faults import Fault, FaultyStore
+from tests.engine.lake import Lake
+
+UNKNOWN = b"\x98\x06\x2a\xa2\x06\x03new"  # fields 99 and 100
+MAIN, DEV = BranchId("main"), BranchId("dev")
+
+
+def _add(lake: Lake, place: Place) -> None:
+    """As a later release would have written the record."""
+    row = _row(lake, place)
+    lake.ports.kv.set(*place, row.value + UNKNOWN, lake.ports.ids.stamp())
+
+
+def _row(lake: Lake, place: Place) -> Row:
+    row = lake.ports.kv.get(*place)
+    assert row is not ABSENT
+    return row
+
+
+def _has(lake: Lake, place: Place) -> bool:
+    return _row(lake, place).value.endswith(UNKNOWN)
+
+
+def _place(lake: Lake, branch: BranchId) -> Place:
+    return branches.place(lake.repo, branch)
+
+
+def test_every_verb_on_a_branch_keeps_unknown_fields(lake: Lake) -> None:
+    lake.branch("dev")
+    place = _place(lake, DEV)
+    _add(lake, place)
+    other = lake.another_process()
+    other.put("a", "1", "dev")
+    other.commit(branch="dev")
+    assert _has(lake, place)
+    other.put("b", "1", "dev")
+    resetting.reset_path(other.ports, other.repo, "dev", "b")
+    resetting.reset(other.ports, other.repo, "dev")
+    resetting.hard_reset(other.ports, other.repo, "dev", "main")
+    assert _has(lake, place)
+    branching.delete_branch(other.ports, other.repo, "dev")
+    assert _has(lake, place)
+    other.branch("dev")
+    assert _has(lake, place) and other.record("dev").live
+    other.commit_of("dev", a="1")
+    lake.commit_of(b="1")
+    other.merge("main", "dev")
+    assert _has(lake, place)
+
+
+def test_a_branch_made_anew_has_nothing_of_the_deleted_one_but_what_nobody_knows(
+    lake: Lake,
+) -> None:
+    branching.create_branch(lake.ports, lake.repo, "dev", "main", hidden=True)
+    lake.commit_of("dev", a="1")
+    lake.put("b", "1", "dev")
+    old = lake.record("dev")
+    assert old.recent_rows
+    branching.delete_branch(lake.ports, lake.repo, "dev")
+    lake.branch("dev")
+    new = lake.record("dev")
+    assert (new.hidden, new.recent_rows, new.sealed, new.commit) == (False, 0, (), lake.head())
+    assert new.staging != old.staging and new.rev == old.rev + 2
+
+
+def test_a_tag_keeps_unknown_fields(lake: Lake) -> None:
+    tagging.create_tag(lake.ports, lake.repo, "v1", "main")
+    place = space(lake.repo), tag_key(TagId("v1"))
+    _add(lake, place)
+    tagging.delete_tag(lake.ports, lake.repo, "v1")
+    tagging.create_tag(lake.ports, lake.repo, "v1", "main")
+    assert _has(lake, place) and tagging.get_tag(lake.ports, lake.repo, "v1") == lake.head()
+
+
+def test_a_job_keeps_unknown_fields(lake: Lake) -> None:
+    job = JobId("one")
+    jobs.begin(lake.ports, lake.repo, NewJob(job, "commit"))
+    place = space(lake.repo), job_key(job)
+    _add(lake, place)
+    jobs.claim(lake.ports, lake.repo, job, b"me")
+    jobs.finish(lake.ports, lake.repo, job, Ending(JobState.DONE))
+    assert _has(lake, place) and jobs.status(lake.ports, lake.repo, job).ended
+
+
+def test_a_repository_keeps_unknown_fields(lake: Lake) -> None:
+    place = REPOSITORIES, lake.repo.id.encode()
+    _add(lake, place)
+    breaks = replace(lake.repo.breaks, min_size=7)
+    break_parameters.swap(lake.ports, lake.repo, lake.repo.breaks, breaks)
+    assert _has(lake, place)
+
+
+# ---- the janitor ---------------------------------------------------------------------------------
+
+
+def _waiting(lake: Lake) -> tuple[Lake, TickingClock, Place]:
+    """A lake whose time passes when it is asked to, and a clean-up record that is due."""
+    clock = TickingClock()
+    clock.sleep(lake.ports.clock.now_ns() / limits.SECOND_NS)
+    lake = Lake(replace(lake.ports, clock=clock), lake.repo)
+    lake.put("a", "1")
+    (token,) = lake.record().tokens_newest_first
+    resetting.reset(lake.ports, lake.repo, "main")
+    clock.sleep(limits.token_grace_seconds + 1)
+    return lake, clock, (space(lake.repo), cleanup_key(token))
+
+
+def test_the_janitor_keeps_unknown_fields(lake: Lake) -> None:
+    lake, clock, place = _waiting(lake)
+    _add(lake, place)
+    assert janitor.sweep(lake.ports, lake.repo).marked == 1
+    assert _has(lake, place)
+    clock.sleep(limits.token_grace_seconds + 1)
+    assert janitor.sweep(lake.ports, lake.repo).rows == 1
+    assert _has(lake, place)
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+def test_what_others_have_noted_meanwhile_is_not_overwritten(lake: Lake, passes: int) -> None:
+    """Another operation takes the token off a record again, and wants its own grace."""
+    lake, clock, _ = _waiting(lake)
+    if passes:
+        janitor.sweep(lake.ports, lake.repo)
+        clock.sleep(limits.token_grace_seconds + 1)
+    later = clock.now_ns() + 10**15
+    (pending,) = cleanups.list_cleanups(lake.ports.kv, lake.repo)
+
+    def note_again() -> None:
+        writes = cleanups.cleanup_writes(lake.repo, MAIN, [pending.token], later, lake.ports.ids)
+        lake.ports.kv.set_many(writes)
+
+    mine, script = lake.interposed()
+    script.before("set_if", note_again)
+    swept = janitor.sweep(mine.ports, mine.repo)
+    assert script.finished and swept.marked == 0
+    (left,) = cleanups.list_cleanups(lake.ports.kv, lake.repo)
+    assert (left.cleanup.not_before_ns, left.cleanup.marked_ns) == (later, 0)
+
+
+def test_a_mark_without_an_answer_is_found_by_the_next_round(lake: Lake) -> None:
+    lake, _, _ = _waiting(lake)
+    lossy = lake.with_kv(
+        lambda kv: FaultyStore(kv, lambda _, verb: Fault.LOST if verb == "set_if" else Fault.NONE)
+    )
+    assert janitor.sweep(lossy.ports, lossy.repo).marked == 0
+    (left,) = cleanups.list_cleanups(lake.ports.kv, lake.repo)
+    assert left.cleanup.marked_ns
