@@ -88,7 +88,7 @@ def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
 
 
 def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
-    """One step of one record.  If somebody else has changed it meanwhile, the next round decides."""
+    """One step of one record.  A record that somebody has changed meanwhile is left alone."""
     ports, repo = now.ports, now.repo
     token, cleanup = pending.token, pending.cleanup
     now_ns = ports.clock.now_ns()

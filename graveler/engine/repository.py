@@ -3,11 +3,13 @@
 Creation, in this order, so that a crash leaves nothing that matters:
 
     claim the namespace (conditional put)  →  first commit and branch, under a fresh uid
+                                           →  note that a deleted repository loses its name
                                            →  the repository record (compare-and-swap)
 
 Two repositories on one namespace would collect each other's objects as garbage, so the claim comes
-first and names the uid that it is for.  A claim whose repository never came to be may be taken over
-once its creator cannot be alive any more.
+first and names the uid that it is for.  The claim stands as long as a repository of that uid is or
+was: its record, live or deleted, has the uid, or another record has taken the place of its own.  A
+claim whose repository never came to be may be taken over once its creator cannot be alive any more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,6 +93,8 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     _claim(ports, repo)
     if not new.bare:
         _first_commit(ports, repo)
+    if there is not ABSENT:
+        repositories.note_replaced(ports.kv, there.repository, ports.ids.stamp())
     deadline.check("repository creation")
     if not repositories.put_new(ports.kv, repo, ports.ids.stamp(), there):
         raise AlreadyExists("error creating repository: not unique")
@@ -170,16 +174,16 @@ def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
         if claimant is ABSENT:
             return True
         # A deleted repository's objects are still there, so its namespace stays taken.
-        return claimant.repository.uid.encode() != words[1] and not _known_uid(ports, words)
+        return claimant.repository.uid.encode() != words[1] and not _was_replaced(ports, words)
     return False
 
 
-def _known_uid(ports: Ports, words: Sequence[bytes]) -> bool:
-    """Whether an earlier repository of that name and uid left its first commit."""
+def _was_replaced(ports: Ports, words: Sequence[bytes]) -> bool:
+    """Whether a repository of that name and uid came to be, and another one has its name now."""
     past = Repository(
         RepositoryId(words[0].decode()), RepositoryUid(words[1].decode()), "", BranchId(""), 0
     )
-    return next(commits.list_all(ports.kv, past), None) is not None
+    return repositories.was_replaced(ports.kv, past)
 
 
 def _first_commit(ports: Ports, repo: Repository) -> None:

@@ -6,7 +6,7 @@ nothing of the old one is seen.  For the engine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits, wire
 from graveler.clock import Ids
@@ -17,7 +17,9 @@ from graveler.kv.replacing import replace_row, replace_seen
 from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import listing
-from graveler.refs.space import METADATA, REPOSITORIES, metadata_key, space
+from graveler.refs.space import METADATA, REPOSITORIES, metadata_key, setting_key, space
+
+_REPLACED: Final = "replaced"
 
 
 class VersionedRepository(NamedTuple):
@@ -57,6 +59,18 @@ def put_new(
     raw = wire.encode_repository(repository)
     outcome = kv.set_if(REPOSITORIES, repository.id.encode(), raw, stamp, condition)
     return _landed(outcome, stamp)
+
+
+def note_replaced(kv: Store, repository: Repository, stamp: bytes) -> None:
+    """Note beside what a deleted repository left that a new one takes its name: from then on no
+    record under that name has its uid.  Noted before that happens.  One request; may be repeated.
+    """
+    kv.set(space(repository), setting_key(_REPLACED), wire.encode_pairs({}), stamp)
+
+
+def was_replaced(kv: Store, repository: Repository) -> bool:
+    """Whether that was noted.  One request."""
+    return kv.get(space(repository), setting_key(_REPLACED)) is not ABSENT
 
 
 def swap(

@@ -115,6 +115,62 @@ def test_a_dead_claim_of_a_name_that_lives_elsewhere_is_taken_over(world: World)
     assert world.make("second").namespace == PLACE
 
 
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_creation_that_died_behind_its_first_commit_does_not_keep_the_namespace(
+    world: World, nth: int
+) -> None:
+    """The branch is not stored, or the record is not; then the name is made elsewhere."""
+    calls: list[str] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        calls.append(verb)
+        return Fault.REFUSED if calls.count("set_if") >= nth else Fault.NONE
+
+    broken = FaultyStore(world.ports.kv, plan)
+    with pytest.raises(Unavailable):
+        create(replace(world.ports, kv=broken), NewRepository("first", PLACE))
+    world.make("first", "mem://bucket/two")
+    with pytest.raises(Invalid, match="in use"):
+        world.make("second")
+    world.clock.sleep(LONG)
+    assert world.make("second").namespace == PLACE
+
+
+def test_of_two_who_create_a_name_the_loser_does_not_keep_its_namespace(world: World) -> None:
+    ports, script = world.interposed()
+    script.before("set_if", lambda: world.make("name", "mem://bucket/two"), 2)
+    with pytest.raises(AlreadyExists):
+        create(ports, NewRepository("name", PLACE))
+    world.clock.sleep(LONG)
+    assert world.make("second").namespace == PLACE
+
+
+def test_a_repository_that_was_replaced_twice_keeps_its_namespace(world: World) -> None:
+    for number in range(3):
+        repository.delete(world.ports, world.make("first", f"mem://bucket/{number}"))
+    world.clock.sleep(LONG)
+    for number in range(3):
+        with pytest.raises(Invalid, match="in use"):
+            world.make("second", f"mem://bucket/{number}")
+
+
+def test_a_creation_that_dies_over_a_deleted_repository_takes_nothing_from_it(
+    world: World,
+) -> None:
+    repository.delete(world.ports, world.make("first"))
+    broken = FaultyStore(
+        world.ports.kv, lambda _, verb: Fault.REFUSED if verb == "set_if" else Fault.NONE
+    )
+    with pytest.raises(Unavailable):
+        create(
+            replace(world.ports, kv=broken), NewRepository("first", "mem://bucket/two", bare=True)
+        )
+    world.clock.sleep(LONG)
+    with pytest.raises(Invalid, match="in use"):
+        world.make("second")
+    assert world.make("third", "mem://bucket/two").namespace == "mem://bucket/two"
+
+
 @pytest.mark.parametrize("content", [b"", b"dummy", b"No.Name uid", b"\xff\xfe uid"])
 def test_a_mark_of_another_system_is_never_taken_over(world: World, content: bytes) -> None:
     world.blocks.put(address.marker(PLACE), [content], OVERWRITE)
