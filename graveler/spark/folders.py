@@ -1,8 +1,7 @@
 """Partition columns in the names of folders: `year=2024/city=S%C3%A3o/part-0.parquet`.
 
 The rules are those of Hive and Spark, over logical paths: values are URL-encoded, one name stands
-for null, and the type of a column is the narrowest of int, bigint, double and string that takes all
-of its values.  Pure; for this package.
+for null, and the types follow from the values (`partitions.py`).  Pure; for this package.
 """
 
 import re
@@ -11,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from graveler.errors import Invalid
+from graveler.spark.partitions import column_type
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-_INT_BITS, _BIGINT_BITS = 31, 63
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 
 
@@ -32,9 +31,9 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files of a table, and its partition columns with their Spark types."""
+    """The files of a table, and its partition columns with their types."""
 
-    columns: Mapping[str, str]
+    columns: Mapping[str, pa.DataType]
     files: tuple[File, ...]
 
 
@@ -51,11 +50,11 @@ def layout(files: Sequence[File], prefix: str) -> Layout:
                 f"files lie in folders of different columns: {'/'.join(names[0]) or 'none'} and "
                 f"{'/'.join(each) or 'none'}: path={file.path!r:.200}"
             )
-    columns: dict[str, str] = {}
+    columns: dict[str, pa.DataType] = {}
     texts: list[Sequence[str | None]] = []
     for at, name in enumerate(names[0] if names else ()):
         values = [pairs[at][1] for _, pairs in found]
-        columns[name] = _type(values)
+        columns[name] = column_type(values)
         texts.append(values)
     rows = zip(*texts, strict=True) if texts else [()] * len(seen)
     placed = (file._replace(values=tuple(row)) for file, row in zip(seen, rows, strict=True))
@@ -85,14 +84,3 @@ def _pairs(path: str) -> list[tuple[str, str | None]]:
         if equals and name:
             pairs.append((unquote(name), None if value == NULL else unquote(value)))
     return pairs
-
-
-def _type(values: Sequence[str | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "string"
-    if all(_WHOLE.fullmatch(value) for value in known):
-        bits = max(max(number, -number - 1).bit_length() for number in map(int, known))
-        if bits <= _BIGINT_BITS:
-            return "int" if bits <= _INT_BITS else "bigint"
-    return "double" if all(_REAL.fullmatch(value) for value in known) else "string"

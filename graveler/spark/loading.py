@@ -24,6 +24,7 @@ from graveler.ids import parse_prefix
 from graveler.spark.folders import File, Layout, layout
 from graveler.spark.formats import Format, Stretch, check_types, format_of
 from graveler.spark.lake import Lake
+from graveler.spark.partitions import is_value, value_of
 from graveler.spark.pinned import Pinned, pinned
 from graveler.spark.places import Place, opened
 from graveler.spark.reading import Reading, entries_of, meeting, row_of, scanning
@@ -181,21 +182,15 @@ def _pruned(table: Layout, wanted: Mapping[str, Any]) -> Layout:
     if unknown:
         raise Invalid(f"no partition columns: {','.join(unknown)} of={','.join(names) or 'none'}")
     numbers = {names.index(name): value for name, value in wanted.items()}
-    texts = {at for at in numbers if table.columns[names[at]] == "string"}
+    kinds = list(table.columns.values())
     kept = tuple(
         each
         for each in table.files
-        if all(_is(each.values[at], value, at in texts) for at, value in numbers.items())
+        if all(is_value(each.values[at], kinds[at], value) for at, value in numbers.items())
     )
     if not kept:
         raise NotFound(f"no data files under these values: {dict(wanted)}")
     return replace(table, files=kept)
-
-
-def _is(text: str | None, value: Any, is_text: bool) -> bool:
-    if text is None or value is None:
-        return text is None and value is None
-    return text == str(value) if is_text or isinstance(value, str) else float(text) == value
 
 
 def _with_buckets(place: Place, files: Sequence[File]) -> Place:
@@ -220,11 +215,11 @@ def _schemas(
     place: Place, form: Format, table: Layout, given: StructType | None
 ) -> tuple[pa.Schema, pa.Schema]:
     """The columns of the files, without those of the paths; and those of the paths."""
-    names = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
-    kinds = {name: names[kind] for name, kind in table.columns.items()}
+    kinds = dict(table.columns)
     if given is not None:
         found = to_arrow_schema(given)
         kinds |= {field.name: field.type for field in found if field.name in kinds}
+        _check_values(table, list(kinds.values()))
     else:
         first = table.files[0]
         columns = form.columns(opened(place).blocks, first.address, first.size)
@@ -232,6 +227,13 @@ def _schemas(
         found = to_arrow_schema(from_arrow_schema(stored))
     data = [field.with_nullable(True) for field in found if field.name not in kinds]
     return pa.schema(data), pa.schema(list(kinds.items()))
+
+
+def _check_values(table: Layout, kinds: Sequence[pa.DataType]) -> None:
+    """Whether all values in paths are ones of the types that somebody chose."""
+    for file in table.files:
+        for text, kind in zip(file.values, kinds, strict=True):
+            value_of(text, kind)
 
 
 def _plain(field: pa.Field) -> pa.Field:
@@ -255,7 +257,7 @@ def loading(order: Loading) -> Any:
 
 def _loaded(row: Mapping[str, Any], order: Loading) -> Iterator[pa.RecordBatch]:
     constants = {
-        field.name: _constant(value, field.type)
+        field.name: pa.scalar(value_of(value, field.type), field.type)
         for field, value in zip(order.folders, row["partition"], strict=True)
     }
     stretch = Stretch(*(row[name] for name in Stretch._fields))
@@ -266,12 +268,3 @@ def _loaded(row: Mapping[str, Any], order: Loading) -> Iterator[pa.RecordBatch]:
             for name in order.columns
         ]
         yield pa.RecordBatch.from_arrays(arrays, names=list(order.columns))
-
-
-def _constant(text: str | None, kind: pa.DataType) -> pa.Scalar:
-    """A value from a path; Arrow itself is strict about leading zeros and signs."""
-    if text is not None and pa.types.is_integer(kind):
-        return pa.scalar(int(text), kind)
-    if text is not None and pa.types.is_floating(kind):
-        return pa.scalar(float(text), kind)
-    return pa.scalar(text, pa.string()).cast(kind)

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
@@ -35,6 +35,7 @@ from graveler.spark.storing import STORED, Storing, storing, without_rows
 
 SaveMode = Literal["append", "overwrite", "error"]
 _ROWS_MAX: Final = 5_000_000
+_EPOCH: Final = "1970-01-01 00:00:00"
 _NO_PROGRESS: Final = -1  # none is told: as many as before
 
 
@@ -137,7 +138,7 @@ def _stored(df: DataFrame, order: Storing) -> list[tuple[Any, ...]]:
     data = [_column(name).alias(f"data_{at}") for at, name in enumerate(order.schema.names)]
     folders = [f"folder_{at}" for at in range(len(order.folders))]
     for name, alias in zip(order.folders, folders, strict=True):
-        data.append(_column(name).cast("string").alias(alias))
+        data.append(_spelled(df, name).alias(alias))
     rows = df.select(*data)
     if folders:
         rows = rows.sortWithinPartitions(*folders)
@@ -145,6 +146,17 @@ def _stored(df: DataFrame, order: Storing) -> list[tuple[Any, ...]]:
     if found or order.folders:
         return found
     return [tuple(row.values()) for row in without_rows(order).to_pylist()]
+
+
+def _spelled(df: DataFrame, name: str) -> Column:
+    """A value as a folder's name says it; a time in UTC, whatever the session's zone is."""
+    column = _column(name)
+    if isinstance(df.schema[name].dataType, TimestampType):
+        seconds = F.unix_micros(column).cast("decimal(20,0)") / F.lit(1_000_000)
+        zero = F.lit(0)
+        since = F.make_dt_interval(zero, zero, zero, seconds.cast("decimal(18,6)"))
+        return (F.lit(_EPOCH).cast("timestamp_ntz") + since).cast("string")
+    return column.cast("string")
 
 
 def _column(name: str) -> Column:

@@ -1,0 +1,139 @@
+"""Types and values of partition columns, which the names of folders hold as text.
+
+The rules are those by which Spark infers them (`spark.sql.sources.partitionColumnTypeInference`):
+
+    int, bigint      whole numbers
+    decimal(p,0)     whole numbers of more digits, 38 at most
+    double           other numbers, and NaN and Infinity
+    date             2026-11-22
+    timestamp        2026-11-22 10:11:12, with up to six digits of a fraction
+    string           everything else, and columns that no value can be told of
+
+A column has the narrowest type that takes all of its values without loss: int and double make
+double, date and timestamp make timestamp; all other mixtures with a double, a date or a timestamp
+are strings.  Two things differ from Spark: a time in a path counts as UTC, as `storing` spells it,
+and not as one of the session's zone; and what Java alone takes for a number (`1d`, `0x1p3`) is a
+string.  Pure; for this package.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from graveler.errors import Invalid
+
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_NO_NUMBER: Final = ("NaN", "Infinity", "-Infinity")
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TIME: Final = re.compile(_DATE.pattern + r" ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
+_INT_BITS, _BIGINT_BITS, _DIGITS_MAX = 31, 63, 38
+_DIGITS: Final = {pa.int32(): 10, pa.int64(): 20}
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_TEXT: Final = pa.string()
+_LONG_MAX: Final = 64  # no number, date or time is spelled longer
+
+
+def column_type(values: Sequence[str | None]) -> pa.DataType:
+    """The type of a column with these values; None: null."""
+    kinds = {_kind(value) for value in values if value is not None}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds == {pa.date32(), _TIMESTAMP}:
+        return _TIMESTAMP
+    if kinds == {pa.int32(), pa.float64()}:
+        return pa.float64()
+    if kinds == {pa.int32(), pa.int64()}:
+        return pa.int64()
+    if kinds and all(kind in _DIGITS or pa.types.is_decimal(kind) for kind in kinds):
+        return pa.decimal128(max(_DIGITS.get(kind) or kind.precision for kind in kinds), 0)
+    return _TEXT
+
+
+def _kind(text: str) -> pa.DataType:
+    """The narrowest type of one value."""
+    if len(text) > _LONG_MAX:
+        return _TEXT
+    if text in _NO_NUMBER:
+        return pa.float64()
+    if _NUMBER.fullmatch(text):
+        return _number_kind(text)
+    for kind in (pa.date32(), _TIMESTAMP):
+        if _parsed(text, kind) is not None:
+            return kind
+    return _TEXT
+
+
+def _number_kind(text: str) -> pa.DataType:
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int), "the pattern takes finite numbers alone"
+    if exponent < 0:
+        return pa.float64()
+    if text.lstrip("+-").isdigit():
+        bits = max(int(text), -int(text) - 1).bit_length()
+        if bits <= _BIGINT_BITS:
+            return pa.int32() if bits <= _INT_BITS else pa.int64()
+    digits = len(number.as_tuple().digits) + exponent
+    return pa.decimal128(digits, 0) if digits <= _DIGITS_MAX else pa.float64()
+
+
+def value_of(text: str | None, kind: pa.DataType) -> Any:
+    """The value that `text` says in a column of type `kind`: an int, Decimal, float, date, datetime
+    or str; None for null.  Raises `Invalid` if it is none of that type."""
+    if text is None or pa.types.is_string(kind):
+        return text
+    found = _parsed(text, kind)
+    if found is None:
+        raise Invalid(f"the value in a folder's name is none of the column's type: {text!r} {kind}")
+    return found
+
+
+def _parsed(text: str, kind: pa.DataType) -> Any:
+    """The value, or None if `text` is none of that type."""
+    try:
+        if pa.types.is_date(kind):
+            return date(*map(int, _groups(_DATE, text)))
+        if pa.types.is_timestamp(kind):
+            return _time(text)
+        if pa.types.is_floating(kind) and text in _NO_NUMBER:
+            return float(text)
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            _groups(_NUMBER, text)  # Python takes more for numbers
+            if pa.types.is_integer(kind):
+                return int(text)
+            return float(text) if pa.types.is_floating(kind) else Decimal(text)
+        return pa.scalar(text, _TEXT).cast(kind).as_py()
+    except (ValueError, pa.ArrowException):
+        return None
+
+
+def _time(text: str) -> datetime:
+    """A date alone is its midnight."""
+    if _DATE.fullmatch(text):
+        return datetime(*map(int, _groups(_DATE, text)), tzinfo=UTC)
+    *whole, fraction = _groups(_TIME, text)
+    return datetime(*map(int, whole), int((fraction or "0").ljust(6, "0")), tzinfo=UTC)
+
+
+def _groups(pattern: re.Pattern[str], text: str) -> Sequence[Any]:
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return found.groups()
+
+
+def is_value(text: str | None, kind: pa.DataType, value: Any) -> bool:
+    """Whether a column of type `kind` that says `text` has a value that somebody asks for: null for
+    None, by its spelling for text, else by its value, without rounding.  A time without a zone is
+    one of UTC."""
+    if text is None or value is None:
+        return text is None and value is None
+    if isinstance(value, str) or pa.types.is_string(kind):
+        return text == str(value)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return bool(value_of(text, kind) == value)
