@@ -18,7 +18,7 @@ string.  Pure; for this package.
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from graveler.errors import Invalid
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _NO_NUMBER: Final = ("NaN", "Infinity", "-Infinity")
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DATE_LENGTH: Final = 10
 _TIME: Final = re.compile(_DATE.pattern + r" ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
 _INT_BITS, _BIGINT_BITS, _DIGITS_MAX = 31, 63, 38
 _DIGITS: Final = {pa.int32(): 10, pa.int64(): 20}
@@ -96,7 +97,7 @@ def _parsed(text: str, kind: pa.DataType) -> Any:
     """The value, or None if `text` is none of that type."""
     try:
         if pa.types.is_date(kind):
-            return date(*map(int, _groups(_DATE, text)))
+            return _date(text)
         if pa.types.is_timestamp(kind):
             return _time(text)
         if pa.types.is_floating(kind) and text in _NO_NUMBER:
@@ -114,9 +115,17 @@ def _parsed(text: str, kind: pa.DataType) -> Any:
 def _time(text: str) -> datetime:
     """A date alone is its midnight."""
     if _DATE.fullmatch(text):
-        return datetime(*map(int, _groups(_DATE, text)), tzinfo=UTC)
-    *whole, fraction = _groups(_TIME, text)
-    return datetime(*map(int, whole), int((fraction or "0").ljust(6, "0")), tzinfo=UTC)
+        return datetime.combine(_date(text), time(), UTC)
+    *_, hour, minute, second, fraction = _groups(_TIME, text)
+    micros = int((fraction or "0").ljust(6, "0"))
+    return datetime.combine(
+        _date(text[:_DATE_LENGTH]), time(int(hour), int(minute), int(second), micros), UTC
+    )
+
+
+def _date(text: str) -> date:
+    year, month, day = map(int, _groups(_DATE, text))
+    return date(year, month, day)
 
 
 def _groups(pattern: re.Pattern[str], text: str) -> Sequence[Any]:
