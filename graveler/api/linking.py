@@ -15,11 +15,16 @@ from graveler.records import ABSENT
 
 
 def get_physical_address(call: Call) -> Answer:
+    """With `If-None-Match: *` the URL only creates on every storage; the PUT must then carry that
+    header where the storage is S3."""
+    only_create = conditions.only_if_absent(call.headers)
     branch, path = call.arguments["branch"], call.query["path"]
     address = uploads.hand_out(call.ports, call.repo, branch, path)
     if not call.query["presign"]:
         return answers.json({"physical_address": address, "presigned_url": None})
-    presigned = call.ports.blocks.presign(address, "PUT", limits.presign_seconds_max, "")
+    presigned = call.ports.blocks.presign(
+        address, "PUT", limits.presign_seconds_max, "", only_create=only_create
+    )
     return answers.json(
         {
             "physical_address": address,

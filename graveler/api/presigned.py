@@ -1,7 +1,8 @@
 """Presigned requests: bytes of the store for whoever holds a signed URL.
 
 The signature binds method, address, time and content type (block/signing.py); nothing else is
-looked at.  Bodies are streamed both ways.
+looked at.  A PUT creates: the same bytes again are a retry and succeed, other bytes are refused.
+So what was linked stays as it is though its URL is still good.  Bodies are streamed both ways.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,8 +13,8 @@ from graveler.api.answers import Answer, Headers, Streamed, text_header
 from graveler.api.conditions import Unsatisfiable
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
-from graveler.block.adapter import OVERWRITE, ObjectHead
-from graveler.errors import RangeUnsatisfiable, Unsupported
+from graveler.block.adapter import CREATE, ObjectHead
+from graveler.errors import AlreadyExists, PreconditionFailed, RangeUnsatisfiable, Unsupported
 from graveler.streams import Measured
 
 _GUARD: Final[Headers] = (
@@ -107,6 +108,15 @@ async def _store(service: Service, address: str, receive: Receive) -> Answer:
 
 def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
     """The etag is the content's MD5, which clients hand on as the checksum."""
-    body = Measured(chunks)
-    service.ports.blocks.put(address, body, OVERWRITE)
+    body, blocks = Measured(iter(chunks)), service.ports.blocks
+    try:
+        blocks.put(address, body, CREATE)
+    except AlreadyExists as error:
+        for _ in body:
+            pass  # a store may refuse before it has read everything
+        stored = Measured(blocks.get(address).chunks)
+        for _ in stored:
+            pass
+        if (stored.size, stored.checksum) != (body.size, body.checksum):
+            raise PreconditionFailed("object is there already with other bytes") from error
     return Answer(200, (text_header(b"etag", f'"{body.checksum}"'),))

@@ -246,7 +246,7 @@ _OBJECTS = (
           "UpdateObjectUserMetadata", {204: ""}, **_POOL),
     Route("getPhysicalAddress", "GET", BRANCH + "/staging/backing", "staging",
           "An address to write to, for one path", "fs:WriteObject", _OF_OBJECT,
-          (PATH, PRESIGN), answers={200: "StagingLocation"}, **_POOL),
+          (PATH, PRESIGN, IF_NONE_MATCH), answers={200: "StagingLocation"}, **_POOL),
     Route("linkPhysicalAddress", "PUT", BRANCH + "/staging/backing", "staging",
           "Link what was written to such an address", "fs:WriteObject", _OF_OBJECT,
           (PATH, IF_NONE_MATCH, IF_MATCH), "StagingMetadata", {200: "ObjectStats"}, **_POOL),

@@ -17,7 +17,8 @@ all.
         before anything is touched
     B7  bodies are streamed: memory is bounded by the chunk, not by the object
     B8  deleting what is not there is no error; with a version, only that version goes
-    B9  a presigned URL is good for one method, one address, at most `limits.presign_seconds_max`
+    B9  a presigned URL is good for one method, one address, at most `limits.presign_seconds_max`;
+        a PUT of the whole object never replaces one if `only_create` was asked for
 
 Errors: `NotFound`, `AlreadyExists`, `PreconditionFailed`, `RangeUnsatisfiable`, `StorageFull`,
 `Unavailable`, `Invalid`,
@@ -160,11 +161,16 @@ class BlockStore(Protocol):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
         """A URL for `method` on `address`; an empty `content_type` binds none.  No request is made.
 
         `part`: the URL stores that part, as `put_part` does, whatever its content type; whether the
         upload is known is found out by whoever uses it.  `Unsupported` where parts have no URL.
+
+        `only_create`: whoever uses the URL of a PUT must send `If-None-Match: *` where the storage
+        itself answers it; without it some storages (S3) let a PUT replace the object.
         """
         ...
 

@@ -130,6 +130,8 @@ class LocalBlocks:
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
         parts = layout.owned(address) if method == "PUT" else layout.served(address)
         if part != WHOLE:

@@ -113,6 +113,8 @@ class MemoryBlocks:
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
         """Parts have a URL that says what it is for; nobody serves it."""
         canonical = self._canonical(address)

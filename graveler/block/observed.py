@@ -73,8 +73,12 @@ class ObservedBlocks:
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
-        return self._store.presign(address, method, seconds, content_type, part)
+        return self._store.presign(
+            address, method, seconds, content_type, part, only_create=only_create
+        )
 
     def create_upload(self, address: str) -> str:
         self._counts.add("create_upload")

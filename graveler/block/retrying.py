@@ -95,8 +95,12 @@ class RetryingBlocks:
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
-        return self._store.presign(address, method, seconds, content_type, part)
+        return self._store.presign(
+            address, method, seconds, content_type, part, only_create=only_create
+        )
 
     def create_upload(self, address: str) -> str:
         return self._repeat(lambda: self._store.create_upload(address))

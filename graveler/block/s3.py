@@ -136,9 +136,13 @@ class S3Blocks:
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
         if part == WHOLE:
-            return self.urls.presign(address, method, seconds, content_type)
+            return self.urls.presign(
+                address, method, seconds, content_type, only_create=only_create
+            )
         bounds.check_presigned_part(method, part)
         return self.urls.presign_part(address, part.upload_id, part.number, seconds)
 

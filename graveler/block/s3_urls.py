@@ -33,9 +33,18 @@ class S3Urls:
         self._kept: dict[tuple[str, str], Presigned] = {}
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
-        """See `BlockStore.presign`.  Of a PUT the content type is bound; a GET answers with it."""
+        """See `BlockStore.presign`.  Of a PUT the content type is bound; a GET answers with it.
+
+        `only_create` signs `If-None-Match: *`: S3 refuses a request that does not send it, and one
+        that sends it for an object that is there."""
         parts = self._places.object(address)
         if method not in ("GET", "PUT"):
             raise Invalid(f"only GET and PUT can be presigned: {method=}")
@@ -43,6 +52,8 @@ class S3Urls:
             raise Invalid("content type is too long to presign")
         query = {"response-content-type": content_type} if content_type else {}
         headers = {"content-type": content_type} if content_type else {}
+        if only_create:
+            headers["if-none-match"] = "*"
         if method == "GET":
             return self._signed(Signable("GET", self._origin(parts), parts.key, query, {}), seconds)
         return self._signed(Signable("PUT", self._origin(parts), parts.key, {}, headers), seconds)

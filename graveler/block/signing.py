@@ -4,10 +4,9 @@
 
 The signature is HMAC-SHA256, under a key of the deployment, over method, address, expiry (seconds
 since 1970) and content type, each with its length before it, so that no two requests share one.  A
-URL may be used more than once until it expires, because clients repeat a PUT whose answer was lost:
-the server stores with OVERWRITE.  So a PUT URL is to be handed out only for a fresh address that no
-entry names yet; whoever holds it can replace those bytes until it expires.  For the local driver
-and the API.
+URL may be used more than once until it expires, because clients repeat a PUT whose answer was lost.
+The server stores with CREATE and accepts only the same bytes again: the holder of a PUT URL cannot
+replace what was written with it.  For the local driver and the API.
 """
 
 import base64

@@ -1,6 +1,7 @@
 """An object staged by an address that the caller names: bytes that lie somewhere already.
 
-    inside the namespace     names that this system gives: only if handed out for this very path;
+    inside the namespace     names that this system gives: only if handed out for this very path and
+                             written with the size named;
                              other names below it: yes; the repository's own files: never
     outside of it            what an import of that one object may take in: a place that the
                              deployment serves, in no repository's namespace, with an object there
@@ -16,7 +17,7 @@ from graveler.engine.candidates import FILES, is_ours
 from graveler.engine.import_sources import ImportPath
 from graveler.engine.objects import stage
 from graveler.engine.ports import Ports, check_writable
-from graveler.engine.uploads import Link, checked, described
+from graveler.engine.uploads import Link, check_written, checked, described
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, AddressType, Entry, Repository
@@ -28,8 +29,8 @@ def place(
     """Stage `path` with the address that `link` names; nothing is copied.
 
     Errors: `Invalid` for an address that is not allowed, and those of `objects.stage`; nothing is
-    staged then.  Cost: those of a write; inside, 1 KV request at most; outside, 1 block request
-    and one KV request for each 1,000 repositories.
+    staged then.  Cost: those of a write; inside, 1 KV request and 1 head at most; outside,
+    1 block request and one KV request for each 1,000 repositories.
     """
     parse_path(path)
     parse_branch_id(branch)
@@ -40,18 +41,16 @@ def place(
         import_sources.check(ports, ImportPath("object", canonical, path))
         entry = described(ports, link, canonical)._replace(address_type=AddressType.FULL)
     else:
-        _check_inside(ports, repo, (branch, path), canonical, relative)
+        _check_inside(repo, canonical, relative)
         entry = described(ports, link, relative)
+        if is_ours(relative):
+            checked(ports, repo, branch, path, canonical)
+            check_written(ports, repo, entry)
     return stage(ports, repo, branch, path, entry, force=force)
 
 
-def _check_inside(
-    ports: Ports, repo: Repository, where: tuple[str, str], canonical: str, relative: str
-) -> None:
+def _check_inside(repo: Repository, canonical: str, relative: str) -> None:
     if address.join(repo.namespace, relative) != canonical:
         raise Invalid(f"address must name an object of the namespace: address={canonical}")
     if f"{relative}/".startswith(FILES):
         raise Invalid(f"address lies among the repository's own files: address={canonical}")
-    if is_ours(relative):
-        branch, path = where
-        checked(ports, repo, branch, path, canonical)

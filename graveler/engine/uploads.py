@@ -1,7 +1,8 @@
 """Upload addresses: a client writes the bytes itself, then links them to a path.
 
     hand out   <namespace>/data/<20>/<20>,<signature>      noted with branch, path and expiry
-    link       the whole address, for the same branch and path, until it expires; again is a retry
+    link       the whole address, for the same branch and path, until it expires, once an object of
+               the size named lies there; again is a retry
 
 The signature (HMAC-SHA256 over repository, branch, path and address) lets a forged address be
 refused
@@ -22,7 +23,7 @@ from graveler.block import address
 from graveler.engine.heads import cached
 from graveler.engine.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
 from graveler.engine.ports import Ports, check_writable, given_or_now
-from graveler.errors import Invalid
+from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, Absent, Entry, Repository, UploadAddress
 from graveler.refs import uploads
@@ -63,13 +64,15 @@ def link(
 ) -> Entry:
     """Stage `path` with an address that was handed out for it.
 
-    Errors: `Invalid` for an address that was not handed out for this path or has expired, and those
-    of `objects.stage`.  Cost: 1 KV request, and those of a write.
+    Errors: `Invalid` for an address that was not handed out for this path or has expired, for one
+    with nothing or an object of another size behind it, and those of `objects.stage`.
+    Cost: 1 KV request, 1 head, and those of a write.
     """
     name = parse_branch_id(branch)
     parse_path(path)
     check_writable(repo, force)
     entry = described(ports, link, checked(ports, repo, name, path, link.address))
+    check_written(ports, repo, entry)
     put = stage_if_absent if link.only_if_absent else stage
     return put(ports, repo, branch, path, entry, force=force)
 
@@ -89,6 +92,16 @@ def described(ports: Ports, link: Link, place: str) -> Entry:
         metadata=dict(link.metadata),
         content_type=link.content_type or DEFAULT_CONTENT_TYPE,
     )
+
+
+def check_written(ports: Ports, repo: Repository, entry: Entry) -> None:
+    """Raises `Invalid` unless an object of the entry's size lies at its address.  1 head."""
+    try:
+        head = ports.blocks.head(address.join(repo.namespace, entry.address))
+    except NotFound as error:
+        raise Invalid("link address has no object: write the bytes there first") from error
+    if head.size != entry.size:
+        raise Invalid(f"size_bytes must be that of the object: {entry.size=} {head.size=}")
 
 
 def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:

@@ -72,8 +72,12 @@ class FaultyBlocks:
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
-        return self._store.presign(address, method, seconds, content_type, part)
+        return self._store.presign(
+            address, method, seconds, content_type, part, only_create=only_create
+        )
 
     def create_upload(self, address: str) -> str:
         return self._send("create_upload", lambda: self._store.create_upload(address))

@@ -70,6 +70,7 @@ def link_only(client: Any, call: Call) -> str:
 def _link(client: Any, call: Call, only_if_absent: bool) -> str:
     ports, repo, (key, value) = client.ports, client.repo, call.arguments
     address = uploads.hand_out(ports, repo, call.branch, key)
+    ports.blocks.put(address, [value.encode()])
     asked = uploads.Link(address, value, len(value), only_if_absent=only_if_absent)
     uploads.link(ports, repo, call.branch, key, asked)
     try:

@@ -163,6 +163,8 @@ class SimulatedBlocks(_WithoutParts):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
     ) -> Presigned:
         raise Unsupported("simulated objects have no URL")
 

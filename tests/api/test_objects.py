@@ -287,21 +287,43 @@ def test_a_signed_write_is_linked(client: Client, repo: str, size: int) -> None:
         assert linked.json["checksum"] == hashlib.md5(body).hexdigest()
     assert _get(client, repo, "a") == (200, body)
     headers = {"If-None-Match": "*"}
-    fresh = client.send("GET", where, {"path": "a"}).json
+    fresh = client.send("GET", where, {"path": "a", "presign": "True"}).json
+    assert anonymous.raw("PUT", _path(fresh["presigned_url"]), b"x").status == 200
     again = {"staging": fresh, "checksum": "c", "size_bytes": 1}
     for there in (again, link):  # what was linked without a condition is not an earlier attempt
         assert client.send("PUT", where, {"path": "a"}, body=there, headers=headers).status == 412
 
 
+@pytest.mark.parametrize("size", [0, 10, 3 * MEGABYTE])
+def test_a_signed_write_creates_and_never_replaces(client: Client, repo: str, size: int) -> None:
+    body = os.urandom(size)
+    others = (body + b"x", os.urandom(size)) if size else (b"x",)
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    given = client.send("GET", where, {"path": "a", "presign": "True"}).json
+    url, anonymous = _path(given["presigned_url"]), Client(client.host, client.port, "")
+    link = {"staging": given, "checksum": hashlib.md5(body).hexdigest(), "size_bytes": size}
+    assert client.send("PUT", where, {"path": "a"}, body=link).status == 400  # nothing is there
+    first = anonymous.raw("PUT", url, body)
+    wrong = link | {"size_bytes": size + 1}
+    assert client.send("PUT", where, {"path": "a"}, body=wrong).status == 400
+    assert client.send("PUT", where, {"path": "a"}, body=link).status == 200
+    again = anonymous.raw("PUT", url, body)  # its answer was lost
+    assert (first.status, first.headers["etag"]) == (again.status, again.headers["etag"])
+    assert [anonymous.raw("PUT", url, other).status for other in others] == [412] * len(others)
+    assert _get(client, repo, "a") == (200, body)
+
+
 def test_a_conditional_link_may_be_repeated_until_another_writes_there(
-    client: Client, repo: str
+    live: Served, repo: str
 ) -> None:
+    client = live.client
     where = f"/repositories/{repo}/branches/main/staging/backing"
     link = {
         "staging": client.send("GET", where, {"path": "a"}).json,
         "checksum": "c",
         "size_bytes": 1,
     }
+    live.embedded.ports.blocks.put(link["staging"]["physical_address"], [b"x"])
 
     def linked() -> int:
         headers = {"If-None-Match": "*"}

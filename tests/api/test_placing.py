@@ -56,8 +56,13 @@ def test_names_of_the_namespace_that_are_nobodys_may_be_staged(client: Client, r
     assert staged.json["content_type"] == "text/x"
 
 
-def test_what_was_handed_out_for_a_path_is_staged_there_alone(client: Client, repo: str) -> None:
-    address = _handed(client, repo, "a")
+def test_what_was_handed_out_for_a_path_is_staged_there_alone(live: Served, repo: str) -> None:
+    address = _handed(live.client, repo, "a")
+    client = live.client
+    assert "no object" in _stage(client, repo, "a", address).message
+    live.embedded.ports.blocks.put(address, [b"abcd"])
+    assert "size_bytes" in _stage(client, repo, "a", address).message
+    live.embedded.ports.blocks.put(address, [b"abc"])
     assert _stage(client, repo, "b", address).status == 400
     assert _stage(client, repo, "a", address).status == 201
     assert _there(client, repo) == ["a"]
@@ -94,13 +99,16 @@ def test_addresses_that_are_denied(live: Served, repo: str, import_root: Path) -
     assert _there(client, repo) == ["a"]
 
 
-def test_links_are_refused_in_the_words_that_clients_know(client: Client, repo: str) -> None:
+def test_links_are_refused_in_the_words_that_clients_know(live: Served, repo: str) -> None:
+    client = live.client
     where = f"/repositories/{repo}/branches/main/staging/backing"
     client.upload(repo, "a", b"abc")
+    written = _handed(client, repo, "a")
+    live.embedded.ports.blocks.put(written, [b"abc"])
     for address, headers, expected in (
         (f"local://{repo}/x/data/x/y", {}, "address is not signed: link address invalid"),
         (_handed(client, repo, "b"), {}, "invalid address signature: invalid address"),
-        (_handed(client, repo, "a"), {"If-None-Match": "*"}, "Precondition failed"),
+        (written, {"If-None-Match": "*"}, "Precondition failed"),
     ):
         body = SAID | {"staging": {"physical_address": address}}
         reply = client.send("PUT", where, {"path": "a"}, body=body, headers=headers)

@@ -188,6 +188,7 @@ def _check_answer(case: Case, world: World, heard: Heard, known: Known) -> None:
     """An acknowledgement is worth what it says, to another process too."""
     door = world.serve(sound()).door
     if case.operation == "getPhysicalAddress":
+        world.blocks.put(heard.json["physical_address"], [b"linked"])
         link = Ask.json("PUT", HANDED, LINK | {"staging": heard.json})
         assert door.send(link).status == 200, "the address cannot be linked"
     elif case.operation == "createPresignMultipartUpload":

@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 from tests.api.serving import USER, Served
 from tests.api.transcript import RIGHT, Run, lines, replay
@@ -18,8 +19,15 @@ def test_every_recorded_request_is_answered_as_recorded(live: Served) -> None:
     run = _run(live, 1)
     recorded = list(lines(CORE))
     assert len(recorded) == 272
-    wrong = {line["id"]: found for line in recorded if (found := replay(run, line))}
+    wrong = {line["id"]: found for line in recorded if (found := _replayed(live, run, line))}
     assert not wrong
+
+
+def _replayed(live: Served, run: Run, line: dict[str, Any]) -> list[str]:
+    """The recorded server linked what nobody had written."""
+    if line["id"] == "object.link":
+        live.embedded.ports.blocks.put(run.names["addr"], [b"a"])
+    return replay(run, line)
 
 
 def test_the_corrections_name_recorded_requests() -> None:

@@ -5,7 +5,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import botocore.auth
 import botocore.awsrequest
@@ -145,11 +145,15 @@ def test_what_does_not_answer_is_unavailable() -> None:
 # ---- URLs for others -----------------------------------------------------------------------------
 
 
-def send(method: str, url: str, body: bytes = b"", kind: str = "") -> tuple[int, bytes, str]:
-    """Status, body and content type or etag of an answer."""
+def send(
+    method: str, url: str, body: bytes = b"", kind: str = "", *, absent: bool = False
+) -> tuple[int, bytes, str]:
+    """Status, body and content type or etag of an answer; `absent`: only if nothing is there."""
     request = urllib.request.Request(url, body or None, method=method)
     if method == "PUT":
         request.add_header("content-type", kind)
+    if absent:
+        request.add_header("if-none-match", "*")
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, answer.read(), answer.headers["etag"].strip('"')
@@ -182,6 +186,18 @@ def test_b9_a_url_is_good_for_what_it_was_made_for(lake: tuple[S3Blocks, str]) -
     ):
         assert send(method, url, b"x" if method == "PUT" else b"", kind)[0] == 403, url
     assert content(blocks, address) == b"bytes"
+
+
+def test_b9_a_url_that_only_creates_binds_its_condition(lake: tuple[S3Blocks, str]) -> None:
+    blocks, stem = lake
+    address = f"{stem}/new"
+    url = blocks.presign(address, "PUT", 60, "", only_create=True).url
+    signed = dict(parse_qsl(urlsplit(url).query))["X-Amz-SignedHeaders"]
+    assert signed == "host;if-none-match"
+    assert send("PUT", url, b"first", absent=True)[0] == 200
+    assert send("PUT", url, b"other", absent=True)[0] == 412
+    assert send("PUT", url, b"other")[0] == 403  # the condition cannot be left out
+    assert content(blocks, address) == b"first"
 
 
 def test_parts_can_be_sent_by_urls(lake: tuple[S3Blocks, str]) -> None:

@@ -115,19 +115,37 @@ def test_the_metarange_of_the_head_is_no_change(lake: Lake) -> None:
         lambda link: replace(link, checksum="c" * (limits.checksum_length_bytes_max + 1)),
         lambda link: replace(link, size=-1),
         lambda link: replace(link, size=limits.object_size_bytes_max + 1),
+        lambda link: replace(link, size=4),
         lambda link: replace(link, address="mem://bucket/elsewhere/data/x,y"),
         lambda link: replace(link, address=link.address + "x"),
         lambda link: replace(link, address=link.address + "x" * limits.address_length_bytes_max),
     ],
-    ids=["no checksum", "long checksum", "negative", "large", "elsewhere", "forged", "long"],
+    ids=[
+        "no checksum",
+        "long checksum",
+        "negative",
+        "large",
+        "other size",
+        "elsewhere",
+        "forged",
+        "long",
+    ],
 )
 def test_a_link_that_is_wrong(lake: Lake, wrong: Callable[[Link], Link]) -> None:
     link = Link(uploads.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
+    lake.ports.blocks.put(link.address, [b"bytes"])
     with pytest.raises(Invalid):
         uploads.link(lake.ports, lake.repo, "main", "p", wrong(link))
     assert lake.tree() == {}
     uploads.link(lake.ports, lake.repo, "main", "p", link)
     assert lake.tree() == {"p": "checksum"}
+
+
+def test_a_link_of_what_nobody_wrote(lake: Lake) -> None:
+    link = Link(uploads.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
+    with pytest.raises(Invalid, match="no object"):
+        uploads.link(lake.ports, lake.repo, "main", "p", link)
+    assert lake.tree() == {}
 
 
 def test_an_address_that_has_expired() -> None:
