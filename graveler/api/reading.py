@@ -9,7 +9,7 @@ from graveler.api.answers import NO_CONTENT, Answer, Headers, Streamed, text_hea
 from graveler.api.conditions import Unsatisfiable, Window
 from graveler.api.service import Call, Endpoint
 from graveler.block.adapter import Presigned
-from graveler.engine import metadata_files, objects
+from graveler.engine import metadata_files, objects, reachable
 from graveler.engine.objects import ListQuery
 from graveler.records import ABSENT, Entry
 
@@ -95,7 +95,7 @@ def _elsewhere(call: Call, found: _Found) -> Answer:
 
 async def _opened(call: Call, found: _Found, window: Window) -> Answer:
     start, end = window.start, window.end
-    small = end - start <= _SMALL_BYTES
+    small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo, found.entry)
     arguments = (call.ports, call.repo, found.entry, start, end)
     if small:
         body = objects.open_body(*arguments)
@@ -192,7 +192,7 @@ def _line(call: Call, path: str, entry: Entry | Any) -> dict[str, Any]:
 
 
 def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> Presigned:
-    address = objects.physical_address(call.repo, entry)
+    address = reachable.address_of(call.ports, call.repo, entry)
     seconds = limits.presign_seconds_max
     return call.ports.blocks.presign(address, method, seconds, entry.content_type)
 

@@ -10,6 +10,11 @@
                      keys are paths, entries decode and say their identity, and their addresses are
                      inside the namespace if relative, outside if full
 
+What a sample proves: a writer that is broken is found, since its mistakes repeat; the files that
+are read are those that their ids name.  It does not prove that no record among millions says what
+it should not.  So no secret hangs on it: an address of another repository is refused whenever it is
+read (reachable.py), and collection never deletes outside of the namespace.
+
 A record that stands in the known metarange just so was accepted before, and is not judged again.
 What is wrong is the caller's: `Invalid` names the range and the rule.  For bulk.py.
 """
@@ -26,6 +31,7 @@ from graveler.committed.reader import get, range_batches, scan
 from graveler.engine.candidates import FILES
 from graveler.engine.heads import check_kept
 from graveler.engine.ports import Ports, keyspace
+from graveler.engine.reachable import OWN_FILES
 from graveler.errors import Corrupt, Invalid, NotFound
 from graveler.framing import identity_of
 from graveler.identity import entry_identity
@@ -36,7 +42,6 @@ from graveler.wire import decode_entry
 
 _BATCH = 1_000
 _JUDGED_ONE_IN = 8  # where ranges are sampled: what a record says takes most of the time
-_OURS = (FILES, "_graveler/")
 
 
 def check(
@@ -169,7 +174,7 @@ class _Rules:
             kind = AddressType.FULL if "://" in text else AddressType.RELATIVE
         if kind is AddressType.RELATIVE:
             address.join(self._namespace, text)
-            if f"{text}/".startswith(_OURS):
+            if f"{text}/".startswith(OWN_FILES):
                 raise Invalid(f"its address lies among the repository's own files: address={text}")
             return
         spelled = address.spelling(text)
@@ -181,11 +186,5 @@ class _Rules:
     def _namespaces(self) -> Iterator[str]:
         """Those of all repositories."""
         yield address.normalise(self._namespace) + "/"
-        after, more = "", True
-        while more:
-            page, more = repositories.list_page(
-                self._ports.kv, "", "", after, limits.page_count_max
-            )
-            for other in page:
-                after = other.id
-                yield address.normalise(other.namespace) + "/"
+        for other in repositories.every(self._ports.kv):
+            yield address.normalise(other.namespace) + "/"

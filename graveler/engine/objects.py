@@ -17,6 +17,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, TO_END, Body
 from graveler.committed import reader
+from graveler.engine import reachable
 from graveler.engine.heads import cached, commit_of, fresh, resolved
 from graveler.engine.messages import check_metadata
 from graveler.engine.ports import (
@@ -251,15 +252,16 @@ def copy(
     """A second object with the bytes, metadata and type of `source`, staged at `path`.
 
     The bytes are copied, so that each entry has an object of its own.  Errors: `NotFound`, `Gone`,
-    and those of `upload`.
+    `Refused` for a source that the repository may not read, and those of `upload`.
     """
     parse_path(path)
     check_writable(repo, force)
     check_branch(ports, repo, branch)
     there = stat(ports, repo, source.ref, source.path)
     relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
+    bytes_at = reachable.address_of(ports, repo, there)
     try:
-        ports.blocks.copy(physical_address(repo, there), address.join(repo.namespace, relative))
+        ports.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
         raise Gone(f"no data: path={source.path}") from error
     made = there._replace(
@@ -329,24 +331,26 @@ def _metarange(ports: Ports, repo: Repository, commit: CommitId) -> MetarangeId:
 
 
 def physical_address(repo: Repository, entry: Entry) -> str:
-    """The full address of an entry's bytes."""
+    """The full address of an entry's bytes, to be shown.  What reads them asks `reachable`."""
     return address.resolve(repo.namespace, entry.address, entry.address_type)
 
 
 def open_body(
     ports: Ports, repo: Repository, entry: Entry, start: int = 0, end: int = TO_END
 ) -> Body:
-    """The bytes of an entry, or a half-open range of them; `Gone`, `RangeUnsatisfiable`.  1 get."""
+    """The bytes of an entry, or a half-open range of them; `Gone`, `RangeUnsatisfiable`, `Refused`.
+
+    Cost: 1 get, and that of `reachable.address_of`."""
     try:
-        return ports.blocks.get(physical_address(repo, entry), start, end)
+        return ports.blocks.get(reachable.address_of(ports, repo, entry), start, end)
     except NotFound as error:
         raise Gone("no data: the object is not in the object store") from error
 
 
 def storage_class(ports: Ports, repo: Repository, entry: Entry) -> str:
-    """How the storage keeps an entry's bytes; empty: as usual.  `Gone`.  1 head."""
+    """How the storage keeps an entry's bytes; empty: as usual.  `Gone`, `Refused`.  1 head."""
     try:
-        return ports.blocks.head(physical_address(repo, entry)).storage_class
+        return ports.blocks.head(reachable.address_of(ports, repo, entry)).storage_class
     except NotFound as error:
         raise Gone("no data: the object is not in the object store") from error
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from graveler import limits
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
-from graveler.engine.objects import physical_address
+from graveler.engine import reachable
 from graveler.engine.ports import Ports, keyspace
 from graveler.errors import Corrupt, GravelerError, NotFound
 from graveler.identity import commit_id
@@ -151,7 +151,7 @@ def _object(ports: Ports, repo: Repository, key: bytes, value: bytes) -> Iterato
     where = f"path {key.decode(errors='replace')}"
     try:
         entry = decode_entry(value)
-        head = ports.blocks.head(physical_address(repo, entry))
+        head = ports.blocks.head(reachable.address_of(ports, repo, entry))
     except GravelerError as error:
         yield where, f"object cannot be read: {error}"
         return

@@ -1,8 +1,9 @@
 """What was read lately: repositories and branches for seconds, commits for ever.
 
-A commit never changes, so a kept one is right.  A repository record may be as old as
-`limits.repository_cache_seconds_max`; a branch record as `limits.branch_cache_seconds_max`, and it
-serves a writer's *first* read only: everything that decides reads the branch afresh.
+A commit never changes, so a kept one is right.  A repository record and the list of all namespaces
+may be as old as `limits.repository_cache_seconds_max`; a branch record as
+`limits.branch_cache_seconds_max`, and it serves a writer's *first* read only: everything that
+decides reads the branch afresh.
 
 Bounded without a lock: a map has a young and an old half; when the young half is full it becomes
 the old one, and what is asked for moves back to the young.  Single dictionary operations are
@@ -77,6 +78,7 @@ class RefCache:
         self._commits: _Halves[tuple[RepositoryUid, CommitId], Commit] = _Halves(
             commits_count_max, commits_bytes_max
         )
+        self._namespaces: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
 
     def repository(self, id: RepositoryId) -> Repository | Literal[Absent.ABSENT]:
         """The record, if it was put less than `repository_cache_seconds_max` ago."""
@@ -92,6 +94,16 @@ class RefCache:
     def forget_repository(self, id: RepositoryId) -> None:
         """It has changed."""
         self._repositories.forget(id)
+
+    def namespaces(self) -> frozenset[str] | Literal[Absent.ABSENT]:
+        """Those of all repositories, if they were put less than `repository_cache_seconds_max`
+        ago."""
+        put_at, found = self._namespaces
+        return ABSENT if self._aged(put_at, limits.repository_cache_seconds_max) else found
+
+    def put_namespaces(self, namespaces: frozenset[str]) -> None:
+        """Keep what a fresh scan answered."""
+        self._namespaces = self._clock.steady_seconds(), namespaces
 
     def branch(
         self, repository: Repository, branch: BranchId

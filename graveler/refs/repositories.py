@@ -5,7 +5,7 @@ one under the same name swaps the old record and has another uid, and therefore 
 nothing of the old one is seen.  For the engine.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits, wire
@@ -122,6 +122,16 @@ def list_page(
         return repository if repository.state is RepositoryState.LIVE else None
 
     return listing.page(kv, listing.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
+
+
+def every(kv: Store) -> Iterator[Repository]:
+    """All live repositories by name.  One request for each 1,000."""
+    after, more = "", True
+    while more:
+        page, more = list_page(kv, "", "", after, limits.page_count_max)
+        for repository in page:
+            after = repository.id
+            yield repository
 
 
 # ---- metadata: one row a pair, so that two writers of different keys both win --------------------

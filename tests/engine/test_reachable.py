@@ -1,0 +1,136 @@
+"""Entries whose address is not the repository's to read: refused whenever bytes are asked for."""
+
+from collections.abc import Callable
+
+import pytest
+
+from graveler import limits
+from graveler.engine import objects, reachable, repository, verify
+from graveler.engine.bulk import Mode
+from graveler.engine.objects import Source, Upload
+from graveler.engine.ports import Ports
+from graveler.errors import Invalid, Refused
+from graveler.kv.observed import ObservedStore
+from graveler.records import AddressType, Entry, Repository
+from graveler.requests import Counts
+from graveler.wire import encode_entry
+from tests.engine.bulk_world import begin, finish
+from tests.engine.lake import Lake
+from tests.engine.storage import Storage
+
+FULL, BY_PREFIX = AddressType.FULL, AddressType.BY_PREFIX
+SECRET = b"of another repository"
+
+
+@pytest.fixture
+def secret(storage: Storage) -> Entry:
+    """An object of another repository, by its full address."""
+    new = repository.NewRepository("other", "mem://bucket/other")
+    other = repository.create(storage.ports, new)
+    made = objects.upload(storage.ports, other, "main", "secret", Upload([SECRET]))
+    return made._replace(address=objects.physical_address(other, made), address_type=FULL)
+
+
+def _reads(ports: Ports, repo: Repository, path: str) -> list[Callable[[], object]]:
+    entry = objects.stat(ports, repo, "main", path)
+    return [
+        lambda: objects.open_body(ports, repo, entry),
+        lambda: objects.storage_class(ports, repo, entry),
+        lambda: objects.copy(ports, repo, "main", "copied", Source("main", path)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        lambda full: full,
+        lambda full: full.replace("mem://", "MEM://"),
+    ],
+)
+@pytest.mark.parametrize("kind", [FULL, BY_PREFIX])
+def test_objects_of_another_repository_are_not_read(
+    storage: Storage, secret: Entry, spelled: Callable[[str], str], kind: AddressType
+) -> None:
+    smuggled = secret._replace(address=spelled(secret.address), address_type=kind)
+    objects.stage(storage.ports, storage.repo, "main", "mine", smuggled)
+    for read in _reads(storage.ports, storage.repo, "mine"):
+        with pytest.raises(Refused, match="another repository"):
+            read()
+    [damage] = verify.verify(storage.ports, objects=True)
+    assert "another repository" in damage.what
+
+
+def test_a_smuggled_address_among_many_records_is_not_read(
+    storage: Storage, secret: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large range only samples are judged before it lands; reading judges each."""
+    monkeypatch.setattr(limits, "bulk_checked_records_max", 20)
+    lake = Lake(storage.ports, storage.repo)
+    good = Entry("data/p/u", 3, "e", 1)
+    first = [(b"%04d" % at, encode_entry(secret if at == 3 else good)) for at in range(20)]
+    refs = [
+        lake.ports.ranges.write_range(lake.repo.namespace, records)
+        for records in (first, [(b"a", encode_entry(good))])
+    ]
+    written = lake.ports.ranges.write_metarange(lake.repo.namespace, refs)
+    finish(lake, begin(lake, Mode.REPLACE), written)
+    entry = objects.stat(lake.ports, lake.repo, "main@", "0003")
+    assert entry.address == secret.address  # it landed
+    with pytest.raises(Refused, match="another repository"):
+        objects.open_body(lake.ports, lake.repo, entry)
+
+
+@pytest.mark.parametrize("own", ["_lakefs/dummy", "_graveler/gc/x"])
+def test_the_repositorys_own_files_are_no_objects(storage: Storage, own: str) -> None:
+    full = f"{storage.repo.namespace}/{own}"
+    for address, kind in ((own, AddressType.RELATIVE), (full, FULL), (own, BY_PREFIX)):
+        entry = Entry(address, 1, "c", 1, address_type=kind)
+        with pytest.raises(Refused, match="own files"):
+            reachable.address_of(storage.ports, storage.repo, entry)
+
+
+@pytest.mark.parametrize("text", ["../other/x", "data/../../other/x", "/x"])
+def test_no_relative_address_leaves_the_namespace(storage: Storage, text: str) -> None:
+    with pytest.raises(Invalid):
+        reachable.address_of(storage.ports, storage.repo, Entry(text, 1, "c", 1))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mem://bucket/lake/data/x/y",
+        "MEM://bucket/lake/data/x/y",
+        "mem://bucket/lake-of-others/x",
+        "mem://bucket/otherwise",
+        "mem://far/away/x",
+    ],
+)
+def test_what_is_nobodys_or_its_own_may_be_read(
+    storage: Storage, secret: Entry, address: str
+) -> None:
+    storage.blocks.put(address, [b"bytes"])
+    entry = secret._replace(address=address)
+    body = objects.open_body(storage.ports, storage.repo, entry)
+    assert b"".join(body.chunks) == b"bytes"
+
+
+def test_objects_inside_cost_no_request_and_those_outside_one_scan(storage: Storage) -> None:
+    kv = Counts()
+    ports = storage.restarted().ports
+    ports = Ports(
+        ObservedStore(ports.kv, kv), ports.blocks, ports.ranges, ports.clock, ports.ids,
+        ports.fanout, ports.cache, ports.settings,
+    )  # fmt: skip
+    storage.blocks.put("mem://far/x", [b"bytes"])
+    inside = Entry("data/p/u", 1, "c", 1)
+    far = Entry("mem://far/x", 1, "c", 1, address_type=FULL)
+    assert reachable.lies_inside(storage.repo, inside)
+    assert not reachable.lies_inside(storage.repo, far)
+    reachable.address_of(ports, storage.repo, inside)
+    assert kv.snapshot() == {}
+    for _ in range(3):
+        reachable.address_of(ports, storage.repo, far)
+    assert kv.snapshot() == {"scan": 1}
+    storage.clock.sleep(limits.repository_cache_seconds_max + 1)
+    reachable.address_of(ports, storage.repo, far)
+    assert kv.snapshot() == {"scan": 2}
