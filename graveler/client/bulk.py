@@ -17,11 +17,12 @@ from urllib.parse import urlencode
 
 from graveler import break_json
 from graveler.client.session import Session, below
-from graveler.errors import Contended, Internal, Invalid, Unavailable
+from graveler.errors import Conflict, Contended, Internal, Invalid, Unavailable
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
 
 Mode = Literal["replace", "merge", "commit"]  # and pack: begin_packing
 _PAGE: Final = 10_000
+_ALIVE: Final = ("running", "landing", "done")
 _FINISH_ROUNDS: Final = 60
 _PAUSE_SECONDS: Final = 2.0
 
@@ -95,13 +96,14 @@ class Root(NamedTuple):
 def begin(
     session: Session, repository: str, branch: str, mode: Mode, *, prefix: str = "", id: str = ""
 ) -> BulkJob:
-    """Begin a job on the head of the branch; with an `id` that is known, that job as it is now.
+    """Begin a job on the head of the branch; with an `id` that is known, that job as it is now:
+    running, landing or done.
 
-    `Conflict`: the id is another job's.  `Invalid`, `NotFound`, `Refused`.  `OutcomeUnknown`: begin
-    it again by the same id.
+    `Conflict`: the id is another job's, or of one that cannot land any more.  `Invalid`,
+    `NotFound`, `Refused`.  `OutcomeUnknown`: begin it again by the same id.
     """
     body = {"mode": mode, "prefix": prefix, "id": id}
-    return _job(session.ask("POST", _jobs(repository, branch), body))
+    return _begun(session, repository, branch, body)
 
 
 def begin_packing(
@@ -109,7 +111,14 @@ def begin_packing(
 ) -> BulkJob:
     """As `begin`, of a job that writes what its base says into ranges that end by `breaks`."""
     body = {"mode": "pack", "id": id, "breaks": break_json.told(breaks)}
-    return _job(session.ask("POST", _jobs(repository, branch), body))
+    return _begun(session, repository, branch, body)
+
+
+def _begun(session: Session, repository: str, branch: str, body: Mapping[str, Any]) -> BulkJob:
+    job = _job(session.ask("POST", _jobs(repository, branch), body))
+    if job.state not in _ALIVE:  # found out now, not after hours of work
+        raise Conflict(f"bulk job cannot land: state={job.state} id={job.id}: use another id")
+    return job
 
 
 def status(session: Session, repository: str, job: BulkJob) -> BulkJob:

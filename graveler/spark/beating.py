@@ -38,11 +38,16 @@ def beating(
 
 
 @contextmanager
-def cancelled_on_error(session: Session, repository: str, job: BulkJob) -> Iterator[None]:
-    """Cancel a job whose work has failed, so that nobody waits for it; what failed is raised."""
+def cancelled_on_error(
+    session: Session, repository: str, job: BulkJob, *, is_named: bool
+) -> Iterator[None]:
+    """Cancel a job whose work has failed, so that nobody waits for it; what failed is raised.
+
+    A job that is named by its caller stays as it is: the next call of that name runs it again."""
     try:
         yield
     except BaseException:
-        with suppress(GravelerError):
-            bulk.cancel(session, repository, job)
+        if not is_named:
+            with suppress(GravelerError):
+                bulk.cancel(session, repository, job)
         raise

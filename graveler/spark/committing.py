@@ -23,10 +23,11 @@ from graveler.spark.beating import beating, cancelled_on_error
 from graveler.spark.lake import Lake, parse_target, place_of
 from graveler.spark.landing import JobTerms
 from graveler.spark.overlaying import overlaid
-from graveler.spark.places import Place
+from graveler.spark.places import Place, opened
 from graveler.spark.staged import Table
 
 _MESSAGE: Final = "Commit staged changes"
+_LANDING: Final = "landing"
 
 
 class Committed(NamedTuple):
@@ -39,13 +40,14 @@ class Committed(NamedTuple):
 def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str = "") -> Committed:
     """Commit all that was acknowledged on "repository/branch" before the call.
 
-    A name in `terms` begins the job of that name again, if there is one.  A commit that was handed
-    over is such a job: what was staged by then is committed, and the commit says what it was to say
-    unless `terms` say otherwise.  `table`: the DynamoDB table of the deployment, which the
-    executors then read themselves; without it the driver carries the rows, page by page, from the
-    API to the object store.  Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges`, `Conflict` (the
-    branch was reset, or others took in part of it: call again), `OutcomeUnknown`.  Unless it is the
-    last of these nothing has landed, and all stays staged.
+    A name in `terms` runs the job of that name again, if there is one: it is not cancelled when it
+    fails, and lands once.  A commit that was handed over is such a job: what was staged by then is
+    committed, and the commit says what it was to say unless `terms` say otherwise.  `table`: the
+    DynamoDB table of the deployment, which the executors then read themselves; without it the
+    driver carries the rows, page by page, from the API to the object store.  Errors: `Invalid`,
+    `NotFound`, `Refused`, `NoChanges`, `Conflict` (the branch was reset, or others took in part of
+    it: call again), `OutcomeUnknown`.  Unless it is the last of these nothing has landed, and all
+    stays staged.
     """
     where, said = parse_target(branch), terms or JobTerms()
     if where.prefix:
@@ -54,18 +56,34 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
     if job.commit:
         return Committed(job.commit, job.progress)
     place = place_of(lake, job.storage_namespace, job.breaks)
-    with cancelled_on_error(lake.session, where.repository, job):
-        with (
-            beating(lake.session, where.repository, job, lambda: 0),
-            _rows(lake, where.repository, job, place, table) as rows,
-        ):
-            metarange, count = overlaid(rows, place, MetarangeId(job.base_metarange))
+    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(said.id)):
+        with beating(lake.session, where.repository, job, lambda: 0):
+            metarange, count = _written(lake, where.repository, job, place, table)
         bulk.heartbeat(lake.session, where.repository, job, count)
         message = said.message or job.message or _MESSAGE
         metadata = {**job.metadata, **said.metadata}
         landing = bulk.Landing(metarange, job.id, message, metadata)
         made = bulk.finish(lake.session, where.repository, job, landing)
     return Committed(made, count)
+
+
+def _written(
+    lake: Lake, repository: str, job: BulkJob, place: Place, table: str
+) -> tuple[str, int]:
+    """The metarange to land, and how many rows are in it."""
+    base = MetarangeId(job.base_metarange)
+    if job.state == _LANDING and not _is_staged(lake, repository, job):
+        # A run before this one has landed: `finish` answers with its commit, and can land nothing
+        # else, since the branch does not name the tokens any more.
+        space = opened(place).space
+        return base or space.store.write_metarange(space.namespace, ()), job.progress
+    with _rows(lake, repository, job, place, table) as rows:
+        return overlaid(rows, place, base)
+
+
+def _is_staged(lake: Lake, repository: str, job: BulkJob) -> bool:
+    named = {each.token for each in bulk.staging_tokens(lake.session, repository, job.branch)}
+    return any(each.token in named for each in job.staging_tokens)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from graveler.spark.checking import NO_PATH, Addresses
 from graveler.spark.columns import canonical
 from graveler.spark.markers import Marks, fingerprint, finished
 from graveler.spark.merging import joined_over
+from graveler.spark.parallel import parallel_tasks
 from graveler.spark.places import Place, opened
 from graveler.spark.results import (
     BAD,
@@ -85,7 +86,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
     rows = canonical(df, parse_prefix(chosen.prefix))
     found = cuts.survey(rows, place.breaks, of_content=True)
-    at = cuts.chosen(found, place.breaks, chosen.tasks or _tasks(df))
+    at = cuts.chosen(found, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
     marks = _marks(place, chosen, found, at)
     done: dict[int, Part] = {}
@@ -127,10 +128,6 @@ def _marks(
         return Marks(place.namespace, options.job)
     said = (place, options.base, options.addresses, options.prefix, found, at)
     return Marks(place.namespace, options.job, fingerprint(*said))
-
-
-def _tasks(df: DataFrame) -> int:
-    return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:

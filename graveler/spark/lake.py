@@ -80,7 +80,7 @@ def connect(
 
 
 class Target(NamedTuple):
-    """A branch or ref, and a prefix of paths."""
+    """A branch or ref, and a prefix of paths: empty, or a folder with its slash."""
 
     repository: str
     branch: str
@@ -90,23 +90,21 @@ class Target(NamedTuple):
 def parse_target(text: str) -> Target:
     """`repository/branch`, or `repository/branch/some/folder`, to which a slash is added.  Raises
     `Invalid`."""
-    repository, _, rest = text.removeprefix("lakefs://").partition("/")
-    branch, _, prefix = rest.partition("/")
-    parse_repository_id(repository)
-    parse_branch_id(branch)
-    if prefix and not prefix.endswith("/"):
-        prefix += "/"
-    return Target(repository, branch, prefix)
+    target = parse_ref(text)
+    parse_branch_id(target.branch)
+    return target
 
 
 def parse_ref(text: str) -> Target:
-    """`repository/ref`, or `repository/ref/prefix`, the prefix of paths cut anywhere.  Raises
+    """`repository/ref`, or `repository/ref/some/folder`, to which a slash is added.  Raises
     `Invalid`; what a ref may be, the API says."""
     repository, _, rest = text.removeprefix("lakefs://").partition("/")
     ref, _, prefix = rest.partition("/")
     parse_repository_id(repository)
     if not ref:
-        raise Invalid(f"no ref: it looks like repository/ref/prefix: {text!r:.200}")
+        raise Invalid(f"no ref or branch name: it looks like repository/ref/folder: {text!r:.200}")
+    if prefix and not prefix.endswith("/"):
+        prefix += "/"
     return Target(repository, ref, prefix)
 
 

@@ -9,7 +9,6 @@ stays too (docs/bulk.md).  For whoever uses the package.
 """
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -43,9 +42,11 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """What the commit says, empty for what is usual; and the job's name, if it is to be taken up
-    again where it ended: a driver that calls with the name that a dead one called with writes only
-    what that one had not, and lands once."""
+    """What the commit says, empty for what is usual; and the job's name, if it may be run again.
+
+    A job with a name is not cancelled when it fails.  A later call with the same name runs the same
+    job, on the same base, and lands it once; if it has landed, the answer is its commit.  An import
+    keeps what the run before has written."""
 
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +71,8 @@ def import_(
     `Refused`, `Conflict` (the branch has uncommitted changes; somebody cancelled the job; the input
     changed while it was read); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
     is the last of these, nothing has landed.  A job that has landed before is answered with its
-    commit, and without a report.  While it runs, its progress counts finished buckets, then rows.
+    commit, and without a report; one that was cancelled or has expired is a `Conflict`.  While it
+    runs, its progress counts finished buckets, then rows.
     """
     if mode not in ("replace", "merge"):
         raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
@@ -81,7 +83,8 @@ def import_(
     place = place_of(lake, job.storage_namespace, job.breaks)
     base = MetarangeId(job.base_metarange) if mode == "merge" else NO_METARANGE
     options = ImportOptions(where.prefix, base, on_bad=on_bad, job=job.id, taken_up=bool(chosen.id))
-    with nullcontext() if chosen.id else cancelled_on_error(lake.session, where.repository, job):
+    is_named = bool(chosen.id)
+    with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
         done = partial(count, opened(place).blocks, Marks(place.namespace, job.id))
         with beating(lake.session, where.repository, job, done):
             written = import_rows(df, place, options)

@@ -24,6 +24,7 @@ from graveler.ids import parse_prefix
 from graveler.spark.folders import File, Layout, layout
 from graveler.spark.formats import Format, Stretch, check_types, format_of
 from graveler.spark.lake import Lake
+from graveler.spark.parallel import parallel_tasks
 from graveler.spark.partitions import is_value, value_of
 from graveler.spark.pinned import Pinned, pinned
 from graveler.spark.places import Place, opened
@@ -87,7 +88,7 @@ def read(
     partitions: Mapping[str, Any] | None = None,
     schema: StructType | None = None,
 ) -> DataFrame:
-    """The table at "repository/ref/prefix" as it is now, or was: a folder, or a single file.
+    """The table at "repository/ref/folder" as it is now, or was: a folder, or a single file.
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
     parquet, orc, csv or json, as `SaveOptions` says.  `columns`: only these, in this order; others
@@ -106,8 +107,7 @@ def read(
     at, spark = pinned(lake, where), lake.spark
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
     found = _planned(at, map(tuple, listed), wanted)
-    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    tasks = max(parallel, len(shared(found.splits)))
+    tasks = max(parallel_tasks(spark), len(shared(found.splits)))
     rows = spark.createDataFrame(list(found.splits), _SPLITS)
     return rows.repartition(min(tasks, len(found.splits))).mapInArrow(found.run, found.schema)
 
@@ -167,7 +167,7 @@ def _table(at: Pinned, files: Sequence[File]) -> Layout:
     """The files below the prefix, as a folder or as the path of one."""
     stem = _stem(at)
     prefix = f"{stem}/" if stem else ""
-    if single := [each for each in files if each.path == at.prefix and stem]:
+    if single := [each for each in files if each.path == stem and stem]:
         return Layout({}, tuple(single))
     below = [each for each in files if each.path.startswith(prefix) and each.path != prefix]
     table = layout(below, prefix)

@@ -18,6 +18,7 @@ from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, Change
 from graveler.spark import cuts
 from graveler.spark.merging import bounds_of, joined_over, merged
+from graveler.spark.parallel import parallel_tasks
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, Part, parts_of, rows_of
 from graveler.spark.tasks import Task
@@ -37,7 +38,7 @@ def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -
 
     Cost: `rows` are evaluated twice; ranges that they touch are read, and written anew."""
     found = cuts.survey(rows, place.breaks)
-    wanted = tasks or int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    wanted = tasks or parallel_tasks(rows.sparkSession)
     at = cuts.chosen(found, place.breaks, wanted)
     made = cuts.spread(rows, at).mapInArrow(overlaying(Overlay(place, base, at)), SCHEMA).collect()
     space = opened(place).space

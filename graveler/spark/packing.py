@@ -57,8 +57,8 @@ def pack(
 
     Errors: `Invalid`, `NotFound`, `Refused`, `Conflict` (uncommitted changes: commit them first;
     somebody cancelled the job); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
-    is the last of these, nothing has landed.  A name in `terms` begins the job of that name again,
-    if there is one.
+    is the last of these, nothing has landed.  A name in `terms` runs the job of that name again, if
+    there is one: it is not cancelled when it fails, and lands once.
     """
     where, said = parse_target(branch), terms or JobTerms()
     if where.prefix:
@@ -71,6 +71,9 @@ def pack(
         return Packed(before, expected, before)
     job = bulk.begin_packing(lake.session, where.repository, where.branch, breaks, id=said.id)
     if job.commit:
+        place = place_of(lake, job.storage_namespace, job.breaks)
+        before = _layout(place, ranges_of(place, job.base_metarange))
+        expected = expected_ranges(before, job.breaks)
         after, commit = _found(lake, where.repository, job.commit), job.commit
     else:
         before, after, commit = _landed(lake, where, job, said)
@@ -85,12 +88,13 @@ def _landed(lake: Lake, where: Target, job: BulkJob, said: JobTerms) -> tuple[La
     refs = ranges_of(place, job.base_metarange)
     before = _layout(place, refs)
     expected = expected_ranges(before, place.breaks)
-    with cancelled_on_error(lake.session, where.repository, job):
+    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(said.id)):
         with beating(lake.session, where.repository, job, lambda: 0):
             made: Repacked = repacked(lake.spark, place, refs, expected)
         after = _layout(place, made.ranges)
         if not pays(before.ranges, after.ranges):
-            bulk.cancel(lake.session, where.repository, job)
+            if not said.id:  # one with a name answers so again
+                bulk.cancel(lake.session, where.repository, job)
             return before, after, ""
         bulk.heartbeat(lake.session, where.repository, job, after.entries)
         message = said.message or _MESSAGE

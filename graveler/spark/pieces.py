@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from graveler.spark.parallel import parallel_tasks
 from graveler.spark.places import Place, opened
 
 _ROWS_EACH: Final = 64
@@ -46,6 +47,5 @@ def frame(spark: SparkSession, place: Place, names: Sequence[str], schema: str) 
 def rows(spark: SparkSession, values: Sequence[Any], schema: str, tasks: int = 0) -> DataFrame:
     """A few rows of the driver's, some for each task, unless so many `tasks` are wanted."""
     made = spark.createDataFrame(list(values), schema)
-    least = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    wanted = tasks or max(least, len(values) // _ROWS_EACH)
+    wanted = tasks or max(parallel_tasks(spark), len(values) // _ROWS_EACH)
     return made.repartition(max(1, min(wanted, len(values))))

@@ -28,7 +28,7 @@ class Pinned(NamedTuple):
 
 
 def pinned(lake: Lake, where: str) -> Pinned:
-    """Look "repository/ref/prefix" up.
+    """Look "repository/ref/folder" up.
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  Errors:
     `Invalid`, `NotFound`.  Cost: 2 requests to the API.
@@ -42,7 +42,7 @@ def pinned(lake: Lake, where: str) -> Pinned:
 
 
 def at_commit(lake: Lake, where: str) -> str:
-    """The text "repository/ref/prefix" with the id of the commit in place of the ref.
+    """The text "repository/ref/folder" with the id of the commit in place of the ref.
 
     Errors: `Invalid`, `NotFound`.  Cost: 1 request to the API.
     """

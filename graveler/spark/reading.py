@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler.client.session import below
 from graveler.errors import Corrupt, Invalid
 from graveler.ids import MetarangeId, RangeId, parse_prefix
 from graveler.records import RangeRef
 from graveler.spark.decoding import COLUMNS, decoded, schema_of
-from graveler.spark.lake import Lake, parse_ref, place_of
+from graveler.spark.lake import Lake
+from graveler.spark.parallel import parallel_tasks
+from graveler.spark.pinned import pinned
 from graveler.spark.places import Place, opened
 from graveler.spark.scanning import Records, range_records
 from graveler.streams import successor
@@ -40,24 +41,21 @@ class Reading:
     columns: tuple[str, ...]
 
 
-def entries(lake: Lake, where: str, columns: Sequence[str] = COLUMNS) -> DataFrame:
-    """The entries at "repository/ref/prefix" with these columns of `decoding.SCHEMA`.
+def entries(
+    lake: Lake, where: str, columns: Sequence[str] = COLUMNS, *, prefix: str = ""
+) -> DataFrame:
+    """The entries at "repository/ref/folder" with these columns of `decoding.SCHEMA`.
 
-    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `prefix`: of
-    paths, cut anywhere.  The commit is looked up now; the ranges are read whenever the DataFrame
-    is.  Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.
-    Cost: 2 requests to the API, one to the object store for the metarange; one or a few for each
-    range when it is evaluated.
+    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  The folder is
+    that of `import_`: "in" means "in/".  `prefix`: only paths that go on so, cut anywhere.  The
+    commit is looked up now; the ranges are read whenever the DataFrame is.
+
+    Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.  Cost: 2
+    requests to the API, one to the object store for the metarange; one or a few for each range when
+    it is evaluated.
     """
-    target = parse_ref(where)
-    repository = lake.session.ask("GET", below("repositories", target.repository))
-    found = lake.session.ask(
-        "GET",
-        below("repositories", target.repository, "refs", target.branch, "commits") + "?amount=1",
-    )
-    metarange = MetarangeId(found["results"][0]["meta_range_id"])
-    place = place_of(lake, repository["storage_namespace"])
-    return entries_of(lake.spark, place, metarange, target.prefix, columns)
+    at = pinned(lake, where)
+    return entries_of(lake.spark, at.place, at.metarange, at.prefix + prefix, columns)
 
 
 def entries_of(
@@ -100,8 +98,7 @@ def row_of(ref: RangeRef) -> dict[str, Any]:
 
 def tasks_for(spark: SparkSession, count: int) -> int:
     """How many tasks read so many entries: one for about a million, and enough for the cluster."""
-    parallel = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    return max(parallel, count // _ROWS_WANTED)
+    return max(parallel_tasks(spark), count // _ROWS_WANTED)
 
 
 def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:

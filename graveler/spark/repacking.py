@@ -25,6 +25,7 @@ from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark.merging import joined_over
+from graveler.spark.parallel import parallel_tasks
 from graveler.spark.places import Place, opened
 from graveler.spark.reading import row_of
 from graveler.spark.results import SCHEMA, Part, parts_of, rows_of
@@ -77,7 +78,7 @@ def repacked(
     records than `refs`.  Cost: every range is read, and a put for each new one; at most a sixteenth
     of it again in the driver.
     """
-    wanted = tasks or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    wanted = tasks or parallel_tasks(spark)
     stretches = list(stretches_of(refs, place.breaks, expected, wanted))
     rows = [
         (bucket, [tuple(row_of(ref).values()) for ref in held])

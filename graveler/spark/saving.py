@@ -42,17 +42,21 @@ _NO_PROGRESS: Final = -1  # none is told: as many as before
 @dataclass(frozen=True, slots=True)
 class SaveOptions:
     """`format`: parquet, orc, csv (with a line of names) or json (an object a line).  `rows_max`:
-    in one file; files also end at some 256 MiB.  `message`, `metadata`: of the commit."""
+    in one file; files also end at some 256 MiB.  `message`, `metadata`: of the commit.  `id`: a
+    name for the job, if it may be run again (`JobTerms`); a name is for one write, whatever the
+    rows: if it has landed, nothing is written again."""
 
     format: str = "parquet"
     rows_max: int = _ROWS_MAX
     message: str = "Write a table"
     metadata: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The commit that landed, and how many files and rows it brought."""
+    """The commit that landed, how many rows it brought, and how many files this call stored for it:
+    none if the job had landed before."""
 
     commit: str
     files: int
@@ -91,10 +95,12 @@ def write(
     data = to_arrow_schema(_data_columns(df, partition_by))
     check_types(form, data)
     where = parse_target(target)
-    job = begun(lake, where, "replace" if mode == "overwrite" else "merge")
+    job = begun(lake, where, "replace" if mode == "overwrite" else "merge", chosen.id)
+    if job.commit:
+        return Saved(job.commit, 0, job.progress)
     place = place_of(lake, job.storage_namespace, job.breaks)
     order = Storing(place, data, tuple(partition_by), chosen.rows_max, form.name)
-    with cancelled_on_error(lake.session, where.repository, job):
+    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(chosen.id)):
         with beating(lake.session, where.repository, job, lambda: _NO_PROGRESS):
             if mode == "error":
                 _check_empty(place, job, where)
@@ -102,9 +108,11 @@ def write(
             if not files and mode != "overwrite":
                 raise Invalid("no rows, and no folders to write none into: nothing to append")
             metarange = _linked(lake, files, job, where)
+        rows = sum(row[-1] for row in files)
+        bulk.heartbeat(lake.session, where.repository, job, rows)
         landing = bulk.Landing(metarange, job.id, chosen.message, chosen.metadata)
         commit = bulk.finish(lake.session, where.repository, job, landing)
-    return Saved(commit, len(files), sum(row[-1] for row in files))
+    return Saved(commit, len(files), rows)
 
 
 def _data_columns(df: DataFrame, partition_by: Sequence[str]) -> StructType:

@@ -195,7 +195,7 @@ def _entries(lake: Lake, asked: Asked) -> Planned:
     if unknown:
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
     at = pinned(lake, asked.where)
-    prefix = parse_prefix(at.prefix)
+    prefix = parse_prefix(at.prefix + asked.options.get("prefix", ""))
     pieces = [
         Piece([row_of(ref)], ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)
     ]

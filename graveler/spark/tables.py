@@ -140,7 +140,7 @@ def history(lake: Lake, where: str, limit: int) -> list[tuple[Any, ...]]:
 
 
 def ranges(lake: Lake, where: str) -> DataFrame:
-    """The ranges at "repository/ref/prefix" that may hold a path of the prefix, in key order.
+    """The ranges at "repository/ref/folder" that may hold a path of the folder, in key order.
 
     Columns: `id`, `min_path`, `max_path`, `size` (in bytes of keys and values) and `count`.
     Errors: `Invalid`, `NotFound`.  Cost: 2 requests to the API, one metarange, no range.

@@ -60,6 +60,21 @@ def test_what_cannot_land_says_why(live: Served, session: Session, repo: str) ->
             call()
 
 
+def test_a_job_that_cannot_land_is_not_begun_again(
+    live: Served, session: Session, repo: str
+) -> None:
+    """Whoever drives it learns that before the work, not at its end."""
+    breaks = bulk.begin(session, repo, "main", "merge").breaks
+    job = bulk.begin(session, repo, "main", "merge", id="nightly")
+    bulk.cancel(session, repo, job)
+    packing = bulk.begin_packing(session, repo, "main", breaks, id="coarser")
+    bulk.cancel(session, repo, packing)
+    with pytest.raises(Conflict, match="state=cancelled id=nightly: use another id"):
+        bulk.begin(session, repo, "main", "merge", id="nightly")
+    with pytest.raises(Conflict, match="state=cancelled id=coarser"):
+        bulk.begin_packing(session, repo, "main", breaks, id="coarser")
+
+
 def test_staged_rows_and_roots(live: Served, session: Session, repo: str) -> None:
     places = {
         path: live.client.upload(repo, path, b"x").json["physical_address"] for path in "ab c"

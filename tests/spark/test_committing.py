@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from graveler.aws import AwsSession, AwsSettings
+from graveler.client import bulk
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.apply import apply
@@ -230,6 +231,34 @@ def test_writers_go_on_meanwhile(
     assert {"b", "c"} <= set(listed(lake, repository))
     assert commit(lake, f"{repository}/main", JobTerms(id="once")).commit == made.commit
     assert commit(lake, f"{repository}/main").rows == 2
+
+
+def test_a_commit_with_a_name_is_run_again_after_a_failure(
+    lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms, target = JobTerms(id="again"), f"{repository}/main"
+    stage(lake, repository, "b", 1)
+
+    def broken(*_: object) -> list[str]:
+        raise Unavailable("a disk is full")
+
+    with monkeypatch.context() as patched, pytest.raises(Unavailable):
+        patched.setattr(staged, "spooled", broken)
+        commit(lake, target, terms)
+    stage(lake, repository, "late", 2)
+    made = commit(lake, target, terms)
+    assert "b" in listed(lake, repository, made.commit)
+    assert "late" not in listed(lake, repository, made.commit)
+    count = len(log(lake, repository))
+
+    # The driver of that run died while it landed, and what it landed is not noted.
+    def landing(*words: Any, **options: Any) -> Any:
+        return replace(begin(*words, **options), state="landing", commit="")
+
+    begin = bulk.begin
+    monkeypatch.setattr(bulk, "begin", landing)
+    assert commit(lake, target, terms) == made
+    assert len(log(lake, repository)) == count
 
 
 def test_a_reset_meanwhile_is_a_conflict(

@@ -20,7 +20,7 @@ from graveler.committed.apply import apply
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.errors import Conflict, Invalid
+from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
 from graveler.requests import Counts
 from graveler.spark import Lake, diff
@@ -188,10 +188,29 @@ def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
     assert break_parameters.read(lake.session, repository) == breaks
     made = lake.session.ask("GET", below("repositories", repository, "commits", found.commit))
     assert (made["message"], made["metadata"]["by"]) == ("coarser", "packer")
-    assert pack(lake, f"{repository}/main", breaks, terms).commit == found.commit
+    assert pack(lake, f"{repository}/main", breaks, terms) == found
     again = pack(lake, f"{repository}/main", breaks)
     assert (again.commit, again.is_set) == ("", False) and again.before == found.after
     assert head(lake, repository) == found.commit
+
+
+def test_packing_with_a_name_is_run_again_after_a_failure(
+    lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaks, terms = coarse(lake, repository), JobTerms(id="weekly-2")
+
+    def broken(*_: object) -> str:
+        raise OutcomeUnknown("the answer was lost")
+
+    with monkeypatch.context() as patched, pytest.raises(OutcomeUnknown):
+        patched.setattr(bulk, "finish", broken)
+        pack(lake, f"{repository}/main", breaks, terms)
+    found = pack(lake, f"{repository}/main", breaks, terms)
+    assert found.commit == head(lake, repository)
+    # One that does not pay says so as often as it is asked.
+    finer, idle = replace(breaks, min_size=breaks.min_size // 2), JobTerms(id="weekly-3")
+    first = pack(lake, f"{repository}/main", finer, idle)
+    assert first.commit == "" and pack(lake, f"{repository}/main", finer, idle) == first
 
 
 def test_parameters_that_others_set_stay_and_the_commit_too(

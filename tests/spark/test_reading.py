@@ -91,6 +91,24 @@ def test_any_ref_can_be_read(lake: Lake, repository: str) -> None:
     assert sizes == sum(row[2] for row in rows)
 
 
+def test_a_folder_is_the_one_that_was_written_to(lake: Lake, repository: str) -> None:
+    """Not what else begins with its name."""
+    rows = ascii_rows(94, 6)
+    import_(lake, frame(lake.spark, rows), f"{repository}/main/in")
+    import_(lake, frame(lake.spark, rows), f"{repository}/main/inside", "merge")
+    expected = sorted(f"in/{row[0]}" for row in rows)
+
+    def paths(where: str, prefix: str = "") -> list[str]:
+        found = entries(lake, f"{repository}/{where}", ["path"], prefix=prefix)
+        return sorted(row["path"] for row in found.collect())
+
+    assert paths("main/in") == paths("main/in/") == expected
+    assert paths("main/in", expected[0][3:-1]) == [
+        each for each in expected if each.startswith(expected[0][:-1])
+    ]
+    assert len(paths("main", "in")) == 12
+
+
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     with pytest.raises(NotFound):
         entries(lake, f"{repository}/nowhere")

@@ -14,6 +14,7 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from graveler.client import bulk
 from graveler.client.session import below
 from graveler.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.spark import Lake, SaveOptions, entries, read, write
@@ -144,6 +145,32 @@ def test_a_job_that_fails_leaves_nothing_named(lake: Lake, repository: str) -> N
     assert (log(lake.session, repository), paths(lake, f"{repository}/main")) == before
     assert objects(lake, repository) > 1  # what was stored is garbage
     assert write(lake, lake.spark.range(2), f"{repository}/main/t", "append").rows == 2
+
+
+def test_a_write_with_a_name_lands_once(
+    lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run fails in a task, the second loses its driver, the third lands, the fourth is
+    answered."""
+    target, options = f"{repository}/main/t", SaveOptions(id="hourly-7")
+    write(lake, lake.spark.range(7), target)
+    good = lake.spark.range(0, 60, 1, 3)
+    bad = lake.spark.range(0, 600, 1, 3).mapInArrow(failing(99), "id bigint")
+    with pytest.raises(PySparkException, match="a task fails on purpose"):
+        write(lake, bad, target, "append", options=options)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(bulk, "finish", interrupted)
+        write(lake, good, target, "append", options=options)
+    landed = write(lake, good, target, "append", options=options)
+    assert (landed.files, landed.rows) == (3, 60)
+    again = write(lake, good, target, "append", options=options)
+    assert (again.commit, again.files, again.rows) == (landed.commit, 0, 60)
+    assert read(lake, target).count() == 67
+    assert len(log(lake.session, repository)) == 3
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_an_attempt_that_ends_and_is_lost_is_not_named(lake: Lake, place: Place) -> None:

@@ -1,0 +1,15 @@
+"""How many tasks to make, by Spark's settings.  For this package."""
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+_SETTING: Final = "spark.sql.shuffle.partitions"
+_DEFAULT: Final = 200  # Spark's own
+
+
+def parallel_tasks(spark: SparkSession) -> int:
+    """Spark's number of partitions after a shuffle; its default for what is no number: Databricks
+    has "auto"."""
+    text = str(spark.conf.get(_SETTING, "")).strip()
+    return max(1, int(text)) if text.isdecimal() else _DEFAULT
