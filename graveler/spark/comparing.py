@@ -4,6 +4,10 @@
     right   ├─a─┤├─e─┤├─f─┤  ├──g──┤├h─┤       a is on both sides: nobody reads it
     stretch      └────1─────┘└────2────┘       ranges that overlap, one task's work
 
+Where the two sides are cut by different parameters, each range overlaps the next: one stretch would
+be everything.  So a stretch of very many records is cut at ends of ranges, and its parts are the
+work of several tasks.  A range that lies across such a cut is read by both.
+
 A range is read whole, and compared with what its metarange says of it, so damage raises and never
 hides a difference.  A task holds one block of each side.  For this package.
 """
@@ -11,7 +15,7 @@ hides a difference.  A task holds one block of each side.  For this package.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -26,24 +30,30 @@ from graveler.spark.places import Place, opened
 from graveler.spark.scanning import records_of
 
 _RANGES: Final = "array<struct<id:string,min_key:binary,max_key:binary,size:bigint,count:bigint>>"
-STRETCHES: Final = f"left {_RANGES}, right {_RANGES}"
+STRETCHES: Final = f"left {_RANGES}, right {_RANGES}, after binary, upto binary"
+_RECORDS_MAX: Final = 1_000_000  # of both sides, in a stretch that can be cut
+_RANGES_MIN: Final = 4  # as large as the largest, so that what is read twice is a small part
 _ROWS: Final = 4_096  # in a batch
 
 
 class Stretch(NamedTuple):
-    """Ranges of both sides that overlap one another and no others."""
+    """Ranges of both sides that have keys beyond `after` and up to `upto`, and all other ranges
+    that overlap these; only those keys are meant.  Empty: no bound."""
 
     left: tuple[RangeRef, ...]
     right: tuple[RangeRef, ...]
+    after: bytes = b""
+    upto: bytes = b""
 
     @property
     def records(self) -> int:
         """How many records a task reads for it."""
         return sum(ref.count for ref in (*self.left, *self.right))
 
-    def row(self) -> tuple[list[Any], list[Any]]:
+    def row(self) -> tuple[list[Any], list[Any], bytes, bytes]:
         """As a row of `STRETCHES`."""
-        return [_told(ref) for ref in self.left], [_told(ref) for ref in self.right]
+        left, right = ([_told(ref) for ref in refs] for refs in (self.left, self.right))
+        return left, right, self.after, self.upto
 
 
 def _told(ref: RangeRef) -> tuple[str, bytes, bytes, int, int]:
@@ -59,8 +69,37 @@ class Comparison:
     columns: tuple[str, ...]
 
 
-def stretches(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> list[Stretch]:
-    """The ranges that one side alone has, in stretches, in key order.  Both are in key order."""
+def stretches(
+    left: Sequence[RangeRef], right: Sequence[RangeRef], records_max: int = _RECORDS_MAX
+) -> list[Stretch]:
+    """The ranges that one side alone has, in stretches, in key order.  Both are in key order.  A
+    stretch of more than `records_max` records is cut, if its ranges are small enough for that."""
+    whole = _overlapping(left, right)
+    return [part for each in whole for part in _parts(each, records_max)]
+
+
+def _parts(whole: Stretch, records_max: int) -> Iterator[Stretch]:
+    """The stretch, or parts of it that together have its keys, each once."""
+    refs = sorted((*whole.left, *whole.right), key=lambda ref: ref.max_key)
+    enough = max(records_max, _RANGES_MIN * max(ref.count for ref in refs))
+    cuts: list[bytes] = []
+    count = 0
+    for ref in refs:
+        count += ref.count
+        if count >= enough:
+            cuts.append(ref.max_key)
+            count = 0
+    if cuts and cuts[-1] >= refs[-1].max_key:
+        cuts.pop()
+    for after, upto in pairwise([b"", *cuts, b""]):
+        sides = (
+            tuple(ref for ref in side if ref.max_key > after and (not upto or ref.min_key <= upto))
+            for side in (whole.left, whole.right)
+        )
+        yield Stretch(*sides, after, upto)
+
+
+def _overlapping(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> list[Stretch]:
     shared = {ref.id for ref in left} & {ref.id for ref in right}
     sided = [(ref, side) for side, refs in enumerate((left, right)) for ref in refs]
     sided = [each for each in sided if each[0].id not in shared]
@@ -86,26 +125,25 @@ def comparing(order: Comparison) -> Any:
         space = opened(order.place).space
         for batch in batches:
             for row in batch.to_pylist():
-                found = differences(space, _refs(row["left"]), _refs(row["right"]))
+                sides = _refs(row["left"]), _refs(row["right"])
+                found = differences(space, Stretch(*sides, row["after"], row["upto"]))
                 wanted = (each for each in found if each.key.startswith(order.prefix))
                 yield from _batches(wanted, order)
 
     return run
 
 
-def _refs(rows: Sequence[Any]) -> list[RangeRef]:
-    return [
+def _refs(rows: Sequence[Any]) -> tuple[RangeRef, ...]:
+    return tuple(
         RangeRef(RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"])
         for row in rows
-    ]
+    )
 
 
-def differences(
-    space: Keyspace, left: Sequence[RangeRef], right: Sequence[RangeRef]
-) -> Iterator[Difference]:
-    """Keys whose values differ in identity, in key order.  Reads every range to its end.  Raises
-    `Corrupt`."""
-    sides = _Side(space, left), _Side(space, right)
+def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:
+    """Keys of a stretch whose values differ in identity, in key order.  Reads every range to its
+    end.  Raises `Corrupt`."""
+    sides = _Side(space, stretch.left, stretch), _Side(space, stretch.right, stretch)
     while ends := [side.keys[-1] for side in sides if side.keys]:
         old, new = (side.take(min(ends)) for side in sides)
         for key in sorted({key for key, _ in old.items() ^ new.items()}):
@@ -119,10 +157,12 @@ def differences(
 
 
 class _Side:
-    """The records of some ranges, block by block.  `keys` is empty at the end only."""
+    """The records of some ranges that are meant by a stretch, block by block.  `keys` is empty at
+    the end only."""
 
-    def __init__(self, space: Keyspace, refs: Sequence[RangeRef]) -> None:
+    def __init__(self, space: Keyspace, refs: Sequence[RangeRef], stretch: Stretch) -> None:
         self._blocks = chain.from_iterable(range_columns(space, ref) for ref in refs)
+        self._bounds = stretch.after, stretch.upto
         self.keys: Sequence[bytes] = ()
         self._values: Sequence[bytes] = ()
         self._load()
@@ -142,7 +182,10 @@ class _Side:
             block = next(self._blocks, None)
             if block is None:
                 return
-            self.keys, self._values = block.keys, block.values
+            after, upto = self._bounds
+            first = bisect_right(block.keys, after)
+            last = bisect_right(block.keys, upto) if upto else len(block.keys)
+            self.keys, self._values = block.keys[first:last], block.values[first:last]
 
 
 # ---- differences as Arrow ------------------------------------------------------------------------

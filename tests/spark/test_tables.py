@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame
@@ -11,7 +13,7 @@ from graveler.committed.ranges import Keyspace
 from graveler.errors import Invalid, NotFound
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark import Lake, diff, import_, log, ranges
-from graveler.spark.comparing import differences, stretches
+from graveler.spark.comparing import Comparison, Stretch, comparing, differences, stretches
 from graveler.spark.places import Place, opened
 from graveler.wire import encode_entry
 from tests.spark.lakes import entry, frame, some_rows
@@ -57,11 +59,17 @@ def test_a_diff_tells_what_was_added_removed_and_changed(lake: Lake, repository:
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> Iterator[Keyspace]:
+def place(tmp_path: Path) -> Iterator[Place]:
     """Ranges that are small."""
     breaks = BreakParameters(max_size=40_000, raggedness=20, salt=b"s")
-    yield opened(Place(f"local:{tmp_path / 'objects'}", "local://lake/r", breaks)).space
+    yield Place(f"local:{tmp_path / 'objects'}", "local://lake/r", breaks)
     opened.cache_clear()
+
+
+@pytest.fixture
+def space(place: Place) -> Keyspace:
+    """Of that place."""
+    return opened(place).space
 
 
 def stored(space: Keyspace, rows: dict[bytes, bytes], at: int) -> list[RangeRef]:
@@ -84,11 +92,7 @@ def test_stretches_find_every_difference_once(
         after[key] = encode_entry(entry(some_rows(112, 1)[0]))
     left, right = stored(space, before, left_length), stored(space, after, right_length)
     found = stretches(left, right)
-    told = [
-        (each.kind, each.key)
-        for stretch in found
-        for each in differences(space, stretch.left, stretch.right)
-    ]
+    told = [(each.kind, each.key) for stretch in found for each in differences(space, stretch)]
     expected = [
         ("added" if key not in before else "removed" if key not in after else "changed", key)
         for key in keys
@@ -99,6 +103,42 @@ def test_stretches_find_every_difference_once(
     read = [ref.id for stretch in found for ref in (*stretch.left, *stretch.right)]
     assert not shared & set(read)
     assert sorted(read) == sorted({ref.id for ref in (*left, *right)} - shared)
+
+
+def row_of(part: Stretch) -> dict[str, Any]:
+    """A row of `STRETCHES`, as tasks get it."""
+    left, right, after, upto = part.row()
+    names = ("id", "min_key", "max_key", "size", "count")
+    sides = ([dict(zip(names, ref, strict=True)) for ref in side] for side in (left, right))
+    return {"left": next(sides), "right": next(sides), "after": after, "upto": upto}
+
+
+@pytest.mark.parametrize(("left_length", "right_length"), [(30, 31), (7, 60), (60, 7), (400, 3)])
+def test_stretches_of_many_records_are_cut_and_find_every_difference_once(
+    place: Place, space: Keyspace, left_length: int, right_length: int
+) -> None:
+    """The two sides share no boundary, as after a change of the break parameters."""
+    rows = {row[0].encode(): encode_entry(entry(row)) for row in some_rows(114, 800)}
+    keys = sorted(rows)
+    before = {key: rows[key] for at, key in enumerate(keys) if at % 9 != 4}
+    after = {key: rows[key] for at, key in enumerate(keys) if at % 7 != 5}
+    left, right = stored(space, before, left_length), stored(space, after, right_length)
+    whole = stretches(left, right)
+    records = sum(each.records for each in whole)
+    parts = stretches(left, right, records_max=100)
+    largest = max(left_length, right_length)
+    told = [each.key for part in parts for each in differences(space, part)]
+    assert told == [key for key in keys if (key in before) != (key in after)]
+    assert told == [each.key for part in whole for each in differences(space, part)]
+    order = Comparison(place, b"", ("size",))
+    batches = iter([pa.RecordBatch.from_pylist([row_of(part) for part in parts])])
+    paths = [row["path"].encode() for out in comparing(order)(batches) for row in out.to_pylist()]
+    assert paths == told
+    if largest < 400:
+        assert len(parts) > 3 and max(part.records for part in parts) < max(100, 4 * largest) * 2
+    # What lies across a cut is read twice, once by each neighbour.
+    read = sum(part.records for part in parts)
+    assert records <= read <= records + 2 * largest * (len(parts) - 1)
 
 
 def test_damage_in_a_range_of_either_side_is_an_error(lake: Lake, repository: str) -> None:
