@@ -42,6 +42,9 @@ commit_rows_max = 1_000_000  # staged rows that one process scans; more are a cl
 import_seconds_max = 11 * 3600
 dump_seconds_max = 11 * 3600
 job_run_count_max = 12  # in a row that add nothing to what a collection or dump has found out
+job_restart_count_max = (
+    4  # runs of a commit, merge, landing, import or batch that get it no further
+)
 job_seconds_max = 11 * 3600  # older ones are not begun once more, however far they are
 step_row_count = 50_000  # of what a collection has found out, and may find out again
 step_length_bytes_max = 256 * 1024 * 1024  # of the names in one range, packed as it may be

@@ -16,7 +16,14 @@ from graveler.engine.commit import CommitRequest, commit
 from graveler.engine.heads import fresh
 from graveler.engine.ports import Ports
 from graveler.engine.sealing import Once
-from graveler.errors import Conflict, Contended, NoChanges, NotFound, OutcomeUnknown
+from graveler.errors import (
+    Conflict,
+    Contended,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Unsupported,
+)
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import batches
@@ -95,7 +102,7 @@ def commit_batch(
     told again.
     """
     seen = batches.get(ports.kv, repo, rule.id)
-    closing = next((each for each in seen.batches.closing if each.batch == batch), None)
+    closing = _closing(seen, batch)
     if closing is None:
         return ABSENT
     made: CommitId | Literal[Absent.ABSENT] = ABSENT
@@ -109,6 +116,48 @@ def commit_batch(
         pass
     _forget(ports, repo, rule, batch)
     return made
+
+
+def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
+    """A worker begins a closed batch.  The one after `limits.job_restart_count_max` gives it up:
+    its objects stay staged, for the next commit of the branch.
+
+    Errors: `Unsupported`, `Contended`, `Unavailable`.  Cost: 2 KV requests.
+    """
+    for _ in range(limits.conditional_round_count_max):
+        seen = batches.get(ports.kv, repo, rule.id)
+        closing = _closing(seen, batch)
+        if closing is None:
+            return
+        if closing.runs >= limits.job_restart_count_max:
+            _forget(ports, repo, rule, batch)
+            raise Unsupported(
+                f"batch not committed by {closing.runs} workers, its objects stay staged: "
+                f"repository={repo.id} branch={rule.branch} rule={rule.id} batch={batch}"
+            )
+        if _counted(ports, repo, rule, seen, closing._replace(runs=closing.runs + 1)):
+            return
+    raise Contended(f"batch record kept changing; try again: rule={rule.id}")
+
+
+def forget_runs(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
+    """The runs so far count no more: the batch waits for somebody else.  Best effort; 2 KV
+    requests."""
+    seen = batches.get(ports.kv, repo, rule.id)
+    closing = _closing(seen, batch)
+    if closing is not None:
+        _counted(ports, repo, rule, seen, closing._replace(runs=0))
+
+
+def _closing(seen: StoredBatches, batch: str) -> Closing | None:
+    return next((each for each in seen.batches.closing if each.batch == batch), None)
+
+
+def _counted(
+    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches, new: Closing
+) -> bool:
+    changed = tuple(new if each.batch == new.batch else each for each in seen.batches.closing)
+    return _swap(ports, repo, rule, seen, seen.batches._replace(closing=changed))
 
 
 def _request(rule: EventRule, closing: Closing) -> CommitRequest:

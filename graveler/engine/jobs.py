@@ -24,7 +24,14 @@ from typing import Final, Literal, NamedTuple
 from graveler import limits
 from graveler.engine.ports import Ports
 from graveler.engine.sealing import Once
-from graveler.errors import Conflict, Contended, GravelerError, NotFound, Unavailable
+from graveler.errors import (
+    Conflict,
+    Contended,
+    GravelerError,
+    NotFound,
+    Unavailable,
+    Unsupported,
+)
 from graveler.ids import CommitId, JobId
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Repository
 from graveler.refs import jobs
@@ -33,6 +40,7 @@ MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # of jobs that a cluster runs: no worker of ours takes them
 _BODY, _SINCE, _KIND, _TOLD, _RESULT = "body", "since", "error_kind", "told", "result"
 _WANTED, _WAITS_FOR = "wanted", "waits_for"
+_RUNS, _FURTHEST = "runs", "furthest"
 _HEARTBEAT_NS = limits.SECOND_NS
 _ROUNDS = 20
 _PAUSE_SECONDS = 0.5
@@ -91,8 +99,8 @@ class NewJob:
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """An order as it was noted, and what was added: the name of the kind of error that ended the
-    job, whether somebody was told its result, that result where it is no commit, and to whom it was
-    handed over."""
+    job, whether somebody was told its result, that result where it is no commit, to whom it was
+    handed over, and how many runs in a row have not got beyond the progress `furthest`."""
 
     body: str
     since: CommitId
@@ -100,6 +108,8 @@ class Ordered:
     told: bool = False
     result: str = ""
     handed: Handed = NOT_HANDED
+    runs: int = 0
+    furthest: int = 0
 
 
 # ---- begin, ask, cancel --------------------------------------------------------------------------
@@ -133,7 +143,8 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
     since = CommitId(said[_SINCE])
     told, result = bool(said.get(_TOLD, "")), said.get(_RESULT, "")
     handed = Handed(said.get(_WANTED, ""), said.get(_WAITS_FOR, ""))
-    return Ordered(said[_BODY], since, said.get(_KIND, ""), told, result, handed)
+    runs, furthest = int(said.get(_RUNS, "0")), int(said.get(_FURTHEST, "0"))
+    return Ordered(said[_BODY], since, said.get(_KIND, ""), told, result, handed, runs, furthest)
 
 
 def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
@@ -156,6 +167,31 @@ def note_handed(ports: Ports, repo: Repository, job_id: JobId, handed: Handed) -
     Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
     more = {_WANTED: handed.token, _WAITS_FOR: handed.job}
     jobs.amend(ports.kv, repo, job_id, more, ports.ids)
+
+
+def note_run(ports: Ports, repo: Repository, job: Job, order: Ordered) -> None:
+    """A run begins.  Raises `Unsupported` if `limits.job_restart_count_max` runs in a row before it
+    have brought the job no further: what no worker can finish is not begun for ever.
+
+    `job` and `order`: as they were read by the owner of the job.  Errors: `Unavailable`,
+    `Contended`.  Cost: 2 KV requests.
+    """
+    runs = order.runs if job.progress <= order.furthest else 0
+    if runs >= limits.job_restart_count_max:
+        raise Unsupported(
+            f"{job.kind} given up: {runs} workers in a row could not finish it, and each had to "
+            f"begin again; use smaller parts, or Spark: id={job.id}"
+        )
+    furthest = max(job.progress, order.furthest)
+    more = {_RUNS: str(runs + 1), _FURTHEST: str(furthest)}
+    jobs.amend(ports.kv, repo, job.id, more, ports.ids)
+
+
+def forget_runs(ports: Ports, repo: Repository, job_id: JobId) -> None:
+    """The runs so far count no more: the job waits for somebody else.
+
+    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    jobs.amend(ports.kv, repo, job_id, {_RUNS: "0"}, ports.ids)
 
 
 def once(job_id: JobId, order: Ordered) -> Once:

@@ -11,6 +11,7 @@ finds it.  For the functions and the local service.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Final, Literal, NamedTuple, cast
 
@@ -20,7 +21,7 @@ from graveler.engine import arriving, batching, repository
 from graveler.engine.arriving import Taken, Told
 from graveler.engine.batching import Delivery
 from graveler.engine.ports import Deadline, Ports
-from graveler.errors import GravelerError, Invalid, NotFound
+from graveler.errors import GravelerError, HandedOver, Invalid, NotFound
 from graveler.events.notification import Notification, parse
 from graveler.ids import CommitId, RepositoryId, parse_path
 from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, Repository, StagedValue
@@ -136,10 +137,12 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
 
 
 def commit_now(ports: Ports) -> HandOn:
-    """The hand-on of a process that commits batches itself."""
+    """The hand-on of a process that commits batches itself.  One that a cluster is to commit waits
+    for it."""
 
     def hand_on(job: BatchJob) -> None:
-        run(ports, job)
+        with suppress(HandedOver):
+            run(ports, job)
 
     return hand_on
 
@@ -147,11 +150,30 @@ def commit_now(ports: Ports) -> HandOn:
 def run(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
     """Commit a closed batch; ABSENT where nothing is left to do, as for a rule that is gone."""
     try:
-        repo = repositories.get(ports.kv, RepositoryId(job.repository))
-        rule = event_rules.get(ports.kv, repo, job.rule)
+        repo, rule = _rule_of(ports, job)
     except NotFound:
         return ABSENT
     return batching.commit_batch(ports, repo, rule, job.batch)
+
+
+def work(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
+    """As `run`, for a worker whose time is short: its runs are counted, and once they are too many
+    the batch is given up (`Unsupported`).  `HandedOver`: a cluster is to commit it."""
+    try:
+        repo, rule = _rule_of(ports, job)
+    except NotFound:
+        return ABSENT
+    batching.note_run(ports, repo, rule, job.batch)
+    try:
+        return batching.commit_batch(ports, repo, rule, job.batch)
+    except HandedOver:
+        batching.forget_runs(ports, repo, rule, job.batch)
+        raise
+
+
+def _rule_of(ports: Ports, job: BatchJob) -> tuple[Repository, EventRule]:
+    repo = repositories.get(ports.kv, RepositoryId(job.repository))
+    return repo, event_rules.get(ports.kv, repo, job.rule)
 
 
 def _stage(

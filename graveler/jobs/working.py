@@ -19,7 +19,15 @@ from graveler import limits
 from graveler.engine import jobs, steps
 from graveler.engine.jobs import Claim, Ending, Pulse, Stopped, Why
 from graveler.engine.ports import Ports
-from graveler.errors import Contended, GravelerError, Internal, NotFound, Unavailable
+from graveler.errors import (
+    Contended,
+    GravelerError,
+    HandedOver,
+    Internal,
+    NotFound,
+    Unavailable,
+    Unsupported,
+)
 from graveler.events import intake
 from graveler.events.intake import BatchJob
 from graveler.ids import JobId, RepositoryId
@@ -40,7 +48,7 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
     reason is noted in the job's record.
     """
     if isinstance(message, BatchJob):
-        intake.run(ports, message)
+        _run_batch(ports, message)
         return
     until = ports.clock.steady_seconds() + seconds
     try:
@@ -59,10 +67,24 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         if stopped.why is Why.OUT_OF_TIME:
             jobs.release(ports, repo, job_id, owner)
             queue.enqueue(message)
+        elif stopped.why is Why.HANDED_OVER:
+            with suppress(Unavailable, Contended):  # a run too many is counted
+                jobs.forget_runs(ports, repo, job_id)
     except Unavailable:  # not begun: whoever is given the message next need not wait for the lease
         with suppress(Unavailable):
             jobs.release(ports, repo, job_id, owner)
         raise
+
+
+def _run_batch(ports: Ports, batch: BatchJob) -> None:
+    """Commit a batch.  One that a cluster is to commit waits for it; one that is given up leaves
+    its objects uncommitted on the branch, for the next commit."""
+    try:
+        intake.work(ports, batch)
+    except HandedOver as handed:
+        _LOG.info("batch waits for a cluster: batch=%s job=%s", batch.batch, handed.job)
+    except Unsupported as error:
+        _LOG.error("batch given up: %s", error)
 
 
 def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> str:
@@ -70,6 +92,12 @@ def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: byt
     # A store that does not answer here has ended nothing: the message is delivered again.
     job, order = jobs.status(ports, repo, job_id), jobs.ordered(ports, repo, job_id)
     task = Task(beating(ports, pulse.beat), repo, job, order, pulse)
+    if job.kind not in STEPWISE:  # those count for themselves
+        try:
+            jobs.note_run(ports, repo, job, order)
+        except Unsupported as error:
+            jobs.fail(ports, repo, job_id, error, owner)
+            return job.kind
     try:
         landed = _worked(task)
     except GravelerError as error:

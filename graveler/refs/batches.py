@@ -19,13 +19,16 @@ from graveler.refs.space import batch_count_key, batch_key, space
 
 COUNTERS: Final = 16
 _CLOSING: Final = "closing:"
+_RUNS: Final = "runs:"
 
 
 class Closing(NamedTuple):
-    """A batch that is to be committed; `since`: the branch's commit before it was closed."""
+    """A batch that is to be committed; `since`: the branch's commit before it was closed; `runs`:
+    how many workers have begun it."""
 
     batch: str
     since: CommitId
+    runs: int = 0
 
 
 class Batches(NamedTuple):
@@ -52,9 +55,8 @@ def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
         return StoredBatches(Batches(), ABSENT)
     said = wire.decode_pairs(row.value)
     closing = tuple(
-        Closing(name[len(_CLOSING) :], CommitId(since))
-        for name, since in sorted(said.items())
-        if name.startswith(_CLOSING)
+        Closing(name, CommitId(said[_CLOSING + name]), int(said.get(_RUNS + name, "0")))
+        for name in sorted(key[len(_CLOSING) :] for key in said if key.startswith(_CLOSING))
     )
     found = Batches(said["open"], int(said["number"]), int(said["opened_ns"]), closing)
     return StoredBatches(found, row.version)
@@ -66,6 +68,7 @@ def swap(
     """Replace what was seen; False: failed or unknown, read again.  One request."""
     said = {"open": new.open, "number": str(new.number), "opened_ns": str(new.opened_ns)}
     said |= {_CLOSING + each.batch: each.since for each in new.closing}
+    said |= {_RUNS + each.batch: str(each.runs) for each in new.closing if each.runs}
     condition: Condition = ABSENT if seen.version is ABSENT else Matches(seen.version)
     try:
         outcome = kv.set_if(

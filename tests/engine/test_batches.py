@@ -7,7 +7,7 @@ import pytest
 from graveler import limits
 from graveler.engine import batching, resetting
 from graveler.engine.batching import Delivery
-from graveler.errors import Contended, OutcomeUnknown
+from graveler.errors import Contended, OutcomeUnknown, Unsupported
 from graveler.ids import BranchId
 from graveler.kv.store import Store
 from graveler.records import ABSENT
@@ -159,3 +159,44 @@ def test_a_batch_that_cannot_be_forgotten_is_committed_once_all_the_same(lake: L
     lake.put("b", "2")
     assert commit(lake, batch) == made
     assert lake.head() == made and waiting(lake) == []
+
+
+# ---- runs of workers -----------------------------------------------------------------------------
+
+
+def note_run(lake: Lake, batch: str) -> None:
+    batching.note_run(lake.ports, lake.repo, rule_of(lake), batch)
+
+
+def runs(lake: Lake) -> list[int]:
+    return [each.runs for each in batching.tick(lake.ports, lake.repo, rule_of(lake))]
+
+
+def test_runs_are_counted_though_answers_are_lost(lake: Lake) -> None:
+    batch, other = closed(lake), closed(lake)
+    note_run(lake.with_kv(losing(iter([Fault.DROPPED, Fault.LOST]))), batch)
+    assert sorted(runs(lake)) == [0, 1] or sorted(runs(lake)) == [0, 2]
+    batching.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    assert runs(lake) == [0, 0]
+    commit(lake, batch)
+    commit(lake, other)
+    note_run(lake, batch)  # it is over
+    batching.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    assert waiting(lake) == []
+
+
+def test_runs_that_cannot_be_counted_are_contended(lake: Lake) -> None:
+    batch = closed(lake)
+    with pytest.raises(Contended):
+        note_run(lake.with_kv(losing(never())), batch)
+    assert runs(lake) == [0]
+
+
+def test_a_batch_that_is_given_up_leaves_its_objects_staged(lake: Lake) -> None:
+    batch = closed(lake)
+    for _ in range(limits.job_restart_count_max):
+        note_run(lake, batch)
+    with pytest.raises(Unsupported, match="its objects stay staged"):
+        note_run(lake, batch)
+    assert waiting(lake) == [] and lake.uncommitted()
+    note_run(lake, batch)

@@ -1,0 +1,176 @@
+"""Jobs that begin again in each worker are given up, of every kind, and say so."""
+
+from collections.abc import Callable
+
+import pytest
+
+from graveler import limits
+from graveler.engine import batching, bulk, jobs, watching
+from graveler.engine.batching import Delivery
+from graveler.engine.bulk import Mode
+from graveler.engine.bulk_landing import Finish
+from graveler.engine.watching import NewRule
+from graveler.errors import Unavailable
+from graveler.events.intake import BatchJob
+from graveler.jobs import handing, orders, working
+from graveler.jobs.kinds import KINDS, STEPWISE
+from graveler.jobs.queue import JobMessage
+from graveler.records import Job, JobState
+from graveler.testing.faults import Fault, FaultyStore
+from tests.engine.bulk_world import MAIN
+from tests.engine.bulk_world import begin as begin_bulk
+from tests.engine.lake import Lake
+from tests.engine.test_bulk_commits import scanned
+from tests.jobs.test_handed_over import MANY, ROWS_MAX, bounded
+from tests.jobs.world import (
+    Held,
+    World,
+    begin_commit,
+    begin_import,
+    begin_merge,
+    new_world,
+)
+
+
+def begin_landing(world: World) -> Job:
+    world.lake.put("d", "3")
+    job = begin_bulk(world.lake, Mode.COMMIT)
+    finish = Finish(scanned(world.lake, job), "request", "landed", "tester")
+    asked = orders.land_asked(MAIN, job.job.id, finish)
+    return handing.submit(world.desk, asked, handing.newest(world.desk, asked))
+
+
+RESTARTED: dict[str, Callable[[World], Job]] = {
+    orders.COMMIT: begin_commit,
+    orders.MERGE: begin_merge,
+    orders.IMPORT: begin_import,
+    orders.LAND: begin_landing,
+}
+
+
+def cut_off(world: World, job: Job) -> None:
+    """A worker whose time ends in the middle: at its first beat."""
+    world.queue.messages.clear()
+    world.work(job.id, seconds=0)
+
+
+def test_every_kind_has_a_bound() -> None:
+    assert {*RESTARTED, *STEPWISE} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", RESTARTED)
+def test_what_no_worker_can_finish_fails_and_says_so(kind: str) -> None:
+    world = new_world()
+    job = RESTARTED[kind](world)
+    for _ in range(limits.job_restart_count_max):
+        cut_off(world, job)
+        assert world.queue.messages == [JobMessage("lake", job.id)]
+        assert not world.status(job.id).ended
+    world.queue.messages.clear()
+    world.work(job.id)
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED and f"{kind} given up: 4 workers" in ended.error
+    assert not world.queue.messages and not world.marked(job.id)
+
+
+@pytest.mark.parametrize("kind", RESTARTED)
+def test_a_worker_that_dies_counts_too(kind: str) -> None:
+    """One that is killed says nothing; its lease ends."""
+
+    class Killed(BaseException):
+        pass
+
+    def strike() -> None:
+        raise Killed
+
+    world = new_world()
+    job = RESTARTED[kind](world)
+    for _ in range(limits.job_restart_count_max):
+        lake, script = world.lake.interposed()
+        script.before("set_if", strike, 3)  # it has claimed the job, and counted its run
+        with pytest.raises(Killed):
+            world.work(job.id, lake)
+        world.pass_lease()
+    world.work(job.id)
+    assert "given up" in world.status(job.id).error
+
+
+def test_the_last_run_that_is_allowed_may_still_do_it() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    for _ in range(limits.job_restart_count_max - 1):
+        cut_off(world, job)
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+
+
+def test_an_import_that_gets_further_is_not_given_up() -> None:
+    world = new_world()
+    job = begin_import(world)
+    ports, repo = world.lake.ports, world.lake.repo
+    for number in range(3 * limits.job_restart_count_max):
+        cut_off(world, job)
+        owner = ports.ids.stamp()
+        jobs.claim(ports, repo, job.id, owner)
+        jobs.Pulse(ports, repo, job.id, owner).beat(number + 1, always=True)
+        jobs.release(ports, repo, job.id, owner)
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+
+
+def test_a_commit_that_waits_for_a_cluster_is_not_given_up() -> None:
+    world = bounded(new_world(), ROWS_MAX)
+    for path, identity in MANY.items():
+        world.lake.put(path, identity)
+    job = begin_commit(world)
+    for _ in range(3 * limits.job_restart_count_max):
+        world.work(job.id)
+        world.pass_lease()
+    assert not world.status(job.id).ended
+
+
+# ---- batches of events ---------------------------------------------------------------------------
+
+
+def begin_batch(world: World) -> BatchJob:
+    ports, repo = world.lake.ports, world.lake.repo
+    rule = watching.create(ports, repo, NewRule(branch="main", bucket="landing"))
+    closed = batching.note(ports, repo, rule, Delivery(1, marked=True))
+    assert isinstance(closed, batching.Closing)
+    return BatchJob(repo.id, rule.id, closed.batch)
+
+
+def waiting(world: World, job: BatchJob) -> int:
+    ports, repo = world.lake.ports, world.lake.repo
+    return len(batching.tick(ports, repo, watching.get(ports, repo, job.rule)))
+
+
+def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None:
+    world = bounded(new_world(), ROWS_MAX)
+    for path, identity in MANY.items():
+        world.lake.put(path, identity)
+    job = begin_batch(world)
+    for _ in range(3 * limits.job_restart_count_max):
+        working.run(world.lake.ports, Held(), job)  # no error: the message is done
+        assert waiting(world, job) == 1  # the tick hands it on again
+    assert len(bulk.list_alive(world.lake.ports, world.lake.repo)) == 1
+
+
+def failing(world: World) -> Lake:
+    """Ranges cannot be written, so no commit comes to its end."""
+    plan = lambda _, verb: Fault.REFUSED if verb == "scan" else Fault.NONE  # noqa: E731
+    return world.lake.with_kv(lambda kv: FaultyStore(kv, plan))
+
+
+def test_a_batch_that_no_worker_can_commit_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    world = new_world()
+    world.lake.put("late", "1")
+    job = begin_batch(world)
+    for _ in range(limits.job_restart_count_max):
+        with pytest.raises(Unavailable):
+            working.run(failing(world).ports, Held(), job)
+        assert waiting(world, job) == 1
+    working.run(world.lake.ports, Held(), job)
+    assert waiting(world, job) == 0 and "batch given up" in caplog.text
+    assert world.lake.uncommitted()
+    working.run(world.lake.ports, Held(), job)
