@@ -8,6 +8,7 @@ a run later.
                the commits that retention lets go, by the API; then a summary
     5 sweep    what an earlier run has condemned as well, `undo_seconds` ago, as the same version,
                unless it was taken back; roots are asked for once more just before
+    6 tidy     what only saved work for what is now gone (`leftovers.py`)
 
 Nothing younger than `min_age_seconds` is touched; an entry moves from a token into a commit and
 never back, so 2 misses none; a file that is written again is another version, and stays.  A clash
@@ -33,7 +34,7 @@ from graveler import limits
 from graveler.clock import SystemIds, ulid
 from graveler.engine.collect import CollectSettings, check_settings
 from graveler.errors import Corrupt, Invalid
-from graveler.spark import pieces, scopes, sweeping, uses
+from graveler.spark import leftovers, pieces, scopes, sweeping, uses
 from graveler.spark.lake import Lake
 from graveler.spark.listing import LISTED, Listed, Scope, listed
 from graveler.spark.scopes import Found, Roots
@@ -108,11 +109,13 @@ def collect(
         swept = _kept(scope, _unused(lake, scope, due, roots.beside(roots)), "due")
     else:
         scopes.condemn(lake, scope, found, roots, now_ns)
-        late = scopes.roots(lake, scope).beside(roots)
+        last = scopes.roots(lake, scope)
+        late = last.beside(roots)
         earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
         due = _due(lake, scope, found, earlier)
         swept = sweeping.sweep(scope, _unused(lake, scope, due, late))
         scopes.forget(scope, due_ns)
+        leftovers.remove(lake.spark, scope, last.jobs)
     report = _report(lake, scope, found, "condemned")
     report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))
     return Collection(run, _sum(found), _sum(swept), report)

@@ -92,11 +92,11 @@ def _parts(whole: Stretch, records_max: int) -> Iterator[Stretch]:
     if cuts and cuts[-1] >= refs[-1].max_key:
         cuts.pop()
     for after, upto in pairwise([b"", *cuts, b""]):
-        sides = (
+        left, right = (
             tuple(ref for ref in side if ref.max_key > after and (not upto or ref.min_key <= upto))
             for side in (whole.left, whole.right)
         )
-        yield Stretch(*sides, after, upto)
+        yield Stretch(left, right, after, upto)
 
 
 def _overlapping(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> list[Stretch]:

@@ -50,11 +50,12 @@ class Found(NamedTuple):
 class Roots:
     """What may not go: relative addresses and metaranges, by the repository's number.  `expiring`:
     metaranges that retention lets go; their content may, once their commits were condemned for
-    long enough."""
+    long enough.  `jobs`: bulk jobs that may still land."""
 
     addresses: tuple[tuple[int, str], ...]
     metaranges: tuple[tuple[int, str], ...]
     expiring: tuple[tuple[int, str], ...] = ()
+    jobs: frozenset[tuple[int, str]] = frozenset()
 
     def beside(self, others: "Roots") -> "Roots":
         """All that may not go yet, but for what the others keep."""
@@ -137,13 +138,15 @@ def roots(lake: Lake, scope: Scope) -> Roots:
 
     names: list[tuple[int, str]] = []
     content: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+    jobs: set[tuple[int, str]] = set()
     with ThreadPoolExecutor(_ASKERS, "roots") as pool:
         for repo, found in enumerate(pool.map(read, scope.repositories)):
             names += [(repo, each.name) for each in found if each.kind == "address"]
+            jobs |= {(repo, each.name) for each in found if each.kind == "job"}
             for each in found:
                 if each.kind == "metarange" and each.name != EMPTY_METARANGE:
                     content[each.kept].append((repo, each.name))
-    return Roots(tuple(names), tuple(content[True]), tuple(content[False]))
+    return Roots(tuple(names), tuple(content[True]), tuple(content[False]), frozenset(jobs))
 
 
 # ---- runs ----------------------------------------------------------------------------------------

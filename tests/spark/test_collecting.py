@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from graveler.assembly.embedded import open_embedded
 from graveler.block import address
 from graveler.block.adapter import Blocks
+from graveler.client import bulk
 from graveler.clock import SystemClock, descending_partition
 from graveler.committed import writer
 from graveler.engine import branching, objects, repository, resetting, tagging
@@ -223,6 +224,33 @@ def test_a_run_deletes_what_one_a_day_before_condemned(spark: SparkSession) -> N
         again = collect(days_on(lake, 2.2), names, ALL, dry_run=False)
         assert (again.condemned.files, again.deleted.files) == (0, 0)
         assert world.stored() == world.used
+
+
+def test_what_only_saved_work_for_what_is_gone_goes_too(spark: SparkSession) -> None:
+    """Names that were kept of ranges that are gone, and what ended jobs have left."""
+    with world_of(2, 5_001) as world, connect(spark, world.store, KEYS) as lake:
+        names, blocks = sorted(world.used), opened(everywhere(world)).blocks
+        alive = bulk.begin(lake.session, names[0], "main", "replace", prefix="x/", id="alive")
+        folders = [f"local://lake/{name}/_graveler/" for name in names]
+        collect(lake, names, ALL, dry_run=False)
+        hashes = [set(scan(blocks, f"{folder}gc/hashes/")) for folder in folders]
+        assert all(hashes)
+        stale = [f"{folder}gc/hashes/{digit * 64}" for folder in folders for digit in "0f"]
+        marks = [
+            f"{folder}jobs/ended/{name}" for folder in folders for name in ("part-0", "x.arrow")
+        ]
+        mine = f"{folders[0]}jobs/{alive.id}/part-0"
+        for where in (*stale, *marks, mine):
+            blocks.put(where, [b"x"])
+        world.age()
+        young = f"{folders[1]}jobs/begun-just-now/part-0"
+        blocks.put(young, [b"x"])
+        collect(lake, names, ALL, dry_run=True)
+        assert set(scan(blocks, f"{folders[0]}jobs/")) == {*marks[:2], mine}
+        collect(lake, names, ALL, dry_run=False)
+        assert [set(scan(blocks, f"{folder}gc/hashes/")) for folder in folders] == hashes
+        assert scan(blocks, f"{folders[0]}jobs/") == [mine]
+        assert scan(blocks, f"{folders[1]}jobs/") == [young]
 
 
 # ---- what must not go, and what is not believed --------------------------------------------------
