@@ -28,6 +28,7 @@ NO_METARANGE = MetarangeId("")  # what the first commit of a repository holds: n
 
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}", re.ASCII)
 _BRANCH = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]*", re.ASCII)
+_LOCAL = "local://"
 _NAMESPACE = re.compile(r"(s3|local|mem)://[^\s?#%\\\x00-\x1f\x7f]+")
 _HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _TAG_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\]\\/%@$]")
@@ -76,8 +77,13 @@ def parse_tag_id(text: str) -> TagId:
 
 def parse_namespace(text: str) -> str:
     """`scheme://bucket[/prefix]`, no empty, '.' or '..' segment; returned without trailing
-    slashes."""
+    slashes.
+
+    `local:///x` is `local://x`: clients put a slash behind the prefix that `/config` names.
+    """
     stripped = text.rstrip("/")
+    if stripped.startswith(f"{_LOCAL}/"):
+        stripped = _LOCAL + stripped.removeprefix(f"{_LOCAL}/")
     if not _NAMESPACE.fullmatch(stripped) or len(stripped) > limits.address_length_bytes_max:
         raise Invalid(
             "storage_namespace invalid: it must be scheme://bucket/prefix with one of the schemes "

@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from graveler.api import answers, breaking, dumps, shapes, upkeep
+from graveler.api import answers, breaking, dumps, samples, shapes, upkeep
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
 from graveler.engine import adopting, repository
 from graveler.engine.repository import NewRepository
-from graveler.errors import Invalid, Unsupported
+from graveler.errors import Invalid
+from graveler.records import ABSENT
 
 _DEFAULT_BRANCH: Final = "main"
 
@@ -30,14 +31,14 @@ def create_repository(call: Call) -> Answer:
         raise Invalid(f"failed to match required regex ^{scheme}: invalid namespace")
     if body.get("storage_id", ""):
         raise Invalid("storage_id invalid: it must be empty, there is one storage")
-    if body.get("sample_data", False):
-        raise Unsupported("sample_data is not supported: create the repository without it")
+    with_samples = body.get("sample_data", False)
     new = NewRepository(
         name=body["name"],
         namespace=namespace,
         default_branch=body.get("default_branch") or _DEFAULT_BRANCH,
         read_only=body.get("read_only", False),
         bare=bare,
+        content=samples.content(call.committer) if with_samples else ABSENT,
     )
     shape = shapes.repository(repository.create(call.ports, new))
     if bare:

@@ -120,13 +120,20 @@ def upload(
     if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
         raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
     check_branch(ports, repo, branch)
+    entry = stored(ports, repo, upload)
+    put = stage_if_absent if upload.only_if_absent else stage
+    return put(ports, repo, branch, path, entry, force=force)
+
+
+def stored(ports: Ports, repo: Repository, upload: Upload) -> Entry:
+    """Store the body under a fresh address; the entry that names it.  `StorageFull`.  1 put."""
     relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
     body = Measured(upload.body)
     # What is in memory can be sent again after a refusal; a stream would be kept first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)
     ports.blocks.put(full, sent, CREATE, upload.storage_class)
-    entry = Entry(
+    return Entry(
         address=relative,
         size=body.size,
         checksum=body.checksum,
@@ -134,8 +141,6 @@ def upload(
         metadata=dict(upload.metadata),
         content_type=upload.content_type or DEFAULT_CONTENT_TYPE,
     )
-    put = stage_if_absent if upload.only_if_absent else stage
-    return put(ports, repo, branch, path, entry, force=force)
 
 
 def stage(

@@ -20,8 +20,9 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
-from graveler.engine import break_parameters
+from graveler.engine import break_parameters, initial
 from graveler.engine.heads import new_token
+from graveler.engine.initial import InitialContent
 from graveler.engine.messages import check_metadata
 from graveler.engine.ports import Ports, Unconfirmed, check_writable, operation_deadline
 from graveler.errors import (
@@ -35,6 +36,7 @@ from graveler.errors import (
 from graveler.identity import commit_id
 from graveler.ids import (
     BranchId,
+    CommitId,
     RepositoryId,
     RepositoryUid,
     parse_branch_id,
@@ -62,7 +64,8 @@ _SALT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class NewRepository:
-    """What its creator chooses; empty `breaks.salt`: a fresh one.  `bare`: no branch, no commit."""
+    """What its creator chooses; empty `breaks.salt`: a fresh one.  `bare`: no branch, no commit.
+    `content`: what its default branch holds from the beginning."""
 
     name: str
     namespace: str
@@ -71,15 +74,19 @@ class NewRepository:
     bare: bool = False
     breaks: BreakParameters = field(default_factory=BreakParameters)
     staging_shards: int = 1
+    content: InitialContent | Literal[Absent.ABSENT] = ABSENT
 
 
 def create(ports: Ports, new: NewRepository) -> Repository:
     """Make a repository.
 
-    Errors: `AlreadyExists`; `Invalid` for names, for break parameters, and for a namespace that
-    another repository uses or a rule watches.  Cost: about 5 KV requests, a page of the lists of
-    repositories and of rules for each 1,000 of them, and one put.
+    Errors: `AlreadyExists`; `Invalid` for names, for break parameters, for a namespace that another
+    repository uses or a rule watches, and for content without a branch.  Cost: about 5 KV requests,
+    a page of the lists of repositories and of rules for each 1,000 of them, and one put; with
+    content, what its commit costs.
     """
+    if new.bare and new.content is not ABSENT:
+        raise Invalid("a bare repository has no branch that could hold content")
     name = parse_repository_id(new.name)
     default_branch = parse_branch_id(new.default_branch, "default_branch")
     deadline = operation_deadline(ports)
@@ -92,7 +99,7 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     _check_unwatched(ports, repo)
     _claim(ports, repo)
     if not new.bare:
-        _first_commit(ports, repo)
+        _first_branch(ports, repo, _first_commit(ports, repo, new.content))
     if there is not ABSENT:
         repositories.note_replaced(ports.kv, there.repository, ports.ids.stamp())
     deadline.check("repository creation")
@@ -186,16 +193,22 @@ def _was_replaced(ports: Ports, words: Sequence[bytes]) -> bool:
     return repositories.was_replaced(ports.kv, past)
 
 
-def _first_commit(ports: Ports, repo: Repository) -> None:
+def _first_commit(
+    ports: Ports, repo: Repository, content: InitialContent | Literal[Absent.ABSENT]
+) -> CommitId:
     first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.created_ns)
     first_id = commit_id(first)
     commits.put(ports.kv, repo, first_id, first, ports.ids.stamp())
+    return first_id if content is ABSENT else initial.commit(ports, repo, first_id, content)
+
+
+def _first_branch(ports: Ports, repo: Repository, head: CommitId) -> None:
     branch = Branch(
         rev=1,
         state=BranchState.LIVE,
         staging=new_token(ports, repo, 0),
         sealed=(),
-        commit=first_id,
+        commit=head,
         changed_ns=repo.created_ns,
     )
     name = repo.default_branch

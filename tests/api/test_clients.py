@@ -155,6 +155,19 @@ def test_the_version_is_three_integers(sdk: lakefs_sdk.ApiClient) -> None:
     assert told.version_context == "lakeFS"
 
 
+def test_a_namespace_may_be_the_prefix_of_the_configuration_a_slash_and_a_name(
+    wrapper: LakeFS, live: Served
+) -> None:
+    name = f"below-{next(live.names)}"
+    prefix = wrapper.storage_config.default_namespace_prefix
+    made = lakefs.Repository(name, client=wrapper).create(f"{prefix}/{name}")
+    assert made.properties.storage_namespace == f"local://{name}"
+    made.branch("main").object("a").upload("text")
+    assert made.branch("main").object("a").reader(mode="r").read() == "text"
+    with pytest.raises(BadRequestException, match="namespace already in use"):
+        lakefs.Repository(f"{name}-again", client=wrapper).create(f"local://{name}")
+
+
 def test_an_uncommitted_deletion_has_no_size_and_a_committed_one_has(repository: Any) -> None:
     main = repository.branch("main")
     main.object("a").upload("four")

@@ -5,11 +5,13 @@ Afterwards the same call, by somebody else, ends as if the first had happened or
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from graveler.assembly import open_memory
-from graveler.engine import branching, commit, objects, repository, tagging
+from graveler.engine import branching, commit, history, objects, repository, tagging
+from graveler.engine.initial import InitialContent, InitialFile
 from graveler.engine.ports import Ports
 from graveler.errors import AlreadyExists, NotFound, Unavailable
 from graveler.records import Repository
@@ -18,6 +20,8 @@ from graveler.testing.stage import entry
 from tests.simulation.failing import Killed, Kind, Turn, failing
 
 NEW = repository.NewRepository("lake", "mem://sim/lake")
+FILES = (InitialFile("b/c", b"two", "text/plain"), InitialFile("a", b"one", "text/plain"))
+FILLED = replace(NEW, content=InitialContent(FILES, "sim", "the first files"))
 CALLS_MAX = 40
 
 
@@ -54,6 +58,24 @@ def test_a_repository_is_created_in_the_end(kind: Kind) -> None:
         objects.stage(ports, repo, "main", "k", entry("v"))
         commit.commit(ports, repo, "main", commit.CommitRequest("first", "sim"))
         assert branching.get_branch(ports, repo, "main").id == "main"
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
+def test_a_repository_that_is_there_has_all_of_its_first_files(kind: Kind) -> None:
+    for turn, ports in _turns(kind):
+        _tried(lambda ports=ports, turn=turn: repository.create(failing(ports, turn), FILLED))
+        ports.clock.sleep(600)
+        with contextlib.suppress(AlreadyExists):
+            repository.create(ports, FILLED)
+        repo = repository.get(ports, "lake")
+        listed = objects.list_objects(ports, repo, "main", objects.ListQuery())
+        assert [path for path, _ in listed.lines] == ["a", "b/c"]
+        for path, body in (("a", b"one"), ("b/c", b"two")):
+            found = objects.stat(ports, repo, "main", path)
+            assert b"".join(objects.open_body(ports, repo, found).chunks) == body
+        log, more = history.log(ports, repo, "main", history.LogRequest())
+        assert [each.commit.message for each in log] == ["the first files", "Repository created"]
+        assert (log[0].commit.committer, log[0].commit.generation, more) == ("sim", 2, False)
 
 
 def _tagged(ports: Ports, repo: Repository) -> str:

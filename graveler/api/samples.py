@@ -1,0 +1,30 @@
+"""The sample data of a repository that is created with it: an archive beside this module.
+
+`scripts/sample_data.py` makes the archive.  The tests of clients of lakeFS name some of the paths,
+and count the images.
+"""
+
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+from graveler.engine.initial import InitialContent, InitialFile
+
+_ARCHIVE: Final = Path(__file__).with_name("sample.zip")
+_MESSAGE: Final = "Add sample data"
+_TYPES: Final = {
+    ".csv": "text/csv",
+    ".md": "text/markdown",
+    ".parquet": "application/vnd.apache.parquet",
+    ".png": "image/png",
+}
+
+
+def content(committer: str) -> InitialContent:
+    """All files, read now: 1.5 MB."""
+    with ZipFile(_ARCHIVE) as archive:
+        files = [
+            InitialFile(name, archive.read(name), _TYPES[Path(name).suffix])
+            for name in archive.namelist()
+        ]
+    return InitialContent(files, committer, _MESSAGE)
