@@ -91,6 +91,10 @@ class OutcomeUnknown(Unavailable):
     """A write was sent and no answer tells whether it was applied."""
 
 
+class HistoryTooLong(OutcomeUnknown):
+    """More commits were made since than are looked through for what may have landed."""
+
+
 class HandedOver(Unavailable):
     """Too much for one process; nothing was applied.  `job` waits for a cluster to do it."""
 

@@ -19,6 +19,7 @@ from graveler.engine.sealing import Once
 from graveler.errors import (
     Conflict,
     Contended,
+    HistoryTooLong,
     NoChanges,
     NotFound,
     OutcomeUnknown,
@@ -109,6 +110,8 @@ def commit_batch(
     try:
         made = commit(ports, repo, rule.branch, _request(rule, closing)).id
     except (NoChanges, NotFound):  # taken by another commit, or deleted with its branch
+        pass
+    except HistoryTooLong:  # each of so many commits took in all that was staged before it
         pass
     except Contended:
         raise

@@ -65,8 +65,8 @@ def holder(
     """The commit that has taken in a token, `since` being a head from before; ABSENT while the
     branch still names the token.
 
-    Errors: `NotFound`; `NoChanges` if it said what was committed already; `Conflict` if the branch
-    was reset.  Cost: 1 KV request, and 1 for each commit that was made since.
+    Errors: `NotFound`, `HistoryTooLong`; `NoChanges` if it said what was committed already;
+    `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made since.
     """
     record = fresh(ports, repo, branch).branch
     if wanted in record.tokens_newest_first:

@@ -32,6 +32,7 @@ from graveler.errors import (
     Conflict,
     Contended,
     DirtyBranch,
+    HistoryTooLong,
     Invalid,
     NotFound,
     OutcomeUnknown,
@@ -241,14 +242,17 @@ def _landed(
         return None
     now = seen.branch.commit
     ours = {each.entry.id for each in tried if each.is_new}
-    walked = history_until(ports, repo, now, tried[0].over.branch.commit)
-    found = next((entry for entry in walked if entry.id in ours), None)
-    if found is not None:
-        return found
+    try:
+        for entry in history_until(ports, repo, now, tried[0].over.branch.commit):
+            if entry.id in ours:
+                return entry
+    except HistoryTooLong:
+        if not all(each.is_refused for each in tried):
+            raise
     for each in tried:
         if each.is_new or each.is_refused or each.over.version == seen.version:
             continue
-        if _was_put_on(history_until(ports, repo, now, each.entry.id), each):
+        if _was_put_on(tuple(history_until(ports, repo, now, each.entry.id)), each):
             return each.entry
         # Perhaps it landed, and others moved on from there: again would be once too often.
         raise OutcomeUnknown(f"reset not confirmed; outcome unknown: commit={each.entry.id}")

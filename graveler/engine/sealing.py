@@ -12,13 +12,13 @@ still look at them.
 Used by commit.py, landing.py and resetting.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.heads import commit_of, fresh, new_token, swap
 from graveler.engine.ports import Ports
-from graveler.errors import Contended
+from graveler.errors import Contended, HistoryTooLong
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Write
 from graveler.records import ABSENT, Absent, CommitEntry, Fold, Repository, Versioned
@@ -86,20 +86,26 @@ def trim_notes(
 
 def history_until(
     ports: Ports, repo: Repository, start: CommitId, base: CommitId
-) -> Sequence[CommitEntry]:
-    """First parents from `start` back to and including `base`; without it, as far as its depth."""
+) -> Iterator[CommitEntry]:
+    """First parents from `start` back to and including `base`; without it, as far as its depth.
+
+    Raises `HistoryTooLong` behind `walk_count_max` commits: whoever looks for what may have landed
+    must not take the end of the walk for the end of the history.
+    """
     depth = commit_of(ports, repo, base).depth
-    walked: list[CommitEntry] = []
     here = start
     for _ in range(limits.walk_count_max):
         found = commit_of(ports, repo, here)
         if found.depth < depth:
-            break
-        walked.append(CommitEntry(here, found))
+            return
+        yield CommitEntry(here, found)
         if here == base or not found.parents:
-            break
+            return
         here = found.parents[0]
-    return walked
+    raise HistoryTooLong(
+        f"more than {limits.walk_count_max} commits were made meanwhile, so nobody looks through "
+        f"all of them; outcome unknown: since={base}"
+    )
 
 
 class Once(NamedTuple):
@@ -116,8 +122,9 @@ def made_once(
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit with the mark behind `head`.  No request if `since` still is the head.
 
-    Asked of every head that is built on: a swap lands only on the head that was searched, so two
-    who make the same commit cannot both install it, whenever their swaps arrive."""
+    Errors: `HistoryTooLong`.  Asked of every head that is built on: a swap lands only on the head
+    that was searched, so two who make the same commit cannot both install it, whenever their swaps
+    arrive."""
     if once is ABSENT or once.since == head:
         return ABSENT
     for entry in history_until(ports, repo, head, once.since):

@@ -14,6 +14,7 @@ earlier one cannot win.  Used by objects.py and uploads.py.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler import limits
@@ -23,6 +24,7 @@ from graveler.engine.ports import Ports, Unconfirmed, keyspace, operation_deadli
 from graveler.engine.sealing import history_until
 from graveler.errors import (
     Contended,
+    HistoryTooLong,
     NotFound,
     OutcomeUnknown,
     PreconditionFailed,
@@ -269,10 +271,11 @@ def _counted(
         named = token in now.branch.tokens_newest_first
         surely_not = surely_not and not late and (beaten or (named and row is ABSENT))
     space = keyspace(ports, repo)
-    for entry in history_until(ports, repo, now.branch.commit, sent[0].over.branch.commit):
-        held = reader.get(space, entry.commit.metarange, key)
-        if any(held == each.value for each in sent):
-            return True
+    with suppress(HistoryTooLong):
+        for entry in history_until(ports, repo, now.branch.commit, sent[0].over.branch.commit):
+            held = reader.get(space, entry.commit.metarange, key)
+            if any(held == each.value for each in sent):
+                return True
     if surely_not:
         return False
     raise OutcomeUnknown("conditional write not confirmed; outcome unknown")

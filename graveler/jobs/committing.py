@@ -16,7 +16,7 @@ from graveler.engine import commit, handover, jobs
 from graveler.engine.heads import fresh
 from graveler.engine.jobs import Ending, Handed, Ordered, Stopped, Why
 from graveler.engine.ports import Ports
-from graveler.errors import Conflict, HandedOver, NoChanges, NotFound
+from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, NotFound
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.jobs.orders import commit_request
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Repository
@@ -98,7 +98,7 @@ def standing(ports: Ports, repo: Repository, job: Job) -> Standing:
     order = jobs.ordered(ports, repo, job.id)
     try:
         found = _landed(ports, repo, job, order)
-    except (Conflict, NoChanges, NotFound) as error:
+    except (Conflict, HistoryTooLong, NoChanges, NotFound) as error:
         jobs.fail(ports, repo, job.id, error, job.owner)
         return Standing(jobs.status(ports, repo, job.id), "")
     if found is ABSENT:

@@ -10,7 +10,7 @@ from graveler.engine import bulk, resetting
 from graveler.engine import commit as committing
 from graveler.engine.bulk import Bulk
 from graveler.engine.ports import Ports
-from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
+from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, Unavailable
 from graveler.ids import JobId
 from graveler.jobs import asking, handing, orders
 from graveler.jobs.handing import AT_ONCE, Patience
@@ -193,3 +193,15 @@ def test_whichever_call_fails_the_caller_is_told_in_the_end() -> None:
                 attend(World(lake, Held()))
             made = landed(world, refused(world))
             assert attend(world).id == made, (number, fault)
+
+
+def test_a_job_whose_commit_nobody_can_find_any_more_ends(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = asked(world)
+    for _ in range(3):
+        bounded(world, inf).lake.commit("somebody else's", allow_empty=True)
+    monkeypatch.setattr(limits, "walk_count_max", 2)
+    found = ended(world, job.id)
+    assert found.state is JobState.FAILED and "outcome unknown" in found.error
+    assert isinstance(handing.failure(world.desk, found), HistoryTooLong)

@@ -13,7 +13,7 @@ from tests.simulation.name_mutants import NAME_MUTANTS
 from tests.simulation.patching import patched
 
 ALL = (*MUTANTS, *LATER_MUTANTS, *NAME_MUTANTS, *ARRIVAL_MUTANTS)
-SEEDS_MAX = 5_000
+SEEDS_MAX = 10_000
 NO_VARIANT = re.compile(r"\b(Name|Attribute|Type)Error\b")
 
 
