@@ -11,7 +11,8 @@ all.
     B3  ranges are half-open, in bytes; one that begins at or behind the end raises
         `RangeUnsatisfiable`, one that only
         ends there is shortened; an empty object read from 0 is empty
-    B4  lists are in byte order of keys, paged, with an exclusive `after`
+    B4  lists are in byte order of keys, paged, with an exclusive `after`; a list shows what was
+        there when its first page was asked for; its later pages may lack what was added since
     B5  a put whose answer was lost is recognised by reading back (block/retrying.py)
     B6  an address that leaves its bucket, or that the driver does not serve, raises `Invalid`
         before anything is touched

@@ -85,9 +85,8 @@ class Files:
         """Where a list of a bucket's keys begins."""
         return Start(parts.key[: parts.key.rfind("/") + 1], layout.folder(parts))
 
-    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> list[Child]:
+    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
         """What lies in a folder; nothing if it is not there."""
-        found: list[Child] = []
         with (
             suppress(FileNotFoundError),
             closing(open_folder(self._folders.root, folders)) as at,
@@ -97,8 +96,7 @@ class Files:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 segment = layout.segment(above, entry.name, is_folder)
                 if segment is not ABSENT:
-                    found.append(Child(segment, entry.name, is_folder))
-        return found
+                    yield Child(segment, entry.name, is_folder)
 
     def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
         """What is known of files; those that have gone meanwhile, and links, are left out."""

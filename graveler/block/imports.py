@@ -49,13 +49,12 @@ class ImportRoots:
         self._real(key)
         return Start(key, tuple(key.split("/")[:-1]))
 
-    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> list[Child]:
+    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
         """What lies in a folder; nothing if it is not there.  Links count as what they lead to;
         broken ones, and what is neither file nor folder, are passed over."""
         key = "/".join(above)
         real = self._real(key)
         here = os.path.join(real.root, *real.names)
-        found: list[Child] = []
         with (
             suppress(FileNotFoundError),
             closing(open_folder(real.root, real.names)) as at,
@@ -64,8 +63,7 @@ class ImportRoots:
             for entry in entries:
                 kind = self._kind(entry, here, f"{key}/{entry.name}")
                 if kind != "other":
-                    found.append(Child(entry.name, entry.name, kind == "folder"))
-        return found
+                    yield Child(entry.name, entry.name, kind == "folder")
 
     def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
         """What is known of files; those that have gone meanwhile are left out."""

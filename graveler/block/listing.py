@@ -9,8 +9,8 @@ from graveler.block.adapter import BlockStore, ListedObject
 def list_all(blocks: BlockStore, prefix: str, after: str = "") -> Iterator[ListedObject]:
     """Objects whose address begins with `prefix` and is greater than `after`, in byte order.
 
-    A page is asked for when the one before it is used up: what is deleted meanwhile may still come,
-    what is added behind comes.  Cost: a request for each 1,000, one if there are none.
+    A page is asked for when the one before it is used up: what is deleted or added meanwhile may
+    come or not.  Cost: a request for each 1,000, one if there are none.
     """
     more = True
     while more:

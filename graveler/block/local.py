@@ -65,6 +65,7 @@ class LocalBlocks:
         self._uploads = LocalUploads(str(root), self._files, ids)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
+        self._pages = walking.Pages(clock)
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         bounds.check_range(start, end)
@@ -107,7 +108,7 @@ class LocalBlocks:
         bounds.check_page(limit)
         parts = layout.served_prefix(prefix)
         tree = self._files if parts.bucket else self._imports
-        return walking.page(tree, parts, after, limit)
+        return self._pages.page(tree, parts, after, limit)
 
     def copy(self, source: str, destination: str) -> ObjectHead:
         # A true copy: a hard link would carry the old time, by which a sweep tells young from old.

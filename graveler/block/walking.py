@@ -1,17 +1,36 @@
 """A tree of folders as one sorted sequence of keys, entered where a page begins.
 
 The order is that of whole keys, not of folders: `a!b` < `a.csv` < `a/x`, because `/` counts as a
-character like any other.  A folder is read only if keys of the page may lie below it.  For the
-local driver only.
+character like any other.  A folder is read only if keys of the page may lie below it.
+
+    folder ──scanned once──► runs of 50,000 names, sorted ──► one run: in memory
+                                                              more: in a temporary file, merged
+
+A file system gives names in no order, so a folder must be read whole before its first key is known.
+A list of many pages would read a large folder once for each of its pages.  So a walk that has read
+many names is kept, and the next page goes on with it.  For the local driver only.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple, Protocol
+import heapq
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
+from typing import IO, Final, NamedTuple, Protocol
 
 from graveler.block.adapter import ListedObject, ObjectHead, ObjectPage
 from graveler.block.address import Parts
 from graveler.block.folders import translated
+from graveler.clock import Clock
+
+_RUN_COUNT: Final = 50_000  # names that a folder's walk holds in memory
+_KEPT_NAMES_MIN: Final = 4_096  # a walk that has read fewer is cheaper to begin anew
+_KEPT_WALKS_MAX: Final = 4
+_KEPT_SECONDS: Final = 60
+_READ_LENGTH: Final = 4 * 1024  # of each run
+_NUL: Final = b"\0"  # stands in no name
 
 
 class Child(NamedTuple):
@@ -55,7 +74,7 @@ class Tree(Protocol):
         """Where a list of a prefix begins."""
         ...
 
-    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> list[Child]:
+    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
         """What lies in a folder (its path, its key's segments), in any order; nothing if it is not
         there."""
         ...
@@ -65,48 +84,165 @@ class Tree(Protocol):
         ...
 
 
-def page(tree: Tree, parts: Parts, after: str, limit: int) -> ObjectPage:
-    """One page of the objects below a prefix.  Reads the folders that may hold keys of it."""
-    stem = Parts(parts.scheme, parts.bucket, "").address
-    inside = after.startswith(stem)
-    if after > stem and not inside:
-        return ObjectPage((), False)
-    with translated(parts.address):
-        begin = after[len(stem) :] if inside else ""
-        behind = keys(tree.children, tree.start(parts), parts.key, begin)
-        found = list(islice(behind, limit + 1))
-        heads = list(tree.heads(found[:limit]))
-    lines = tuple(ListedObject(stem + key, head) for key, head in heads)
-    return ObjectPage(lines, len(found) > limit)
+class Pages:
+    """The lists of one driver, page by page.  For any number of threads.
+
+    A list of n files costs n names read and n looks at files, however large its folders are.  Of a
+    walk that is kept, later pages show what was there when it read the folder: what was added since
+    may be missing from them (B4).  Memory: `run_count` names for each folder from the top to where
+    a walk stands, and a temporary file for each of them that has more."""
+
+    def __init__(self, clock: Clock, run_count: int = _RUN_COUNT) -> None:
+        self._clock = clock
+        self._run_count = run_count
+        self._kept: OrderedDict[tuple[str, str], tuple[float, _Walk]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def page(self, tree: Tree, parts: Parts, after: str, limit: int) -> ObjectPage:
+        """One page of the objects below a prefix.  Reads the folders that may hold keys of it."""
+        stem = Parts(parts.scheme, parts.bucket, "").address
+        inside = after.startswith(stem)
+        if after > stem and not inside:
+            return ObjectPage((), False)
+        with translated(parts.address):
+            begin = after[len(stem) :] if inside else ""
+            walk = self._taken(parts.address, begin)
+            if walk is None:
+                walk = _Walk(tree, parts, begin, self._run_count)
+            heads: list[FoundHead] = []
+            while not heads and not walk.is_over():
+                heads = list(tree.heads(walk.next(limit)))
+            more = not walk.is_over()
+        if more and walk.names_read >= _KEPT_NAMES_MIN:
+            self._keep(parts.address, heads[-1].key, walk)
+        return ObjectPage(tuple(ListedObject(stem + key, head) for key, head in heads), more)
+
+    def _taken(self, prefix: str, after: str) -> "_Walk | None":
+        """The walk that goes on there, which nobody else goes on with."""
+        with self._lock:
+            self._forget(before=self._clock.steady_seconds() - _KEPT_SECONDS)
+            _, walk = self._kept.pop((prefix, after), (0.0, None))
+        return walk
+
+    def _keep(self, prefix: str, after: str, walk: "_Walk") -> None:
+        with self._lock:
+            self._kept.pop((prefix, after), None)
+            self._kept[prefix, after] = (self._clock.steady_seconds(), walk)
+            if len(self._kept) > _KEPT_WALKS_MAX:
+                self._kept.popitem(last=False)
+
+    def _forget(self, before: float) -> None:
+        while self._kept and next(iter(self._kept.values()))[0] < before:
+            self._kept.popitem(last=False)
 
 
-Reader = Callable[[tuple[str, ...], Sequence[str]], list[Child]]
+class _Walk:
+    """The keys of one list from one place on, and how far it got."""
+
+    def __init__(self, tree: Tree, parts: Parts, after: str, run_count: int) -> None:
+        self.names_read = 0
+        self._tree = tree
+        self._keys = keys(self._children, tree.start(parts), parts.key, after, run_count)
+        self._ahead = list(islice(self._keys, 1))
+
+    def next(self, limit: int) -> list[Found]:
+        """The next keys."""
+        found = list(islice(chain(self._ahead, self._keys), limit))
+        self._ahead = list(islice(self._keys, 1))
+        return found
+
+    def is_over(self) -> bool:
+        """Whether there are no more keys."""
+        return not self._ahead
+
+    def _children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
+        for child in self._tree.children(folders, above):
+            self.names_read += 1
+            yield child
 
 
-def keys(read: Reader, start: Start, prefix: str, after: str) -> Iterator[Found]:
+Reader = Callable[[tuple[str, ...], Sequence[str]], Iterator[Child]]
+
+
+def keys(
+    read: Reader, start: Start, prefix: str, after: str, run_count: int = _RUN_COUNT
+) -> Iterator[Found]:
     """Keys below `start` that begin with `prefix` and are greater than `after`, in order.
 
     `read` is a tree's `children`.
     """
-    pending: list[Found | Start] = [start]
-    while pending:
-        top = pending.pop()
-        if isinstance(top, Found):
-            yield top
-            continue
-        above = top.key.split("/")[:-1]
-        wanted = [
-            child
-            for child in read(top.folders, above)
-            if _may_hold(top.key + child.fragment, child.is_folder, prefix, after)
-        ]
-        wanted.sort(key=lambda child: child.fragment, reverse=True)
-        pending.extend(
-            Start(top.key + child.fragment, (*top.folders, child.name))
-            if child.is_folder
-            else Found(top.key + child.segment, top.folders, child.name)
-            for child in wanted
+
+    def children(folder: Start) -> Iterator[Child]:
+        above = folder.key.split("/")[:-1]
+        return sorted_children(
+            (
+                child
+                for child in read(folder.folders, above)
+                if _may_hold(folder.key + child.fragment, child.is_folder, prefix, after)
+            ),
+            run_count,
         )
+
+    path = [(start, children(start))]
+    while path:
+        folder, left = path[-1]
+        child = next(left, None)
+        if child is None:
+            path.pop()
+        elif child.is_folder:
+            below = Start(folder.key + child.fragment, (*folder.folders, child.name))
+            path.append((below, children(below)))
+        else:
+            yield Found(folder.key + child.segment, folder.folders, child.name)
+
+
+def sorted_children(children: Iterable[Child], run_count: int) -> Iterator[Child]:
+    """`children` by their fragments, at most `run_count` of them in memory at a time."""
+    source = iter(children)
+    run = _sorted(islice(source, run_count))
+    if len(run) < run_count:
+        return iter(run)
+    return _merged(run, source, run_count)
+
+
+def _merged(run: list[Child], source: Iterator[Child], run_count: int) -> Iterator[Child]:
+    with tempfile.TemporaryFile() as file:
+        bounds = [0]
+        while run:
+            for child in run:
+                file.write(_line(child))
+            bounds.append(file.tell())
+            run = _sorted(islice(source, run_count))
+        file.flush()
+        runs = [_lines(file, begin, end) for begin, end in pairwise(bounds)]
+        yield from heapq.merge(*runs, key=_fragment)
+
+
+def _sorted(children: Iterable[Child]) -> list[Child]:
+    return sorted(children, key=_fragment)
+
+
+def _fragment(child: Child) -> str:
+    return child.fragment
+
+
+def _line(child: Child) -> bytes:
+    texts = (child.fragment, child.name)
+    return b"".join(text.encode("utf-8", "surrogateescape") + _NUL for text in texts)
+
+
+def _lines(file: IO[bytes], begin: int, end: int) -> Iterator[Child]:
+    """The children that stand in one part of a file, read little by little."""
+    rest = b""
+    while begin < end:
+        raw = os.pread(file.fileno(), min(_READ_LENGTH, end - begin), begin)
+        begin += len(raw)
+        *whole, rest = (rest + raw).split(_NUL)
+        if len(whole) % 2:
+            rest = whole.pop() + _NUL + rest
+        texts = [text.decode("utf-8", "surrogateescape") for text in whole]
+        for fragment, name in zip(texts[::2], texts[1::2], strict=True):
+            yield Child(fragment.removesuffix("/"), name, fragment.endswith("/"))
 
 
 def _may_hold(key: str, is_folder: bool, prefix: str, after: str) -> bool:
