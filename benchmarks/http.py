@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.load import Load, Target, repeated, run, varied
 
-KEY, SECRET = "BENCHMARKKEY", "benchmark secret key"
+KEY, SECRET = "BENCHMARKKEY", "benchmark secret key of 32 characters"
 REPO, WHERE = "bench", "/repositories/bench"
 PATHS = 1_000
 Line = dict[str, Any]

@@ -9,6 +9,7 @@ may import this.
     Conflict     somebody else was first, or two sides clash  read again, decide, retry
     Invalid      the call itself is wrong                     mend the call
     Refused      well formed, but not permitted here          ask an administrator
+    Throttled    too many failures                            wait as long as it says
     Unavailable  not now                                      retry later
     Corrupt      stored bytes are not what was written        stop, tell a person
     Internal     our own bug                                  report it
@@ -81,6 +82,14 @@ class Refused(GravelerError):
 
 class Unauthenticated(GravelerError):
     """No credentials, wrong ones, or expired ones."""
+
+
+class Throttled(GravelerError):
+    """Too many failures of late; the call was not looked at.  `seconds`: how long to wait."""
+
+    def __init__(self, message: str, seconds: int = 1) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class Unavailable(GravelerError):

@@ -115,7 +115,9 @@ class ApiRoute(BaseRoute):
         authorization = headers.get(b"authorization", b"")
         front = self._service.settings.front
         cookie = "" if authorization else cookies.session(front, scope, headers, route.method)
-        return self._service.auth.identify(authorization, cookie)
+        return self._service.auth.identify(
+            authorization, cookie, lambda: front.origin(scope).client
+        )
 
     async def _call(
         self,

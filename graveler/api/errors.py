@@ -31,6 +31,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.Invalid: 400,
     errors.Refused: 403,
     errors.Unauthenticated: 401,
+    errors.Throttled: 429,
     errors.StorageFull: 507,
     errors.Unavailable: 503,
     errors.Corrupt: 500,
@@ -64,6 +65,8 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
     headers: Headers = RETRY_SOON if status == 503 else ()
     if isinstance(error, errors.HandedOver):
         headers = _RETRY_LATER
+    if isinstance(error, errors.Throttled):
+        headers = ((b"retry-after", b"%d" % error.seconds),)
     if isinstance(error, errors.RangeUnsatisfiable):
         headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
     return answers.message(status, _said(error, wording(error, operation, names)), headers)

@@ -40,7 +40,9 @@ def open_service(
     """The service over `ports`; `secret`: the store's own, at least 32 bytes; `first`: credentials
     that the deployment made for the administrator; `queue`: where jobs go.  Threads start
     when they are first needed."""
-    auth = Authenticator(keeper(ports.kv, ports.clock, ports.ids, secret), secret, first)
+    auth = Authenticator(
+        keeper(ports.kv, ports.clock, ports.ids, secret), secret, first, settings.failed_logins
+    )
     pools = Pools(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
         BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),

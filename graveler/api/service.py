@@ -15,6 +15,7 @@ from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.pools import Pools
 from graveler.api.table import Route
 from graveler.auth.accounts import Account
+from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signing import Grant
 from graveler.engine.ports import Ports, within
@@ -46,6 +47,7 @@ class ServiceSettings:
     inline_bytes_max: int = 0  # what is larger goes by such a URL alone; 0: no bound
     patience: Patience = AT_ONCE  # with requests that take long
     front: Front = DIRECT  # what stands between clients and the service
+    failed_logins: Rates = DEFAULT_RATES  # how many are looked at
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,9 @@ def setup(call: Call) -> Answer:
 
 def login(call: Call) -> Answer:
     body = call.body
-    issued = call.service.auth.login(body["access_key_id"], body["secret_access_key"])
+    issued = call.service.auth.login(
+        body["access_key_id"], body["secret_access_key"], call.origin.client
+    )
     now = seconds(call.ports.clock.now_ns())
     cookie = cookies.begun(call.origin, issued.token, now, _COOKIE_SECONDS)
     return answers.json(

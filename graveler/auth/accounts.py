@@ -24,6 +24,7 @@ PARTITION = b"auth"
 ADMINISTRATOR = b"administrator"
 PURPOSE = "credentials"  # of the key that hashes secrets
 USER_DEFAULT = "admin"
+SECRET_LENGTH_MIN = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,12 @@ class Keeper:
 def keeper(kv: Store, clock: Clock, ids: Ids, secret: bytes) -> Keeper:
     """A keeper under the store's secret."""
     return Keeper(kv, clock, ids, secrets.derive(secret, PURPOSE))
+
+
+def check(credential: NewCredential) -> None:
+    """Raises `Invalid` for a credential that nobody may choose: secrets are not hashed slowly, so
+    they must be too long to be guessed."""
+    _check(USER_DEFAULT, credential)
 
 
 def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
@@ -141,5 +148,10 @@ def _check(user: str, credential: NewCredential) -> None:
     key, secret = credential.access_key_id, credential.secret_access_key
     if not 3 <= len(key) <= 128 or not key.isascii() or not key.isalnum():
         raise Invalid("access_key_id invalid: it must be 3 to 128 letters and digits")
-    if not 8 <= len(secret) <= 128 or not secret.isascii() or not secret.isprintable():
-        raise Invalid("secret_access_key invalid: it must be 8 to 128 printable ASCII characters")
+    if not SECRET_LENGTH_MIN <= len(secret) <= 128 or not (
+        secret.isascii() and secret.isprintable()
+    ):
+        raise Invalid(
+            f"secret_access_key invalid: it must be {SECRET_LENGTH_MIN} to 128 printable ASCII "
+            "characters"
+        )

@@ -2,18 +2,21 @@
 
 Always holds: nothing but a credential or session of the present administrator is accepted; a wrong
 secret and an unknown key cost the same; after a success the next request with the same header
-costs one hash and one look-up.  What was accepted is forgotten as soon as the account changes.
+costs one hash and one look-up, and is not held up by the failures of others (attempts.py).  What
+was accepted is forgotten as soon as the account changes.
 Thread-safe: threads only ever replace whole values.  For api/.
 """
 
 import base64
 import binascii
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from graveler.auth import accounts, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
+from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
 from graveler.auth.tokens import Issued
 from graveler.errors import AlreadyExists, Unauthenticated
 from graveler.limits import SECOND_NS
@@ -42,8 +45,10 @@ class Authenticator:
         keeper: Keeper,
         secret: bytes,
         first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
+        rates: Rates = DEFAULT_RATES,
     ) -> None:
         """`first`: what the deployment made for the administrator, who so exists from the start."""
+        self._attempts = Attempts(keeper.clock, rates)
         self._keeper = keeper
         self._first = first
         self._session_key = secrets.derive(secret, PURPOSE)
@@ -53,9 +58,12 @@ class Authenticator:
         """The administrator, at most two seconds old."""
         return self._current().account
 
-    def identify(self, authorization: bytes, cookie: str) -> Account:
-        """Whose request this is.  A header, if there is one, decides alone.  Raises
-        `Unauthenticated`."""
+    def identify(
+        self, authorization: bytes, cookie: str, address: Callable[[], str] = str
+    ) -> Account:
+        """Whose request this is.  A header, if there is one, decides alone.  `address`: the
+        sender's, asked for only where a secret is compared.  Raises `Unauthenticated`,
+        `Throttled`."""
         known = self._current()
         if known.account is ABSENT or len(authorization) > _HEADER_LENGTH_MAX:
             raise Unauthenticated("error authenticating request")
@@ -66,17 +74,18 @@ class Authenticator:
         expires = known.accepted.get(seen, 0.0)
         if expires and self._keeper.clock.now_ns() < expires * SECOND_NS:
             return known.account
-        expires = self._verify(known.account, authorization, cookie)
+        expires = self._verify(known.account, authorization, cookie, address)
         if len(known.accepted) >= _ACCEPTED_COUNT_MAX:
             known.accepted = {}
         known.accepted[seen] = expires
         return known.account
 
-    def login(self, access_key_id: str, secret_access_key: str) -> Issued:
-        """A session for whoever knows the credential.  Raises `Unauthenticated`."""
+    def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> Issued:
+        """A session for whoever knows the credential.  Raises `Unauthenticated`, `Throttled`."""
         account = self._current().account
-        if account is ABSENT or not self._matches(account, access_key_id, secret_access_key):
+        if account is ABSENT:
             raise Unauthenticated("error authenticating request")
+        self._compare(account, access_key_id, secret_access_key, address)
         now = self._keeper.clock.now_ns() // SECOND_NS
         token_id = self._keeper.ids.stamp().hex()
         return tokens.issue(self._session_key, account.user, account.epoch, now, token_id)
@@ -113,7 +122,9 @@ class Authenticator:
         except AlreadyExists:
             return accounts.find(self._keeper.kv)  # another process was first
 
-    def _verify(self, account: Account, authorization: bytes, cookie: str) -> float:
+    def _verify(
+        self, account: Account, authorization: bytes, cookie: str, address: Callable[[], str]
+    ) -> float:
         """Until when, in seconds, the credential is good."""
         if not authorization:
             return self._read_token(account, cookie)
@@ -121,10 +132,16 @@ class Authenticator:
         if scheme.lower() == "bearer":
             return self._read_token(account, rest.strip())
         if scheme.lower() == "basic":
-            key, secret = _basic(rest.strip())
-            if self._matches(account, key, secret):
-                return float("inf")
+            self._compare(account, *_basic(rest.strip()), address())
+            return float("inf")
         raise Unauthenticated("error authenticating request")
+
+    def _compare(self, account: Account, access_key_id: str, secret: str, address: str) -> None:
+        self._attempts.check(access_key_id, address)
+        if not self._matches(account, access_key_id, secret):
+            self._attempts.failed(access_key_id, address)
+            raise Unauthenticated("error authenticating request")
+        self._attempts.succeeded(address)
 
     def _matches(self, account: Account, access_key_id: str, secret: str) -> bool:
         given = secrets.check_value(self._keeper.key, secret)

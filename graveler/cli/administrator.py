@@ -38,7 +38,11 @@ class Saved(NamedTuple):
 
 
 def ensure(store: Embedded, credential: NewCredential) -> bool:
-    """Let the administrator have this credential; whether another one ended by that."""
+    """Let the administrator have this credential; whether another one ended by that.
+
+    Raises `Invalid` for one that nobody may choose, also if a store of an earlier version has it.
+    """
+    accounts.check(credential)
     keeper = _keeper(store)
     found = accounts.find(store.ports.kv)
     if found is ABSENT:

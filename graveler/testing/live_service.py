@@ -16,7 +16,7 @@ from pathlib import Path
 
 from graveler.testing.http_client import Client, basic
 
-KEY, SECRET = "SOAKKEY", "soak-secret"
+KEY, SECRET = "SOAKKEY", "a-secret-of-the-soak-and-of-tests-only"
 _COMMAND = [
     sys.executable,
     "-c",

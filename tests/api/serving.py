@@ -21,11 +21,13 @@ from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.auth.accounts import NewCredential
+from graveler.auth.attempts import Rates
 from graveler.cli.listening import bind
 from graveler.cli.options import Listen
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 USER = "administrator"
+ANY_NUMBER = Rates(10**9, 10**9)  # of failed logins: tests of this are elsewhere
 API = "/api/v1"
 
 
@@ -144,7 +146,7 @@ def served(
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
     service knows its public URL."""
     taken = bind(Listen("127.0.0.1", 0))
-    settings, base_url = settings or ServiceSettings(), ""
+    settings, base_url = settings or ServiceSettings(failed_logins=ANY_NUMBER), ""
     if public:
         base_url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         settings = replace(settings, presigns=True, front=Front(base_url))

@@ -48,7 +48,7 @@ def test_the_set_up_takes_given_keys_and_is_raced_by_one_winner(tmp_path: Path) 
         anonymous = Client(live.client.host, live.client.port, "")
 
         def attempt(number: int) -> tuple[int, str]:
-            key = {"access_key_id": f"KEY{number}", "secret_access_key": f"secret {number}"}
+            key = {"access_key_id": f"KEY{number}", "secret_access_key": f"secret {number}" * 4}
             body = {"username": f"user{number}", "key": key}
             return anonymous.send("POST", "/setup_lakefs", body=body).status, f"{number}"
 
@@ -56,7 +56,7 @@ def test_the_set_up_takes_given_keys_and_is_raced_by_one_winner(tmp_path: Path) 
             outcomes = list(pool.map(attempt, range(8)))
         assert sorted(status for status, _ in outcomes) == [200] + [409] * 7
         for status, number in outcomes:
-            header = {"Authorization": basic(f"KEY{number}", f"secret {number}")}
+            header = {"Authorization": basic(f"KEY{number}", f"secret {number}" * 4)}
             accepted = anonymous.send("GET", "/user", headers=header).status == 200
             assert accepted == (status == 200)
 
@@ -226,3 +226,17 @@ def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
                 break
             time.sleep(0.02)
         assert found["completed"] and found["ingested_objects"] == 1
+
+
+def test_guesses_are_answered_429_on_every_route(tmp_path: Path) -> None:
+    with served(tmp_path / "store", settings=ServiceSettings()) as live:
+        guess = {"Authorization": basic(ADMINISTRATOR.access_key_id, "guess")}
+        statuses = [live.client.send("GET", "/user", headers=guess).status for _ in range(11)]
+        assert statuses == [401] * 10 + [429]
+        body = {"access_key_id": "K" * 20, "secret_access_key": "guess"}
+        for reply in (
+            live.client.send("POST", "/auth/login", body=body),
+            live.client.send("GET", "/repositories", headers=guess),
+        ):
+            assert (reply.status, reply.message[:8]) == (429, "too many")
+            assert 1 <= int(reply.headers["retry-after"]) <= 60

@@ -27,7 +27,10 @@ from tests.aws.buckets import create_bucket
 from tests.aws.test_s3_urls import send
 
 SECRET = bytes(range(32))
-KEY = {"access_key_id": "AKIAIOSFDNN7EXAMPLEQ", "secret_access_key": "wJalrXUtnFEMI/K7MDENG"}
+KEY = {
+    "access_key_id": "AKIAIOSFDNN7EXAMPLEQ",
+    "secret_access_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
+}
 SETTINGS = ServiceSettings(blockstore_type="s3", presigns=True, presigns_parts=True)
 MAIN = "/repositories/lake/branches/main"
 BEGIN = MAIN + "/staging/pmpu?path=n"

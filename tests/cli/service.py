@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-KEY, SECRET = "TESTKEY", "test-secret"
+KEY, SECRET = "TESTKEY", "a-secret-of-tests-and-of-nothing-else"
 COMMAND = [sys.executable, "-c", "import sys; from graveler.cli.main import main; sys.exit(main())"]
 WAIT_SECONDS = 60
 _READY = re.compile(r"(http://\S+)")

@@ -12,7 +12,7 @@ from graveler.cli.main import main
 from graveler.errors import Conflict, Invalid
 from graveler.records import ABSENT
 
-OLD = NewCredential("OLDKEY", "old-secret")
+OLD = NewCredential("OLDKEY", "old-secret-of-at-least-32-characters")
 URL = "http://127.0.0.1:8000"
 
 

@@ -122,11 +122,14 @@ def test_a_repository_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 def test_credentials_of_the_environment_are_used(told: tuple[Path, str], tmp_path: Path) -> None:
     store = tmp_path / "copy"
     shutil.copytree(told[0], store)
-    keys = {"GRAVELER_ACCESS_KEY_ID": "MYKEY", "GRAVELER_SECRET_ACCESS_KEY": "my-secret"}
+    keys = {
+        "GRAVELER_ACCESS_KEY_ID": "MYKEY",
+        "GRAVELER_SECRET_ACCESS_KEY": "my-secret-of-at-least-32-characters",
+    }
     assert run("demo", "--store", str(store), *ONCE, **keys).returncode == 0
     saved = administrator.read(store)
     assert saved is not ABSENT
-    assert saved.credential == NewCredential("MYKEY", "my-secret")
+    assert saved.credential == NewCredential("MYKEY", "my-secret-of-at-least-32-characters")
 
 
 def test_the_page_of_the_service_is_served(told: tuple[Path, str]) -> None:

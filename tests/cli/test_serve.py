@@ -69,11 +69,23 @@ def test_credentials_of_the_environment_are_those_of_the_administrator(tmp_path:
         assert client.get("/user").json()["user"]["id"] == "admin"
         assert client.post("/setup_lakefs", json={"username": "other"}).status_code == 409
         assert service.end()[0] == 0
-    with serving(store, credentials=("OTHERKEY", "other-secret")) as service:
-        with service.client(("OTHERKEY", "other-secret")) as client:
+    with serving(
+        store, credentials=("OTHERKEY", "other-secret-of-at-least-32-characters")
+    ) as service:
+        with service.client(("OTHERKEY", "other-secret-of-at-least-32-characters")) as client:
             assert client.get("/user").status_code == 200
         with service.client() as client:
             assert client.get("/user").status_code == 401
+
+
+def test_a_secret_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
+    """Also where the administrator of an earlier version has it."""
+    short = "s" * 31
+    keys = {"GRAVELER_ACCESS_KEY_ID": "MYKEY", "GRAVELER_SECRET_ACCESS_KEY": short}
+    found = run("serve", "--store", str(tmp_path / "store"), "--listen", f"{HOST}:0", **keys)
+    assert found.returncode == 1
+    said = _only_line(found.stderr)
+    assert "secret_access_key invalid: it must be 32 to 128" in said and short not in said
 
 
 def test_without_credentials_the_service_waits_for_the_set_up_call(tmp_path: Path) -> None:

@@ -120,7 +120,9 @@ def test_the_format_names_every_message_and_the_empty_metarange() -> None:
 def test_the_examples_of_the_readme_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     examples = _FENCE.findall(README)
     assert len(examples) == 2
-    with serving(tmp_path / "store", credentials=("MYKEY", "a-long-secret")) as service:
+    with serving(
+        tmp_path / "store", credentials=("MYKEY", "a-secret-of-at-least-32-characters")
+    ) as service:
         for example in examples:
             exec(
                 compile(example.replace("http://127.0.0.1:8000", service.url), "README", "exec"), {}
@@ -136,7 +138,7 @@ def test_the_example_of_event_rules_runs(
 ) -> None:
     text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
     (example,) = _FENCE.findall(text)
-    keys = ("MYKEY", "a-long-secret")
+    keys = ("MYKEY", "a-secret-of-at-least-32-characters")
     with serving(tmp_path / "store", credentials=keys) as service:
         with service.client(keys) as client:
             repository(client)

@@ -23,7 +23,7 @@ SCHEMA = (
     "metadata map<string,string>, content_type string"
 )
 Row = tuple[Any, ...]
-KEYS = ("TESTKEY", "test-secret")  # of the stores that tests serve
+KEYS = ("TESTKEY", "a-secret-of-tests-and-of-nothing-else")  # of the stores that tests serve
 
 
 def some_rows(seed: int, count: int) -> list[Row]:

@@ -1,0 +1,114 @@
+"""Guesses are limited by address and by key; who knows the secret is not held up by others."""
+
+import pytest
+
+from graveler.auth import attempts
+from graveler.auth.accounts import NewCredential
+from graveler.auth.attempts import DEFAULT_RATES, Attempts
+from graveler.errors import Throttled, Unauthenticated
+from tests.auth.test_accounts import GIVEN, Bench, SteppedClock, basic
+
+KEY = GIVEN.access_key_id
+ADDRESS, OTHER = "10.0.0.1", "10.0.0.2"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    found = Bench()
+    found.auth.set_up("ann", "", GIVEN)
+    return found
+
+
+def guesses(bench: Bench, count: int, address: str, key: str = KEY) -> None:
+    for number in range(count):
+        assert not bench.accepts(NewCredential(key, f"wrong {number}"), address)
+
+
+def test_an_address_that_keeps_guessing_is_not_looked_at(bench: Bench) -> None:
+    guesses(bench, DEFAULT_RATES.by_address, ADDRESS)
+    with pytest.raises(Throttled) as refused:
+        bench.accepts(GIVEN, ADDRESS)  # not even the right one
+    assert refused.value.seconds == 6
+    with pytest.raises(Throttled):
+        bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS)
+    assert bench.auth.login(KEY, GIVEN.secret_access_key, OTHER).token
+    bench.clock.sleep(refused.value.seconds)
+    guesses(bench, 1, ADDRESS)
+    with pytest.raises(Throttled):
+        bench.accepts(GIVEN, ADDRESS)
+    bench.clock.sleep(60)
+    assert bench.accepts(GIVEN, ADDRESS)
+
+
+def test_logins_count_as_every_other_request(bench: Bench) -> None:
+    for _ in range(DEFAULT_RATES.by_address):
+        with pytest.raises(Unauthenticated):
+            bench.auth.login(KEY, "wrong", ADDRESS)
+    with pytest.raises(Throttled):
+        bench.accepts(NewCredential("OTHERKEY", "wrong"), ADDRESS)
+
+
+def test_many_addresses_guess_one_key_together(bench: Bench) -> None:
+    for number in range(DEFAULT_RATES.by_key):
+        guesses(bench, 1, f"10.0.1.{number}")
+    with pytest.raises(Throttled):
+        guesses(bench, 1, "10.0.2.1")
+    guesses(bench, 1, "10.0.2.1", "ANOTHERKEY")
+
+
+def test_nobody_is_locked_out_by_others(bench: Bench) -> None:
+    """Neither the next request with a header that was right, nor another one of its address."""
+    assert bench.accepts(GIVEN, ADDRESS)
+    for number in range(DEFAULT_RATES.by_key):
+        guesses(bench, 1, f"10.0.1.{number}")
+    assert bench.accepts(GIVEN, OTHER)  # the header was right before
+    assert bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS).token
+    with pytest.raises(Throttled):
+        bench.auth.login(KEY, GIVEN.secret_access_key, OTHER)
+
+
+def test_a_right_header_goes_on_from_an_address_that_failed(bench: Bench) -> None:
+    assert bench.accepts(GIVEN, ADDRESS)
+    guesses(bench, DEFAULT_RATES.by_address, ADDRESS)
+    assert bench.auth.identify(basic(GIVEN), "", lambda: ADDRESS).user == "ann"
+
+
+def test_broken_tokens_are_no_guesses(bench: Bench) -> None:
+    """A browser with an old session sends it on and on."""
+    for _ in range(100):
+        assert not bench.accepts_header(b"Bearer x.y.z", ADDRESS)
+    assert bench.accepts(GIVEN, ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("", "", True),
+        ("no address", "no address", True),
+    ],
+)
+def test_addresses_of_one_sender_count_together(one: str, other: str, same: bool) -> None:
+    found = Attempts(SteppedClock())
+    for _ in range(DEFAULT_RATES.by_address):
+        found.failed("A", one)
+    if same:
+        with pytest.raises(Throttled):
+            found.check("B", other)
+    else:
+        found.check("B", other)
+
+
+def test_memory_is_bounded_and_the_latest_are_remembered() -> None:
+    found = Attempts(SteppedClock())
+    for number in range(attempts._COUNT_MAX + 100):
+        found.failed(f"key {number}", f"10.1.{number // 256}.{number % 256}")
+        found.succeeded(f"10.2.{number // 256}.{number % 256}")
+    for kept in (found._addresses._used, found._keys._used, found._trusted):
+        assert len(kept) == attempts._COUNT_MAX
+    for _ in range(DEFAULT_RATES.by_address):
+        found.failed("key", ADDRESS)
+    with pytest.raises(Throttled):
+        found.check("other", ADDRESS)
