@@ -68,7 +68,9 @@ def _add_import(jobs: "Jobs[argparse.ArgumentParser]") -> None:
     made.add_argument(
         "--source", required=True, metavar="PATH", help="what Spark reads the rows from"
     )
-    made.add_argument("--format", choices=_FORMATS, default="parquet", help="of the source")
+    made.add_argument(
+        "--format", choices=_FORMATS, default="", help="of the source (default: parquet)"
+    )
     made.add_argument(
         "--column",
         action="append",
@@ -77,9 +79,10 @@ def _add_import(jobs: "Jobs[argparse.ArgumentParser]") -> None:
         metavar="NAME=EXPRESSION",
         help="a column of the import by an expression of SQL over the source's; several times",
     )
-    made.add_argument("--inventory", action="store_true", help="the source is an S3 Inventory")
     made.add_argument(
-        "--file-schema", default="", metavar="TEXT", help="fileSchema of a CSV inventory"
+        "--inventory",
+        action="store_true",
+        help="the source is the manifest.json of a delivery of an S3 Inventory",
     )
     made.add_argument(
         "--below", default="", metavar="PREFIX", help="only keys of the inventory that begin so"

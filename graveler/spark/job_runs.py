@@ -12,7 +12,7 @@ from graveler.errors import Invalid
 from graveler.spark.collecting import Careful, collect
 from graveler.spark.committing import commit
 from graveler.spark.credentials import credentials
-from graveler.spark.inventories import inventory
+from graveler.spark.inventories import delivered
 from graveler.spark.lake import Lake, connect, parse_target
 from graveler.spark.landing import JobTerms, import_
 from graveler.spark.packing import pack
@@ -75,12 +75,14 @@ def _lake(said: Namespace, spark: SparkSession) -> Lake:
 def _rows(said: Namespace, spark: SparkSession) -> DataFrame:
     if said.inventory and said.column:
         raise Invalid("an inventory's columns are known: leave out either --inventory or --column")
-    if (said.below or said.file_schema) and not said.inventory:
-        raise Invalid("--below and --file-schema are of an S3 Inventory: give --inventory too")
+    if said.inventory and said.format:
+        raise Invalid("an inventory's format is known: leave out either --inventory or --format")
+    if said.below and not said.inventory:
+        raise Invalid("--below is of an S3 Inventory: give --inventory too")
+    if said.inventory:
+        return delivered(spark, said.source, said.below)
     try:
-        found = spark.read.format(said.format).load(said.source)
-        if said.inventory:
-            return inventory(found, said.below, file_schema=said.file_schema)
+        found = spark.read.format(said.format or "parquet").load(said.source)
         if not said.column:
             return found
         return found.selectExpr(*(f"{value} AS `{name}`" for name, value in said.column))

@@ -15,7 +15,7 @@ from graveler.aws import AwsSession, AwsSettings
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
 from graveler.errors import Invalid
 from graveler.spark import Lake
-from graveler.spark.inventories import inventory
+from graveler.spark.inventories import delivered, inventory
 from graveler.spark.job import parser, run
 from infra.spark_job import words
 from tests.aws.engines import ministack
@@ -170,6 +170,8 @@ def test_wrong_words_are_refused_before_spark_starts(
         (["--url", ""], "give --url, or --store"),
         (["--inventory", "--column", "path=key"], "leave out either"),
         (["--below", "in/"], "give --inventory too"),
+        (["--inventory", "--format", "orc"], "leave out either --inventory or --format"),
+        (["--inventory"], "a folder has the files of many"),
     ],
 )
 def test_words_that_do_not_agree_are_refused(
@@ -235,6 +237,71 @@ def test_an_inventory_in_csv(spark: SparkSession, tmp_path: Path) -> None:
     ]
     assert found.where("size is null").count() == 1
     assert {str(row["mtime"]) for row in found.collect()} == {"2026-11-01 02:03:04"}
+
+
+MANIFEST = {
+    "sourceBucket": "lake",
+    "destinationBucket": "arn:aws:s3:::inv",
+    "version": "2016-11-30",
+}
+
+
+def deliver(folder: Path, at: int, kind: str, files: list[str], schema: str = "") -> str:
+    """The manifest of a delivery below `folder`."""
+    keys = [{"key": f"landing/lake/daily/data/{name}", "size": 1} for name in files]
+    said = {**MANIFEST, "fileFormat": kind, "fileSchema": schema, "files": keys}
+    where = folder / f"landing/lake/daily/2026-11-{at:02}T01-00Z/manifest.json"
+    where.parent.mkdir(parents=True)
+    where.write_text(json.dumps(said, indent=1))
+    return str(where)
+
+
+def test_a_delivery_is_read_by_its_manifest(
+    lake: Lake, repository: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files of others lie in the same folder."""
+    data = tmp_path / "landing/lake/daily/data"
+    names = "Bucket, Key, Size, LastModifiedDate, ETag"
+    line = '"lake","in/{0}","{0}","2026-11-01T02:03:04.000Z","tag"\n'
+    data.mkdir(parents=True)
+    for number in (1, 2, 3):
+        (data / f"{number}.csv").write_text(line.format(number))
+    old = deliver(tmp_path, 1, "CSV", ["1.csv"], names)
+    new = deliver(tmp_path, 2, "CSV", ["2.csv", "3.csv"], names)
+    expected = [(str(n), f"s3://lake/in/{n}", n, "tag") for n in (1, 2, 3)]
+    assert rows_of(delivered(lake.spark, old, "in/")) == expected[:1]
+    assert rows_of(delivered(lake.spark, new, "in/")) == expected[1:]
+    kinds = "bucket string, key string, size bigint, last_modified_date timestamp, e_tag string"
+    for day, kind in ((3, "parquet"), (4, "orc")):
+        rows = [("lake", "in/1", 1, None, "tag")]
+        df = lake.spark.createDataFrame(rows, kinds).coalesce(1)
+        df.write.format(kind).save(str(tmp_path / kind))
+        (file,) = (tmp_path / kind).glob(f"part-*.{kind}")
+        file.rename(data / f"{day}.{kind}")
+        there = deliver(tmp_path, day, kind.title(), [f"{day}.{kind}"], "message schema {}")
+        assert rows_of(delivered(lake.spark, there, "in/")) == expected[:1]
+    # As a job; objects of S3 are none of a store in a folder.
+    job = ["import", *at(lake), "--target", f"{repository}/main/in", "--source", new]
+    assert run(parser().parse_args([*job, "--inventory", "--on-bad", "skip"]), lake.spark) == 0
+    said = told(capsys)
+    assert (said["count"], sum(said["bad"].values())) == (0, 2)
+
+
+def test_what_is_no_delivery_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="a folder has the files of many"):
+        delivered(spark, str(tmp_path))
+    with pytest.raises(Invalid, match="cannot be read"):
+        delivered(spark, str(tmp_path / "manifest.json"))
+    other = tmp_path / "a" / "manifest.json"
+    other.parent.mkdir()
+    for text in ("{", "[]", '{"files": [{"key": "x"}], "fileFormat": "CSV"}', '{"files": []}'):
+        other.write_text(text)
+        with pytest.raises(Invalid, match="no manifest of an S3 Inventory"):
+            delivered(spark, str(other))
+    with pytest.raises(Invalid, match="no files"):
+        delivered(spark, deliver(tmp_path, 1, "CSV", [], "Bucket"))
+    with pytest.raises(Invalid, match="delivery cannot be read"):
+        delivered(spark, deliver(tmp_path, 2, "ORC", ["gone.orc"]))
 
 
 def test_another_table_is_no_inventory(spark: SparkSession) -> None:
