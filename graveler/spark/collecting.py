@@ -142,8 +142,19 @@ def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFram
     """Without what these roots use."""
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges)
     used = content.union(uses.named(lake.spark, roots.addresses))
-    left = rows.join(used, ["repo", "hash"], "left_anti")  # puts its two columns first
-    return left.select(*_DOOMED.names)
+    return without(rows, used, ["repo", "hash"])
+
+
+def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows whose keys are not among the others'."""
+    left = rows.join(shuffled(others), list(keys), "left_anti")  # puts the keys first
+    return left.select(*rows.columns)
+
+
+def shuffled(rows: DataFrame) -> DataFrame:
+    """Rows to join with, which Spark must not send whole to the driver and to each executor.  It
+    takes what tasks make of a short list for short, above all over Connect."""
+    return rows.hint("merge")
 
 
 def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
@@ -151,7 +162,7 @@ def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
     there = stored.select("repo", "hash", F.lit(1).alias("found"))
     counted = (
         content.distinct()
-        .join(there, ["repo", "hash"], "left")
+        .join(shuffled(there), ["repo", "hash"], "left")
         .groupBy("repo")
         .agg(F.count(F.lit(1)).alias("uses"), F.count("found").alias("hits"))
     )
@@ -181,7 +192,7 @@ def _check_share(
 
 def _condemned(scope: Scope, stored: DataFrame, used: DataFrame) -> list[Found]:
     old = stored.where("is_old").select(*_DOOMED.names)
-    return _kept(scope, old.join(used, ["repo", "hash"], "left_anti"), "condemned")
+    return _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
 
 
 def _kept(scope: Scope, rows: DataFrame, name: str) -> list[Found]:
@@ -226,7 +237,8 @@ def _due(
     mine = [each.name for each in found]
     now = pieces.frame(lake.spark, scope.place, mine, DOOMED)
     keys = before.select("repo", "name", "version").distinct()
-    return now.join(keys, ["repo", "name", "version"], "left_semi").select(*_DOOMED.names)
+    same = now.join(shuffled(keys), ["repo", "name", "version"], "left_semi")
+    return same.select(*_DOOMED.names)
 
 
 def _numbered(scope: Scope) -> Any:

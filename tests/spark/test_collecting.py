@@ -4,13 +4,15 @@ import os
 import random
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PythonException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from graveler.assembly.embedded import open_embedded
 from graveler.block import address
@@ -25,7 +27,7 @@ from graveler.errors import Invalid, NotFound, Refused
 from graveler.records import BreakParameters, Entry
 from graveler.refs import cleanups, commits
 from graveler.spark import Lake as Connected
-from graveler.spark import connect
+from graveler.spark import collecting, connect
 from graveler.spark.collecting import Careful, collect
 from graveler.spark.listing import Collected, slices_of
 from graveler.spark.places import Place, opened
@@ -111,6 +113,25 @@ def live(lake: Lake) -> set[str]:
             if isinstance(row.value, bytes):
                 names.add(decode_entry(row.value).address)
     return names
+
+
+def test_lists_are_not_sent_whole_to_every_executor(spark: SparkSession) -> None:
+    """Spark would: both sides are as short as it can see."""
+    rows = spark.createDataFrame([(0, 1), (0, 2), (1, 2)], "repo int, hash bigint")
+    others = spark.createDataFrame([(0, 2), (1, 1)], "repo int, hash bigint")
+    short = rows.join(F.broadcast(others), ["repo", "hash"], "left_anti")
+    left = collecting.without(rows, others, ["repo", "hash"])
+    assert sorted(map(tuple, left.collect())) == sorted(map(tuple, short.collect()))
+    assert left.columns == ["repo", "hash"]
+    assert "Broadcast" in plan_of(short) and "Broadcast" not in plan_of(left)
+    assert "SortMergeJoin" in plan_of(left)
+
+
+def plan_of(df: DataFrame) -> str:
+    told = StringIO()
+    with redirect_stdout(told):
+        df.explain()
+    return told.getvalue()
 
 
 def some_history(ports: Ports, name: str, seed: int) -> set[str]:

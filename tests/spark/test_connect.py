@@ -39,5 +39,9 @@ def test_a_session_of_spark_connect_is_enough(tmp_path: Path) -> None:
         "sum": sum(range(1, 300, 3)),
         "rows": list(range(20)),
         "added": 2,
+        "committed": 1,
+        "packed": True,
+        "condemned": 0,
+        "joined": True,
         "paths": 100,
     }
