@@ -35,6 +35,17 @@ range_header_length_max = 128
 json_body_length_bytes_max = 4 * 1024 * 1024
 multipart_parts_count_max = 10_000
 
+# connections of the HTTP service
+connections_max = 2_000
+connections_per_address_max = 500
+connection_idle_seconds = 75
+connection_progress_seconds = 20  # what moves too slowly for so long is cut
+connection_rate_bytes_min = 1_024  # a second, of a body or of an answer that is being read
+connection_linger_seconds = 10  # the rest of a request that was answered early
+connection_linger_bytes_max = 64 * 1024 * 1024
+request_head_bytes_max = 64 * 1024  # and so many of the trailers of a body
+request_head_seconds = 20
+
 # the protocol of branches and staging
 operation_seconds_max = 29
 commit_seconds_max = 14 * 60

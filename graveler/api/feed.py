@@ -19,7 +19,6 @@ from graveler.errors import GravelerError
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 _HELD_BYTES_MAX = 1024 * 1024
-_STALL_SECONDS_MAX = 120.0
 
 
 class Disconnected(GravelerError):
@@ -40,18 +39,15 @@ class Feed:
         self._closed = False
 
     async def pump(self, receive: Receive, first: bytes) -> None:
-        """Receive until the body ends, the client goes away, or the reader has closed."""
+        """Receive until the body ends, the client goes away, or the reader has closed.  The server
+        ends a connection whose body comes too slowly (server.py)."""
         self._put(first)
         while not self._closed:
             while self._held >= _HELD_BYTES_MAX and not self._closed:
                 self._room.clear()
                 if self._held >= _HELD_BYTES_MAX:
                     await self._room.wait()
-            try:
-                async with asyncio.timeout(_STALL_SECONDS_MAX):
-                    message = await receive()
-            except TimeoutError:
-                message = {"type": "http.disconnect"}
+            message = await receive()
             if message["type"] == "http.disconnect":
                 self._end(gone=True)
                 return

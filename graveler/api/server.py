@@ -1,58 +1,322 @@
 """One process that serves the application over HTTP/1.1 until it is told to stop.
 
 Stops gracefully: no new connections, requests in flight are finished (for a bounded time), then the
-application closes what it owns.  The head of a request is bounded before it is parsed.  For the
-commands.
+application closes what it owns.  Every connection is bounded in size, time and number, as
+connections.py says.  For the commands.
+
+An answer that is sent before its request has arrived whole ends the connection.  The rest of the
+request is read and dropped first, up to a limit: a connection closed with bytes unread is reset,
+and the client loses the answer.
 """
 
+from asyncio import BaseTransport, TimerHandle
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-_HEAD_BYTES_MAX: Final = 64 * 1024
-_MESSAGE: Final = b'{"message":"request head has an error: it must have at most 65536 bytes"}'
-_TOO_LARGE: Final = b"\r\n".join(
-    (
-        b"HTTP/1.1 431 Request Header Fields Too Large",
-        b"content-type: application/json",
-        b"content-length: %d" % len(_MESSAGE),
-        b"connection: close",
-        b"",
-        _MESSAGE,
-    )
-)
-_KEEP_ALIVE_SECONDS: Final = 75
+from graveler.api.connections import Admission, Admitted, ConnectionLimits
+from graveler.api.front import DIRECT, Front
+
 _STOP_SECONDS: Final = 20
 _BACKLOG: Final = 1_024
-_CONNECTIONS_MAX: Final = 2_000
+BOUNDS: Final = ConnectionLimits()
+
+
+def _refusal(status: str, message: str, *headers: bytes) -> bytes:
+    body = b'{"message":"%s"}' % message.encode("ascii")
+    lines = (
+        b"HTTP/1.1 " + status.encode("ascii"),
+        b"content-type: application/json",
+        b"content-length: %d" % len(body),
+        b"connection: close",
+        *headers,
+    )
+    return b"\r\n".join((*lines, b"", body))
+
+
+_TOO_LONG: Final = "431 Request Header Fields Too Large"
+_LATE: Final = _refusal("408 Request Timeout", "request has an error: it arrives too slowly")
+_RETRY: Final = b"retry-after: 1"
+_REFUSED: Final = {
+    Admitted.FULL: _refusal(
+        "503 Service Unavailable", "too many connections are open; try again", _RETRY
+    ),
+    Admitted.TOO_MANY: _refusal(
+        "429 Too Many Requests", "too many connections of this address; try again", _RETRY
+    ),
+}
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose request heads have a limit."""
+    """HTTP/1.1 within the limits of `admission`."""
 
-    _head_bytes = 0
-    _in_head = True
+    def __init__(self, *arguments: Any, admission: Admission, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._admission = admission
+        self._bounds = admission.bounds
+        self._admitted = Admitted.FULL
+        self._in_head = False
+        self._head_bytes = 0
+        self._loose_bytes = 0  # since the last head or piece of a body ended
+        self._body_bytes = 0
+        self._body_bytes_seen = 0  # when the window began
+        self._ending = False  # answered: what still comes is dropped
+        self._deaf = False  # refused: it is not even parsed
+        self._reading: TimerHandle | None = None
+        self._awaits: Callable[[], None] | None = None  # what `_reading` calls
+        self._writing: TimerHandle | None = None
+
+    # ---- the connection ----
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self.flow = _Flow(self.transport)
+        self._admitted = self._admission.enter(self._address)
+        if self._admitted is Admitted.YES:
+            self._await(self._bounds.head_seconds, self._close)
+        else:
+            self._deaf = self._ending = True
+            self.transport.write(_REFUSED[self._admitted])
+            self._close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._admitted is Admitted.YES:
+            self._admission.leave(self._address)
+        self._admitted = Admitted.FULL
+        self._await(0.0, None)
+        self._cancel_writing()
+        self._unset_keepalive_if_required()
+
+    def end(self) -> None:
+        """Close, once the rest of the request was read."""
+        request = self._request
+        if self._ending or request is None or not request.more_body:
+            self._close()
+            return
+        self._ending = True
+        self._loose_bytes = 0
+        self.flow.resume_reading()
+        self._await(self._bounds.linger_seconds, self._close)
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """What was answered is sent first, for a bounded time."""
+        if not self.transport.is_closing():
+            self.transport.close()
+            self._await(self._bounds.linger_seconds, self.transport.abort)
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer in the place of whoever still works at the request, unless an answer has begun."""
+        if self._deaf or self.transport.is_closing():
+            return
+        self._deaf = self._ending = True
+        self._loose_bytes = 0
+        request = self._request
+        answering = request is not None and not request.response_complete
+        if request is not None and answering:
+            request.disconnected = True
+            request.message_event.set()
+        if not answering or request is None or not request.response_started:
+            self.transport.write(answer)
+        self.flow.resume_reading()
+        self._await(self._bounds.linger_seconds, self._close)
+
+    @property
+    def _request(self) -> RequestResponseCycle | None:
+        """The last request whose head was whole; None before the first."""
+        return self.cycle
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    # ---- what arrives ----
 
     def data_received(self, data: bytes) -> None:
-        before = self._in_head
-        super().data_received(data)
-        if self._in_head and before:
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
-                self.transport.write(_TOO_LARGE)
-                self.transport.close()
+        self._loose_bytes += len(data)
+        if not self._deaf:
+            super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._ending:
+            if self._loose_bytes > self._bounds.linger_bytes_max:
+                self._close()
+        elif self._loose_bytes > self._bounds.head_bytes_max:
+            self._refuse_long()
+        else:
+            self._watch()
 
     def on_message_begin(self) -> None:
         self._in_head = True
         self._head_bytes = 0
+        if not self._ending:
+            self._loose_bytes = 0
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._head_bytes += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # trailers say nothing that anybody asks for
+            self._head_bytes += len(name) + len(value)
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._body_bytes = self._body_bytes_seen = 0
+        if self._ending:
+            return
+        self._loose_bytes = 0
+        if self._head_bytes > self._bounds.head_bytes_max:
+            self._refuse_long()
+            return
         super().on_headers_complete()
+        self.cycle.__class__ = _Cycle  # uvicorn lets nobody name the class that it makes
+        self.cycle.transport = _Outlet(self)  # type: ignore[assignment]
+
+    def on_chunk_header(self) -> None:
+        """The line before a piece of a chunked body; before trailers, too."""
+        if not self._ending:
+            self._loose_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        if self._ending:
+            return
+        self._loose_bytes = 0
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._ending:
+            self._close()
+        else:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self._ending:
+            self.server_state.total_requests += 1
+        else:
+            super().on_response_complete()
+            self._watch()
+
+    def _refuse_long(self) -> None:
+        count_max = self._bounds.head_bytes_max
+        said = f"request head has an error: it must have at most {count_max} bytes"
+        self._refuse(_refusal(_TOO_LONG, said))
+
+    # ---- deadlines ----
+
+    def _watch(self) -> None:
+        """Have the timer that fits what is awaited.  A request that arrives at once needs none."""
+        request = self._request
+        if self._in_head:
+            if self._awaits != self._late:
+                self._await(self._bounds.head_seconds, self._late)
+        elif request is not None and request.more_body and not request.response_complete:
+            if self._awaits != self._check_body:
+                self._await(self._bounds.progress_seconds, self._check_body)
+        elif self._awaits is not None:
+            self._await(0.0, None)
+
+    def _await(self, seconds: float, call: Callable[[], None] | None) -> None:
+        """`call` after so many seconds, instead of what was awaited."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._awaits = call
+        self._reading = None if call is None else self.loop.call_later(seconds, call)
+
+    def _late(self) -> None:
+        if self._taken_pause():
+            self._await(self._bounds.head_seconds, self._late)
+        else:
+            self._refuse(_LATE)
+
+    def _check_body(self) -> None:
+        """At the end of a window.  A client that was held up by us is not slow."""
+        cycle = self.cycle
+        held_up = self._taken_pause() or cycle.waiting_for_100_continue
+        moved = self._body_bytes - self._body_bytes_seen
+        if cycle.response_complete or not cycle.more_body:
+            self._await(0.0, None)
+        elif held_up or moved >= self._bounds.progress_bytes_min:
+            self._body_bytes_seen = self._body_bytes
+            self._await(self._bounds.progress_seconds, self._check_body)
+        else:
+            self._refuse(_LATE)
+
+    def _taken_pause(self) -> bool:
+        flow = self.flow
+        assert isinstance(flow, _Flow)
+        return flow.taken_pause()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_writing()
+
+    def resume_writing(self) -> None:
+        self._cancel_writing()
+        super().resume_writing()
+
+    def _await_writing(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        seconds = self._bounds.progress_seconds
+        self._writing = self.loop.call_later(seconds, self._check_writing, waiting)
+
+    def _check_writing(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < self._bounds.progress_bytes_min:
+            self.transport.abort()
+        else:
+            self._await_writing()
+
+    def _cancel_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+
+
+class _Flow(FlowControl):
+    """Remembers that it kept a client from sending."""
+
+    _paused = False
+
+    def pause_reading(self) -> None:
+        self._paused = True
+        super().pause_reading()
+
+    def taken_pause(self) -> bool:
+        """Whether reading was paused at any time since the last call."""
+        paused, self._paused = self._paused or self.read_paused, False
+        return paused
+
+
+class _Cycle(RequestResponseCycle):
+    """One request.  An answer that comes before it is whole is the connection's last."""
+
+    async def send(self, message: Any) -> None:
+        if not self.response_started and self.more_body:
+            self.keep_alive = False
+        await super().send(message)
+
+
+class _Outlet:
+    """What the answer to a request is written to."""
+
+    def __init__(self, connection: BoundedProtocol) -> None:
+        self._connection = connection
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+
+    def close(self) -> None:
+        self._connection.end()
 
 
 class Server(uvicorn.Server):
@@ -69,15 +333,22 @@ class Server(uvicorn.Server):
 
 
 def make_server(
-    application: FastAPI, host: str, port: int, on_ready: Callable[[int], None]
+    application: FastAPI,
+    host: str,
+    port: int,
+    on_ready: Callable[[int], None],
+    *,
+    bounds: ConnectionLimits = BOUNDS,
+    front: Front = DIRECT,
 ) -> Server:
     """A server for `application`; `run()` blocks until SIGINT or SIGTERM.  `on_ready` is given the
     port (`port` 0: any free one)."""
+    protocol: Any = partial(BoundedProtocol, admission=Admission(bounds, front))
     config = uvicorn.Config(
         application,
         host=host,
         port=port,
-        http=BoundedProtocol,
+        http=protocol,
         loop="uvloop",
         ws="none",
         log_config=None,
@@ -86,8 +357,7 @@ def make_server(
         proxy_headers=False,
         date_header=True,
         backlog=_BACKLOG,
-        limit_concurrency=_CONNECTIONS_MAX,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=bounds.idle_seconds,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     return Server(config, on_ready)

@@ -129,7 +129,8 @@ def _serve(
             sweeper.start()
         on_ready(Running(listen, stop, lambda: server.should_exit))
 
-    server = make_server(create_app(service), listen.host, listen.port, ready)
+    front = service.settings.front
+    server = make_server(create_app(service), listen.host, listen.port, ready, front=front)
     gc.collect()
     gc.freeze()  # modules and tables of routes stay: no collection need look at them again
     signals.stop(server)

@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from graveler.api.app import create_app, open_service
+from graveler.api.connections import ConnectionLimits
 from graveler.api.front import Front
-from graveler.api.server import Server, make_server
+from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
@@ -142,6 +143,7 @@ def served(
     administrator: bool = True,
     commit_rows_max: float = inf,
     public: bool = False,
+    bounds: ConnectionLimits = BOUNDS,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
     service knows its public URL."""
@@ -159,7 +161,7 @@ def served(
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
         if administrator and accounts.find(ports.kv) is accounts.ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
-        with listening(service, taken) as (client, server):
+        with listening(service, taken, bounds) as (client, server):
             yield Served(client, service, embedded, server, store)
     finally:
         embedded.close()
@@ -168,7 +170,7 @@ def served(
 
 @contextmanager
 def listening(
-    service: Service, taken: socket.socket | None = None
+    service: Service, taken: socket.socket | None = None, bounds: ConnectionLimits = BOUNDS
 ) -> Iterator[tuple[Client, Server]]:
     """Serve `service` on a socket, or on a free port, until the block ends; then stop
     gracefully."""
@@ -179,7 +181,9 @@ def listening(
         bound.append(port)
         ready.set()
 
-    server = make_server(create_app(service), "127.0.0.1", 0, on_ready)
+    front = service.settings.front
+    application = create_app(service)
+    server = make_server(application, "127.0.0.1", 0, on_ready, bounds=bounds, front=front)
     sockets = [taken] if taken else None
     thread = threading.Thread(target=server.run, args=(sockets,), name="server")
     thread.start()

@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -264,15 +265,15 @@ def test_an_endless_head_is_refused(live: Served) -> None:
     with socket.create_connection((live.client.host, live.client.port), timeout=20) as raw:
         raw.sendall(b"GET /_health HTTP/1.1\r\nHost: x\r\n")
         raw.sendall(b"X-Endless: " + b"a" * 70_000)
-        answer = http.client.HTTPResponse(raw)
-        answer.begin()
-        assert answer.status == 431
-        assert b"head" in answer.read()
+        with closing(http.client.HTTPResponse(raw)) as answer:
+            answer.begin()
+            assert answer.status == 431
+            assert b"head" in answer.read()
 
 
 def test_garbage_on_the_line_is_refused(live: Served) -> None:
     with socket.create_connection((live.client.host, live.client.port), timeout=20) as raw:
         raw.sendall(b"\x16\x03\x01 not http at all\r\n\r\n")
-        answer = http.client.HTTPResponse(raw)
-        answer.begin()
-        assert answer.status == 400
+        with closing(http.client.HTTPResponse(raw)) as answer:
+            answer.begin()
+            assert answer.status == 400
