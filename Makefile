@@ -96,7 +96,7 @@ deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys into AWS; LOCAL=1: into an engin
 	@sh scripts/deploy.sh $(BIN)/python
 
 proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
-	@$(BIN)/python -m grpc_tools.protoc -Igraveler --python_out=graveler --pyi_out=graveler wire.proto
+	@$(BIN)/python scripts/proto.py graveler
 	@echo "wrote graveler/wire_pb2.py and graveler/wire_pb2.pyi"
 
 lock: ## resolves the requirements anew (reads the network)

@@ -1,6 +1,8 @@
 """The template of Spark jobs is valid, and each role may do what its job does."""
 
+import re
 import subprocess
+import tomllib
 from fnmatch import fnmatch
 from typing import Any
 
@@ -11,6 +13,7 @@ from scripts.deploy import ROOT, tool
 from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
 
 TEMPLATE = ROOT / "infra" / "spark.yaml"
+KEY_USES = ("Decrypt", "GenerateDataKey")
 ROLES = ("ImportRole", "CommitRole", "CollectRole")
 
 
@@ -81,7 +84,7 @@ MARK, KEPT = "DataBucket/lake/_graveler/jobs/j/part-1", "DataBucket/_graveler/gc
         ("s3:GetObject", RANGE, ROLES),
         ("s3:PutObject", RANGE, ROLES),
         ("s3:PutObject", MARK, ROLES),
-        ("s3:DeleteObject", MARK, ["CommitRole"]),
+        ("s3:DeleteObject", MARK, ["CommitRole", "CollectRole"]),
         ("s3:DeleteObject", KEPT, ["CollectRole"]),
         ("s3:DeleteObjectVersion", RANGE, ["CollectRole"]),
         ("s3:DeleteObjectVersion", OBJECT, ["CollectRole"]),
@@ -133,3 +136,30 @@ def test_each_job_has_its_role_and_no_secret_among_its_words(resources: dict[str
         assert set(each["DefaultArguments"]) == {
             *("--additional-python-modules", "--enable-continuous-cloudwatch-log")
         }
+
+
+def test_keys_of_buckets_are_used_only_where_they_are_named(resources: dict[str, Any]) -> None:
+    found = {
+        (role, action, each["Resource"]["!Ref"])
+        for role in ROLES
+        for each in everything(resources, role)
+        for action in listed(each["Action"])
+        if action.startswith("kms:")
+    }
+    written = {(role, f"kms:{name}", "DataKey") for role in ROLES for name in KEY_USES}
+    assert found == {*written, ("ImportRole", "kms:Decrypt", "SourceKey")}
+
+
+def test_glue_installs_what_the_extra_of_spark_names_at_versions_of_the_lock(
+    resources: dict[str, Any],
+) -> None:
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split("[<>=]", each)[0] for each in extra["optional-dependencies"]["spark"]}
+    lock = (ROOT / "requirements" / "spark3.txt").read_text()
+    pins = {pin for name in names for pin in re.findall(rf"^{name}==\S+", lock, re.M)}
+    assert len(pins) == len(names)
+    jobs = of_type(resources, "AWS::Glue::Job")
+    assert len(jobs) == 3
+    for job in jobs.values():
+        wheel, *modules = job["DefaultArguments"]["--additional-python-modules"]["!Sub"].split(",")
+        assert wheel.endswith("/${Wheel}") and set(modules) == pins
