@@ -8,6 +8,7 @@ from gateway import Gateway, is_commit
 from mangum import Mangum
 from starting import Afresh, deployment, open_log, open_store
 
+from graveler.api.front import Front
 from graveler.api.opening import bare_app, open_service
 from graveler.api.service import ServiceSettings
 from graveler.assembly.aws import StorageSigns
@@ -18,6 +19,7 @@ INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and binary bodies grow by a thi
 SETTINGS = ServiceSettings(
     blockstore_type="s3",
     access_log=True,
+    front=Front(hosts=("*",)),  # the gateway passes on requests for its own names only
     presigns=True,
     presigns_parts=True,
     inline_bytes_max=INLINE_BYTES_MAX,

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from starlette.routing import BaseRoute, Match
 
-from graveler.api import answers, cookies, errors
+from graveler.api import answers, cookies, errors, open_calls
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.requests import Reader, Tree, unquoted_segment
@@ -110,10 +110,11 @@ class ApiRoute(BaseRoute):
     def _account(
         self, route: Route, headers: Mapping[bytes, bytes], scope: Scope
     ) -> Account | Literal[Absent.ABSENT]:
+        front = self._service.settings.front
         if not route.authenticated:
+            open_calls.check(front, route, scope, headers)
             return ABSENT
         authorization = headers.get(b"authorization", b"")
-        front = self._service.settings.front
         cookie = "" if authorization else cookies.session(front, scope, headers, route.method)
         return self._service.auth.identify(
             authorization, cookie, lambda: front.origin(scope).client

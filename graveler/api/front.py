@@ -43,10 +43,12 @@ class Origin(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Front:
     """What stands before the service.  `public_url`: scheme and authority that clients use; empty:
-    whatever they name.  `trusted_proxies`: networks whose forwarded headers are believed."""
+    whatever they name.  `trusted_proxies`: networks whose forwarded headers are believed.
+    `hosts`: further names that calls without credentials may be sent to; `*`: any."""
 
     public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     def origin(self, scope: Mapping[str, Any]) -> Origin:
         """Of the request with this ASGI scope."""

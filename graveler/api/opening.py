@@ -41,7 +41,11 @@ def open_service(
     that the deployment made for the administrator; `queue`: where jobs go.  Threads start
     when they are first needed."""
     auth = Authenticator(
-        keeper(ports.kv, ports.clock, ports.ids, secret), secret, first, settings.failed_logins
+        keeper(ports.kv, ports.clock, ports.ids, secret),
+        secret,
+        first,
+        settings.failed_logins,
+        settings.setup_token,
     )
     pools = Pools(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),

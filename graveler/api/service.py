@@ -48,6 +48,7 @@ class ServiceSettings:
     patience: Patience = AT_ONCE  # with requests that take long
     front: Front = DIRECT  # what stands between clients and the service
     failed_logins: Rates = DEFAULT_RATES  # how many are looked at
+    setup_token: str = ""  # what the set-up call must carry; empty: a fresh one
 
 
 @dataclass(frozen=True, slots=True)

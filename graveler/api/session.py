@@ -9,6 +9,7 @@ from graveler.api.shapes import seconds
 from graveler.auth.accounts import NewCredential
 from graveler.records import ABSENT
 
+SETUP_HEADER: Final = b"x-graveler-setup-token"
 _COOKIE_SECONDS: Final = 30 * 24 * 3600  # the token inside ends sooner
 # The level of lakeFS's API that is spoken here: clients take the three integers apart.
 _VERSION: Final = {"version": "1.80.0", "version_context": "lakeFS"}
@@ -40,7 +41,13 @@ def setup(call: Call) -> Answer:
     body = call.body
     key = body.get("key")
     given = NewCredential(key["access_key_id"], key["secret_access_key"]) if key else ABSENT
-    account, credential = call.service.auth.set_up(body["username"], body.get("email", ""), given)
+    account, credential = call.service.auth.set_up(
+        body["username"],
+        body.get("email", ""),
+        given,
+        call.header(SETUP_HEADER),
+        call.origin.client,
+    )
     return answers.json(
         {
             "creation_date": seconds(account.created_ns),

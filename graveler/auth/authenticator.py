@@ -18,7 +18,7 @@ from graveler.auth import accounts, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
 from graveler.auth.tokens import Issued
-from graveler.errors import AlreadyExists, Unauthenticated
+from graveler.errors import AlreadyExists, Refused, Unauthenticated
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
@@ -26,6 +26,8 @@ PURPOSE = "sessions"  # of the key that signs tokens
 _REFRESH_SECONDS = 2.0
 _ACCEPTED_COUNT_MAX = 1_024
 _HEADER_LENGTH_MAX = 4_096
+_SETUP_TOKEN_LENGTH = 32
+_SETUP = "set-up"  # as which guesses of its token are counted
 
 
 @dataclass(slots=True)
@@ -46,8 +48,11 @@ class Authenticator:
         secret: bytes,
         first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
         rates: Rates = DEFAULT_RATES,
+        setup_token: str = "",
     ) -> None:
-        """`first`: what the deployment made for the administrator, who so exists from the start."""
+        """`first`: what the deployment made for the administrator, who so exists from the start.
+        `setup_token`: what whoever sets up the administrator must show; empty: a fresh one."""
+        self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
         self._attempts = Attempts(keeper.clock, rates)
         self._keeper = keeper
         self._first = first
@@ -91,12 +96,24 @@ class Authenticator:
         return tokens.issue(self._session_key, account.user, account.epoch, now, token_id)
 
     def set_up(
-        self, user: str, email: str, credential: NewCredential | Literal[Absent.ABSENT]
+        self,
+        user: str,
+        email: str,
+        credential: NewCredential | Literal[Absent.ABSENT],
+        token: str,
+        address: str = "",
     ) -> tuple[Account, NewCredential]:
-        """Create the administrator, with a fresh credential if none is given.  Raises
-        `AlreadyExists`, `Invalid`."""
-        if self._first is not ABSENT and self._found() is not ABSENT:
+        """Create the administrator, with a fresh credential if none is given, for whoever shows
+        the set-up token.  Raises `AlreadyExists`, `Refused`, `Throttled`, `Invalid`."""
+        if self._found() is not ABSENT:
             raise AlreadyExists("already initialized")
+        self._attempts.check(_SETUP, address)
+        if not secrets.same(self.setup_token, token):
+            self._attempts.failed(_SETUP, address)
+            raise Refused(
+                "set-up token missing or wrong: send the one that the service printed at its "
+                "start in the header X-Graveler-Setup-Token"
+            )
         given = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential
         account = accounts.create(self._keeper, user, email, given)
         self._known = _Known(account, self._keeper.clock.steady_seconds())

@@ -117,6 +117,14 @@ def _add_front(made: argparse.ArgumentParser) -> None:
         help="believe the X-Forwarded-* headers of proxies in this network (may be given more than "
         "once; default: of nobody)",
     )
+    made.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further host name by which clients may log in or set up (may be given more than "
+        "once; IP addresses, localhost and the public URL's host always are)",
+    )
 
 
 def _add_demo(commands: "Commands[argparse.ArgumentParser]") -> None:
@@ -209,7 +217,9 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     roots = tuple(arguments.import_root)
     hours, rows = arguments.collect_hours, arguments.commit_rows_max
-    before = front.Front(arguments.public_url or "", tuple(arguments.trusted_proxy))
+    before = front.Front(
+        arguments.public_url or "", tuple(arguments.trusted_proxy), tuple(arguments.allowed_host)
+    )
     return serve(ServeOptions(arguments.store, arguments.listen, roots, hours, rows, before))
 
 

@@ -38,6 +38,7 @@ class ServeOptions:
     collect_hours: int = 0  # never
     commit_rows_max: int = 0  # no bound
     front: Front = DIRECT  # what stands between clients and the service
+    setup_token: str = ""  # empty: a fresh one
 
 
 @dataclass(frozen=True, slots=True)

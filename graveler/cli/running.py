@@ -12,12 +12,11 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from types import FrameType
 
 from graveler.api.app import create_app, open_service
-from graveler.api.front import Front
 from graveler.api.server import Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
@@ -61,9 +60,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
         try:
             listen = bound(taken, options.listen)
             prepare(store, listen)
-            service = open_service(
-                store.ports, store.signer, store.secret, _settings(options.front)
-            )
+            service = open_service(store.ports, store.signer, store.secret, _settings(options))
             _serve(service, taken, listen, (signals, on_ready), _rounds(store, options))
         finally:
             store.close()
@@ -106,10 +103,13 @@ def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
     return found
 
 
-def _settings(front: Front) -> ServiceSettings:
+def _settings(options: ServeOptions) -> ServiceSettings:
     """What a service of an embedded store is told.  Clients are sent to signed URLs only where the
     service knows by which address they reach it."""
-    return ServiceSettings(presigns=bool(front.public_url), front=front)
+    front = replace(options.front, hosts=(*options.front.hosts, options.listen.host))
+    return ServiceSettings(
+        presigns=bool(front.public_url), front=front, setup_token=options.setup_token
+    )
 
 
 def _serve(

@@ -2,22 +2,28 @@
 
 import os
 import sys
+from dataclasses import replace
+from typing import Final
 
 from graveler.assembly import Embedded
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.running import Running, run
+from graveler.clock import SystemIds
 from graveler.records import ABSENT
 from graveler.settings import AdministratorKeys, administrator_keys, environment
+
+_SETUP_TOKEN_LENGTH: Final = 32
 
 
 def serve(options: ServeOptions) -> int:
     """Serve; 0 after a graceful stop."""
     keys = administrator_keys(environment())
+    options = replace(options, setup_token=SystemIds().unique(_SETUP_TOKEN_LENGTH))
 
     def prepare(store: Embedded, _listen: Listen) -> None:
-        _prepare(store, keys)
+        _prepare(store, keys, options.setup_token)
 
     def on_ready(running: Running) -> None:
         where = f"store {options.store}, process {os.getpid()}"
@@ -30,14 +36,15 @@ def serve(options: ServeOptions) -> int:
     return 0
 
 
-def _prepare(store: Embedded, keys: AdministratorKeys) -> None:
+def _prepare(store: Embedded, keys: AdministratorKeys, setup_token: str) -> None:
     if keys.given:
         credential = NewCredential(keys.access_key_id, keys.secret_access_key)
         if administrator.ensure(store, credential):
             print("graveler: the administrator now has the credentials of the environment")
     elif administrator.account(store) is ABSENT:
         print(
-            "graveler: no administrator yet: POST /api/v1/setup_lakefs makes one, or set "
-            "GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY",
+            "graveler: no administrator yet: POST /api/v1/setup_lakefs with the header "
+            f"X-Graveler-Setup-Token: {setup_token} makes one, or set GRAVELER_ACCESS_KEY_ID and "
+            "GRAVELER_SECRET_ACCESS_KEY",
             file=sys.stderr,
         )

@@ -31,7 +31,8 @@ class Ask(NamedTuple):
     @classmethod
     def json(cls, method: str, target: str, value: Any) -> "Ask":
         """A request with a JSON body."""
-        return cls(method, target, (json.dumps(value).encode(),))
+        kind = {"Content-Type": "application/json"}
+        return cls(method, target, (json.dumps(value).encode(),), kind)
 
 
 class Heard(NamedTuple):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graveler.api.front import Front
 from graveler.api.local_jobs import local_queue
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.routing import api_route
@@ -43,6 +44,7 @@ from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from graveler.testing.http_client import basic
 
 SECRET = bytes(range(32))
+SETUP_TOKEN = "the token of tests"
 KEY, SECRET_KEY = "AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 State = tuple[Mapping[Place, Row], Mapping[str, bytes]]
 POLICY = RetryPolicy(attempts=3, deadline_seconds=5.0, backoff_seconds=0.01)
@@ -181,13 +183,16 @@ class World:
         ports = ports_of(Drivers(kv, blocks, ranges, self.clock, ids, Sequential()), SECRET)
         service = Service(
             ports,
-            Authenticator(keeper(kv, self.clock, ids, SECRET), SECRET),
+            Authenticator(keeper(kv, self.clock, ids, SECRET), SECRET, setup_token=SETUP_TOKEN),
             Signer(SECRET, "", self.clock),
-            ServiceSettings(blockstore_type="mem", presigns_parts=True),
+            ServiceSettings(
+                blockstore_type="mem", presigns_parts=True, front=Front(hosts=("lake",))
+            ),
             self.around.pools,
             local_queue(ports, self.around.pools),
         )
         headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
+        headers["X-Graveler-Setup-Token"] = SETUP_TOKEN
         door = Door(api_route(service).handle, self.around.loop, headers)
         return Running(door, self.around.later, faulty_kv, faulty_blocks)
 

@@ -28,8 +28,11 @@ def test_the_set_up_by_the_api(tmp_path: Path) -> None:
         anonymous = Client(live.client.host, live.client.port, "")
         assert anonymous.send("GET", "/setup_lakefs").json["state"] == "not_initialized"
         assert live.client.send("GET", "/user").status == 401
-        assert anonymous.send("POST", "/setup_lakefs", body={"username": ""}).status == 400
-        reply = anonymous.send("POST", "/setup_lakefs", body={"username": "ann"})
+        token = {"X-Graveler-Setup-Token": live.service.auth.setup_token}
+        wrong = anonymous.send("POST", "/setup_lakefs", body={"username": ""}, headers=token)
+        assert wrong.status == 400
+        assert anonymous.send("POST", "/setup_lakefs", body={"username": "eve"}).status == 403
+        reply = anonymous.send("POST", "/setup_lakefs", body={"username": "ann"}, headers=token)
         assert reply.status == 200
         assert reply.headers["cache-control"] == "no-store"
         given = basic(reply.json["access_key_id"], reply.json["secret_access_key"])
@@ -47,10 +50,13 @@ def test_the_set_up_takes_given_keys_and_is_raced_by_one_winner(tmp_path: Path) 
     with served(tmp_path / "store", administrator=False) as live:
         anonymous = Client(live.client.host, live.client.port, "")
 
+        token = {"X-Graveler-Setup-Token": live.service.auth.setup_token}
+
         def attempt(number: int) -> tuple[int, str]:
             key = {"access_key_id": f"KEY{number}", "secret_access_key": f"secret {number}" * 4}
             body = {"username": f"user{number}", "key": key}
-            return anonymous.send("POST", "/setup_lakefs", body=body).status, f"{number}"
+            reply = anonymous.send("POST", "/setup_lakefs", body=body, headers=token)
+            return reply.status, f"{number}"
 
         with ThreadPoolExecutor(8) as pool:
             outcomes = list(pool.map(attempt, range(8)))

@@ -1,16 +1,25 @@
 """The administrator is set up once, recognised, and replaced by a reset."""
 
 import base64
+from typing import Literal
 
 import pytest
 
 from graveler.auth import accounts, secrets, tokens
-from graveler.auth.accounts import NewCredential
+from graveler.auth.accounts import Account, NewCredential
 from graveler.auth.authenticator import Authenticator
 from graveler.clock import SystemIds
-from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, Unauthenticated
+from graveler.errors import (
+    AlreadyExists,
+    Corrupt,
+    Invalid,
+    NotFound,
+    Refused,
+    Throttled,
+    Unauthenticated,
+)
 from graveler.kv.memory import MemoryStore
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 
 SECRET = bytes(range(32))
 GIVEN = NewCredential("AKIAEXAMPLE", "a secret of some length: 32 and more")
@@ -46,6 +55,11 @@ class Bench:
         self.keeper = accounts.keeper(self.kv, self.clock, SystemIds(), SECRET)
         self.auth = Authenticator(self.keeper, SECRET)
 
+    def set_up(
+        self, user: str, email: str, given: NewCredential | Literal[Absent.ABSENT]
+    ) -> tuple[Account, NewCredential]:
+        return self.auth.set_up(user, email, given, self.auth.setup_token)
+
     def accepts(self, given: NewCredential, address: str = "10.0.0.1") -> bool:
         return self.accepts_header(basic(given), address)
 
@@ -67,19 +81,37 @@ def test_nobody_is_accepted_before_the_set_up() -> None:
 
 def test_the_set_up_happens_once() -> None:
     bench = Bench()
-    account, credential = bench.auth.set_up("ann", "ann@example.com", ABSENT)
+    account, credential = bench.set_up("ann", "ann@example.com", ABSENT)
     assert (account.user, account.email) == ("ann", "ann@example.com")
     assert bench.accepts(credential)
     with pytest.raises(AlreadyExists):
-        bench.auth.set_up("bob", "", GIVEN)
+        bench.set_up("bob", "", GIVEN)
     assert bench.accepts(credential)
     assert not bench.accepts(GIVEN)
     assert accounts.find(bench.kv) == account
 
 
+def test_the_set_up_needs_its_token() -> None:
+    bench = Bench()
+    for number in range(10):
+        with pytest.raises(Refused, match="X-Graveler-Setup-Token"):
+            bench.auth.set_up("eve", "", GIVEN, f"guess {number}" if number else "", "10.0.0.9")
+    with pytest.raises(Throttled):
+        bench.auth.set_up("eve", "", GIVEN, bench.auth.setup_token, "10.0.0.9")
+    assert bench.auth.account() is ABSENT
+    assert bench.auth.set_up("ann", "", GIVEN, bench.auth.setup_token, "10.0.0.1")[0].user == "ann"
+    with pytest.raises(AlreadyExists):  # it is good for one set-up
+        bench.auth.set_up("ann", "", GIVEN, bench.auth.setup_token, "10.0.0.1")
+
+
+def test_no_two_services_have_the_same_set_up_token() -> None:
+    first, second = Bench().auth.setup_token, Bench().auth.setup_token
+    assert first != second and len(first) == len(second) == 32
+
+
 def test_the_secret_is_not_stored() -> None:
     bench = Bench()
-    bench.auth.set_up("ann", "", GIVEN)
+    bench.set_up("ann", "", GIVEN)
     row = bench.kv.get(accounts.PARTITION, accounts.ADMINISTRATOR)
     assert row is not ABSENT
     assert GIVEN.access_key_id.encode() in row.value
@@ -88,7 +120,7 @@ def test_the_secret_is_not_stored() -> None:
 
 def test_the_stored_check_is_worthless_under_another_key() -> None:
     bench = Bench()
-    bench.auth.set_up("ann", "", GIVEN)
+    bench.set_up("ann", "", GIVEN)
     other = accounts.keeper(bench.kv, bench.clock, SystemIds(), b"x" * 32)
     bench.auth = Authenticator(other, b"x" * 32)
     assert not bench.accepts(GIVEN)
@@ -96,7 +128,7 @@ def test_the_stored_check_is_worthless_under_another_key() -> None:
 
 def test_a_reset_ends_the_old_credential_and_every_session() -> None:
     bench = Bench()
-    bench.auth.set_up("ann", "", GIVEN)
+    bench.set_up("ann", "", GIVEN)
     token = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
     assert bench.accepts(GIVEN)
     assert bench.accepts_header(b"Bearer " + token)
@@ -118,7 +150,7 @@ def test_a_reset_needs_an_administrator() -> None:
 
 def test_an_accepted_session_still_expires() -> None:
     bench = Bench()
-    bench.auth.set_up("ann", "", GIVEN)
+    bench.set_up("ann", "", GIVEN)
     header = b"Bearer " + bench.auth.login(*_pair(GIVEN)).token.encode()
     assert bench.accepts_header(header)
     bench.clock.sleep(tokens.LIFE_SECONDS - 1)
@@ -130,7 +162,7 @@ def test_an_accepted_session_still_expires() -> None:
 
 def test_a_header_is_never_mistaken_for_a_cookie() -> None:
     bench = Bench()
-    bench.auth.set_up("ann", "", GIVEN)
+    bench.set_up("ann", "", GIVEN)
     token = bench.auth.login(*_pair(GIVEN)).token
     assert bench.auth.identify(b"", token).user == "ann"
     assert not bench.accepts_header(token.encode())
@@ -138,7 +170,7 @@ def test_a_header_is_never_mistaken_for_a_cookie() -> None:
 
 def test_many_wrong_headers_do_not_push_out_or_let_in() -> None:
     bench = Bench()
-    bench.auth.set_up("ann", "", GIVEN)
+    bench.set_up("ann", "", GIVEN)
     for number in range(3_000):
         bench.clock.sleep(6)  # slow enough to be looked at
         assert not bench.accepts(NewCredential(GIVEN.access_key_id, f"wrong {number}"))
@@ -168,7 +200,7 @@ def test_bad_names_and_credentials_are_refused(
 ) -> None:
     bench = Bench()
     with pytest.raises(Invalid, match=field):
-        bench.auth.set_up(user, "", NewCredential(key, secret))
+        bench.set_up(user, "", NewCredential(key, secret))
     assert bench.auth.account() is ABSENT
 
 
@@ -180,7 +212,7 @@ def test_fresh_credentials_differ_and_are_long() -> None:
 
 def test_a_damaged_record_is_reported() -> None:
     bench = Bench()
-    bench.auth.set_up("ann", "", GIVEN)
+    bench.set_up("ann", "", GIVEN)
     row = bench.kv.get(accounts.PARTITION, accounts.ADMINISTRATOR)
     assert row is not ABSENT
     bench.kv.set(accounts.PARTITION, accounts.ADMINISTRATOR, row.value[:1], b"v" * 16)

@@ -15,7 +15,7 @@ ADDRESS, OTHER = "10.0.0.1", "10.0.0.2"
 @pytest.fixture
 def bench() -> Bench:
     found = Bench()
-    found.auth.set_up("ann", "", GIVEN)
+    found.set_up("ann", "", GIVEN)
     return found
 
 

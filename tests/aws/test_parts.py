@@ -29,7 +29,7 @@ from tests.aws.test_s3_urls import send
 SECRET = bytes(range(32))
 KEY = {
     "access_key_id": "AKIAIOSFDNN7EXAMPLEQ",
-    "secret_access_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
+    "secret_access_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
 }
 SETTINGS = ServiceSettings(blockstore_type="s3", presigns=True, presigns_parts=True)
 MAIN = "/repositories/lake/branches/main"
@@ -71,7 +71,8 @@ def served(session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path) -
     service = open_service(ports, StorageSigns(), SECRET, SETTINGS)
     loop = asyncio.new_event_loop()
     headers = {"Authorization": basic(KEY["access_key_id"], KEY["secret_access_key"])}
-    door = Door(api_route(service).handle, loop, headers | {"Host": "lake"})
+    headers |= {"Host": "localhost", "X-Graveler-Setup-Token": service.auth.setup_token}
+    door = Door(api_route(service).handle, loop, headers)
     namespace = f"s3://{name}/x"
     repository = {"name": "lake", "storage_namespace": namespace}
     try:

@@ -2,9 +2,11 @@
 
 import http.client
 import os
+import re
 import signal
 import socket
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import httpx
@@ -92,10 +94,21 @@ def test_without_credentials_the_service_waits_for_the_set_up_call(tmp_path: Pat
     with serving(tmp_path / "store", credentials=None) as service:
         with httpx.Client(base_url=f"{service.url}/api/v1") as client:
             assert client.get("/setup_lakefs").json()["state"] == "not_initialized"
-            made = client.post("/setup_lakefs", json={"username": "me"}).json()
+            assert client.post("/setup_lakefs", json={"username": "eve"}).status_code == 403
+            assert service.process.stderr is not None
+            token = {"X-Graveler-Setup-Token": _token(service.process.stderr)}
+            made = client.post("/setup_lakefs", json={"username": "me"}, headers=token).json()
             keys = (made["access_key_id"], made["secret_access_key"])
             assert client.get("/user", auth=keys).json()["user"]["id"] == "me"
-        assert "setup_lakefs" in service.end()[2]
+        assert service.end()[0] == 0
+
+
+def _token(stderr: IO[str]) -> str:
+    found = re.search(
+        r"setup_lakefs with the header X-Graveler-Setup-Token: (\S+)", stderr.readline()
+    )
+    assert found is not None
+    return found[1]
 
 
 def test_a_second_process_on_the_store_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from mangum import Mangum
 
+from graveler.api.front import Front
 from graveler.api.local_jobs import local_queue
 from graveler.api.opening import bare_app, open_service
 from graveler.api.service import ServiceSettings
@@ -20,7 +21,7 @@ from graveler.assembly import open_embedded
 from graveler.auth.accounts import NewCredential
 
 FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")
-SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000)
+SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000, front=Front(hosts=("*",)))
 ROOT = Path(__file__).parents[2]
 
 
@@ -58,10 +59,16 @@ class Function:
         self._adapter = Mangum(noted, lifespan="off", custom_handlers=[gateway])
 
     def ask(
-        self, method: str, path: str, query: str = "", body: bytes = b"", left: int = 29_000
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        body: bytes = b"",
+        left: int = 29_000,
+        **headers: str,
     ) -> dict[str, Any]:
         token = f"{FIRST.access_key_id}:{FIRST.secret_access_key}".encode()
-        headers = {"host": "api", "authorization": "Basic " + base64.b64encode(token).decode()}
+        headers |= {"host": "api", "authorization": "Basic " + base64.b64encode(token).decode()}
         event = {
             "version": "2.0",
             "rawPath": path,
@@ -173,7 +180,9 @@ def test_the_administrator_exists_from_the_start(function: Function) -> None:
     state = json.loads(function.ask("GET", "/api/v1/setup_lakefs")["body"])
     assert state["state"] == "initialized"
     asked = json.dumps({"username": "mallory"}).encode()
-    assert function.ask("POST", "/api/v1/setup_lakefs", body=asked)["statusCode"] == 409
+    kind = {"content-type": "application/json"}
+    said = function.ask("POST", "/api/v1/setup_lakefs", body=asked, **kind)
+    assert said["statusCode"] == 409
 
 
 def test_the_configuration_announces_presigned_urls(function: Function) -> None:

@@ -1,0 +1,60 @@
+"""Calls that need no credentials: a page of another site must not make them through a browser.
+
+    body      only `application/json`: a browser sends that to another site only after asking
+    Origin    the service's own, if the browser names one
+    Host      an IP address, localhost, the host of the public URL or one that was allowed: the name
+              of another site that was made to lead here (DNS rebinding) is none of these
+
+The health check is exempt: it says nothing, and those who balance load name any host.  For
+dispatch.py.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+
+from graveler.api.front import Front
+from graveler.api.table import Route
+from graveler.errors import Invalid, Refused
+
+_EXEMPT: Final = "healthCheck"
+ANY_HOST: Final = "*"
+
+
+def check(front: Front, route: Route, scope: Any, headers: Mapping[bytes, bytes]) -> None:
+    """Raises `Refused`, or `Invalid` for a body of another type."""
+    if route.operation == _EXEMPT:
+        return
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    if not knows(front, host):
+        raise Refused(f"host is not known here: name it by --allowed-host: host={host[:200]!r}")
+    named = headers.get(b"origin", b"").decode("latin-1").lower()
+    if named and named.partition("://")[2] not in (host, front.origin(scope).host.lower()):
+        raise Refused("a page of another site may not call this: the request names its origin")
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if route.body and kind != b"application/json":
+        raise Invalid("request body has an error: its Content-Type must be application/json")
+
+
+def knows(front: Front, host: str) -> bool:
+    """Whether a `Host` header names the service.  Pure."""
+    known = {name.lower() for name in front.hosts}
+    if ANY_HOST in known or not host:  # every browser names one
+        return True
+    name = _without_port(host).removesuffix(".")
+    public = _without_port(front.public_url.partition("://")[2].lower())
+    return name in known | {"localhost", public} or name.endswith(".localhost") or _is_address(name)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
