@@ -107,7 +107,7 @@ def _objects(found: SizeLine) -> Iterator[str]:
     yield "**Met first:** the time of a worker. The metarange is written whole by every commit,"
     yield f"but {size:.1f} MB are no burden; a cold read of one object does not even need all."
     yield "What counts is how many ranges the changes touch: each is read, merged and written,"
-    yield "some five a second and core, so what touches more than 4,000 ranges does not end"
+    yield "some 25 a second and core, so what touches more than 20,000 ranges does not end"
     yield "within a worker's 14 minutes. That is for Spark or an import, which write ranges in"
     yield "parallel and land as one commit. A garbage collection lists a thousand files a"
     yield "request: a million requests, $5, and half a day; what has more than some 15 million"

@@ -1,4 +1,4 @@
-"""What of the work on Spark grows with the ranges, in the driver: measured at 100,000 of them.
+"""What of the work on Spark grows with the ranges, in the driver: measured at 500,000 of them.
 
     python -m benchmarks.spark_ranges [RANGES]      with the Python of one of Spark's environments
 
@@ -25,9 +25,9 @@ from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.reading import meeting, rows_of
 
-RANGES = 100_000
-RECORDS = 50_000  # in each
-_BUCKET_RANGES = 6  # that one task of an import writes
+RANGES = 500_000
+RECORDS = 10_000  # in each
+_BUCKET_RANGES = 30  # that one task of an import writes
 
 
 def refs_of(count: int, breaks: BreakParameters, other: int = 0) -> list[RangeRef]:

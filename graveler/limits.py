@@ -97,6 +97,9 @@ collect_condemn_count_max = 1_000  # metaranges of one call of a cluster
 collect_period_seconds = 24 * 3600
 collections_ordered_max = 20  # by one round of the janitor
 
+# objects
+data_partition_objects_max = 10_000  # that one process puts into a folder of `data/`
+
 # commits
 walk_count_max = 10_000
 graph_visit_count_max = 5_000_000
@@ -122,7 +125,8 @@ range_size_bytes_default = 20 * 1024 * 1024
 range_size_bytes_max = 64 * 1024 * 1024  # whoever writes a range holds it
 range_raggedness_max = 50_000_000
 range_salt_bytes_max = 64
-range_raggedness_default = 50_000
+range_raggedness_default = 10_000
+range_raggedness_unrecorded = 50_000  # of a repository whose record names none
 
 # streams
 chunk_length_bytes = 256 * 1024

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from graveler import limits
 from graveler import wire_pb2 as pb
 from graveler.errors import Corrupt
 from graveler.framing import body_of, frame, unframe
@@ -216,7 +217,12 @@ def decode_repository(raw: bytes) -> Repository:
         m.created_ns,
         _enum(RepositoryState, m.state, "repository record"),
         m.read_only,
-        BreakParameters(b.min_size, b.max_size, b.raggedness, b.salt),
+        BreakParameters(
+            b.min_size,
+            b.max_size or limits.range_size_bytes_default,
+            b.raggedness or limits.range_raggedness_unrecorded,
+            b.salt,
+        ),
         m.staging_shards,
         m.collected,
         _rest(m),

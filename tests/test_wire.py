@@ -1,4 +1,4 @@
-"""Entries on the wire: the same entry, the same bytes, whoever writes them."""
+"""Entries on the wire: the same entry, the same bytes, whoever writes them; older records."""
 
 from itertools import permutations
 
@@ -6,8 +6,15 @@ import pytest
 
 from graveler import wire_pb2 as pb
 from graveler.framing import body_of
-from graveler.records import AddressType, Entry
-from graveler.wire import decode_entry, encode_entry
+from graveler.ids import BranchId, RepositoryId, RepositoryUid
+from graveler.records import AddressType, BreakParameters, Entry, Repository
+from graveler.wire import (
+    FORMAT,
+    decode_entry,
+    decode_repository,
+    encode_entry,
+    encode_repository,
+)
 
 ENTRY = Entry("s3://b/k", 300, "e", 1_000_000_002, {}, AddressType.FULL, "t/x")
 # Fields in order; pairs by the bytes of their keys, of which one may begin with the other.
@@ -37,3 +44,18 @@ def test_it_is_that_of_the_whole_message() -> None:
         message = pb.Entry.FromString(body_of(value))
         assert message.SerializeToString() == body_of(value)
         assert dict(message.metadata) == metadata
+
+
+def test_a_repository_without_break_parameters_has_those_of_the_first_records() -> None:
+    made = pb.Repository(id="r", uid="u", namespace="mem://b/r", default_branch="main", state=1)
+    old = decode_repository(FORMAT + made.SerializeToString())
+    assert old.breaks == BreakParameters(0, 20 << 20, 50_000, b"")
+    made.breaks.raggedness = 50_000
+    assert decode_repository(FORMAT + made.SerializeToString()).breaks.raggedness == 50_000
+
+
+def test_a_repository_keeps_the_break_parameters_that_it_was_made_with() -> None:
+    made = Repository(RepositoryId("r"), RepositoryUid("u"), "mem://b/r", BranchId("main"), 1)
+    kept = decode_repository(encode_repository(made))
+    assert kept == made
+    assert kept.breaks == BreakParameters() and kept.breaks.raggedness == 10_000

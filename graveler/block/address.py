@@ -135,7 +135,12 @@ def new_data_address(clock: Clock, ids: Ids, partition: bytes) -> str:
 
     `partition` is the seed that sets one writer's folder apart from another's.
     """
-    return f"data/{descending_partition(clock.now_ns(), partition)}/{ids.unique(20)}"
+    return data_address(clock.now_ns(), ids, partition)
+
+
+def data_address(now_ns: int, ids: Ids, partition: bytes) -> str:
+    """As `new_data_address`, for a time that is known."""
+    return f"data/{descending_partition(now_ns, partition)}/{ids.unique(20)}"
 
 
 def _taken_apart(address: str) -> Parts:

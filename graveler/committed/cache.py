@@ -65,6 +65,10 @@ class BudgetedCache(Generic[K, V]):
             entry.used = False
             self._entries[key] = entry
 
+    def fits(self, cost: int) -> bool:
+        """Whether an entry of this cost would be kept."""
+        return cost <= self._budget
+
     def forget(self, key: K) -> None:
         """Drop one entry, if it is kept."""
         with self._lock:

@@ -49,6 +49,10 @@ class LocalFile:
     def __del__(self) -> None:
         os.close(self._descriptor)
 
+    @property
+    def held(self) -> int:
+        return 0
+
     def size(self) -> int:
         return self._size
 

@@ -74,10 +74,13 @@ class SstRangeStore:
         self, namespace: str, metarange_id: MetarangeId, key: bytes
     ) -> RangeRef | Absent:
         place = (namespace, metarange_id)
-        is_new = self._metaranges.get(place) is None and self._tables.get(place) is None
-        if is_new and metarange_id != EMPTY_METARANGE:
-            table = self._kept(namespace, metarange_id)
-            if table.length > TAIL_LENGTH:
+        if metarange_id != EMPTY_METARANGE and self._metaranges.get(place) is None:
+            table = self._tables.get(place)
+            is_wanted_again = table is not None
+            if table is None:
+                table = self._kept(namespace, metarange_id)
+            is_kept_whole = is_wanted_again and self._metaranges.fits(_metarange_cost(table.count))
+            if table.length > TAIL_LENGTH and not is_kept_whole:
                 return _first_from(table, key)
         # It is short, or wanted again: all of it is worth reading.
         return self.read_metarange(namespace, metarange_id).first_from(key)
@@ -89,7 +92,7 @@ class SstRangeStore:
         metarange = self._metaranges.get(key)
         if metarange is None:
             metarange = self._decoded(namespace, metarange_id)
-            self._metaranges.put(key, metarange, _RANGE_COST * (1 + len(metarange.ranges)))
+            self._metaranges.put(key, metarange, _metarange_cost(len(metarange.ranges)))
             self._tables.forget(key)
         return metarange
 
@@ -131,9 +134,14 @@ class SstRangeStore:
         else:
             self._files.add(namespace, metarange_id, lambda path: build_table(path, records))
         self._metaranges.put(
-            (namespace, metarange_id), Metarange.of(ranges), _RANGE_COST * (1 + len(ranges))
+            (namespace, metarange_id), Metarange.of(ranges), _metarange_cost(len(ranges))
         )
         return metarange_id
+
+
+def _metarange_cost(count: int) -> int:
+    """Bytes of memory that a decoded metarange of so many ranges takes, nearly."""
+    return _RANGE_COST * (1 + count)
 
 
 def _first_from(table: SortedTable, key: bytes) -> RangeRef | Absent:

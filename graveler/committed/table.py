@@ -15,7 +15,8 @@ For `sstable.py` only; safe for any number of threads.
 """
 
 import struct
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -40,6 +41,8 @@ _FOOTER_LENGTH_OLDEST = 48
 _CRC32C = 1
 TAIL_LENGTH = 64 * 1024
 SPAN_LENGTH = 1024 * 1024
+_TABLE_COST = 2_000  # an open table, its source and its place in a cache
+_BLOCK_COST = 60  # of a block in an index, without the bytes of its bound
 
 BlockCache = BudgetedCache[tuple[str, int], Block]
 
@@ -50,6 +53,11 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """For messages, and unique among all tables that share a cache."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """Bytes of the file that stay in memory as long as the source does."""
         ...
 
     def size(self) -> int:
@@ -116,22 +124,32 @@ class SortedTable:
         tail = _Tail(source, start, source.read(start, size - start))
         try:
             metaindex, index, self._prefixed = _footer(tail.bytes)
-            self.properties = self._read_properties(tail, metaindex)
-            self._bounds, self._handles = self._read_index(tail, index)
+            self._properties = self._read_properties(tail, metaindex)
+            self._bounds, self._starts, self._ends = self._read_index(tail, index)
         except Corrupt as error:
             raise Corrupt(f"{error}: table={source.name}") from error
         self.count = self._checked_count()
 
-    def _read_properties(self, tail: "_Tail", metaindex: Handle) -> Mapping[str, bytes]:
+    def _read_properties(self, tail: "_Tail", metaindex: Handle) -> bytes:
         for name, handle in plain_entries(unseal(tail.block(metaindex), self._prefixed)):
             if name == b"rocksdb.properties":
-                raw = unseal(tail.block(_handle(handle, 0)[0]), self._prefixed)
-                return {key.decode("latin-1"): value for key, value in plain_entries(raw)}
-        return {}
+                return unseal(tail.block(_handle(handle, 0)[0]), self._prefixed)
+        return b""
 
-    def _read_index(self, tail: "_Tail", index: Handle) -> tuple[Sequence[bytes], Sequence[Handle]]:
+    @property
+    def properties(self) -> Mapping[str, bytes]:
+        """What the file says of itself."""
+        if not self._properties:
+            return {}
+        return {key.decode("latin-1"): value for key, value in plain_entries(self._properties)}
+
+    def _read_index(
+        self, tail: "_Tail", index: Handle
+    ) -> tuple[Sequence[bytes], Sequence[int], Sequence[int]]:
+        """The bounds of all data blocks, and where they begin and end.  Numbers stand in arrays:
+        of a large repository, thousands of indexes are kept."""
         bounds: list[bytes] = []
-        handles: list[Handle] = []
+        starts, ends = array("Q"), array("Q")
         end = 0
         for bound, encoded in index_entries(unseal(tail.block(index), self._prefixed)):
             handle, _ = _handle(encoded, 0)
@@ -139,10 +157,11 @@ class SortedTable:
                 raise Corrupt("table has blocks that overlap")
             if handle.length > limits.table_block_length_bytes_max:
                 raise Corrupt(f"table has a block that is too long: length={handle.length}")
-            end = handle.offset + handle.length + TRAILER_LENGTH
+            end = handle.end
             bounds.append(bound)
-            handles.append(handle)
-        return bounds, handles
+            starts.append(handle.offset)
+            ends.append(end)
+        return bounds, starts, ends
 
     def _checked_count(self) -> int:
         """The number of entries by the properties, which also must not tell of what cannot be
@@ -171,8 +190,8 @@ class SortedTable:
     @property
     def cost(self) -> int:
         """Bytes of memory that the open table takes, nearly."""
-        held = min(self.length, TAIL_LENGTH)  # a source may keep the end of its file
-        return 4096 + held + sum(map(len, self._bounds)) + 170 * len(self._bounds)
+        index = sum(map(len, self._bounds)) + _BLOCK_COST * len(self._bounds)
+        return _TABLE_COST + len(self._properties) + self._source.held + index
 
     def get(self, key: bytes) -> bytes | Absent:
         index = bisect_left(self._bounds, key)
@@ -191,7 +210,7 @@ class SortedTable:
 
     def _streamed(self, first: int) -> Iterator["Chunk"]:
         index = first
-        while index < len(self._handles):
+        while index < len(self._starts):
             for stored in self.span(index, SPAN_LENGTH):
                 yield StoredChunk(self._bounds[index], stored, self._prefixed)
                 index += 1
@@ -203,13 +222,13 @@ class SortedTable:
 
     def _share(self, records: int) -> int:
         """The length of so many records, a little more than on average."""
-        end = self._handles[-1].end if self._handles else 0
+        end = self._ends[-1] if self._ends else 0
         return end * records // max(1, self.count) * 9 // 8
 
     @property
     def blocks_count(self) -> int:
         """How many data blocks."""
-        return len(self._handles)
+        return len(self._starts)
 
     def position(self, key: bytes) -> int:
         """The first block whose bound is not below `key`; the number of blocks if there is none."""
@@ -222,12 +241,11 @@ class SortedTable:
     def span(self, index: int, reach: int) -> list[bytes]:
         """Data blocks as they stand in the file, from `index` on, as many as lie within `reach`
         bytes but at least one.  One request."""
-        handles, begin = self._handles, self._handles[index].offset
-        after = index + 1
-        while after < len(handles) and handles[after].end - begin <= reach:
-            after += 1
-        raw = self._source.read(begin, handles[after - 1].end - begin)
-        return [raw[h.offset - begin : h.end - begin] for h in handles[index:after]]
+        starts, ends = self._starts, self._ends
+        begin = starts[index]
+        after = max(index + 1, bisect_right(ends, begin + reach, index))
+        raw = self._source.read(begin, ends[after - 1] - begin)
+        return [raw[starts[at] - begin : ends[at] - begin] for at in range(index, after)]
 
     def cached(self, index: int) -> Block | None:
         """A data block, if it is at hand."""

@@ -24,7 +24,7 @@ from graveler.block.adapter import CREATE, BlockStore
 from graveler.block.bodies import Rereadable
 from graveler.clock import SystemClock
 from graveler.committed.folder import CacheFolder, LocalFile, scratch_path
-from graveler.committed.remote import RemoteFile
+from graveler.committed.remote import RemoteFile, room_for_tails
 from graveler.committed.table import Source
 from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
@@ -66,9 +66,10 @@ class StoredFiles:
     def __init__(self, blocks: BlockStore, scratch: Path) -> None:
         self._blocks = blocks
         self._scratch = scratch
+        self._tails = room_for_tails()
 
     def open(self, namespace: str, name: str) -> Source:
-        return RemoteFile(self._blocks, file_address(namespace, name))
+        return RemoteFile(self._blocks, file_address(namespace, name), self._tails)
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         with _built(self._scratch, build) as path:
@@ -97,6 +98,7 @@ class TieredFiles:
         shared_budget: int = 0,
     ) -> None:
         self._blocks = blocks
+        self._tails = room_for_tails()
         self._scratch = folder
         self._local = CacheFolder(folder, budget, SystemClock())
         self._shared: CacheFolder | Absent = ABSENT
@@ -108,7 +110,8 @@ class TieredFiles:
 
     def open(self, namespace: str, name: str) -> Source:
         address = file_address(namespace, name)
-        file = _WarmingFile(self._blocks, address, self, self._opened(address))
+        remote = RemoteFile(self._blocks, address, self._tails)
+        file = _WarmingFile(remote, self, self._opened(address))
         with self._open_lock:
             self._open.add(file)
         return file
@@ -169,14 +172,12 @@ class TieredFiles:
 class _WarmingFile:
     """Read by ranges until it is hot, from then on local, until the copy is evicted."""
 
-    def __init__(
-        self, blocks: BlockStore, address: str, files: TieredFiles, copy: LocalFile | Absent
-    ) -> None:
-        self._remote = RemoteFile(blocks, address)
+    def __init__(self, remote: RemoteFile, files: TieredFiles, copy: LocalFile | Absent) -> None:
+        self._remote = remote
         self._local = copy
         self._files = files
         self._wanted = -1
-        self.name = address
+        self.name = remote.name
 
     def size(self) -> int:
         local = self._local
@@ -189,6 +190,10 @@ class _WarmingFile:
             if content is not ABSENT:
                 self._files.keep(self.name, content)
         return size
+
+    @property
+    def held(self) -> int:
+        return self._remote.held
 
     def read(self, offset: int, length: int) -> bytes:
         local = self._local

@@ -127,7 +127,7 @@ def upload(
 
 def stored(ports: Ports, repo: Repository, upload: Upload) -> Entry:
     """Store the body under a fresh address; the entry that names it.  `StorageFull`.  1 put."""
-    relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
+    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
     body = Measured(upload.body)
     # What is in memory can be sent again after a refusal; a stream would be kept first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
@@ -263,7 +263,7 @@ def copy(
     check_writable(repo, force)
     check_branch(ports, repo, branch)
     there = stat(ports, repo, source.ref, source.path)
-    relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
+    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
     bytes_at = reachable.address_of(ports, repo, there)
     try:
         ports.blocks.copy(bytes_at, address.join(repo.namespace, relative))

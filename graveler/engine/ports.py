@@ -5,11 +5,12 @@ it, so the same flow
 runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import this.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graveler import limits
 from graveler.block.adapter import Blocks
+from graveler.block.partitions import Partitions
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore
 from graveler.errors import OutcomeUnknown, Refused, Unavailable
@@ -51,6 +52,7 @@ class Ports:
     fanout: Fanout
     cache: RefCache
     settings: EngineSettings
+    partitions: Partitions = field(default_factory=Partitions)
 
 
 def keyspace(ports: Ports, repo: Repository) -> Keyspace:

@@ -51,7 +51,7 @@ def hand_out(ports: Ports, repo: Repository, branch: str, path: str) -> str:
     name = parse_branch_id(branch)
     parse_path(path)
     cached(ports, repo, name)
-    relative = address.new_data_address(ports.clock, ports.ids, repo.uid.encode())
+    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
     signed = f"{relative},{_signature(ports, repo, name, path, relative)}"
     expires_ns = ports.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
     note = UploadAddress(name, path, expires_ns)

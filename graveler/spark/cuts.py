@@ -1,6 +1,6 @@
 """Where a key space is cut for parallel writers, and how rows find their writer.
 
-    all keys ──first pass, inside the JVM──► the keys after which a range must end (1 in 50,000)
+    all keys ──first pass, inside the JVM──► the keys after which a range must end (1 in 10,000)
                                                     │ every m-th
                                                     ▼
     cuts     c₀ < c₁ < …     bucket b holds the keys in (c₍b₋₁₎, c₍b₎]

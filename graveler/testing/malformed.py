@@ -35,6 +35,10 @@ class Bytes:
     content: bytes
     name: str = "malformed"
 
+    @property
+    def held(self) -> int:
+        return len(self.content)
+
     def size(self) -> int:
         return len(self.content)
 

@@ -19,6 +19,10 @@ class BytesFile:
         self.name = name
         self.reads: list[tuple[int, int]] = []
 
+    @property
+    def held(self) -> int:
+        return len(self.content)
+
     def size(self) -> int:
         return len(self.content)
 

@@ -20,7 +20,7 @@ from tests.committed.stores import NAMESPACE
 from tests.committed.test_tiers import CountingBlocks
 
 OBJECTS = 10_000_000
-PER_RANGE = 50_000  # what the default raggedness gives
+PER_RANGE = 50_000  # what a raggedness of 50,000 gives, the most that is usual
 RANGES = OBJECTS // PER_RANGE
 PER_HOUR = 500
 
