@@ -134,11 +134,16 @@ class MeteredStore:
         self._meter.write("conditional Put", spent)
         return self._store.set_newer(partition, key, value, version, order)
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
         doomed = dict.fromkeys(keys)
         spent = sum(self._old_units((partition, key)) for key in doomed)
-        self._meter.write("BatchWrite", spent, -(-len(doomed) // WRITE_BATCH))
-        self._store.delete(partition, keys)
+        if versions:
+            self._meter.write("conditional Delete", spent, len(doomed))
+        else:
+            self._meter.write("BatchWrite", spent, -(-len(doomed) // WRITE_BATCH))
+        self._store.delete(partition, keys, versions)
 
     def _read_units(self, place: Place, row: Row | Literal[Absent.ABSENT]) -> int:
         return units(0 if row is ABSENT else item_size(place, row), READ_UNIT_BYTES)

@@ -159,7 +159,10 @@ class PartitionedStore:
             "put", need, lambda: self._store.set_newer(partition, key, value, version, order)
         )
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        assert not versions, "nothing is measured here that removes rows by version"
         self._send_all(
             list(keys),
             lambda key: (partition, 0.0, 1.0),

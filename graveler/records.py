@@ -121,7 +121,7 @@ class Repository:
 
 
 class BranchState(IntEnum):
-    """A deleted branch's record stays, for the same reason."""
+    """A deleted branch's record stays for a day at least, for the same reason."""
 
     LIVE = 1
     DELETED = 2
@@ -130,7 +130,8 @@ class BranchState(IntEnum):
 class Branch(NamedTuple):
     """The record that commits, merges and resets swap.
 
-    `rev` grows with every change, across deletion and re-creation.  `sealed` is oldest first;
+    `rev` grows with every change, across deletion and re-creation as long as the record is there
+    (refs/purging.py).  `sealed` is oldest first;
     every token in it still
     holds changes that no commit of this branch has folded in.  `recent_rows`: how many rows its
     commits folded in lately, which decides how many shards its next token has, and nothing else.
@@ -196,12 +197,13 @@ class CommitEntry(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A name that never moves.  A deleted one's record stays; `rev` grows with every change, across
-    deletion and re-creation."""
+    """A name that never moves.  A deleted one's record stays for a day at least; as long as it is
+    there, `rev` grows with every change.  `changed_ns`: when it was deleted; 0: not known."""
 
     commit: CommitId
     rev: int = 1
     deleted: bool = False
+    changed_ns: int = 0
     rest: bytes = b""
 
 

@@ -304,13 +304,14 @@ def decode_commit(raw: bytes) -> Commit:
 
 def encode_tag(tag: Tag) -> bytes:
     """See `records.Tag`."""
-    return _bytes(pb.Tag(commit=tag.commit, rev=tag.rev, deleted=tag.deleted), tag.rest)
+    message = pb.Tag(commit=tag.commit, rev=tag.rev, deleted=tag.deleted, changed_ns=tag.changed_ns)
+    return _bytes(message, tag.rest)
 
 
 def decode_tag(raw: bytes) -> Tag:
     """Raises `Corrupt`."""
     tag = _record(pb.Tag, raw, "tag record")
-    return Tag(CommitId(tag.commit), tag.rev, tag.deleted, _rest(tag))
+    return Tag(CommitId(tag.commit), tag.rev, tag.deleted, tag.changed_ns, _rest(tag))
 
 
 def encode_staged(value: StagedValue, wid: bytes) -> bytes:

@@ -145,14 +145,16 @@ class Commit(_message.Message):
     def __init__(self, committer: _Optional[str] = ..., message: _Optional[str] = ..., created_ns: _Optional[int] = ..., metarange: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., parents: _Optional[_Iterable[str]] = ..., generation: _Optional[int] = ..., depth: _Optional[int] = ..., jump: _Optional[str] = ..., jump_depth: _Optional[int] = ..., linear: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
 
 class Tag(_message.Message):
-    __slots__ = ("commit", "rev", "deleted")
+    __slots__ = ("commit", "rev", "deleted", "changed_ns")
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     REV_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_NS_FIELD_NUMBER: _ClassVar[int]
     commit: str
     rev: int
     deleted: bool
-    def __init__(self, commit: _Optional[str] = ..., rev: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
+    changed_ns: int
+    def __init__(self, commit: _Optional[str] = ..., rev: _Optional[int] = ..., deleted: _Optional[bool] = ..., changed_ns: _Optional[int] = ...) -> None: ...
 
 class Staged(_message.Message):
     __slots__ = ("value", "wid")

@@ -1,6 +1,7 @@
 """Branches: create, show, list, delete.
 
-A deleted branch keeps its record, so that a late duplicate of its creation fails.  A deletion that
+A deleted branch keeps its record for a day at least, so that a late duplicate of its creation
+fails; then the janitor removes it.  A deletion that
 raced with somebody's writes drops them: they were acknowledged on a branch that was about to go.
 """
 

@@ -1,5 +1,6 @@
 """The janitor: deletes what is certainly needed by nobody, some time after that became certain.
 
+    deleted branch, tag ──a day──► record removed
     clean-up record, due ──► token named by its branch?  leave it
                              not named: mark ──grace──► delete rows ──grace──► again, forget record
 
@@ -19,8 +20,9 @@ from graveler.engine.jobs import BULK
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, StagingToken
 from graveler.records import ABSENT, Job, Repository
-from graveler.refs import branches, cleanups, commits, jobs, uploads
+from graveler.refs import branches, cleanups, commits, jobs, purging, uploads
 from graveler.refs.cleanups import PendingCleanup
+from graveler.refs.purging import Name
 from graveler.staging import area
 
 T = TypeVar("T")
@@ -36,6 +38,7 @@ class Swept(NamedTuple):
     folds: int = 0
     addresses: int = 0
     jobs: int = 0
+    names: int = 0  # of deleted branches and tags
     waiting: int = 0  # tokens that it came to whose rows are not gone yet
     whole: bool = True
 
@@ -65,8 +68,8 @@ class _Round(NamedTuple):
 def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
     """One round over a repository, ended soon after `seconds`: not in the middle of a request.
 
-    Cost: its clean-up, fold, address and job records, and the rows.  Memory: a page of records, for
-    a busy repository has hundreds of thousands."""
+    Cost: its clean-up, fold, address, job, branch and tag records, and the rows.  Memory: a page of
+    records, for a busy repository has hundreds of thousands."""
     begun = ports.clock.steady_seconds()
     swept, seen = Swept(), 0
     # Rows without end must not keep back what is forgotten: that has a share of its own.
@@ -82,6 +85,7 @@ def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
         folds=_forget_folds(rest),
         addresses=_forget_addresses(rest),
         jobs=_forget_jobs(rest),
+        names=_purge_names(rest),
         waiting=seen - swept.tokens,
         whole=whole and rest.goes_on(),
     )
@@ -143,6 +147,26 @@ def _forget_jobs(now: _Round) -> int:
         jobs.list_all(now.ports.kv, now.repo), lambda seen: _over_since_ns(seen.job) < horizon_ns
     )
     jobs.forget(now.ports.kv, now.repo, [seen.job.id for seen in old])
+    return len(old)
+
+
+def _purge_names(now: _Round) -> int:
+    """Deleted branches and tags, whose records listings would have to pass over for ever."""
+    ports, repo = now.ports, now.repo
+    horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
+
+    def is_old(name: Name) -> bool:
+        if name.is_deleted and not name.since_ns:
+            now_ns = ports.clock.now_ns()
+            purging.note_time(ports.kv, repo, name, now_ns, ports.ids.stamp())
+            return False
+        return name.is_deleted and name.since_ns < horizon_ns
+
+    old = now.old(purging.list_names(ports.kv, repo), is_old)
+    for at in range(0, len(old), limits.kv_batch_count_max):
+        if not now.goes_on():
+            return at
+        purging.remove(ports.kv, repo, old[at : at + limits.kv_batch_count_max])
     return len(old)
 
 

@@ -1,7 +1,7 @@
 """Tags: names of commits that never move.
 
-A deleted tag keeps its record, so that a late duplicate of its creation or of an earlier deletion
-fails.
+A deleted tag keeps its record for a day at least, so that a late duplicate of its creation or of an
+earlier deletion fails.
 """
 
 from graveler.engine.branching import PageQuery
@@ -45,7 +45,7 @@ def delete_tag(ports: Ports, repo: Repository, name: str, *, force: bool = False
     """Delete the name; `NotFound`, `Refused`, `OutcomeUnknown`.  Atomic.  Cost: 2 KV requests."""
     tag = parse_tag_id(name)
     check_writable(repo, force)
-    tags.delete(ports.kv, repo, tag, ports.ids)
+    tags.delete(ports.kv, repo, tag, ports.ids, ports.clock.now_ns())
 
 
 def list_tags(

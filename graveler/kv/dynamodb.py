@@ -10,6 +10,7 @@ transaction whose answer was lost.  All else is repeated by retrying.py.
     get_many   BatchGetItem a 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
     scan       Query, at most 1 MB an answer    set_newer  PutItem with a condition
     set        PutItem                          set_many, delete   BatchWriteItem a 25 rows
+                                                delete, by version DeleteItem a row
 
 Calls go through pynamodb's `Connection.dispatch` over a client of the session's own: its other
 methods ask for the table's description first.  The registry and assembly open this driver.
@@ -40,6 +41,7 @@ from graveler.kv.store import (
     Condition,
     Declined,
     Guarded,
+    Matches,
     Outcome,
     Paired,
     Place,
@@ -48,6 +50,7 @@ from graveler.kv.store import (
     Write,
     check_conditional,
     check_place,
+    check_removal,
     check_scan,
     check_write,
 )
@@ -64,7 +67,7 @@ _IDLE_ROUNDS_MAX: Final = 8  # rounds in a row in which a batch gets nothing don
 _TRANSACTION_ATTEMPTS: Final = 4
 _PAUSE_SECONDS: Final = 0.02
 _PAUSE_SECONDS_MAX: Final = 1.0
-_OF_ONE_TABLE: Final = frozenset({"GetItem", "PutItem", "Query"})
+_OF_ONE_TABLE: Final = frozenset({"DeleteItem", "GetItem", "PutItem", "Query"})
 _OPTIONS: Final = {"parameter_validation": False}  # what is sent here is tested, not validated
 _MISSING_TABLE: Final = "ResourceNotFoundException"
 
@@ -161,9 +164,18 @@ class DynamoStore:
         check_write(partition, key, value)
         return self._put((partition, key), Row(value, version, order), items.if_newer(order))
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        for key in keys:
-            check_place(partition, key)
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        check_removal(partition, keys, versions)
+        if versions:
+            self._batches.remove_seen(
+                [
+                    {"Key": items.key_of(partition, key), **items.if_holds(Matches(version))}
+                    for key, version in zip(keys, versions, strict=True)
+                ]
+            )
+            return
         self._batches.write(
             [
                 {"DeleteRequest": {"Key": items.key_of(partition, key)}}
@@ -262,9 +274,18 @@ class _Batches:
         """Put and delete.  Raises `Unavailable`, or `OutcomeUnknown` if any answer was lost."""
         self._at_once(self._write_batch, _chunks(requests, _WRITE_ROWS))
 
+    def remove_seen(self, removals: Sequence[Arguments]) -> None:
+        """Remove rows on a condition; those for which it does not hold stay.  Raises as `write`."""
+        self._at_once(self._remove, removals)
+
     def close(self) -> None:
         """Let what runs end; take nothing more."""
         self._pool.shutdown(wait=True)
+
+    def _remove(self, removal: Arguments) -> None:
+        answer = self._calls.attempt("DeleteItem", removal)
+        if isinstance(answer, Failure) and answer.code != items.CONDITION_FAILED:
+            raise self._calls.error(answer, "DeleteItem", write=True)
 
     def _read_batch(self, keys: Sequence[items.Item]) -> list[items.Item]:
         found: list[items.Item] = []

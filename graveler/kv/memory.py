@@ -24,6 +24,7 @@ from graveler.kv.store import (
     Write,
     check_conditional,
     check_place,
+    check_removal,
     check_scan,
     check_write,
     holds,
@@ -138,13 +139,20 @@ class MemoryStore:
             self._put(partition, key, Row(value, version, order))
             return WRITTEN
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        for key in keys:
-            check_place(partition, key)
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        check_removal(partition, keys, versions)
         with self._lock:
             stored = self._partitions.get(partition)
             if stored is None:
                 return
+            if versions:
+                pairs = zip(keys, versions, strict=True)
+                rows = stored.rows
+                keys = [
+                    key for key, version in pairs if key in rows and rows[key].version == version
+                ]
             stored.remove(keys)
             if not stored.rows:
                 del self._partitions[partition]

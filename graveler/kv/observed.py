@@ -64,6 +64,8 @@ class ObservedStore:
         self._counts.add("set_newer")
         return self._store.set_newer(partition, key, value, version, order)
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        self._counts.add("delete", batch_requests(len(keys)))
-        self._store.delete(partition, keys)
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        self._counts.add("delete", len(versions) or batch_requests(len(keys)))
+        self._store.delete(partition, keys, versions)

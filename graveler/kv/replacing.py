@@ -2,9 +2,10 @@
 
     row ──change──► new row        set_if on the version that was read: one of ours, or begin again
 
-Every write names the row that it was made from, and no row is ever removed, so a twin of a write
-that arrives late finds another row and does nothing.  That is what `set` and `delete` do not give:
-a late twin of theirs brings an old value back, or removes what was made anew.  For refs and auth.
+Every write names the row that it was made from, and no row is removed before no twin of a write can
+be on its way any more, so a twin that arrives late finds another row and does nothing.  That is
+what `set` and `delete` do not give: a late twin of theirs brings an old value back, or removes what
+was made anew.  For refs and auth.
 """
 
 from collections.abc import Callable

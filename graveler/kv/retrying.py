@@ -20,8 +20,8 @@ A repeated `set` has a twin that may land late, on top of whatever somebody else
 and a repeated `delete` may remove what was made anew.  So these verbs are only for rows where that
 means nothing: records that never change (commits, folds), intents that say the same however often
 they are written (clean-up), and the rows of tokens that nobody writes any more.  All else is
-written by `set_if` or `set_newer`, and a name that can be created again is never deleted: its
-record is set to "deleted".
+written by `set_if` or `set_newer`, and a name that can be created again is set to "deleted"; its
+row is removed much later, by its version, which a repetition or a late twin finds gone.
 
 `StorageFull` is not repeated: room does not come back within seconds.  An error that follows an
 unknown outcome is reported as the unknown outcome, since it says nothing of the first attempt.
@@ -74,8 +74,10 @@ class RetryingStore:
     def set_many(self, writes: Sequence[Write]) -> None:
         self._repeat(lambda: self._store.set_many(writes))
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        self._repeat(lambda: self._store.delete(partition, keys))
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        self._repeat(lambda: self._store.delete(partition, keys, versions))
 
     def set_if(
         self,

@@ -25,6 +25,7 @@ from graveler.kv.store import (
     Write,
     check_conditional,
     check_place,
+    check_removal,
     check_scan,
     check_write,
     holds,
@@ -133,13 +134,26 @@ class RocksStore:
             self._files.put(flat, stored)
             return WRITTEN
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        for key in keys:
-            check_place(partition, key)
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        check_removal(partition, keys, versions)
+        if versions:
+            for key, version in zip(keys, versions, strict=True):
+                self._remove_seen(flat_key(partition, key), version)
+            return
         for at in range(0, len(keys), limits.kv_batch_count_max):
             batch = keys[at : at + limits.kv_batch_count_max]
             with self._files.lock:
                 self._files.remove_all([flat_key(partition, key) for key in batch])
+
+    def _remove_seen(self, flat: bytes, version: bytes) -> None:
+        with self._files.lock:
+            current = self._files.current(flat)
+            if current is ABSENT or current.version != version:
+                self._files.decline([flat], current)
+            else:
+                self._files.remove_all([flat])
 
     def close(self) -> None:
         """Make everything durable, let go of the folder.  Later calls raise `Unavailable`."""

@@ -20,10 +20,12 @@ a `version` (a stamp that the writer made fresh and that never comes back) and a
         sent it twice, and finds another's row, answers `OutcomeUnknown`
     K10  a guarded write looks at both rows and writes in one step; a paired one writes both rows
         in that step, or neither
+    K11  a removal that names versions removes, in one step a row, only rows that have them
 
 Drivers and wrappers implement `Store`; staging, refs and engine call it.  Each method is one
 request, but for the batches,
-which are one request per `limits.kv_batch_count_max` rows.
+which are one request per `limits.kv_batch_count_max` rows, and removals that name versions, which
+are one a row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -149,8 +151,14 @@ class Store(Protocol):
         """Write if the row is absent or its order is smaller than `order` (> 0), atomically."""
         ...
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        """Remove rows; those that are absent are no error; not atomic over several."""
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        """Remove rows; those that are absent are no error; not atomic over several.
+
+        `versions`, one for each key: only rows that still have them.  One request a row then, and
+        a twin that arrives late removes nothing that was made anew, for versions never come back.
+        """
         ...
 
 
@@ -211,6 +219,14 @@ def check_conditional(partition: bytes, key: bytes, value: bytes, condition: Con
             raise Invalid(f"kv rows of a paired write must be two: {len(key)=}")
 
 
+def check_removal(partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes]) -> None:
+    """Raises `Invalid` for a removal outside the limits.  Every driver calls it first."""
+    for key in keys:
+        check_place(partition, key)
+    if versions and len(versions) != len(keys):
+        raise Invalid(f"kv removal needs one version a key: {len(keys)=} {len(versions)=}")
+
+
 def check_scan(partition: bytes, limit: int) -> None:
     """Raises `Invalid` for a scan outside the limits.  Every driver calls it first."""
     check_place(partition, b"\0")
@@ -255,6 +271,7 @@ __all__ = [
     "Write",
     "check_conditional",
     "check_place",
+    "check_removal",
     "check_scan",
     "check_write",
     "holds",

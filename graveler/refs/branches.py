@@ -2,7 +2,8 @@
 
     absent ──create──► live ──swap──► live ──delete──► deleted ──create──► live      rev grows
 
-A deleted branch's record stays: a late duplicate of its creation then fails.  The version of the
+A deleted branch's record stays until no duplicate of its creation can be on its way (purging.py):
+such a one fails until then.  The version of the
 stored row, a fresh stamp of each swap, is what the next swap must name.  For the engine.
 """
 

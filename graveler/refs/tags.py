@@ -2,8 +2,9 @@
 
     absent ──create──► live ──delete──► deleted ──create──► live        rev grows
 
-A deleted tag's record stays, and every write names the row that it replaces: a late duplicate of a
-creation or of a deletion then does nothing to what was made since.  For the engine.
+A deleted tag's record stays until no duplicate of a write can be on its way (purging.py), and every
+write names the row that it replaces: a late duplicate of a creation or of a deletion then does
+nothing to what was made since.  For the engine.
 """
 
 from typing import Literal, NamedTuple
@@ -85,10 +86,11 @@ def create(
     return Tag(commit, rev)
 
 
-def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids) -> None:
-    """Delete the name; raises `NotFound`, `OutcomeUnknown`.  Two requests.
+def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: int = 0) -> None:
+    """Delete the name, at a time (0: not known); raises `NotFound`, `OutcomeUnknown`.
 
-    Of two that race one is refused, unless an answer was lost: then both may succeed.
+    Two requests.  Of two that race one is refused, unless an answer was lost: then both may
+    succeed.
     """
 
     def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
@@ -96,7 +98,8 @@ def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids) -> None:
             return ABSENT
         if row is ABSENT or (there := decode(row).tag).deleted:
             raise NotFound("tag not found")
-        return wire.encode_tag(there._replace(rev=there.rev + 1, deleted=True))
+        gone = there._replace(rev=there.rev + 1, deleted=True, changed_ns=changed_ns)
+        return wire.encode_tag(gone)
 
     replace_row(kv, (space(repository), tag_key(tag)), ids, change)
 

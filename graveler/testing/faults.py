@@ -85,8 +85,10 @@ class FaultyStore:
             "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
         )
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        self._send("delete", lambda: self._store.delete(partition, keys))
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        self._send("delete", lambda: self._store.delete(partition, keys, versions))
 
     def _send(self, verb: str, call: Callable[[], T]) -> T:
         self.requests += 1

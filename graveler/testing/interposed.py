@@ -119,5 +119,7 @@ class InterposedStore:
             "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
         )
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        self._script.pass_through("delete", lambda: self._store.delete(partition, keys))
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        self._script.pass_through("delete", lambda: self._store.delete(partition, keys, versions))

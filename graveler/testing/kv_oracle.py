@@ -150,9 +150,17 @@ class _Program:
     def delete(self) -> None:
         partition = self.chance.choice(_PARTITIONS)
         keys = [self.key() for _ in range(self.chance.choice((0, 1, 2, 12)))]
-        self.store.delete(partition, keys)
-        for key in keys:
-            self.oracle.rows.pop((partition, key), None)
+        rows = [self.oracle.rows.get((partition, key)) for key in keys]
+        versions = [b"%016d" % 1 if row is None else row.version for row in rows]
+        if self.chance.random() < 0.5:
+            self.store.delete(partition, keys)
+        else:
+            versions = [self.chance.choice((version, b"%016d" % 1)) for version in versions]
+            self.store.delete(partition, keys, versions)
+        for key, version in zip(keys, versions, strict=True):
+            row = self.oracle.rows.get((partition, key))
+            if row is not None and row.version == version:
+                del self.oracle.rows[partition, key]
 
 
 def compare_at_random(store: Store, seed: int, steps: int) -> None:

@@ -78,6 +78,22 @@ class RowClauses:
         store.delete(b"p", [b"none", b"k", b"k"])
         assert store.get_many([*twice, (b"q", b"k")]) == {(b"q", b"k"): Row(b"w", b"2")}
 
+    def test_k11_a_removal_that_names_versions_removes_only_those(self, store: Store) -> None:
+        for key in (b"a", b"b", b"c"):
+            store.set(b"p", key, key, b"1")
+        store.set(b"p", b"b", b"new", b"2")
+        keys = [b"a", b"b", b"none", b"a"]
+        store.delete(b"p", keys, [b"1"] * 4)
+        assert [key for key, _ in scan_all(store, b"p")] == [b"b", b"c"]
+        store.delete(b"p", [b"b"], [b"2"])
+        assert store.get(b"p", b"b") is ABSENT
+        store.set(b"p", b"b", b"anew", b"3")
+        store.delete(b"p", [b"b"], [b"2"])  # a late twin
+        assert store.get(b"p", b"b") == Row(b"anew", b"3")
+        assert store.set_if(b"p", b"b", b"x", b"4", Matches(b"3")) is WRITTEN
+        with pytest.raises(Invalid):
+            store.delete(b"p", [b"b", b"c"], [b"1"])
+
     def test_k4_a_row_is_never_seen_half_written(self, store: Store) -> None:
         stop = threading.Event()
         torn: list[Row] = []
@@ -378,3 +394,4 @@ def _calls_at(store: Store, partition: bytes, key: bytes) -> Iterator[Callable[[
     yield lambda: store.set_if(partition, key, b"v", b"1", ABSENT)
     yield lambda: store.set_newer(partition, key, b"v", b"1", 1)
     yield lambda: store.delete(partition, [key])
+    yield lambda: store.delete(partition, [key], [b"1"])

@@ -195,10 +195,14 @@ class SimulatedStore:
 
         return self._conditional((partition, key), apply)
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
         def apply() -> None:
-            for key in keys:
-                self._world.drop(partition, key)
+            for number, key in enumerate(keys):
+                there = self._find(partition, key)
+                if not versions or (there is not None and there.version == versions[number]):
+                    self._world.drop(partition, key)
 
         self._write(apply)
 

@@ -118,9 +118,11 @@ class Slow(MemoryStore):
         super().__init__()
         self.clock = clock
 
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
         self.clock.sleep(1)
-        super().delete(partition, keys)
+        super().delete(partition, keys, versions)
 
 
 def _lake_of_many_rows() -> tuple[Lake, TickingClock]:

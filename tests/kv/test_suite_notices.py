@@ -114,11 +114,20 @@ class PartitionsMix(MemoryStore):
 
 
 class DeleteStopsAtAnAbsentRow(MemoryStore):
-    def delete(self, partition: bytes, keys: Sequence[bytes]) -> None:
-        for key in keys:
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        for number, key in enumerate(keys):
             if self.get(partition, key) is ABSENT:
                 return
-            super().delete(partition, [key])
+            super().delete(partition, [key], versions[number : number + 1])
+
+
+class VersionsAreIgnored(MemoryStore):
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        super().delete(partition, keys)
 
 
 class LimitsAreIgnored(MemoryStore):
@@ -137,6 +146,7 @@ FAULTS = [
     CheckedThenSet,
     PartitionsMix,
     DeleteStopsAtAnAbsentRow,
+    VersionsAreIgnored,
     LimitsAreIgnored,
 ]
 
