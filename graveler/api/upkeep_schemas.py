@@ -42,7 +42,11 @@ REQUESTS: Final[Mapping[str, Schema]] = {
 
 ANSWERS: Final[Mapping[str, Schema]] = {
     "CollectionRoot": record(
-        "kind name kept", kind=choice("address", "job", "metarange"), kept=BOOLEAN
+        "kind name kept files objects",
+        kind=choice("address", "job", "metarange"),
+        kept=BOOLEAN,
+        files=BOOLEAN,
+        objects=choice("kept", "expiring", "due", "gone"),
     ),
     "CollectionRootList": many("CollectionRoot"),
     "Condemned": record(

@@ -82,12 +82,17 @@ class StagedRow(NamedTuple):
 
 class Root(NamedTuple):
     """Something that no collection may delete: a relative address, a bulk job (what stands below
-    `_graveler/jobs/<name>/` is in use), or a metarange with all that it names.  `kept`: not only
-    until the undo period of the server's own collection is over."""
+    `_graveler/jobs/<name>/` is in use), or a metarange.  `kept`: all that it names is, for good.
+
+    `files`: the metarange and its ranges stay.  `objects`: what its entries name is `kept`; may not
+    go before it was condemned for the undo period (`expiring`); may go once
+    `collecting.sweep` was asked (`due`); was given up then (`gone`)."""
 
     kind: Literal["address", "job", "metarange"]
     name: str
     kept: bool
+    files: bool
+    objects: str
 
 
 # ---- jobs ----------------------------------------------------------------------------------------
@@ -186,7 +191,9 @@ def roots(session: Session, repository: str) -> Iterator[Root]:
     """Everything in use, in the one order that is safe: list the storage before, and delete nothing
     unless this came to its end.  One request for each 10,000."""
     for root in _paged(session, below("repositories", repository, "gc", "roots")):
-        yield Root(root["kind"], root["name"], root["kept"])
+        kept = root["kept"]
+        objects = root.get("objects", "kept" if kept else "expiring")
+        yield Root(root["kind"], root["name"], kept, root.get("files", kept), objects)
 
 
 def _paged(session: Session, where: str) -> Iterator[dict[str, Any]]:

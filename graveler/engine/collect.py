@@ -4,6 +4,9 @@
     ...     undo period: nothing is deleted; new uses of condemned commits are refused
     run 2   (list) ─► mark again ─► delete, by version, what is condemned and still in nobody's use
 
+What a ref leads to keeps its metarange and ranges, so that old branches can be merged for ever; of
+an expired commit only objects go.  Its mark says so before the first of them does.
+
 Why that is safe against everybody else, at any speed: a file is deleted only as the version that
 was listed, so one that was written again since stays; every operation ends within half the undo
 period, so whoever found a commit uncondemned has landed, and is seen, when its files go; whoever
@@ -18,7 +21,7 @@ One collector at a time for a repository; any number of everything else.  For th
 service.  Basis: docs/protocol.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -28,12 +31,13 @@ from graveler.clock import ulid
 from graveler.engine import collectable, condemned_lists, listed, marking
 from graveler.engine.candidates import Candidates, Doomed, candidates_of
 from graveler.engine.content_use import Content
-from graveler.engine.marking import Verdict
+from graveler.engine.marking import Due, Verdict
 from graveler.engine.ports import Ports
 from graveler.engine.steps import NO_STEPS, Steps
 from graveler.errors import Conflict, Contended, Invalid, NotFound
+from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Repository
-from graveler.refs import condemned, runs
+from graveler.refs import condemned, runs, unreached
 from graveler.refs.condemned import Mark
 from graveler.refs.runs import Run, RunState, VersionedRun
 
@@ -101,12 +105,23 @@ def collect(
             if each.address in plan.candidates.due
         )
         return Collected("", doomed, deleted, *counts)
+    note_unreached(ports, repo, plan.verdict.lost, plan.verdict.found)
     condemned.forget(ports.kv, repo, sorted(plan.verdict.revive))
     if plan.candidates.due:
         listed.close(steps, plan.listing)
-    swept = [each for seen in plan.due for each in _sweep(ports, repo, seen, plan.candidates.due)]
+    swept = _sweep(ports, repo, plan)
     run = _condemn(ports, repo, plan.verdict, doomed)
     return Collected(run, doomed, tuple(swept), *counts)
+
+
+def note_unreached(
+    ports: Ports, repo: Repository, lost: Iterable[CommitId], found: Iterable[CommitId]
+) -> None:
+    """No ref leads to what is `lost`, from now on; to what is `found` again, one does.
+
+    Cost: 1 KV request for each 1,000 of each."""
+    unreached.forget(ports.kv, repo, sorted(found))
+    unreached.put(ports.kv, repo, sorted(lost), ports.clock.now_ns(), ports.ids)
 
 
 def check_settings(settings: CollectSettings) -> None:
@@ -119,7 +134,8 @@ def check_settings(settings: CollectSettings) -> None:
 def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Steps) -> _Plan:
     now_ns = ports.clock.now_ns()
     due_ns = now_ns - settings.undo_seconds * limits.SECOND_NS
-    open_runs = [seen for seen in runs.list_all(ports.kv, repo) if seen.run.state in _OPEN]
+    known = list(runs.list_all(ports.kv, repo))
+    open_runs = [seen for seen in known if seen.run.state in _OPEN]
     due = tuple(seen for seen in open_runs if seen.run.condemned_ns <= due_ns)
     pending: dict[str, list[str]] = {
         seen.run.id: [
@@ -133,19 +149,38 @@ def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Step
     candidates = candidates_of(listing.lines, before_ns, names)
     candidates.due.update(name for seen in due for name in pending[seen.run.id])
     content = Content(ports, repo, candidates, steps)
-    return _Plan(candidates, marking.mark(ports, repo, content, due_ns), due, listing)
+    over = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
+    ripe = Due(due_ns, frozenset(over.union(seen.run.id for seen in due)))
+    return _Plan(candidates, marking.mark(ports, repo, content, ripe), due, listing)
 
 
-def _sweep(ports: Ports, repo: Repository, seen: VersionedRun, due: set[str]) -> list[Doomed]:
-    """Delete what a run condemned and is still `due`; nothing if it was undone meanwhile."""
-    sweeping = turn(ports, repo, seen, RunState.SWEEPING)
-    if sweeping is ABSENT:
-        return []
+def _sweep(ports: Ports, repo: Repository, plan: _Plan) -> list[Doomed]:
+    """Delete what is still due.  Nothing if one of its runs was undone meanwhile: what the others
+    condemned was judged by the marks of that one, too.
+
+    No run can be undone any more when marks say that content goes, and all say so before it does.
+    """
+    sweeping: list[VersionedRun] = []
+    for seen in plan.due:
+        turned = turn(ports, repo, seen, RunState.SWEEPING)
+        if turned is ABSENT:
+            return []
+        sweeping.append(turned)
+    if plan.candidates.due:
+        condemned.put_all(ports.kv, repo, plan.verdict.spend, ports.ids)
+    return [each for run in sweeping for each in _delete_all(ports, repo, run, plan.candidates.due)]
+
+
+def _delete_all(
+    ports: Ports, repo: Repository, sweeping: VersionedRun, due: set[str]
+) -> list[Doomed]:
+    """Delete what one run condemned and is still `due`."""
+    run = sweeping.run.id
     swept: list[Doomed] = []
-    for number, page in enumerate(condemned_lists.read(ports, repo, seen.run.id)):
+    for number, page in enumerate(condemned_lists.read(ports, repo, run)):
         doomed = tuple(each for each in page if each.address in due)
         if doomed:
-            condemned_lists.log_deleted(ports, repo, seen.run.id, number, doomed)
+            condemned_lists.log_deleted(ports, repo, run, number, doomed)
             ports.fanout.map(lambda each: _delete(ports, repo, each), doomed)
             swept += doomed
     turn(ports, repo, sweeping, RunState.SWEPT)

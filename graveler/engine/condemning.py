@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine import collect, collectable, roots
+from graveler.engine import collect, collectable, marking, roots
 from graveler.engine.content_use import NO_FILE
 from graveler.engine.ports import Ports
 from graveler.engine.roots import Judged
@@ -74,6 +74,7 @@ def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
         new = Run(order.run, RunState.CONDEMNED, now_ns, order.files, order.size)
         collect.note(ports, repo, new)
     found = roots.judged(ports, repo)
+    collect.note_unreached(ports, repo, found.lost, found.found)
     condemned.forget(ports.kv, repo, _revived(ports, repo, found))
     dying = _dying(ports, repo, found, order.metaranges)
     commits = {id for id, commit in found.history.items() if commit.metarange in dying}
@@ -116,7 +117,8 @@ def _dying(
 
 
 def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:
-    """Marked commits and metaranges that are kept again, and whose content is still there."""
+    """Marked commits and metaranges that are kept again, and whose content is still there: of what
+    an older version deleted the metarange is not."""
     named: dict[str, MetarangeId] = {}
     for id in found.alive:
         metarange = found.history[id].metarange
@@ -129,18 +131,42 @@ def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:
 
 
 def sweep(ports: Ports, repo: Repository, run: str, undone: int) -> None:
-    """From now on the run cannot be taken back: its files are about to be deleted.
+    """From now on the run cannot be taken back: its files are about to be deleted.  Whatever was
+    condemned for the undo period, and is not kept, says from now on that its content is gone.
+    To be called before the roots are read that decide what is deleted.
 
     `undone`: what the run was answered when it condemned.  Its list may name files that another run
     has condemned before, so it counts no more once any run was taken back since; the next run
     condemns anew what is left.  May be repeated.  Errors: `NotFound`, and `Conflict` in such a
-    case: nothing of its list may be deleted.  Cost: 1 KV request for each 1,000 runs, 2 more.
+    case: nothing of its list may be deleted.  Cost: 1 KV request for each 1,000 runs, 2 more; that
+    of `roots.judged`, and 1 for each 1,000 marks that change.
     """
     states = [seen.run.state for seen in runs.list_all(ports.kv, repo)]
     seen = runs.get(ports.kv, repo, run)
     if states.count(RunState.UNDONE) == undone:
-        if seen.run.state is RunState.SWEPT:
-            return  # by the collection that runs here, of an empty list
-        if collect.turn(ports, repo, seen, RunState.SWEEPING) is not ABSENT:
+        # What is swept was so by the collection that runs here, of an empty list.
+        swept = seen.run.state is RunState.SWEPT
+        if swept or collect.turn(ports, repo, seen, RunState.SWEEPING) is not ABSENT:
+            _spend(ports, repo)
             return
     raise Conflict(f"not to be swept: a run was taken back since it condemned: {run=}")
+
+
+def _spend(ports: Ports, repo: Repository) -> None:
+    """Only marks of runs that cannot be taken back any more say it."""
+    found = roots.judged(ports, repo)
+    due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
+    losing = found.due(due_ns) | found.over()
+    named = {found.marks[id].run for id in losing}
+    final = {
+        seen.run.id
+        for seen in runs.list_all(ports.kv, repo)
+        if seen.run.id in named
+        and (
+            seen.run.state is RunState.SWEPT
+            or collect.turn(ports, repo, seen, RunState.SWEEPING) is not ABSENT
+        )
+    }
+    losing = {id for id in losing if found.marks[id].run in final}
+    told = marking.spending(found.history, found.marks, losing, found.held(losing))
+    condemned.put_all(ports.kv, repo, told, ports.ids)

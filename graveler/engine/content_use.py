@@ -22,7 +22,10 @@ NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # may be read without being stored
 
 
 class Content:
-    """Metaranges and ranges in use; each range is read once, however many name it."""
+    """Metaranges and ranges in use; each range is read once, however many name it.
+
+    What is added has its objects in use, too; of what is added by `add_files` only metarange and
+    ranges are, and its ranges are not read."""
 
     def __init__(
         self, ports: Ports, repo: Repository, candidates: Candidates, steps: Steps = NO_STEPS
@@ -34,21 +37,40 @@ class Content:
         self._metaranges = KnownMetaranges(self._space, steps)
         self._seen: set[MetarangeId] = set()
         self._ranges: dict[RangeId, tuple[RangeRef, bool]] = {}
+        self._files: dict[str, bool] = {}
         self.kept: set[MetarangeId] = set()
 
-    def add(self, metarange: MetarangeId, *, is_kept: bool) -> None:
-        """Something uses this metarange.  If it cannot be read, nothing is noted."""
+    def add(self, metarange: MetarangeId, *, is_kept: bool, stays: bool = False) -> None:
+        """Something uses this metarange; `stays`: itself and its ranges for good, at any rate.  If
+        it cannot be read, nothing is noted."""
         if metarange in NO_FILE or metarange in self.kept:
             return
-        if not is_kept and metarange in self._seen:
+        if not is_kept and metarange in self._seen and self._files.get(metarange, not stays):
             return
         ranges = self._metaranges.ranges(metarange)
+        if stays:
+            self._note_files(metarange, ranges, is_kept=True)
         if is_kept:
             self.kept.add(metarange)
         self._seen.add(metarange)
         for ref in ranges:
             was_kept = self._ranges.get(ref.id, (ref, False))[1]
             self._ranges[ref.id] = ref, is_kept or was_kept
+
+    def add_files(self, metarange: MetarangeId, *, is_kept: bool) -> None:
+        """This metarange and its ranges are in use, whatever becomes of their objects.  If it
+        cannot be read, nothing is noted."""
+        if metarange in NO_FILE or metarange in self.kept or self._files.get(metarange, False):
+            return
+        if not is_kept and (metarange in self._files or metarange in self._seen):
+            return
+        self._note_files(metarange, self._metaranges.ranges(metarange), is_kept=is_kept)
+
+    def _note_files(
+        self, metarange: MetarangeId, ranges: Iterable[RangeRef], *, is_kept: bool
+    ) -> None:
+        for id in (metarange, *(ref.id for ref in ranges)):
+            self._files[id] = is_kept or self._files.get(id, False)
 
     def add_orphans(self, known: set[MetarangeId], others: set[str]) -> set[str]:
         """Metaranges that no commit has: content that somebody may still commit.  Those that are to
@@ -59,7 +81,9 @@ class Content:
         files = {name for name in self.candidates.names if name.startswith(FILES)}
         for name in sorted(files - self.candidates.due):
             id = name[len(FILES) :]
-            if id in known or id in self._ranges or id in others or self._metaranges.is_none(id):
+            if id in known or id in self._ranges or id in self._files or id in others:
+                continue
+            if self._metaranges.is_none(id):
                 continue
             try:
                 self.add(MetarangeId(id), is_kept=not self.candidates.is_old(name))
@@ -78,6 +102,8 @@ class Content:
         the steps of a job say only what a range names, not whether anything uses it."""
         for metarange in self._seen:
             self.candidates.strike(FILES + metarange, is_kept=metarange in self.kept)
+        for id, is_kept in self._files.items():
+            self.candidates.strike(FILES + id, is_kept=is_kept)
         for ref, is_kept in self._ranges.values():
             self.candidates.strike(FILES + ref.id, is_kept=is_kept)
         left = dict(self._ranges)

@@ -8,7 +8,7 @@ from graveler import limits
 from graveler.committed import diff, reader
 from graveler.engine.heads import commit_of, head_of, lookup
 from graveler.engine.ports import Ports, keyspace, operation_deadline
-from graveler.errors import Invalid
+from graveler.errors import Gone, Invalid
 from graveler.framing import identity_of
 from graveler.ids import (
     CommitId,
@@ -53,7 +53,8 @@ def get_commit(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
 def log(
     ports: Ports, repo: Repository, ref: str, request: LogRequest
 ) -> tuple[tuple[CommitEntry, ...], bool]:
-    """Commits behind `ref`, newest first, and whether more follow.
+    """Commits behind `ref`, newest first, and whether more follow.  With path filters it ends where
+    content can be read no more.
 
     Cost: one KV request for each commit that is not cached; with path filters also the ranges that
     two adjacent commits do not share.
@@ -98,11 +99,15 @@ def _touching(
         after = entry.commit.metarange
         if before == after:
             continue
-        found = any(
-            _said(reader.get(space, before, key)) != _said(reader.get(space, after, key))
-            for key in keys
-        )
-        if found or any(_differ(ports, repo, before, after, stem) for stem in stems):
+        try:
+            found = any(
+                _said(reader.get(space, before, key)) != _said(reader.get(space, after, key))
+                for key in keys
+            )
+            found = found or any(_differ(ports, repo, before, after, stem) for stem in stems)
+        except Gone:  # by a run of garbage collection, when no ref led to it
+            return
+        if found:
             yield entry
 
 

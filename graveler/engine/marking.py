@@ -10,21 +10,24 @@ was put on a condemned commit, by somebody who had looked before, is seen by the
 made from it later is not condemned, and has a record by then.
 
 Content is *kept* for commits that retention keeps; it is *needed* also for any other commit until
-its mark has stood for the whole undo period.  For collect.py.
+its mark has stood for the whole undo period.  Metaranges and ranges are kept as well for all that
+refs and kept commits come from: a merge base must be readable.  For collect.py.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from graveler.engine import dumping
 from graveler.engine.candidates import FILES, Candidates, used_name
 from graveler.engine.content_use import NO_FILE, Content
 from graveler.engine.ports import Ports
-from graveler.engine.retention import get_rule, kept, list_refs
+from graveler.engine.retention import get_rule, kept, list_refs, with_ancestors
 from graveler.errors import Corrupt
-from graveler.ids import CommitId, StagingToken
+from graveler.ids import CommitId, MetarangeId, StagingToken
 from graveler.records import TOMBSTONE, Commit, Repository
-from graveler.refs import cleanups, commits, condemned, uploads
+from graveler.refs import cleanups, commits, condemned, unreached, uploads
+from graveler.refs.condemned import Mark, Spent
 from graveler.staging import area
 from graveler.wire import decode_entry
 
@@ -33,18 +36,35 @@ _USES_COUNT_MIN = 100  # from so many on, a list that lacks most of them is not 
 
 @dataclass(slots=True)
 class Verdict:
-    """Ids of commits and metaranges that are to be condemned and that must not be any longer;
-    counts of commits."""
+    """Ids of commits and metaranges that are to be condemned and that must not be any longer.
+
+    `spend`: the marks of commits that lose content once anything that is due is deleted, as they
+    must say by then.  `lost`, `found`: commits that no ref leads to, new, and those of which that
+    is no longer so.  The rest are counts of commits."""
 
     condemn: set[str] = field(default_factory=set)
     revive: set[str] = field(default_factory=set)
+    spend: dict[str, Mark] = field(default_factory=dict)
+    lost: set[CommitId] = field(default_factory=set)
+    found: set[CommitId] = field(default_factory=set)
     commits: int = 0
     kept: int = 0
 
 
-def mark(ports: Ports, repo: Repository, content: Content, due_ns: int) -> Verdict:
-    """Strike off the candidates of `content`, which is new, what is in use.  `due_ns`: marks that
-    were set by then have stood long enough.
+class Due(NamedTuple):
+    """Marks have stood long enough that were set by `since_ns`, by one of the `runs`."""
+
+    since_ns: int
+    runs: frozenset[str]
+
+    def has(self, mark: Mark) -> bool:
+        """Whether this mark has."""
+        return mark.since_ns <= self.since_ns and mark.run in self.runs
+
+
+def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict:
+    """Strike off the candidates of `content`, which is new, what is in use.  `ripe`: which marks
+    have stood long enough.
 
     Raises `Gone` or `Corrupt` if anything needed cannot be read, or most of it was not listed:
     nothing may be deleted then.  Cost: rows, commits, metaranges and ranges are read once each;
@@ -63,14 +83,27 @@ def mark(ports: Ports, repo: Repository, content: Content, due_ns: int) -> Verdi
     complete(ports, repo, history, heads.commits)
     marks = dict(condemned.list_all(ports.kv, repo))
     gone = _gone(history, marks, candidates)
-    alive = kept(get_rule(ports, repo), history, heads, ports.clock.now_ns()) - gone
+    since = dict(unreached.list_all(ports.kv, repo))
+    alive, led_to = kept(get_rule(ports, repo), history, heads, since, ports.clock.now_ns())
+    alive -= gone
     alive |= {id for id in history.keys() - gone if _is_young(history[id], candidates)}
-    due = {id for id, set_ in marks.items() if set_.since_ns <= due_ns}
+    alive -= spent(history, marks, alive)
+    due = {id for id, set_ in marks.items() if ripe.has(set_)}
+    over = {id for id, set_ in marks.items() if set_.spent} - alive
     # Sorted, as all that leads to requests: a simulated run must not depend on how strings hash.
-    for id in sorted(history.keys() - gone - (due - alive)):
-        content.add(history[id].metarange, is_kept=id in alive)
-    dead = history.keys() - alive - gone
+    needed = history.keys() - gone - over - (due - alive)
+    stay = with_ancestors(history, heads.commits | alive) - gone
+    held = with_ancestors(history, needed | stay) - gone
+    for id in sorted(needed):
+        content.add(history[id].metarange, is_kept=id in alive, stays=id in stay)
+    for id in sorted(held - needed):
+        content.add_files(history[id].metarange, is_kept=id in stay)
+    dead = history.keys() - alive - gone - over
     verdict = Verdict(set(dead), commits=len(history), kept=len(alive))
+    losing = {id for id in map(CommitId, due | over) if id in history} - alive - gone
+    verdict.spend = spending(history, marks, losing, held)
+    verdict.lost = history.keys() - led_to - gone - since.keys()
+    verdict.found = since.keys() & led_to
     named = {commit.metarange for commit in history.values()}
     verdict.condemn |= content.add_orphans(named, in_dumps | due)
     verdict.condemn |= {history[id].metarange for id in dead} - content.kept - set(NO_FILE)
@@ -78,6 +111,32 @@ def mark(ports: Ports, repo: Repository, content: Content, due_ns: int) -> Verdi
     verdict.revive = marks.keys() & (alive | content.kept | in_dumps)
     _check_listed(repo, candidates)
     return verdict
+
+
+def spent(
+    history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], alive: set[CommitId]
+) -> set[CommitId]:
+    """Commits of `alive` whose content is gone all the same, at least in part: their marks say so,
+    and none that is whole shares it.  Pure."""
+    told = {id for id in alive if id in marks and marks[id].spent}
+    whole = {history[id].metarange for id in alive - told}
+    return {id for id in told if history[id].metarange not in whole.union(NO_FILE)}
+
+
+def spending(
+    history: Mapping[CommitId, Commit],
+    marks: Mapping[str, Mark],
+    losing: Iterable[CommitId],
+    held: set[CommitId],
+) -> dict[str, Mark]:
+    """Marks of commits that are to lose their content, as they are to say so; those that say it
+    already, or have none, are left out.  What is `held` keeps metarange and ranges.  Pure."""
+    said: dict[str, Mark] = {}
+    for id in losing:
+        new = marks[id]._replace(spent=Spent.OBJECTS if id in held else Spent.ALL)
+        if new != marks[id] and history[id].metarange not in NO_FILE:
+            said[id] = new
+    return said
 
 
 def _strike_staged(
@@ -107,16 +166,14 @@ def complete(
 
 
 def _gone(
-    history: Mapping[CommitId, Commit], marks: Iterable[str], candidates: Candidates
+    history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], candidates: Candidates
 ) -> set[CommitId]:
-    """Condemned commits whose content was deleted: the metarange goes before all the rest."""
-    return {
-        id
-        for id in map(CommitId, marks)
-        if id in history
-        and history[id].metarange not in NO_FILE
-        and FILES + history[id].metarange not in candidates.names
-    }
+    """Condemned commits whose metarange was deleted, which goes before all the rest."""
+
+    def is_gone(metarange: MetarangeId) -> bool:
+        return metarange not in NO_FILE and FILES + metarange not in candidates.names
+
+    return {id for id in map(CommitId, marks) if id in history and is_gone(history[id].metarange)}
 
 
 def _is_young(commit: Commit, candidates: Candidates) -> bool:

@@ -20,7 +20,7 @@ from graveler.engine.merge import check_conflicts
 from graveler.engine.messages import check_message, check_metadata
 from graveler.engine.ports import Ports, check_writable, given_or_now, keyspace
 from graveler.errors import Conflict, Invalid, NoChanges
-from graveler.ids import BranchId, MetarangeId, parse_branch_id
+from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
 
 ORIGIN_KEY = "cherry-pick-origin"
@@ -58,7 +58,9 @@ def revert(
     check_kept(ports, repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Conflict("must specify 1-based parent number for reverting merge commit")
-    parent = _parent_metarange(ports, repo, target, request.parent_number)
+    parent_id = _parent(target, request.parent_number)
+    check_kept(ports, repo, parent_id)  # what it says is to be said again
+    parent = commit_of(ports, repo, parent_id).metarange
 
     def build(head: CommitEntry) -> Commit:
         made = _replayed(
@@ -95,7 +97,8 @@ def cherry_pick(
     check_kept(ports, repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Invalid("must specify 1-based parent number for cherry-picking merge commit")
-    parent = _parent_metarange(ports, repo, target, request.parent_number)
+    # Only compared with: its objects may have expired.
+    parent = commit_of(ports, repo, _parent(target, request.parent_number)).metarange
 
     def build(head: CommitEntry) -> Commit:
         made = _replayed(
@@ -123,17 +126,13 @@ def _checked(repo: Repository, branch: str, request: ReplayRequest, force: bool)
     return name
 
 
-def _parent_metarange(
-    ports: Ports, repo: Repository, target: CommitEntry, number: int
-) -> MetarangeId:
+def _parent(target: CommitEntry, number: int) -> CommitId:
     parents = target.commit.parents
     if not parents:
         raise Invalid(f"commit has no parent: commit={target.id}")
     if not 0 <= number <= len(parents):
         raise Invalid(f"parent_number out of range: 1 to {len(parents)}: parent_number={number}")
-    parent = parents[max(number, 1) - 1]
-    check_kept(ports, repo, parent)
-    return commit_of(ports, repo, parent).metarange
+    return parents[max(number, 1) - 1]
 
 
 def _replayed(

@@ -3,9 +3,10 @@
     main     ●──●──●──●──●   head        a commit is kept while one that follows it is younger than
              old   └ 30 days ┘           the rule's days: so every state of those days can be read
 
-A head and a tag are always kept; so is, for some days, what no ref leads to.  The *record* of a
-commit is never deleted: history, ancestors and merge bases stay; only content goes.  For
-collection, the commands and the service.
+A head and a tag are always kept.  So is what no ref leads to, for some days from the moment at
+which a run of garbage collection first found it so.  The *record* of a commit is never deleted, and
+what a ref leads to keeps its metarange and ranges: history, differences and merge bases stay, and
+only objects go.  For collection, the commands and the service.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,6 +39,13 @@ class Heads(NamedTuple):
     def joined(self, others: "Heads") -> "Heads":
         """These and others."""
         return Heads(self.branches + others.branches, self.tags + others.tags)
+
+
+class Kept(NamedTuple):
+    """Commits whose content is kept, and commits that refs lead to."""
+
+    commits: set[CommitId]
+    led_to: set[CommitId]
 
 
 class Refs(NamedTuple):
@@ -96,22 +104,32 @@ def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:
 
 
 def kept(
-    rule: Retention, history: Mapping[CommitId, Commit], heads: Heads, now_ns: int
-) -> set[CommitId]:
-    """The commits of `history` whose content is kept.  Pure; visits each commit once for each
-    distinct number of days."""
+    rule: Retention,
+    history: Mapping[CommitId, Commit],
+    heads: Heads,
+    unreached: Mapping[CommitId, int],
+    now_ns: int,
+) -> Kept:
+    """The commits of `history` whose content is kept, and those that refs lead to.  `unreached`:
+    since when it is known of a commit that no ref leads to it; unknown: since now.
+
+    Pure; visits each commit once for each distinct number of days, and once more."""
     starts: dict[int, set[CommitId]] = {rule.default_days: set(heads.tags)}
     for branch, commit in heads.branches:
         starts.setdefault(rule.days(branch), set()).add(commit)
     alive: set[CommitId] = set()
     for days, commits in starts.items():
         alive |= _walk(history, commits, 0 if days == FOREVER else now_ns - days * _DAY_NS)
-    led_to = alive if set(starts) == {FOREVER} else _walk(history, heads.commits, 0)
+    led_to = with_ancestors(history, heads.commits)
     horizon_ns = now_ns - rule.unreachable_days * _DAY_NS
-    alive.update(
-        id for id, commit in history.items() if id not in led_to and commit.created_ns > horizon_ns
-    )
-    return alive
+    lost = history.keys() - led_to
+    alive.update(id for id in lost if unreached.get(id, now_ns) > horizon_ns)
+    return Kept(alive, led_to)
+
+
+def with_ancestors(history: Mapping[CommitId, Commit], starts: Iterable[CommitId]) -> set[CommitId]:
+    """`starts` and everything that they come from, as far as `history` has it.  Pure."""
+    return _walk(history, starts, 0)
 
 
 def _walk(

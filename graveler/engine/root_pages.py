@@ -15,7 +15,7 @@ service.
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
@@ -23,6 +23,7 @@ from graveler.engine import bulk, dumping, roots
 from graveler.engine.candidates import FILES, used_name
 from graveler.engine.ports import Ports
 from graveler.engine.retention import list_refs
+from graveler.engine.roots import Need, Objects
 from graveler.errors import Invalid
 from graveler.ids import StagingToken
 from graveler.records import TOMBSTONE, Repository, Staged
@@ -35,12 +36,26 @@ _SCANS_MAX: Final = 200  # of a page: branches may have many tokens that hold no
 
 
 class Root(NamedTuple):
-    """Something in use: a relative address, a bulk job, or a metarange with all that it names.
-    `kept`: not only until the undo period of a collection is over."""
+    """Something in use: a relative address, a bulk job, or a metarange.  `kept`: all that it names
+    is, for good.
+
+    `files`: the metarange and its ranges stay.  `objects`: what its entries name is *kept*; may not
+    go before it was condemned for the undo period (*expiring*); may go once `condemning.sweep` was
+    asked (*due*); was given up then (*gone*)."""
 
     kind: Literal["address", "job", "metarange"]
     name: str
     kept: bool = True
+    files: bool = True
+    objects: Literal["kept", "expiring", "due", "gone"] = "kept"
+
+
+_OBJECTS: Final[Mapping[Objects, Literal["kept", "expiring", "due", "gone"]]] = {
+    Objects.KEPT: "kept",
+    Objects.EXPIRING: "expiring",
+    Objects.DUE: "due",
+    Objects.GONE: "gone",
+}
 
 
 class RootPage(NamedTuple):
@@ -126,8 +141,13 @@ def _jobs(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
 
 def _content(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
     found = sorted(roots.needed(ports, repo).items())
-    left = [Root("metarange", name, is_kept) for name, is_kept in found if name > place.name]
+    left = [_root(name, need) for name, need in found if name > place.name]
     return left[:amount], _next("content", left, amount)
+
+
+def _root(name: str, need: Need) -> Root:
+    kept = need.objects is Objects.KEPT
+    return Root("metarange", name, kept, need.files, _OBJECTS[need.objects])
 
 
 def _next(phase: str, left: list[Root], amount: int) -> _Place | None:

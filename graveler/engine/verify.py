@@ -5,7 +5,7 @@ Reads everything and changes nothing.  Damage is returned, not raised, so that o
 not hide the next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from graveler import limits
@@ -18,6 +18,7 @@ from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
 from graveler.records import TOMBSTONE, Repository
 from graveler.refs import branches, commits, condemned, repositories, tags
+from graveler.refs.condemned import Spent
 from graveler.staging import stack
 from graveler.streams import END
 from graveler.wire import decode_entry
@@ -46,17 +47,29 @@ def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
 Found = tuple[str, str]
 
 
+class _Content(NamedTuple):
+    """A commit whose metarange is to be checked, and whether its objects are to be there."""
+
+    where: str
+    has_objects: bool
+
+
 def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found]:
     heads = [(f"branch {name}", commit) for name, commit in _branches(ports, repo)]
     heads += [(f"tag {name}", commit) for name, commit in _tags(ports, repo)]
     seen: set[CommitId] = set()
-    metaranges: dict[MetarangeId, str] = {}
-    expired = {id for id, _ in condemned.list_all(ports.kv, repo)} - {head for _, head in heads}
+    metaranges: dict[MetarangeId, _Content] = {}
+    expired = {
+        id: mark.spent
+        for id, mark in condemned.list_all(ports.kv, repo)
+        if id not in {head for _, head in heads}
+    }
     for where, head in heads:
         yield from _history(ports, repo, (where, head), seen, (metaranges, expired))
     space = keyspace(ports, repo)
     sound: set[str] = set()
-    for metarange, where in metaranges.items():
+    whole: set[str] = set()  # their objects were looked at, too
+    for metarange, (where, has_objects) in metaranges.items():
         damaged = False
         for damage in metarange_damages(space, metarange, frozenset(sound)):
             damaged = True
@@ -64,12 +77,13 @@ def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found
         if damaged:
             continue
         refs = reader.ranges(space, metarange)
-        if objects:
-            fresh_refs = {ref.id for ref in refs} - sound
+        if objects and has_objects:
+            fresh_refs = {ref.id for ref in refs} - whole
             for ref in refs:
                 if ref.id in fresh_refs:
                     bounds = (ref.min_key, ref.max_key)
                     yield from _committed_objects(ports, repo, metarange, bounds)
+            whole |= fresh_refs
         sound.update(ref.id for ref in refs)
     if objects:
         yield from _staged_objects(ports, repo)
@@ -100,10 +114,11 @@ def _history(
     repo: Repository,
     start: tuple[str, CommitId],
     seen: set[CommitId],
-    contents: tuple[dict[MetarangeId, str], set[str]],
+    contents: tuple[dict[MetarangeId, "_Content"], Mapping[str, Spent]],
 ) -> Iterator[Found]:
     """`contents`: metaranges to check are noted in the first, but for commits in the second, whose
-    content may be gone by the rule of retention."""
+    content may be gone by the rule of retention; where it says that only objects are, the metarange
+    and its ranges are to be there."""
     metaranges, expired = contents
     todo = [start]
     while todo:
@@ -118,8 +133,11 @@ def _history(
             continue
         if commit_id(commit) != name:
             yield f"commit {name}", "commit does not hash to its id"
-        if commit.metarange and name not in expired:
-            metaranges.setdefault(commit.metarange, f"commit {name}")
+        has_objects = name not in expired
+        known = metaranges.get(commit.metarange)
+        has_files = has_objects or expired[name] is Spent.OBJECTS
+        if commit.metarange and has_files and (known is None or not known.has_objects):
+            metaranges[commit.metarange] = _Content(f"commit {name}", has_objects)
         todo.extend((f"commit {name}", parent) for parent in commit.parents)
 
 

@@ -1,11 +1,14 @@
 """Condemned commits and metaranges: nothing may be made of them any more; their files will go.
 
 A mark stands for longer than any operation lives before a file goes: whoever looked and saw none
-is done, and seen, by then.  Keyed by the id of a commit, or of a metarange that no commit has.  A
-mark outlives the files, so that a commit whose content is gone says so.  For the engine.
+is done, and seen, by then.  Keyed by the id of a commit or of a metarange.  A mark outlives the
+files, so that a commit whose content is gone says so.  Before files are deleted, the marks of their
+commits say what is given up: ranges of an expired commit may stay while its objects go, so nothing
+else tells that they went.  For the engine.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from graveler import limits, wire
@@ -16,11 +19,20 @@ from graveler.refs import listing
 from graveler.refs.space import CONDEMNED, condemned_key, space
 
 
+class Spent(StrEnum):
+    """What of a condemned commit was deleted, or was about to be."""
+
+    NOTHING = ""
+    OBJECTS = "objects"  # its metarange and ranges stay
+    ALL = "all"
+
+
 class Mark(NamedTuple):
-    """Which run condemned it, and when."""
+    """Which run condemned it, and when; what of it is gone."""
 
     run: str
     since_ns: int
+    spent: Spent = Spent.NOTHING
 
 
 def find(kv: Store, repository: Repository, id: str) -> Mark | Literal[Absent.ABSENT]:
@@ -37,9 +49,16 @@ def list_all(kv: Store, repository: Repository) -> Iterator[tuple[str, Mark]]:
 
 def put(kv: Store, repository: Repository, ids: Iterable[str], mark: Mark, fresh: Ids) -> None:
     """Mark them.  One request for each 1,000; may be repeated."""
-    raw = wire.encode_pairs({"run": mark.run, "since_ns": str(mark.since_ns)})
+    put_all(kv, repository, {id: mark for id in ids}, fresh)
+
+
+def put_all(kv: Store, repository: Repository, marks: Mapping[str, Mark], fresh: Ids) -> None:
+    """Store marks.  One request for each 1,000; may be repeated."""
     partition = space(repository)
-    writes = [Write(partition, condemned_key(id), raw, fresh.stamp()) for id in ids]
+    writes = [
+        Write(partition, condemned_key(id), _encode(mark), fresh.stamp())
+        for id, mark in marks.items()
+    ]
     for first in range(0, len(writes), limits.kv_batch_count_max):
         kv.set_many(writes[first : first + limits.kv_batch_count_max])
 
@@ -51,6 +70,11 @@ def forget(kv: Store, repository: Repository, ids: Iterable[str]) -> None:
         kv.delete(space(repository), keys)
 
 
+def _encode(mark: Mark) -> bytes:
+    pairs = {"run": mark.run, "since_ns": str(mark.since_ns)}
+    return wire.encode_pairs(pairs | ({"spent": mark.spent} if mark.spent else {}))
+
+
 def _decode(row: Row) -> Mark:
     pairs = wire.decode_pairs(row.value)
-    return Mark(pairs["run"], int(pairs["since_ns"]))
+    return Mark(pairs["run"], int(pairs["since_ns"]), Spent(pairs.get("spent", "")))

@@ -28,6 +28,7 @@ JOB_STEPS = b"k/"
 CLEANUPS = b"x/"
 METADATA = b"m/"
 CONDEMNED = b"g/"
+UNREACHED = b"u/"
 RUNS = b"h/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
@@ -92,6 +93,10 @@ def metadata_key(name: str) -> bytes:
 
 def condemned_key(id: str) -> bytes:
     return CONDEMNED + id.encode()
+
+
+def unreached_key(commit: CommitId) -> bytes:
+    return UNREACHED + commit.encode()
 
 
 def run_key(run: str) -> bytes:

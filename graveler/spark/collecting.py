@@ -106,12 +106,14 @@ def collect(
     found, roots = _found(lake, scope, now_ns, chosen)
     if dry_run:
         due = _due(lake, scope, found, scopes.earlier(scope, due_ns))
-        swept = _kept(scope, _unused(lake, scope, due, roots.beside(roots)), "due")
+        still = roots.beside(roots, due_goes=True)
+        swept = _kept(scope, _unused(lake, scope, due, still), "due")
     else:
         scopes.condemn(lake, scope, found, roots, now_ns)
+        # Before the roots: they name what is given up by saying so no more.
+        earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
         last = scopes.roots(lake, scope)
         late = last.beside(roots)
-        earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
         due = _due(lake, scope, found, earlier)
         swept = sweeping.sweep(scope, _unused(lake, scope, due, late))
         scopes.forget(scope, due_ns)
@@ -131,6 +133,7 @@ def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[lis
     try:
         _check_listed(scope, stored, content)
         used = content.union(uses.named(lake.spark, roots.addresses))
+        used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
         found = _condemned(scope, stored, used)
     finally:
         content.unpersist()
@@ -142,6 +145,7 @@ def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFram
     """Without what these roots use."""
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges)
     used = content.union(uses.named(lake.spark, roots.addresses))
+    used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
     return without(rows, used, ["repo", "hash"])
 
 

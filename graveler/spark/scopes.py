@@ -8,6 +8,7 @@ For `collecting.py`; runs in the driver.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -49,20 +50,28 @@ class Found(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Roots:
     """What may not go: relative addresses and metaranges, by the repository's number.  `expiring`:
-    metaranges that retention lets go; their content may, once their commits were condemned for
-    long enough.  `jobs`: bulk jobs that may still land."""
+    metaranges that retention lets go; their objects may, once their commits were condemned for
+    long enough; `due`: that is so, and they may once a run that deletes has said so.  `tables`:
+    metaranges that are not kept but stay, as do their ranges; `lent`: those that do so only while
+    something else does.  `jobs`: bulk jobs that may still land."""
 
     addresses: tuple[tuple[int, str], ...]
     metaranges: tuple[tuple[int, str], ...]
     expiring: tuple[tuple[int, str], ...] = ()
     jobs: frozenset[tuple[int, str]] = frozenset()
+    due: tuple[tuple[int, str], ...] = ()
+    tables: tuple[tuple[int, str], ...] = ()
+    lent: tuple[tuple[int, str], ...] = ()
 
-    def beside(self, others: "Roots") -> "Roots":
+    def beside(self, others: "Roots", *, due_goes: bool = False) -> "Roots":
         """All that may not go yet, but for what the others keep."""
         names, content = set(others.addresses), set(others.metaranges)
+        tables, due = set(others.tables), () if due_goes else self.due
+        used = (*self.metaranges, *self.expiring, *due)
         return Roots(
             tuple(each for each in self.addresses if each not in names),
-            tuple(each for each in (*self.metaranges, *self.expiring) if each not in content),
+            tuple(each for each in used if each not in content),
+            tables=tuple(each for each in (*self.tables, *self.lent) if each not in tables),
         )
 
 
@@ -137,7 +146,8 @@ def roots(lake: Lake, scope: Scope) -> Roots:
         return list(bulk.roots(lake.session, repo.id))
 
     names: list[tuple[int, str]] = []
-    content: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+    content: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    tables: defaultdict[bool, list[tuple[int, str]]] = defaultdict(list)
     jobs: set[tuple[int, str]] = set()
     with ThreadPoolExecutor(_ASKERS, "roots") as pool:
         for repo, found in enumerate(pool.map(read, scope.repositories)):
@@ -145,8 +155,18 @@ def roots(lake: Lake, scope: Scope) -> Roots:
             jobs |= {(repo, each.name) for each in found if each.kind == "job"}
             for each in found:
                 if each.kind == "metarange" and each.name != EMPTY_METARANGE:
-                    content[each.kept].append((repo, each.name))
-    return Roots(tuple(names), tuple(content[True]), tuple(content[False]), frozenset(jobs))
+                    content[each.objects].append((repo, each.name))
+                    if not each.kept:
+                        tables[each.files].append((repo, each.name))
+    return Roots(
+        tuple(names),
+        tuple(content["kept"]),
+        tuple(content["expiring"]),
+        frozenset(jobs),
+        tuple(content["due"]),
+        tuple(tables[True]),
+        tuple(tables[False]),
+    )
 
 
 # ---- runs ----------------------------------------------------------------------------------------
@@ -161,7 +181,8 @@ def condemn(lake: Lake, scope: Scope, found: Sequence[Found], roots: Roots, now_
     def one(repo: Collected) -> None:
         mine = [each for each in found if each.repo == repo.number]
         files = Files(sum(each.files for each in mine), sum(each.size for each in mine))
-        dying = [name for number, name in roots.expiring if number == repo.number]
+        letting_go = (*roots.expiring, *roots.due)
+        dying = [name for number, name in letting_go if number == repo.number]
         undone = collecting.condemn(lake.session, repo.id, scope.run, files, dying)
         said = {"run": scope.run, "created_ns": now_ns, "undone": undone}
         said["pieces"] = [each.name for each in mine]

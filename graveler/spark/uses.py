@@ -59,6 +59,22 @@ def by_metaranges(
     return ranges.mapInArrow(_entries(scope), USED).union(files)
 
 
+def of_tables(
+    spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
+) -> DataFrame:
+    """Hashes of the names of these metaranges and of their ranges alone.  Cost: a get for each."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch.to_pylist()
+            repos = [row["repo"] for row in rows]
+            yield _used(repos, [hashed(FILES + row["id"]) for row in rows])
+
+    rows = pieces.rows(spark, metaranges, "repo int, id string")
+    ranges = rows.mapInArrow(_ranges(scope), _RANGES).mapInArrow(run, USED)
+    return ranges.union(named(spark, [(repo, FILES + id) for repo, id in metaranges]))
+
+
 def _space(scope: Scope, repo: int) -> Keyspace:
     return Keyspace(opened(scope.place).space.store, scope.namespace(repo), scope.place.breaks)
 

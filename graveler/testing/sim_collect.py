@@ -1,7 +1,8 @@
 """Simulated runs of garbage collection beside everything that may begin to use a file.
 
 Watched at every change: nothing that a branch, a tag or a staged row of a live branch uses is
-deleted, and what they begin to use is there.  Afterwards, with everybody gone, collection goes on
+deleted, nor a table of anything that a ref leads to, nor what a ref has led to until lately; and
+what they begin to use is there.  Afterwards, with everybody gone, collection goes on
 until nothing moves: then what is stored is what is in use.  For tests only.
 """
 
@@ -10,7 +11,7 @@ from typing import Literal
 
 from graveler import limits, wire
 from graveler.engine import retention
-from graveler.engine.candidates import is_ours, used_name
+from graveler.engine.candidates import FILES, is_ours, used_name
 from graveler.errors import Unavailable
 from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
@@ -42,6 +43,8 @@ class CollectRun:
         self.deleted = 0
         self._cuts = cuts
         self._records = space(stage.repo)
+        self._led_to = self.led_to()
+        self._left_ns: dict[str, int] = {}  # when the last ref went that led to a commit
         self.world.watches.append(self._on_row)
         self.shared.watches.append(self._on_deletion)
 
@@ -58,9 +61,9 @@ class CollectRun:
 
     def settle(self) -> None:
         """Collect until nothing moves any more; say what is left that nobody uses, or was lost."""
-        for _ in range(6):
+        for _ in range(8):
             self.alone("leap", "leap", "leap", "sweep", "sweep", "collect")
-        used = self.used()
+        used = self.used() | self.tables(self.led_to())
         stored = self.stored()
         self.wrong += [f"lost in the end: {name}" for name in sorted(used - stored)]
         kept = self.kept()
@@ -94,8 +97,12 @@ class CollectRun:
     # ---- watching ----
 
     def _on_row(self, partition: bytes, key: bytes, row: Row | None) -> None:
-        if partition != self._records or row is None:
+        if partition != self._records or row is None or key[:2] not in (b"b/", b"t/"):
             return
+        now = self.led_to()
+        now_ns = SimulatedClock(self.world, 0).now_ns()
+        self._left_ns.update(dict.fromkeys(self._led_to - now, now_ns))
+        self._led_to = now
         commit_id = ""
         if key.startswith(b"b/"):
             branch = wire.decode_branch(row.value)
@@ -109,14 +116,60 @@ class CollectRun:
     def _on_deletion(self, where: str) -> None:
         name = self._name(where)
         self.deleted += is_ours(name)
-        if name in self.used():
+        if name in self.used() | self.tables(self.led_to()):
             self.wrong.append(f"deleted in use: {name}")
+        if name in self._lately_used():
+            self.wrong.append(f"deleted too early: {name}")
+
+    def _lately_used(self) -> set[str]:
+        """What commits use that no ref leads to since less than the days of the rule.  The objects
+        of one that was condemned by then had expired before."""
+        days_ns = RULE.unreachable_days * 24 * 3600 * limits.SECOND_NS
+        now_ns = SimulatedClock(self.world, 0).now_ns()
+        used: set[str] = set()
+        for id, left_ns in self._left_ns.items():
+            if id in self._led_to or left_ns <= now_ns - days_ns:
+                continue
+            row = self.world.rows[self._records].get(b"g/" + id.encode())
+            mark = {} if row is None else wire.decode_pairs(row.value)
+            had_expired = int(mark.get("since_ns", left_ns + 1)) <= left_ns
+            used |= self.tables({id}) if had_expired else self._content(id)
+        return used
 
     def _name(self, where: str) -> str:
         return where.removeprefix(f"{self.stage.repo.namespace}/")
 
     def stored(self) -> set[str]:
         return {name for name in map(self._name, self.shared.held) if is_ours(name)}
+
+    def led_to(self) -> set[str]:
+        """Commits that branches and tags lead to."""
+        rows = self.world.rows[self._records]
+        todo: list[str] = []
+        for key, row in rows.items():
+            if key.startswith(b"t/"):
+                todo.append(wire.decode_tag(row.value).commit)
+            elif key.startswith(b"b/") and (branch := wire.decode_branch(row.value)).live:
+                todo.append(branch.commit)
+        found: set[str] = set()
+        while todo:
+            id = todo.pop()
+            if id not in found:
+                found.add(id)
+                todo += self.stage.commit(id, rows[b"c/" + id.encode()].value).parents
+        return found
+
+    def tables(self, commits: set[str]) -> set[str]:
+        """The metaranges and ranges of commits."""
+        return {name for id in commits for name in self._content(id) if name.startswith(FILES)}
+
+    def unreached(self) -> dict[CommitId, int]:
+        """Since when runs know of commits that no ref leads to them."""
+        return {
+            CommitId(key[2:].decode()): int(wire.decode_pairs(row.value)["since_ns"])
+            for key, row in self.world.rows[self._records].items()
+            if key.startswith(b"u/")
+        }
 
     def used(self) -> set[str]:
         """What refs and staged rows of live branches use, worked out without any of the verbs."""
@@ -142,21 +195,26 @@ class CollectRun:
 
     def _content(self, commit_id: str) -> frozenset[str]:
         row = self.world.rows[self._records][b"c/" + commit_id.encode()]
-        return self.stage.content_of(wire.decode_commit(row.value).metarange)
+        return self.stage.content_of(self.stage.commit(commit_id, row.value).metarange)
 
     def kept(self) -> set[str]:
-        """What commits use that the rule keeps."""
+        """What commits use that the rule keeps.  What has lost its objects while a ref led to it
+        does not come back when no ref does."""
         history: dict[CommitId, Commit] = {}
         heads: list[tuple[BranchId, CommitId]] = []
         tagged: list[CommitId] = []
+        over: set[CommitId] = set()
         for key, row in self.world.rows[self._records].items():
             name = key[2:].decode()
-            if key.startswith(b"c/"):
-                history[CommitId(name)] = wire.decode_commit(row.value)
+            if key.startswith(b"g/") and wire.decode_pairs(row.value).get("spent"):
+                over.add(CommitId(name))
+            elif key.startswith(b"c/"):
+                history[CommitId(name)] = self.stage.commit(name, row.value)
             elif key.startswith(b"t/"):
                 tagged.append(wire.decode_tag(row.value).commit)
             elif key.startswith(b"b/") and (branch := wire.decode_branch(row.value)).live:
                 heads.append((BranchId(name), branch.commit))
         now_ns = SimulatedClock(self.world, 0).now_ns()
-        found = retention.kept(RULE, history, retention.Heads((*heads,), (*tagged,)), now_ns)
+        refs = retention.Heads((*heads,), (*tagged,))
+        found = retention.kept(RULE, history, refs, self.unreached(), now_ns).commits - over
         return {name for id in found for name in self.stage.content_of(history[id].metarange)}

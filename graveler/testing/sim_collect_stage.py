@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 from graveler import limits, wire
-from graveler.engine import branching, commit, objects, repository, retention
+from graveler.engine import branching, collect, commit, objects, repository, retention
 from graveler.engine.candidates import FILES, used_name
 from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
-from graveler.records import BreakParameters, Repository
+from graveler.records import BreakParameters, Commit, Repository
 from graveler.refs.retention import Retention
 from graveler.testing.remembered import RememberedRanges
 from graveler.testing.schedule import Profile, Rows, SeededChoices, World
@@ -25,7 +25,7 @@ from graveler.testing.simulated_blocks import (
 
 PATHS = ("a", "b", "c", "d")
 LIFE_SECONDS = limits.import_seconds_max
-RULE = Retention(default_days=1, unreachable_days=1)
+RULE = Retention(default_days=1, unreachable_days=3)
 
 
 @dataclass
@@ -39,6 +39,14 @@ class CollectStage:
     history: tuple[str, ...]
     metaranges: tuple[str, ...]
     uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    commits: dict[str, Commit] = field(default_factory=dict)
+
+    def commit(self, id: str, stored: bytes) -> Commit:
+        """A commit, whose row never changes."""
+        known = self.commits.get(id)
+        if known is None:
+            known = self.commits[id] = wire.decode_commit(stored)
+        return known
 
     def content_of(self, metarange: str) -> frozenset[str]:
         """What a metarange uses: itself, ranges, objects."""
@@ -88,6 +96,7 @@ def build_collect_stage() -> CollectStage:
     for branch, path in (("main", "d"), ("side", "a")):
         objects.upload(ports, repo, branch, path, objects.Upload([b"staged"]))
         made.append((made[-1][0], _died(ports, shared, repo, branch)))
+    collect.collect(ports, repo, delete=True)  # notes the lost commit; all files are young
     return CollectStage(
         rows={partition: keys.copy() for partition, keys in world.rows.items()},
         objects=dict(shared.held),

@@ -101,8 +101,9 @@ def test_disk_is_reclaimed_and_nothing_is_damaged(
     days.pass_by(1.1)
     assert main((*gc, "--delete", "--repository", "lake")) == 0
     assert "deleted: 0 files" not in capsys.readouterr().out
-    # four rounds of two, and the side branch's: one is left
-    assert _stored(folder) < before - 8 * len(BIG)
+    # Three of four rounds of two.  What the side branch has goes once its days are over.
+    assert _stored(folder) < before - 5 * len(BIG)
+    assert _stored(folder) > 3 * len(BIG)
     assert (source / "x.csv").read_bytes() == b"imported"
     store = open_embedded(folder, import_roots=[source])
     repo = repository.get(store.ports, "lake")
@@ -160,9 +161,9 @@ def test_the_round_of_a_service_collects(lake: tuple[Path, Path], days: Days) ->
     unclaimed = repository.create(store.ports, NewRepository("unclaimed", "local://unclaimed"))
     store.ports.blocks.delete(address.marker(unclaimed.namespace))
     collect_garbage(store.ports, unclaimed)
-    collect_garbage(store.ports, repo)
-    days.pass_by(1.1)
-    collect_garbage(store.ports, repo)
+    for passing in (7.1, 1.1, 0.0):  # it is noted that nothing leads to the commit; condemned; gone
+        collect_garbage(store.ports, repo)
+        days.pass_by(passing)
     store.close()
     assert _stored(lake[0]) < before - len(BIG)
 

@@ -75,7 +75,7 @@ def test_a_lost_answer_changes_nothing(
         monkeypatch.undo()
         storage.wait(DAY)
     runs = collect.list_runs(storage.ports, storage.repo)
-    assert [(run.state, run.count) for run in runs] == [(RunState.SWEPT, 3)]
+    assert [(run.state, run.count) for run in runs] == [(RunState.SWEPT, 1)]
 
 
 @pytest.mark.parametrize("prefix", [b"h/", b"lake"], ids=["run", "repository"])
@@ -87,7 +87,7 @@ def test_a_record_that_cannot_be_written_ends_the_run(
         Answers(patched, storage.ports.kv, ["never"], prefix)
         with pytest.raises(Contended):
             storage.collect()
-    assert storage.collected() == 3 and before > storage.stored()
+    assert storage.collected() == 1 and before > storage.stored()
 
 
 def test_a_sweep_that_cannot_be_noted_deletes_nothing(
@@ -157,7 +157,7 @@ def test_what_is_committed_behind_the_list_is_found_by_its_ref(
         patched.setattr(marking.commits, "list_all", late)  # type: ignore[attr-defined]
         found = storage.collect(delete=False)
     assert (found.commits, found.kept) == (5, 3)
-    assert storage.collected() == 3
+    assert storage.collected() == 1
     assert storage.read("main~1", "a") == b"late"
 
 
@@ -188,7 +188,7 @@ def test_a_metarange_that_no_commit_has_can_be_committed_until_it_is_condemned(
     metarange = _metarange_without_commit(storage)
     given = commit.CommitRequest("given", "me", source_metarange=metarange)
     young = {each.address for each in storage.collect().condemned}
-    assert len(young) == 3  # only what has expired
+    assert len(young) == 1  # only what has expired
     storage.wait(DAY + 3 * 3600)
     doomed = {each.address for each in storage.collect().condemned}
     assert f"_lakefs/{metarange}" in doomed and len(doomed) >= 3
@@ -217,14 +217,14 @@ def test_commits_that_share_their_content_lose_it_with_the_last_of_them(storage:
     for _ in range(2):
         commit.commit(storage.ports, storage.repo, "main", empty)
         storage.wait(2 * DAY)
-    assert storage.collected() == 3  # that of the first one
+    assert storage.collected() == 1  # that of the first one
     storage.wait(3 * DAY)
     commit.commit(storage.ports, storage.repo, "main", empty)
     storage.commit(a="other")
     storage.wait(6 * DAY)
     assert storage.collected() == 0
     storage.wait(DAY)
-    assert storage.collected() == 3
+    assert storage.collected() == 1
     assert storage.read("main", "a") == b"other"
 
 
@@ -241,7 +241,7 @@ def test_entries_that_cannot_be_ours_do_not_disturb(storage: Storage) -> None:
         entry = made._replace(address=where, address_type=kind)
         objects.stage(storage.ports, storage.repo, "main", f"x{number}", entry)
     storage.commit()
-    assert storage.collected() == 3
+    assert storage.collected() == 1
 
 
 def test_a_list_that_is_no_list_is_refused(storage: Storage) -> None:

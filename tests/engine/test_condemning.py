@@ -8,6 +8,7 @@ from graveler import limits
 from graveler.block.observed import ObservedBlocks
 from graveler.engine import branching, bulk, collect, commit, condemning, retention, root_pages
 from graveler.engine.condemning import Condemned, Order
+from graveler.engine.root_pages import Root
 from graveler.errors import Conflict, Gone, Invalid, NotFound
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
 from graveler.kv.observed import ObservedStore
@@ -23,14 +24,24 @@ def metarange(storage: Storage, commit: str) -> MetarangeId:
     return bulk.commit_of(storage.ports, storage.repo, CommitId(commit)).metarange
 
 
-def expiring(storage: Storage) -> list[MetarangeId]:
-    """What a cluster finds in the pages of roots."""
+def content_roots(storage: Storage) -> list[Root]:
+    """Of the pages that a cluster reads, those that are metaranges."""
     found = root_pages.page(storage.ports, storage.repo, "", 1_000)
     roots = list(found.roots)
     while found.following:
         found = root_pages.page(storage.ports, storage.repo, found.following, 1_000)
         roots += found.roots
-    return [MetarangeId(each.name) for each in roots if each.kind == "metarange" and not each.kept]
+    return [each for each in roots if each.kind == "metarange"]
+
+
+def expiring(storage: Storage) -> list[MetarangeId]:
+    """What a cluster asks to be condemned."""
+    return [MetarangeId(each.name) for each in content_roots(storage) if not each.kept]
+
+
+def root(storage: Storage, metarange: MetarangeId) -> Root:
+    [only] = [each for each in content_roots(storage) if each.name == metarange]
+    return only
 
 
 def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Condemned:
@@ -58,9 +69,11 @@ def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
     with pytest.raises(Gone):
         branching.create_branch(storage.ports, storage.repo, "late", old)
     assert expiring(storage) == [content]
+    assert root(storage, content) == Root("metarange", content, False, True, "expiring")
     storage.wait(DAY)
-    assert expiring(storage) == []
+    assert root(storage, content) == Root("metarange", content, False, True, "due")
     condemning.sweep(storage.ports, storage.repo, "R1", 0)
+    assert root(storage, content) == Root("metarange", content, False, True, "gone")
     condemning.sweep(storage.ports, storage.repo, "R1", 0)  # an answer may be lost
     (run,) = collect.list_runs(storage.ports, storage.repo)
     assert (run.state, run.count, run.size) == (RunState.SWEEPING, 3, 300)
@@ -255,12 +268,14 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
         blocks=ObservedBlocks(storage.ports.blocks, blocks),
     )
     repo, order = storage.repo, Order("R1", 0, 0, asked)
-    marked = {"get": 3, "scan": 8, "set_if": 2, "set_many": 1}
-    for expected in (marked, {"get": 2, "scan": 8}):
+    marked = {"get": 3, "scan": 9, "set_if": 2, "set_many": 1}
+    for expected in (marked, {"get": 2, "scan": 9}):
         before = kv.snapshot(), blocks.snapshot()
         condemning.condemn(ports, repo, order)
         assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {"head": 1})
-    for expected in ({"get": 1, "scan": 1, "set_if": 1}, {"get": 1, "scan": 1}):
+    storage.wait(DAY)
+    told = {"get": 2, "scan": 10, "set_if": 1, "set_many": 1}
+    for expected in (told, {"get": 2, "scan": 10}):
         before = kv.snapshot(), blocks.snapshot()
         condemning.sweep(ports, repo, "R1", 0)
         assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {})

@@ -33,11 +33,13 @@ HISTORY = _history(
     ("m3", 5, "m2 s1"),
     ("s1", 30, "m1"),
     ("s2", 10, "s1"),
-    ("lost", 3, "m1"),
-    ("dead", 9, "lost"),
+    ("lost", 300, "m1"),
+    ("dead", -50, "lost"),
 )
 HEADS = Heads(((BranchId("main"), CommitId("m3")), (BranchId("side"), CommitId("s2"))), ())
 LED_TO = {"root", "m1", "m2", "m3", "s1", "s2"}
+# When runs first found these so; their own dates, of which any may be wrong, do not count.
+UNREACHED = {CommitId("lost"): NOW_NS - 3 * DAY_NS, CommitId("dead"): NOW_NS - 9 * DAY_NS}
 
 
 @pytest.mark.parametrize(
@@ -54,13 +56,22 @@ LED_TO = {"root", "m1", "m2", "m3", "s1", "s2"}
     ],
 )
 def test_what_is_kept(rule: Retention, expected: set[str]) -> None:
-    assert retention.kept(rule, HISTORY, HEADS, NOW_NS) == expected
+    found = retention.kept(rule, HISTORY, HEADS, UNREACHED, NOW_NS)
+    assert (found.commits, found.led_to) == (expected, LED_TO)
+
+
+def test_what_is_found_unreachable_just_now_has_all_its_days() -> None:
+    found = retention.kept(Retention(1, unreachable_days=1), HISTORY, HEADS, {}, NOW_NS)
+    assert found.commits >= {"lost", "dead"}
 
 
 def test_a_tag_is_kept_and_what_it_leads_to_follows_the_default() -> None:
     heads = Heads((), (CommitId("s2"),))
-    assert retention.kept(Retention(default_days=11), HISTORY, heads, NOW_NS) >= {"s2", "s1"}
-    assert "s1" not in retention.kept(Retention(default_days=9), HISTORY, heads, NOW_NS)
+    longer, shorter = (
+        retention.kept(Retention(default_days=days), HISTORY, heads, UNREACHED, NOW_NS)
+        for days in (11, 9)
+    )
+    assert longer.commits >= {"s2", "s1"} and "s1" not in shorter.commits
 
 
 def test_the_record(lake: Lake) -> None:

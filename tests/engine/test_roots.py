@@ -6,6 +6,7 @@ from graveler import limits
 from graveler.block.adapter import OVERWRITE
 from graveler.committed import writer
 from graveler.engine import (
+    branching,
     bulk,
     bulk_landing,
     objects,
@@ -20,7 +21,9 @@ from graveler.engine.bulk_landing import Finish
 from graveler.engine.ports import keyspace
 from graveler.engine.root_pages import Root
 from graveler.errors import Gone, Invalid, NotFound
-from graveler.records import AddressType, Entry
+from graveler.records import ABSENT, AddressType, Entry
+from graveler.refs import condemned
+from graveler.refs.condemned import Spent
 from graveler.refs.retention import Retention
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake, new_lake
@@ -115,23 +118,53 @@ def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None
     old, new = storage.commit(a="old"), storage.commit(a="new")
     one, two = metarange(storage, old), metarange(storage, new)
 
-    def told() -> dict[str, bool]:
-        found = roots(storage)
-        return {root.name: root.kept for root in found if root.kind == "metarange"}
+    def told() -> dict[str, str]:
+        found = [root for root in roots(storage) if root.kind == "metarange"]
+        assert all(root.files and root.kept is (root.objects == "kept") for root in found)
+        return {root.name: root.objects for root in found}
 
-    assert told() == {one: True, two: True}
+    assert told() == {one: "kept", two: "kept"}
     storage.wait(8 * DAY)
-    assert told() == {one: False, two: True}
+    assert told() == {one: "expiring", two: "kept"}
     storage.collect()  # condemns
-    assert told() == {one: False, two: True}
+    assert told() == {one: "expiring", two: "kept"}
     storage.wait(DAY)
-    assert told() == {two: True}
+    assert told() == {one: "due", two: "kept"}
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
-    assert told() == {one: True, two: True}  # kept again, and still there
+    assert told() == {one: "kept", two: "kept"}  # kept again, and still there
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
     storage.collect()  # deletes
+    assert told() == {one: "gone", two: "kept"}
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
-    assert told() == {two: True}
+    assert told() == {one: "gone", two: "kept"}
+    # As an older version would have left it, which deleted metaranges with the objects.
+    storage.blocks.delete(f"mem://bucket/lake/_lakefs/{one}")
+    storage.clock.sleep(1)
+    mark = condemned.find(storage.ports.kv, storage.repo, old)
+    assert mark is not ABSENT and mark.spent is Spent.OBJECTS
+    unsaid = mark._replace(spent=Spent.NOTHING)
+    condemned.put(storage.ports.kv, storage.repo, [old], unsaid, storage.ports.ids)
+    assert told() == {two: "kept"}
+
+
+def test_what_no_ref_leads_to_stays_until_it_was_condemned_for_long(storage: Storage) -> None:
+    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    lost = metarange(storage, storage.commit("side", a="lost"))
+    branching.delete_branch(storage.ports, storage.repo, "side")
+
+    def told() -> list[Root]:
+        return [root for root in roots(storage) if root.kind == "metarange"]
+
+    storage.wait(30 * DAY)
+    assert told() == [Root("metarange", lost)]  # no run has seen it yet
+    storage.collect()
+    storage.wait(8 * DAY)
+    assert told() == [Root("metarange", lost, False, False, "expiring")]
+    storage.collect()
+    storage.wait(DAY)
+    assert told() == [Root("metarange", lost, False, False, "due")]
+    storage.collect()
+    assert told() == []
 
 
 def test_the_base_of_a_job_that_runs_stays(storage: Storage) -> None:

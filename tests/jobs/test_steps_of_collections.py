@@ -213,8 +213,8 @@ def test_whoever_is_cut_off_while_it_deletes_is_followed_by_one_that_lists_anew(
         for number, (verb, name) in enumerate(undisturbed.requests, 1)
         if verb == "delete" and "/steps/" not in name
     ]
-    assert len(deletions) > 10
-    for at in (deletions[0], deletions[5], deletions[-1] + 1, deletions[-1] + 4):
+    assert len(deletions) > 5
+    for at in (deletions[0], deletions[3], deletions[-1] + 1, deletions[-1] + 4):
         storage, job = due(tmp_path)
         run_of(storage, job, at, dies=True)
         assert [name for name in steps_of(storage) if "closed-00000" in name]

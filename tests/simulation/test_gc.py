@@ -3,7 +3,7 @@
 A failure prints profile and seed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
@@ -13,12 +13,15 @@ from graveler.engine import candidates as candidates_module
 from graveler.engine import collect, content_use, heads, listed, marking, retention
 from graveler.engine.candidates import Candidates, Doomed
 from graveler.engine.collect import CollectSettings
+from graveler.engine.content_use import Content
 from graveler.engine.listed import Listing
 from graveler.engine.ports import Ports
-from graveler.engine.retention import Heads, Refs
+from graveler.engine.retention import Heads, Kept, Refs
 from graveler.engine.steps import Steps
 from graveler.errors import AlreadyExists, GravelerError
-from graveler.records import AddressType, Repository
+from graveler.ids import CommitId
+from graveler.records import AddressType, Commit, Repository
+from graveler.refs.retention import Retention
 from graveler.testing import sim_collect
 from graveler.testing.sim_collect_programs import PROFILES
 from graveler.testing.sim_collect_programs import check_collect_seed as check
@@ -166,7 +169,30 @@ def refs_of_the_first_run(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(marking, "_is_young", lambda *_: False)
 
 
+def tables_of_what_has_expired_go(patch: pytest.MonkeyPatch) -> None:
+    """Whoever merges an old branch misses the base."""
+    patch.setattr(Content, "_note_files", lambda *_, **__: None)
+
+
+def by_the_date_of_the_author(patch: pytest.MonkeyPatch) -> None:
+    """What no ref leads to any more is as old as its commit says."""
+    patch.setattr(marking, "kept", _by_its_date)
+
+
+def _by_its_date(
+    rule: Retention,
+    history: Mapping[CommitId, Commit],
+    refs: Heads,
+    _: object,
+    now_ns: int,
+) -> Kept:
+    dates = {id: commit.created_ns for id, commit in history.items()}
+    return retention.kept(rule, history, refs, dates, now_ns)
+
+
 BROKEN = (
+    tables_of_what_has_expired_go,
+    by_the_date_of_the_author,
     refs_of_the_first_run,
     without_waiting,
     in_one_run,
