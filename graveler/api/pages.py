@@ -62,6 +62,8 @@ class Pages(BaseRoute):
             if path.startswith(PRESIGNED_PATH):
                 answer = await self._presigned(scope, receive)
             else:
+                if path == "/logout" and scope["method"] == "GET":
+                    await self._end_session(scope)
                 answer = self._page(scope, path)
         except Disconnected:
             answer = Answer(499)
@@ -84,6 +86,14 @@ class Pages(BaseRoute):
                 _WELCOME.format(host=escape(self._service.settings.front.origin(scope).url)), 200
             )
         return _html(_NOT_HERE, 404)
+
+    async def _end_session(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        token = cookies.session(self._service.settings.front, scope, headers, "GET")
+        scheme, _, rest = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        for found in (token, rest.strip() if scheme.lower() == "bearer" else ""):
+            if found:
+                await self._service.pools.writers.start(self._service.auth.log_out, found)
 
     def _openapi(self) -> bytes:
         if not self._document:

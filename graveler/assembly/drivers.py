@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 from graveler import limits
+from graveler.auth import secrets
 from graveler.block.adapter import Blocks
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import RangeStore
 from graveler.engine.ports import EngineSettings, Fanout, Ports
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
+
+UPLOADS_PURPOSE = "upload addresses"  # of the key that signs them
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class Drivers:
 
 
 def ports_of(drivers: Drivers, secret: bytes) -> Ports:
-    """The ports over `drivers`, with a cache of their own; `secret` signs upload addresses."""
+    """The ports over `drivers`, with a cache of their own; the key that signs upload addresses is
+    derived from `secret`."""
     return Ports(
         kv=drivers.kv,
         blocks=drivers.blocks,
@@ -37,7 +41,7 @@ def ports_of(drivers: Drivers, secret: bytes) -> Ports:
         fanout=drivers.fanout,
         cache=RefCache(drivers.clock),
         settings=EngineSettings(
-            signing_key=secret,
+            signing_key=secrets.derive(secret, UPLOADS_PURPOSE),
             staging_shards_max=drivers.staging_shards_max,
             commit_rows_max=drivers.commit_rows_max,
         ),

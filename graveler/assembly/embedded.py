@@ -3,7 +3,9 @@
     <store>/kv        RocksDB: repositories, branches, staging, commits
     <store>/objects   local://name/…: objects, ranges, metaranges
     <store>/scratch   tables while they are being built
-    <store>/key       32 secret bytes, mode 0600: signs and seals
+    <store>/key       32 secret bytes, mode 0600: all keys are derived from it
+
+Nobody but the owner may enter the folder: modes of an older or foreign one are mended.
 
 For the commands, the HTTP service and the tests.
 """
@@ -17,6 +19,7 @@ from pathlib import Path
 from graveler.assembly import folder as folders
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.assembly.fanout import ThreadFanout
+from graveler.auth import secrets
 from graveler.block.local import ImportRules, LocalBlocks
 from graveler.block.signing import Signer
 from graveler.clock import SystemClock, SystemIds
@@ -24,6 +27,8 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Ports
 from graveler.kv.rocksdb import RocksStore
+
+PRESIGNED_PURPOSE = "presigned requests"  # of the key that signs URLs
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,9 @@ def open_embedded(
     roots = [folders.import_root(root) for root in import_roots]
     kv = RocksStore(str(folder / "kv"))
     try:
+        folders.close_files(folder / "kv")  # RocksDB makes them as the process's mask allows
         secret = folders.secret_in(folder / "key", ids)
-        signer = Signer(secret, base_url, clock)
+        signer = Signer(secrets.derive(secret, PRESIGNED_PURPOSE), base_url, clock)
         rules = ImportRules(roots=roots, closed=(folder,))
         blocks = LocalBlocks(folder / "objects", clock=clock, ids=ids, signer=signer, imports=rules)
         scratch = folder / "scratch"

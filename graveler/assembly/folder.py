@@ -2,6 +2,8 @@
 
 import errno
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from graveler.clock import Ids
@@ -11,10 +13,12 @@ KEY_LENGTH = 32
 
 
 def prepared(store: Path) -> Path:
-    """The store's folder, absolute, made if need be.  Raises `StorageFull`, `Unavailable`."""
+    """The store's folder, absolute, made if need be; what lies in it is its owner's alone.
+    Raises `StorageFull`, `Unavailable`."""
     folder = Path(os.path.abspath(store))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close(folder)
         probe = folder / ".probe"
         probe.write_bytes(b"")
         probe.unlink()
@@ -26,6 +30,40 @@ def prepared(store: Path) -> Path:
             f"reason={error.strerror}"
         ) from error
     return folder
+
+
+def _close(folder: Path) -> None:
+    """Take everybody else's rights from a folder and what it holds: 0700 and 0600.  What lies in a
+    folder that is closed already cannot be reached and is not looked at.  Links are left alone."""
+    if not _narrow(folder, folder.stat().st_mode, 0o700):
+        return
+    for at, folders, files in os.walk(folder):
+        for name in files:
+            path = Path(at, name)
+            _narrow(path, path.lstat().st_mode, 0o600)
+        folders[:] = [
+            name
+            for name in folders
+            if _narrow(Path(at, name), Path(at, name).lstat().st_mode, 0o700)
+        ]
+
+
+def close_files(folder: Path) -> None:
+    """Take everybody else's rights from the files that lie right in a folder."""
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode):
+                _narrow(path, mode, 0o600)
+
+
+def _narrow(path: Path, mode: int, wanted: int) -> bool:
+    """Whether others had rights, which they have no more."""
+    if stat.S_ISLNK(mode) or not mode & 0o077:
+        return False
+    with suppress(PermissionError):  # of another owner, who lets this user in
+        path.chmod(wanted)
+    return True
 
 
 def import_root(root: Path) -> Path:

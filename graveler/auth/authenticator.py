@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from graveler.auth import accounts, secrets, tokens
+from graveler.auth import accounts, ended, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
 from graveler.auth.tokens import Issued
@@ -95,6 +95,17 @@ class Authenticator:
         token_id = self._keeper.ids.stamp().hex()
         return tokens.issue(self._session_key, account.user, account.epoch, now, token_id)
 
+    def log_out(self, token: str) -> None:
+        """End the session of a token: here at once, in other processes within two seconds.  What
+        is no session of ours has none to end.  3 requests."""
+        now = self._keeper.clock.now_ns() // SECOND_NS
+        try:
+            session = tokens.read(self._session_key, token, now)
+        except Unauthenticated:
+            return
+        ended.put(self._keeper.kv, self._keeper.ids, session, now)
+        self._known.accepted = {}
+
     def set_up(
         self,
         user: str,
@@ -172,7 +183,10 @@ class Authenticator:
         session = tokens.read(self._session_key, token, now)
         if session.user != account.user or not secrets.same(session.epoch, account.epoch):
             raise Unauthenticated("session ended")
-        return float(session.expires)
+        if ended.has(self._keeper.kv, session):
+            raise Unauthenticated("session ended")
+        # Asked again as often as the account: another process may end the session.
+        return min(float(session.expires), now + _REFRESH_SECONDS)
 
 
 def _basic(text: str) -> tuple[str, str]:

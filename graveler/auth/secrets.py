@@ -1,5 +1,11 @@
 """Keys for one purpose each, derived from the store's one secret, and the check values of secrets.
 
+    credentials         hashes the secrets of accounts (accounts.py)
+    sessions            signs the tokens of logins (authenticator.py)
+    upload addresses    signs addresses that are handed out (engine/uploads.py)
+    presigned requests  signs URLs that the service itself serves (block/signing.py)
+
+The store's secret itself signs and hashes nothing.
 Knowing a derived key tells nothing about the store's secret or about the key of another purpose.
 A secret access key is never stored: only its keyed hash is, which needs no slow hashing because
 the secrets are long and random and the key is not in the same place.  Pure; for auth and assembly.
@@ -8,12 +14,25 @@ the secrets are long and random and the key is not in the same place.  Pure; for
 import hashlib
 import hmac
 
+KEY_LENGTH = 32
+_HASH_LENGTH = hashlib.sha256().digest_size
+
 
 def derive(secret: bytes, purpose: str) -> bytes:
-    """32 bytes for `purpose` (HKDF of RFC 5869 with one block of output)."""
-    assert len(secret) >= 32, "the store's secret has at least 32 bytes"
-    extracted = hmac.digest(b"graveler", secret, hashlib.sha256)
-    return hmac.digest(extracted, purpose.encode() + b"\x01", hashlib.sha256)
+    """32 bytes for `purpose`."""
+    assert len(secret) >= KEY_LENGTH, "the store's secret has at least 32 bytes"
+    return hkdf(secret, b"graveler", purpose.encode(), KEY_LENGTH)
+
+
+def hkdf(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
+    """`length` bytes of key material: HKDF with SHA-256, RFC 5869."""
+    assert 0 < length <= 255 * _HASH_LENGTH, "HKDF gives at most 255 blocks"
+    extracted = hmac.digest(salt or bytes(_HASH_LENGTH), secret, hashlib.sha256)
+    block, made = b"", b""
+    for number in range(1, -(-length // _HASH_LENGTH) + 1):
+        block = hmac.digest(extracted, block + info + bytes([number]), hashlib.sha256)
+        made += block
+    return made[:length]
 
 
 def check_value(key: bytes, secret: str) -> str:

@@ -18,11 +18,12 @@ _REQUIRED = ("iss", "aud", "sub", "iat", "exp", "jti", "epoch")
 
 
 class Session(NamedTuple):
-    """Whose it is, under which credential, until when."""
+    """Whose it is, under which credential, until when; `id` names it alone."""
 
     user: str
     epoch: str
     expires: int
+    id: str
 
 
 class Issued(NamedTuple):
@@ -71,4 +72,4 @@ def read(key: bytes, token: str, now: int) -> Session:
         raise Unauthenticated("session token invalid: times must be whole seconds")
     if not issued - _CLOCK_SKEW_SECONDS <= now < expires <= issued + LIFE_SECONDS:
         raise Unauthenticated("session token expired")
-    return Session(str(claims["sub"]), str(claims["epoch"]), expires)
+    return Session(str(claims["sub"]), str(claims["epoch"]), expires, str(claims["jti"]))

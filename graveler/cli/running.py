@@ -9,6 +9,7 @@ by serve.py and demo.py.
 
 import gc
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     only.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    mask = os.umask(0o077)  # files of the store's database are made by a library
     signals = Signals()
     taken = bind(options.listen)
     try:
@@ -67,6 +69,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     finally:
         taken.close()
         signals.restore()
+        os.umask(mask)
 
 
 class Signals:

@@ -26,7 +26,10 @@ VERSION: Final = "w"
 TTL: Final = "ttl"
 _VALUE: Final = "v"
 _ORDER: Final = "o"
-_LIVES: Final = {b"e/": 15 * 24 * 3600}  # events: longer than any queue delivers one again
+_LIVES: Final = {
+    b"e/": 15 * 24 * 3600,  # events: longer than any queue delivers one again
+    b"ended/": 13 * 3600,  # ended sessions: longer than a token lives
+}
 _ABSENT: Final = f"attribute_not_exists({PARTITION})"
 
 

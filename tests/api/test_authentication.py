@@ -165,6 +165,28 @@ def test_login_gives_a_session_of_twelve_hours(live: Served) -> None:
     assert anonymous.send("GET", "/user", headers={"Cookie": cookie}).status == 200
 
 
+@pytest.mark.parametrize("form", ["cookie", "bearer"])
+def test_logout_ends_the_session(live: Served, form: str) -> None:
+    known = ADMINISTRATOR
+    body = {"access_key_id": known.access_key_id, "secret_access_key": known.secret_access_key}
+    anonymous = Client(live.client.host, live.client.port, "")
+    token = anonymous.send("POST", "/auth/login", body=body).json["token"]
+    cookie, bearer = (
+        {"Cookie": f"internal_auth_session={token}"},
+        {"Authorization": f"Bearer {token}"},
+    )
+    assert anonymous.raw("HEAD", "/logout", headers=cookie).status == 307  # ends nothing
+    for headers in (cookie, bearer):
+        assert anonymous.send("GET", "/user", headers=headers).status == 200
+    out = anonymous.raw("GET", "/logout", headers=cookie if form == "cookie" else bearer)
+    assert out.status == 307
+    for headers in (cookie, bearer):
+        assert anonymous.send("GET", "/user", headers=headers).status == 401
+    assert (
+        anonymous.raw("GET", "/logout", headers={"Cookie": "internal_auth_session=x"}).status == 307
+    )
+
+
 def test_that_there_is_no_such_call_is_told_to_anybody(live: Served) -> None:
     anonymous = Client(live.client.host, live.client.port, "")
     assert anonymous.raw("GET", API + "/nothing/here").status == 404

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from graveler.auth import accounts, secrets, tokens
+from graveler.auth import accounts, ended, secrets, tokens
 from graveler.auth.accounts import Account, NewCredential
 from graveler.auth.authenticator import Authenticator
 from graveler.clock import SystemIds
@@ -158,6 +158,43 @@ def test_an_accepted_session_still_expires() -> None:
     bench.clock.sleep(1)
     assert not bench.accepts_header(header)
     assert bench.accepts(GIVEN)
+
+
+def test_a_session_that_was_ended_is_not_accepted_again() -> None:
+    bench = Bench()
+    bench.set_up("ann", "", GIVEN)
+    one, other = (bench.auth.login(*_pair(GIVEN)).token for _ in range(2))
+    headers = [b"Bearer " + token.encode() for token in (one, other)]
+    assert all(map(bench.accepts_header, headers))
+    bench.auth.log_out(one)
+    assert [bench.accepts_header(header) for header in headers] == [False, True]
+    assert bench.accepts(GIVEN)
+    bench.auth.log_out(one)  # again is no error, and what is no session has none
+    for text in ("", "x.y.z", "é"):
+        bench.auth.log_out(text)
+    with pytest.raises(Unauthenticated):
+        bench.auth.identify(b"", one)  # nor as a cookie
+
+
+def test_a_session_that_another_process_ended_is_over_within_seconds() -> None:
+    bench = Bench()
+    bench.set_up("ann", "", GIVEN)
+    token = bench.auth.login(*_pair(GIVEN)).token
+    assert bench.accepts_header(b"Bearer " + token.encode())
+    Authenticator(bench.keeper, SECRET).log_out(token)
+    bench.clock.sleep(2)
+    assert not bench.accepts_header(b"Bearer " + token.encode())
+
+
+def test_the_record_of_an_ended_session_goes_once_its_token_has_expired() -> None:
+    bench = Bench()
+    bench.set_up("ann", "", GIVEN)
+    for _ in range(3):
+        bench.auth.log_out(bench.auth.login(*_pair(GIVEN)).token)
+    assert len(bench.kv.scan(ended.PARTITION, b"", b"", 10).rows) == 3
+    bench.clock.sleep(tokens.LIFE_SECONDS + 1)
+    bench.auth.log_out(bench.auth.login(*_pair(GIVEN)).token)
+    assert len(bench.kv.scan(ended.PARTITION, b"", b"", 10).rows) == 1
 
 
 def test_a_header_is_never_mistaken_for_a_cookie() -> None:

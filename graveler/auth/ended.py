@@ -1,0 +1,35 @@
+"""Sessions that were ended before their time: one row each in the KV partition `ended/sessions`.
+
+    ended/sessions / <id of the token> -> pairs: expires (seconds)
+
+A row is of use until the token would have expired.  DynamoDB removes it soon after (its time to
+live); elsewhere the next logout removes what is of no use any more.  For authenticator.py.
+"""
+
+from graveler import limits, wire
+from graveler.auth.tokens import Session
+from graveler.clock import Ids
+from graveler.kv.store import Store
+from graveler.records import ABSENT
+
+PARTITION = b"ended/sessions"
+
+
+def put(kv: Store, ids: Ids, session: Session, now: int) -> None:
+    """End a session, for good once this returns; `now` in seconds.  3 requests."""
+    raw = wire.encode_pairs({"expires": str(session.expires)})
+    kv.set(PARTITION, session.id.encode(), raw, ids.stamp())
+    rows = kv.scan(PARTITION, b"", b"", limits.scan_page_count_max).rows
+    over = [key for key, row in rows if _expires(row.value) <= now][: limits.kv_batch_count_max]
+    if over:
+        kv.delete(PARTITION, over)
+
+
+def has(kv: Store, session: Session) -> bool:
+    """Whether it was ended.  One request."""
+    return kv.get(PARTITION, session.id.encode()) is not ABSENT
+
+
+def _expires(value: bytes) -> int:
+    text = wire.decode_pairs(value).get("expires", "")
+    return int(text) if text.isdecimal() else 0

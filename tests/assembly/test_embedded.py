@@ -1,0 +1,71 @@
+"""The folder of an embedded store: whose it is, and what is signed with which key."""
+
+import os
+import stat
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from graveler.assembly import open_embedded
+from graveler.assembly.drivers import UPLOADS_PURPOSE
+from graveler.assembly.embedded import PRESIGNED_PURPOSE
+from graveler.auth import accounts, authenticator, secrets
+from graveler.block.signing import PATH, Signer
+from graveler.clock import SystemClock
+from graveler.engine import objects, repository
+from graveler.engine.repository import NewRepository
+from graveler.errors import Unauthenticated
+
+
+def _modes(folder: Path) -> dict[str, int]:
+    found = {str(path.relative_to(folder)): path for path in (folder, *folder.rglob("*"))}
+    return {name: stat.S_IMODE(path.lstat().st_mode) for name, path in found.items()}
+
+
+def _store(folder: Path) -> None:
+    store = open_embedded(folder)
+    repo = repository.create(store.ports, NewRepository("lake", "local://lake/x"))
+    objects.upload(store.ports, repo, "main", "a", objects.Upload([b"bytes"]))
+    store.close()
+
+
+def test_an_open_store_folder_is_closed_to_others(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "store", tmp_path / "outside"
+    _store(folder)
+    outside.write_bytes(b"of somebody")
+    outside.chmod(0o644)
+    (folder / "link").symlink_to(outside)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    folder.chmod(0o755)
+    before = _modes(folder)
+    open_embedded(folder).close()
+    after = _modes(folder)
+    for name in before.keys() & after.keys() - {"link"}:
+        assert after[name] == (0o700 if (folder / name).is_dir() else 0o600), name
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o644
+
+
+def test_a_folder_that_exists_before_the_store_is_closed_too(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir(mode=0o755)
+    os.chmod(folder, 0o755)
+    _store(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:
+    store = open_embedded(tmp_path / "store")
+    purposes = (accounts.PURPOSE, authenticator.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)
+    keys = {store.secret, *(secrets.derive(store.secret, purpose) for purpose in purposes)}
+    assert len(keys) == 5
+    assert store.ports.settings.signing_key == secrets.derive(store.secret, UPLOADS_PURPOSE)
+    url = urlsplit(store.signer.presign("local://lake/a", "GET", 60, "").url)
+    store.close()
+    name, query = url.path.removeprefix(PATH), dict(parse_qsl(url.query))
+    own = Signer(secrets.derive(store.secret, PRESIGNED_PURPOSE), "", SystemClock())
+    assert own.verify("GET", name, query, "").address == "local://lake/a"
+    with pytest.raises(Unauthenticated):
+        Signer(store.secret, "", SystemClock()).verify("GET", name, query, "")
