@@ -195,7 +195,8 @@ def deployed() -> dict[str, int]:
     minutes = [int(each) for each in re.findall(r"rate\((\d+) minutes?\)", text)]
     return {
         "secrets": text.count("Type: AWS::SecretsManager::Secret"),
-        "alarms": text.count("Type: AWS::CloudWatch::Alarm"),
+        "alarms": len(re.findall(r"Type: AWS::CloudWatch::Alarm\n +Properties", text)),
+        "told": len(re.findall(r"Type: AWS::CloudWatch::Alarm\n +Condition", text)),
         "dashboards": text.count("Type: AWS::CloudWatch::Dashboard"),
         "metrics": len(set(re.findall(r"add_metric\(\s*\"(\w+)\"", janitor))),
         "polled": len(re.findall(r"Type: SQS\n", text)),
@@ -325,7 +326,9 @@ def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> 
         goals(counted), {n: ranges_that_fit(counted, n) for n in (100, 1000)}
     )
     yield from cost_text.price_list(prices.values(), bulk(counted))
-    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS)
+    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS, deployed()["told"])
+    each = (PRICES["secret_read"].dollars, PRICES["kms"].dollars, PRICES["s3_store"].dollars)
+    yield from cost_text.besides(*each)
     yield from cost_text.servers(break_even(prices))
     yield from cost_text.teams([(team, month(team, prices, counted)) for team in TEAMS])
     yield from cost_text.price_table(PRICES.values())

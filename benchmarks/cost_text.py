@@ -168,7 +168,7 @@ def price_list(lines: Iterable[Line], bulk: Iterable[tuple[str, Line]]) -> Itera
     yield "also reads each range once.\n"
 
 
-def idle(lines: Iterable[IdleLine], pollers: int, seconds: int) -> Iterator[str]:
+def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, told: int) -> Iterator[str]:
     """A month of nothing."""
     lines = list(lines)
     yield "## A month of doing nothing\n"
@@ -185,8 +185,24 @@ def idle(lines: Iterable[IdleLine], pollers: int, seconds: int) -> Iterator[str]
     yield ""
     yield "† counted by the promise, without allowances.  Alarms, custom metrics and the dashboard"
     yield "are free as long as the account has no more than 10, 10 and 3 of them; a second"
-    yield "deployment in one account pays for its own.  Storage comes on top: a million objects are"
-    yield "0.25 GB of ranges, half a cent a month.\n"
+    yield "deployment in one account pays for its own.  Where a topic is told of alarms there are"
+    yield f"{told} more.  Storage comes on top: a million objects are 0.25 GB of ranges, half a"
+    yield "cent a month.\n"
+
+
+def besides(secret_read: float, kms: float, stored: float) -> Iterator[str]:
+    """What no operation shows."""
+    yield "## What comes beside\n"
+    yield "- **Cold starts** read the secret twice, its present version and the one before:"
+    yield f"  ${2 * secret_read:.2f} for a million cold starts."
+    yield "- **KMS**, where a bucket is encrypted by a key of yours: S3 asks KMS for each object"
+    yield f"  that is read or written, at ${kms:.2f} a million, unless the bucket has a *bucket"
+    yield "  key* (then about a hundredth).  The key itself is $1 a month.  The stack's own bucket"
+    yield "  uses keys of S3, which cost nothing."
+    yield "- **Noncurrent versions** of what was overwritten or deleted without a version stay for"
+    yield f"  30 days, at ${stored:.3f} a GB and month.  Collection deletes by version: that is"
+    yield "  gone at once.  Delete markers with nothing behind them, and what uploads left that"
+    yield "  were not finished for 7 days, are removed by the bucket's own rules, for nothing.\n"
 
 
 def servers(lines: Iterable[tuple[str, float, float, float]]) -> Iterator[str]:

@@ -43,6 +43,8 @@ PRICES: Final = {
     "metric": Price("CloudWatch custom metric", 0.30, "month", 10, _KNOWN),
     "dashboard": Price("CloudWatch dashboard", 3.00, "month", 3, _KNOWN),
     "secret": Price("Secrets Manager secret", 0.40, "month", 0, f"{_PRESS}, 2026"),
+    "secret_read": Price("Secrets Manager read", 5.00, "million", 0, f"{_PRESS}, 2026"),
+    "kms": Price("KMS request", 3.00, "million", 0.02, _KNOWN),
     "egress": Price("data out to the internet", 0.09, "GB", 100, f"{_PRESS}, April 2026"),
 }
 

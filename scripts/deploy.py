@@ -4,7 +4,8 @@
     deploy.py --local    the same into an engine on this machine, which serves until interrupted
 
 The layer's bytecode is compiled by an interpreter of the deployed version.  A local engine runs
-functions with the interpreter at hand, so locally that version is deployed, whatever it is.
+functions with the interpreter at hand, so locally the layer is built for that one, whatever runtime
+is declared.
 scripts/deploy.sh calls it; the tests use its parts.
 """
 
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = f"python{sys.version_info.major}.{sys.version_info.minor}"
+RUNTIMES = ("python3.12", "python3.13", "python3.14")  # what the template allows, oldest first
 START_SECONDS = 60
 VERSIONS_KEPT = 2
 LOCAL_CREDENTIALS = {
@@ -49,10 +51,13 @@ class Failed(Exception):
 
 
 class Target(NamedTuple):
-    """What is deployed, for which machines, and with which parameters of the template."""
+    """What is deployed, for which machines, and with which parameters of the template.
+
+    `runtime`: what the layer is built for; `declared`: what the functions are said to run on."""
 
     stack: str = "graveler"
     runtime: str = OURS
+    declared: str = OURS if OURS in RUNTIMES else RUNTIMES[0]
     architecture: str = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
     layer_python: str = sys.executable
     parameters: tuple[str, ...] = ()
@@ -64,7 +69,7 @@ class Target(NamedTuple):
 
     @property
     def overrides(self) -> list[str]:
-        return [f"Runtime={self.runtime}", f"Architecture={self.architecture}", *self.parameters]
+        return [f"Runtime={self.declared}", f"Architecture={self.architecture}", *self.parameters]
 
 
 def tool(name: str) -> str:
@@ -97,13 +102,10 @@ def deploy(target: Target, template: Path, variables: Mapping[str, str]) -> None
 
 
 def _sam(command: list[str], variables: Mapping[str, str], verb: str) -> None:
+    """Run SAM; what it says is shown as it says it: a deployment takes minutes."""
     environment = {**os.environ, "SAM_CLI_TELEMETRY": "0", **variables}
-    ran = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    if ran.returncode:
-        lines = (ran.stdout + ran.stderr).strip().splitlines()[-40:]
-        raise Failed("\n".join([*lines, f"sam {verb} failed; see above"]))
+    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+        raise Failed(f"sam {verb} failed; see above")
 
 
 def client(service: str, url: str) -> Any:
@@ -125,6 +127,23 @@ def outputs(stack: str, url: str = "") -> dict[str, str]:
     """What the stack tells of itself."""
     [found] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
     return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
+
+
+def clear_failed(stack: str, url: str = "") -> bool:
+    """Delete a stack whose creation was rolled back: nothing can be deployed over it, and nothing
+    is left in it.  Whether there was one."""
+    from botocore.exceptions import ClientError
+
+    stacks = client("cloudformation", url)
+    try:
+        [found] = stacks.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError:  # there is none
+        return False
+    if found["StackStatus"] != "ROLLBACK_COMPLETE":
+        return False
+    stacks.delete_stack(StackName=stack)
+    stacks.get_waiter("stack_delete_complete").wait(StackName=stack)
+    return True
 
 
 def prune(stack: str, url: str = "") -> int:
@@ -217,7 +236,7 @@ def main() -> int:
     parser.add_argument("--local", action="store_true", help="into an engine on this machine")
     parser.add_argument("--once", action="store_true", help="with --local: end after deploying")
     parser.add_argument("--stack", default="graveler", help="a name in lower case")
-    parser.add_argument("--runtime", default="python3.12")
+    parser.add_argument("--runtime", default=RUNTIMES[-1], choices=RUNTIMES)
     parser.add_argument("--architecture", default="arm64", choices=["arm64", "x86_64"])
     parser.add_argument("--layer-python", default="", help="an interpreter of the runtime")
     parser.add_argument("parameters", nargs="*", help="of the template: Name=value")
@@ -236,9 +255,12 @@ def _account(given: argparse.Namespace) -> int:
     _check_account()
     python = given.layer_python or _interpreter(given.runtime)
     parameters = tuple(given.parameters)
-    target = Target(given.stack, given.runtime, given.architecture, python, parameters)
+    runtime = given.runtime
+    target = Target(given.stack, runtime, runtime, given.architecture, python, parameters)
     _say(f"building for {target.runtime} on {target.architecture}")
     template = build(target, ROOT / "build" / "sam")
+    if clear_failed(target.stack):
+        _say("the remains of a creation that was rolled back are deleted")
     _say(f"deploying the stack {target.stack}")
     deploy(target, template, {})
     old = prune(target.stack)
@@ -275,8 +297,8 @@ def _interrupted(_number: int, _frame: object) -> None:
 
 
 def _check_name(stack: str) -> None:
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", stack):
-        raise Failed(f"a stack's name has up to 31 of a-z, 0-9 and -: stack={stack}")
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", stack):
+        raise Failed(f"a stack's name has up to 30 of a-z, 0-9 and -: stack={stack}")
 
 
 def _check_account() -> None:
@@ -290,14 +312,24 @@ def _check_account() -> None:
 
 
 def _interpreter(runtime: str) -> str:
+    found = _found(runtime)
+    if found:
+        return found
+    others = [name for name in reversed(RUNTIMES) if _found(name)]
+    hint = f", or deploy what is here with RUNTIME={others[0]}" if others else ""
+    raise Failed(
+        f"bytecode for {runtime} needs that interpreter, and none is here; install it, or name it "
+        f"with LAYER_PYTHON={hint}"
+    )
+
+
+def _found(runtime: str) -> str:
+    """An interpreter of that version; empty if there is none."""
     for name in (runtime, sys.executable):
         found = shutil.which(name)
         if found and _version(found) == runtime:
             return found
-    raise Failed(
-        f"bytecode for {runtime} needs that interpreter, and none is here; install it, name it "
-        f"with LAYER_PYTHON=, or deploy this machine's version with RUNTIME={OURS}"
-    )
+    return ""
 
 
 def _version(python: str) -> str:

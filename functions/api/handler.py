@@ -31,7 +31,13 @@ def _adapter() -> Mangum:
     secret = aws.secret
     queue = SqsQueue(aws.session, deployment().jobs_queue)
     service = open_service(
-        aws.ports, StorageSigns(), secret.key, SETTINGS, secret.first, queue=lambda *_: queue
+        aws.ports,
+        StorageSigns(),
+        secret.key,
+        SETTINGS,
+        secret.first,
+        before=secret.before,
+        queue=lambda *_: queue,
     )
     return Mangum(bare_app(service), lifespan="off", custom_handlers=[Gateway])
 

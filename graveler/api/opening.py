@@ -35,10 +35,12 @@ def open_service(
     settings: ServiceSettings,
     first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
     *,
+    before: bytes = b"",
     queue: QueueOf,
 ) -> Service:
     """The service over `ports`; `secret`: the store's own, at least 32 bytes; `first`: credentials
-    that the deployment made for the administrator; `queue`: where jobs go.  Threads start
+    that the deployment made for the administrator; `before`: the secret before it was rotated,
+    empty if it never was; `queue`: where jobs go.  Threads start
     when they are first needed."""
     auth = Authenticator(
         keeper(ports.kv, ports.clock, ports.ids, secret),
@@ -46,6 +48,7 @@ def open_service(
         first,
         settings.failed_logins,
         settings.setup_token,
+        before,
     )
     pools = Pools(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),

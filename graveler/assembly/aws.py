@@ -45,4 +45,5 @@ def open_aws(deployment: Deployment) -> Aws:
     """Open the store that a deployment made.  Errors: those of `read_secret`."""
     session, ids = AwsSession(AwsSettings(endpoint_url=deployment.endpoint_url)), SystemIds()
     secret = read_secret(session, deployment.secret)
-    return Aws(ports_of(aws_drivers(session, deployment, ids), secret.key), session, secret, ids)
+    ports = ports_of(aws_drivers(session, deployment, ids), secret.key, secret.before)
+    return Aws(ports, session, secret, ids)

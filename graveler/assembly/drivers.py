@@ -29,9 +29,9 @@ class Drivers:
     commit_rows_max: float = limits.commit_rows_max
 
 
-def ports_of(drivers: Drivers, secret: bytes) -> Ports:
+def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
     """The ports over `drivers`, with a cache of their own; the key that signs upload addresses is
-    derived from `secret`."""
+    derived from `secret`; those that a key of `before` has signed are accepted."""
     return Ports(
         kv=drivers.kv,
         blocks=drivers.blocks,
@@ -42,6 +42,7 @@ def ports_of(drivers: Drivers, secret: bytes) -> Ports:
         cache=RefCache(drivers.clock),
         settings=EngineSettings(
             signing_key=secrets.derive(secret, UPLOADS_PURPOSE),
+            signing_key_before=secrets.derive(before, UPLOADS_PURPOSE) if before else b"",
             staging_shards_max=drivers.staging_shards_max,
             commit_rows_max=drivers.commit_rows_max,
         ),

@@ -6,46 +6,72 @@
      of the  key            the hash of these
      first access key id
 
-So the first credentials can be read and lost without the key being known.  For this folder and the
-functions.
+So the first credentials can be read and lost without the key being known.
+
+A secret that was rotated has a version before.  Credentials, sessions and upload addresses that
+were made under its key are accepted as long as Secrets Manager keeps that version, which is until
+the next rotation (docs/deploy.md).  For this folder and the functions.
 """
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from graveler.auth.accounts import NewCredential
 from graveler.aws import FAILURES, AwsSession, failure_of, unavailable
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, NotFound, Unavailable
 
 _FORM: Final = re.compile(r"[0-9A-Za-z]{120}")
 _KEY_ID_END: Final = 16
 _SECRET_KEY_END: Final = 56
 _KEY_ID_PREFIX: Final = "GRVL"
+_CURRENT: Final = "AWSCURRENT"
+_PREVIOUS: Final = "AWSPREVIOUS"
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The first credentials of the administrator, and the key that all others derive from."""
+    """The first credentials of the administrator, and the key that all others derive from.
+
+    `before`: the key before the last rotation, empty if there was none."""
 
     first: NewCredential
     key: bytes
+    before: bytes = b""
 
 
 def read_secret(session: AwsSession, name: str) -> Secret:
-    """The secret `name`.  Errors and cost of `secret_text`, and see `parse_secret`."""
-    return parse_secret(secret_text(session, name))
+    """The secret `name`, with the version before it.  `Unavailable` if AWS does not give it; see
+    `parse_secret`.  Two requests."""
+    secret = parse_secret(secret_text(session, name))
+    try:
+        before = parse_secret(_text(session, name, _PREVIOUS))
+    except (NotFound, Corrupt):  # never rotated, or what was there was no secret of ours
+        return secret
+    return secret if before.key == secret.key else replace(secret, before=before.key)
 
 
 def secret_text(session: AwsSession, name: str) -> str:
     """The characters of a secret of Secrets Manager, empty if it has bytes.  One request.
     `Unavailable` if AWS does not give it."""
+    try:
+        return _text(session, name, _CURRENT)
+    except NotFound as error:
+        raise Unavailable(str(error)) from error
+
+
+def _text(session: AwsSession, name: str, stage: str) -> str:
+    """Raises `NotFound`, `Unavailable`."""
     client = session.client("secretsmanager")
     try:
-        return str(client.get_secret_value(SecretId=name).get("SecretString", ""))
+        answer = client.get_secret_value(SecretId=name, VersionStage=stage)
+        return str(answer.get("SecretString", ""))
     except FAILURES as error:
-        raise unavailable(failure_of(error), f"read secret {name=}", write=False) from error
+        failure = failure_of(error)
+        if failure.code == "ResourceNotFoundException":
+            raise NotFound(f"read secret {name=} {stage=}: not found") from error
+        raise unavailable(failure, f"read secret {name=}", write=False) from error
     finally:
         client.close()
 

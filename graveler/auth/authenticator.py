@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,14 +50,19 @@ class Authenticator:
         first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
         rates: Rates = DEFAULT_RATES,
         setup_token: str = "",
+        before: bytes = b"",
     ) -> None:
         """`first`: what the deployment made for the administrator, who so exists from the start.
-        `setup_token`: what whoever sets up the administrator must show; empty: a fresh one."""
+        `setup_token`: what whoever sets up the administrator must show; empty: a fresh one.
+        `before`: the secret before it was rotated: what was made under it is accepted."""
         self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
         self._attempts = Attempts(keeper.clock, rates)
         self._keeper = keeper
         self._first = first
         self._session_key = secrets.derive(secret, PURPOSE)
+        self._session_keys = [secrets.derive(each, PURPOSE) for each in (secret, before) if each]
+        earlier = [secrets.derive(before, accounts.PURPOSE)] if before else []
+        self._check_keys = [keeper.key, *earlier]
         self._known = _Known(ABSENT, float("-inf"))
 
     def account(self) -> Account | Literal[Absent.ABSENT]:
@@ -100,7 +106,7 @@ class Authenticator:
         is no session of ours has none to end.  3 requests."""
         now = self._keeper.clock.now_ns() // SECOND_NS
         try:
-            session = tokens.read(self._session_key, token, now)
+            session = self._session(token, now)
         except Unauthenticated:
             return
         ended.put(self._keeper.kv, self._keeper.ids, session, now)
@@ -172,21 +178,29 @@ class Authenticator:
         self._attempts.succeeded(address)
 
     def _matches(self, account: Account, access_key_id: str, secret: str) -> bool:
-        given = secrets.check_value(self._keeper.key, secret)
+        given = [secrets.check_value(key, secret) for key in self._check_keys]
         key_is_right = secrets.same(account.access_key_id, access_key_id)
-        return secrets.same(account.check, given) and key_is_right
+        secret_is_right = [secrets.same(account.check, each) for each in given]
+        return any(secret_is_right) and key_is_right
 
     def _read_token(self, account: Account, token: str) -> float:
         if not token:
             raise Unauthenticated("error authenticating request")
         now = self._keeper.clock.now_ns() // SECOND_NS
-        session = tokens.read(self._session_key, token, now)
+        session = self._session(token, now)
         if session.user != account.user or not secrets.same(session.epoch, account.epoch):
             raise Unauthenticated("session ended")
         if ended.has(self._keeper.kv, session):
             raise Unauthenticated("session ended")
         # Asked again as often as the account: another process may end the session.
         return min(float(session.expires), now + _REFRESH_SECONDS)
+
+    def _session(self, token: str, now: int) -> tokens.Session:
+        """What a token says, under whichever key it was signed."""
+        for key in self._session_keys[:-1]:
+            with suppress(Unauthenticated):
+                return tokens.read(key, token, now)
+        return tokens.read(self._session_keys[-1], token, now)
 
 
 def _basic(text: str) -> tuple[str, str]:

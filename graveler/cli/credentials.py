@@ -1,10 +1,14 @@
-"""`graveler credentials reset`: new credentials for the administrator of a store."""
+"""`graveler credentials reset`: new credentials for the administrator of a store or a stack."""
 
+from graveler.auth import accounts
+from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.administrator import Saved
 from graveler.cli.options import CredentialsOptions
 from graveler.cli.stores import opened
+from graveler.clock import SystemClock, SystemIds
 from graveler.records import ABSENT
+from graveler.settings import endpoint_url
 
 
 def reset(options: CredentialsOptions) -> int:
@@ -12,10 +16,35 @@ def reset(options: CredentialsOptions) -> int:
     with opened(options.store) as store:
         saved = administrator.read(options.store)
         credential = administrator.renew(store)
-        print(f"access_key_id: {credential.access_key_id}")
-        print(f"secret_access_key: {credential.secret_access_key}")
+        _print(credential)
         if options.save or saved is not ABSENT:
             url = saved.url if saved is not ABSENT else ""
             path = administrator.write(options.store, Saved(url, credential))
             print(f"kept in {path}")
     return 0
+
+
+def reset_stack(name: str) -> int:
+    """The same for a deployment on AWS, whose table and secret have its name.  Functions accept the
+    new ones at once, and the old ones for two seconds more.
+
+    Errors: `NotFound` before the first request to the stack, `Unavailable`."""
+    from graveler.assembly.secret import read_secret
+    from graveler.aws import AwsSession, AwsSettings
+    from graveler.kv.dynamodb import DynamoStore
+
+    session = AwsSession(AwsSettings(endpoint_url=endpoint_url()))
+    store, ids = DynamoStore(session, name), SystemIds()
+    try:
+        keeper = accounts.keeper(store, SystemClock(), ids, read_secret(session, name).key)
+        credential = accounts.fresh_credential(ids)
+        accounts.reset(keeper, credential)
+    finally:
+        store.close()
+    _print(credential)
+    return 0
+
+
+def _print(credential: NewCredential) -> None:
+    print(f"access_key_id: {credential.access_key_id}")
+    print(f"secret_access_key: {credential.secret_access_key}")

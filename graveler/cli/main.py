@@ -173,9 +173,16 @@ def _add_credentials(commands: "Commands[argparse.ArgumentParser]") -> None:
         "reset",
         help="make new ones; the old ones and all sessions end",
         description="Make new credentials for the administrator of a store that nobody serves, "
-        "and print them once.  The old ones and all sessions end.",
+        "or of a stack on AWS, and print them once.  The old ones and all sessions end.",
     )
-    _add_store(reset)
+    whose = reset.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
+    whose.add_argument(
+        "--stack",
+        default="",
+        metavar="NAME",
+        help="a deployment on AWS, with the credentials and the region of the AWS command line",
+    )
     reset.add_argument(
         "--save",
         action="store_true",
@@ -237,6 +244,10 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _credentials_reset(arguments: argparse.Namespace) -> int:
-    from graveler.cli.credentials import reset
+    from graveler.cli.credentials import reset, reset_stack
 
+    if arguments.stack:
+        if arguments.save:
+            raise Invalid("--save writes into the folder of a store; a stack has none")
+        return reset_stack(arguments.stack)
     return reset(CredentialsOptions(arguments.store, arguments.save))

@@ -61,7 +61,7 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class CredentialsOptions:
-    """`graveler credentials reset`."""
+    """`graveler credentials reset` of a folder."""
 
     store: Path
     save: bool = False

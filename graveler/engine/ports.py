@@ -25,7 +25,8 @@ from graveler.refs.cache import RefCache
 class EngineSettings:
     """What a deployment may choose.
 
-    `signing_key`: 32 secret bytes for upload addresses.  `staging_shards_max`: as far as tokens of
+    `signing_key`: 32 secret bytes for upload addresses; what `signing_key_before` signed, before
+    the secret was rotated, is accepted too.  `staging_shards_max`: as far as tokens of
     busy branches grow; 1 where one partition bears all that the store bears.
     `commit_rows_max`: a commit of more staged rows is left to a bulk job (handover.py).
     """
@@ -37,6 +38,7 @@ class EngineSettings:
     commit_rows_max: float = limits.commit_rows_max
     staging_shards_max: int = 1
     staging_shard_rows: int = limits.staging_shard_rows_count
+    signing_key_before: bytes = b""
     unnamed_token_seconds: int = limits.unnamed_token_seconds
 
 

@@ -52,7 +52,8 @@ def hand_out(ports: Ports, repo: Repository, branch: str, path: str) -> str:
     parse_path(path)
     cached(ports, repo, name)
     relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
-    signed = f"{relative},{_signature(ports, repo, name, path, relative)}"
+    said = _said(repo, name, path, relative)
+    signed = f"{relative},{_signed(ports.settings.signing_key, said).decode()}"
     expires_ns = ports.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
     note = UploadAddress(name, path, expires_ns)
     uploads.put(ports.kv, repo, signed, note, ports.ids.stamp())
@@ -130,13 +131,19 @@ def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) ->
     if relative is ABSENT:
         raise bad
     plain, _, signature = relative.rpartition(",")
-    expected = _signature(ports, repo, branch, path, plain)
-    if not hmac.compare_digest(signature.encode(), expected.encode()):
+    said = _said(repo, branch, path, plain)
+    before = ports.settings.signing_key_before
+    keys = [ports.settings.signing_key, *([before] if before else [])]
+    matches = [hmac.compare_digest(signature.encode(), _signed(key, said)) for key in keys]
+    if not any(matches):
         raise bad
     return relative
 
 
-def _signature(ports: Ports, repo: Repository, branch: str, path: str, relative: str) -> str:
-    said = "\0".join((repo.id, repo.uid, branch, relative, path)).encode()
-    digest = hmac.new(ports.settings.signing_key, said, hashlib.sha256).digest()
-    return base64.urlsafe_b64encode(digest[:_SIGNATURE_BYTES]).decode().rstrip("=")
+def _said(repo: Repository, branch: str, path: str, relative: str) -> bytes:
+    return "\0".join((repo.id, repo.uid, branch, relative, path)).encode()
+
+
+def _signed(key: bytes, said: bytes) -> bytes:
+    digest = hmac.new(key, said, hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(digest[:_SIGNATURE_BYTES]).rstrip(b"=")

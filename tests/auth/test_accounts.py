@@ -126,6 +126,23 @@ def test_the_stored_check_is_worthless_under_another_key() -> None:
     assert not bench.accepts(GIVEN)
 
 
+def test_a_rotated_secret_locks_nobody_out() -> None:
+    """What was made under the secret before is accepted, by whoever knows both."""
+    bench = Bench()
+    bench.set_up("ann", "", GIVEN)
+    token = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
+    rotated = b"x" * 32
+    other = accounts.keeper(bench.kv, bench.clock, SystemIds(), rotated)
+    bench.auth = Authenticator(other, rotated, before=SECRET)
+    assert bench.accepts(GIVEN) and bench.accepts_header(b"Bearer " + token)
+    fresh = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
+    assert bench.accepts_header(b"Bearer " + fresh)
+    wrong = NewCredential(GIVEN.access_key_id, "another secret of some length, 32 and more")
+    assert not bench.accepts(wrong) and not bench.accepts_header(b"Bearer " + token[:-2])
+    bench.auth = Authenticator(bench.keeper, SECRET)  # the fresh one was signed by the new key
+    assert not bench.accepts_header(b"Bearer " + fresh)
+
+
 def test_a_reset_ends_the_old_credential_and_every_session() -> None:
     bench = Bench()
     bench.set_up("ann", "", GIVEN)

@@ -1,6 +1,7 @@
 """The layer: small, for the right machine, with all its bytecode; the functions' code as well."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 import zipfile
@@ -49,6 +50,16 @@ def test_all_of_it_is_for_one_machine(layer: Path, architecture: str) -> None:
     assert len(libraries) >= 5
     machines = {int.from_bytes(each.read_bytes()[18:20], "little") for each in libraries}
     assert machines == {MACHINES[architecture]}
+
+
+def test_its_libraries_find_the_libc_of_every_runtime(layer: Path) -> None:
+    """3.12 and later run on Amazon Linux 2023; 3.11 runs on Amazon Linux 2, whose libc is 2.26."""
+    needed = {
+        (int(major), int(minor))
+        for library in layer.rglob("*.so*")
+        for major, minor in re.findall(rb"GLIBC_(\d+)\.(\d+)", library.read_bytes())
+    }
+    assert (2, 26) < max(needed) <= (2, 34)
 
 
 def test_every_module_has_bytecode_that_is_never_checked(layer: Path) -> None:

@@ -1,6 +1,7 @@
 """The template is valid, and grants no more than it should."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 import yaml
 
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
-from scripts.deploy import ROOT, tool
+from scripts import deploy
+from scripts.deploy import ROOT, RUNTIMES, tool
 
 TEMPLATE = ROOT / "template.yaml"
 
@@ -28,6 +30,12 @@ def _tagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, 
 
 
 _Loader.add_multi_constructor("!", _tagged)
+
+
+@pytest.fixture(scope="module")
+def parameters() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Parameters"]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +59,11 @@ def statements(properties: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def actions(properties: dict[str, Any]) -> set[str]:
+    """What is allowed."""
     found: set[str] = set()
     for each in statements(properties):
+        if each["Effect"] == "Deny":
+            continue
         found |= {each["Action"]} if isinstance(each["Action"], str) else set(each["Action"])
     return found
 
@@ -88,8 +99,161 @@ def test_the_table_is_what_the_driver_expects(resources: dict[str, Any]) -> None
 
 
 def test_what_is_kept_outlives_the_stack(resources: dict[str, Any]) -> None:
-    kept = {name for name, each in resources.items() if each.get("DeletionPolicy") == "Retain"}
-    assert kept == {"Table", "Data", "Secret"}
+    replaced = {n for n, each in resources.items() if each.get("UpdateReplacePolicy") == "Retain"}
+    assert replaced == {"Table", "Data", "Secret"}
+    # A creation that is rolled back leaves no name behind, which would block the next.
+    assert {resources[name]["DeletionPolicy"] for name in replaced} == {"RetainExceptOnCreate"}
+    policies = {each.get("DeletionPolicy", "Delete") for each in resources.values()}
+    assert policies == {"RetainExceptOnCreate", "Delete"}
+
+
+def test_the_longest_name_of_a_bucket_is_one() -> None:
+    longest = "a" * 30
+    deploy._check_name(longest)
+    with pytest.raises(deploy.Failed):
+        deploy._check_name(longest + "a")
+    assert len(f"{longest}-data-123456789012-ap-northeast-1") <= 63
+
+
+def test_runtimes_have_the_libc_of_the_wheels(parameters: dict[str, Any]) -> None:
+    """Which platforms' wheels the layer takes, and which libc each runtime of Lambda has."""
+    libc = {"python3.11": (2, 26), **dict.fromkeys(RUNTIMES, (2, 34))}  # Amazon Linux 2, 2023
+    source = (ROOT / "layers" / "build.py").read_text()
+    tags = re.findall(r"manylinux(?:_(\d+)_(\d+)|2014)_\{machine\}", source)
+    needed = [(int(major), int(minor)) if major else (2, 17) for major, minor in tags]
+    assert len(needed) >= 2 and max(needed) > libc["python3.11"]
+    allowed = parameters["Runtime"]["AllowedValues"]
+    assert tuple(allowed) == RUNTIMES and parameters["Runtime"]["Default"] == RUNTIMES[-1]
+    assert min(libc[runtime] for runtime in allowed) >= max(needed)
+
+
+def test_every_allowed_runtime_can_start_from_a_snapshot(parameters: dict[str, Any]) -> None:
+    """SnapStart begins with Python 3.12."""
+    versions = [int(name.partition(".")[2]) for name in parameters["Runtime"]["AllowedValues"]]
+    assert min(versions) >= 12
+
+
+def test_alarms_watch_what_has_data(resources: dict[str, Any]) -> None:
+    alarms = of_type(resources, "AWS::CloudWatch::Alarm")
+    table = {each["MetricName"] for each in alarms.values() if each["Namespace"] == "AWS/DynamoDB"}
+    assert table == {"ReadThrottleEvents", "WriteThrottleEvents"}
+    assert '"ThrottledRequests"' not in TEMPLATE.read_text()
+    functions = of_type(resources, "AWS::Serverless::Function")
+    failing = [each for each in alarms.values() if each.get("MetricName") == "Errors"]
+    watched = {each["Dimensions"][0]["Value"]["!Sub"] for each in failing}
+    assert watched == {each["FunctionName"]["!Sub"] for each in functions.values()}
+    assert alarms["JobsWaiting"]["MetricName"] == "ApproximateAgeOfOldestMessage"
+    assert alarms["JanitorLate"]["TreatMissingData"] == "missing"  # quiet while it is new
+    assert "InsufficientDataActions" in alarms["JanitorLate"]
+
+
+def test_ticks_that_fail_are_kept(resources: dict[str, Any]) -> None:
+    dead = {"!GetAtt": "TicksDead.Arn"}
+    functions = of_type(resources, "AWS::Serverless::Function")
+    for name in ("EventsFunction", "JanitorFunction"):
+        assert functions[name]["DeadLetterQueue"]["TargetArn"] == dead
+        [tick] = [e for e in functions[name]["Events"].values() if e["Type"] == "ScheduleV2"]
+        assert tick["Properties"]["DeadLetterConfig"]["Arn"] == dead
+    for role in ("EventsRole", "JanitorRole", "ScheduleRole"):
+        sent = [each for each in statements(resources[role]["Properties"])]
+        assert dead in [each["Resource"] for each in sent if each["Action"] == "sqs:SendMessage"]
+
+
+def test_the_stage_is_throttled(resources: dict[str, Any]) -> None:
+    [stage] = of_type(resources, "AWS::ApiGatewayV2::Stage").values()
+    assert stage["DefaultRouteSettings"] == {
+        "ThrottlingRateLimit": {"!Ref": "RequestsPerSecond"},
+        "ThrottlingBurstLimit": {"!Ref": "RequestsBurst"},
+    }
+
+
+def test_what_is_only_read_is_never_written(resources: dict[str, Any]) -> None:
+    for name, each in granting(resources).items():
+        for statement in statements(each):
+            if "ReadOnlyBuckets" in json.dumps(statement["Resource"]):
+                verbs = {action.partition(":")[2] for action in statement["Action"]}
+                assert all(verb.startswith(("Get", "List")) for verb in verbs), name
+
+
+def deletes(resources: dict[str, Any], key: str) -> bool:
+    """Whether the worker may delete that object of the stack's bucket."""
+    names = ["WorkerRole", *(p["!Ref"] for p in worker_policies(resources) if "!Ref" in p)]
+    verdicts = [
+        statement["Effect"]
+        for name in names
+        for statement in statements(resources[name]["Properties"])
+        if "s3:DeleteObject" in statement["Action"]
+        for pattern in patterns(statement["Resource"])
+        if matches(pattern, f"arn:aws:s3:::bucket/{key}")
+    ]
+    return "Allow" in verdicts and "Deny" not in verdicts
+
+
+def worker_policies(resources: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = resources["WorkerRole"]["Properties"]["ManagedPolicyArns"]
+    return found
+
+
+def patterns(resource: Any) -> list[str]:
+    if not isinstance(resource, list):
+        return []  # of existing buckets: the same, joined
+    found = [each if isinstance(each, str) else each["!Sub"] for each in resource]
+    return [each.replace("${Data.Arn}", "arn:aws:s3:::bucket") for each in found]
+
+
+def matches(pattern: str, arn: str) -> bool:
+    """As IAM reads it: both wildcards stand for slashes too."""
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(expression, arn) is not None
+
+
+FOLDER, UNIQUE, SIGNATURE = "g0" * 10, "v1" * 10, "aB-_" * 6
+OURS = (
+    f"data/{FOLDER}/{UNIQUE}",
+    f"lake/data/{FOLDER}/{UNIQUE}",
+    f"data/lake/data/{FOLDER}/{UNIQUE}",
+    f"a/data/b/data/{FOLDER}/{UNIQUE},{SIGNATURE}",
+    "lake/_lakefs/" + "0" * 64,
+    "_lakefs/" + "0" * 64,
+    "lake/_graveler/steps/gc-1/uses-00000.json.gz",
+)
+NOT_OURS = (
+    f"mydata/{FOLDER}/{UNIQUE}",
+    f"lake/data/{FOLDER}/x",
+    f"lake/data/{FOLDER}/{UNIQUE}/x",
+    f"lake/data/{FOLDER[:9]}/{FOLDER[10:]}/{UNIQUE}",
+    f"lake/data/{FOLDER}/{UNIQUE[:9]}/{UNIQUE[10:]}",
+    f"lake/data/{FOLDER[:9]}/{FOLDER[10:]}/{UNIQUE},{SIGNATURE}",
+    f"lake/data/2026/11/22/10/00/a/{UNIQUE}",
+    "lake/not_lakefs/x",
+    "lake/_graveler/gc/x",
+    "lake/orders.csv",
+)
+
+
+def test_only_names_of_our_layout_can_be_deleted(resources: dict[str, Any]) -> None:
+    for key in OURS:
+        assert deletes(resources, key), key
+    for key in NOT_OURS:
+        assert not deletes(resources, key), key
+
+
+def test_existing_buckets_have_the_same_patterns(resources: dict[str, Any]) -> None:
+    allowed = [
+        statement["Resource"]
+        for statement in statements(resources["WorkerRole"]["Properties"])
+        if "s3:DeleteObject" in statement["Action"]
+    ]
+    own = {p.removeprefix("arn:aws:s3:::bucket/") for each in allowed for p in patterns(each)}
+    joined = [each["!Split"][1]["!Join"][1] for each in allowed if isinstance(each, dict)]
+    assert {each[-1].removeprefix("/") for each in joined} == own and len(joined) == len(own)
+
+
+def test_managed_policies_fit(resources: dict[str, Any]) -> None:
+    """IAM takes 6,144 characters, white space apart."""
+    for name, each in of_type(resources, "AWS::IAM::ManagedPolicy").items():
+        written = json.dumps(each["PolicyDocument"], separators=(",", ":"))
+        assert len(written) < 6_144, name
 
 
 def test_buckets_are_versioned_private_and_behind_tls(resources: dict[str, Any]) -> None:

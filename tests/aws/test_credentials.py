@@ -1,0 +1,133 @@
+"""Credentials of a stack: reset by a command, and accepted across a rotation of the secret."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from graveler.assembly.aws import open_aws
+from graveler.assembly.secret import read_secret
+from graveler.auth import accounts
+from graveler.auth.accounts import NewCredential
+from graveler.auth.authenticator import Authenticator
+from graveler.aws import AwsSession, AwsSettings
+from graveler.cli.main import main
+from graveler.clock import SystemIds
+from graveler.engine import repository, uploads
+from graveler.engine.repository import NewRepository
+from graveler.errors import Corrupt, Unauthenticated, Unavailable
+from graveler.settings import Deployment
+from tests.aws.lake import make_lake
+
+
+class Made(NamedTuple):
+    """A stack as its parts, in an engine."""
+
+    name: str
+    deployment: Deployment
+    session: AwsSession
+
+    def rotate(self, text: str) -> None:
+        client = self.session.client("secretsmanager")
+        client.put_secret_value(SecretId=self.name, SecretString=text)
+        client.close()
+
+    def authenticator(self) -> Authenticator:
+        """Of a function that starts now."""
+        aws = open_aws(self.deployment)
+        kv, clock, ids = aws.ports.kv, aws.ports.clock, aws.ids
+        secret = aws.secret
+        keeper = accounts.keeper(kv, clock, ids, secret.key)
+        return Authenticator(keeper, secret.key, secret.first, before=secret.before)
+
+    def first(self) -> NewCredential:
+        return read_secret(self.session, self.name).first
+
+
+@pytest.fixture
+def made(
+    engine: str,
+    session: AwsSession,
+    fresh_name: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Made:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", engine)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    lake = make_lake(session, fresh_name())
+    cache = str(tmp_path / "cache")
+    deployment = Deployment(
+        lake.name, lake.name, (lake.name,), cache_folder=cache, endpoint_url=engine
+    )
+    return Made(lake.name, deployment, session)
+
+
+def accepts(authenticator: Authenticator, credential: NewCredential) -> bool:
+    try:
+        authenticator.login(credential.access_key_id, credential.secret_access_key)
+    except Unauthenticated:
+        return False
+    return True
+
+
+def printed(text: str) -> NewCredential:
+    lines = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    return NewCredential(lines["access_key_id"], lines["secret_access_key"])
+
+
+def test_the_credentials_of_a_stack_are_reset(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(("credentials", "reset", "--stack", made.name)) == 1  # nobody was there yet
+    assert "set-up has not happened" in capsys.readouterr().err
+    first = made.first()
+    assert accepts(made.authenticator(), first)
+    assert main(("credentials", "reset", "--stack", made.name)) == 0
+    fresh = printed(capsys.readouterr().out)
+    assert accepts(made.authenticator(), fresh) and not accepts(made.authenticator(), first)
+    assert main(("credentials", "reset", "--stack", "no-such-stack")) == 1
+    assert main(("credentials", "reset", "--stack", made.name, "--save")) == 1
+
+
+def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    first, ids = made.first(), SystemIds()
+    assert accepts(made.authenticator(), first)
+    before = open_aws(made.deployment).ports
+    repo = repository.create(before, NewRepository("lake", f"s3://{made.name}/lake"))
+    address = uploads.hand_out(before, repo, "main", "path")
+    made.rotate(ids.unique(120))
+    assert accepts(made.authenticator(), first)
+    after = open_aws(made.deployment).ports
+    assert uploads.checked(after, repo, "main", "path", address)
+    assert main(("credentials", "reset", "--stack", made.name)) == 0
+    fresh = printed(capsys.readouterr().out)
+    made.rotate(ids.unique(120))
+    assert accepts(made.authenticator(), fresh) and not accepts(made.authenticator(), first)
+
+
+def test_a_rotation_without_a_reset_is_mended_by_one(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, ids = made.first(), SystemIds()
+    assert accepts(made.authenticator(), first)
+    for _ in range(2):
+        made.rotate(ids.unique(120))
+    assert not accepts(made.authenticator(), first)
+    assert main(("credentials", "reset", "--stack", made.name)) == 0
+    assert accepts(made.authenticator(), printed(capsys.readouterr().out))
+
+
+def test_a_secret_that_is_none_is_told(made: Made) -> None:
+    assert read_secret(made.session, made.name).before == b""
+    made.rotate("too short")
+    with pytest.raises(Corrupt):
+        read_secret(made.session, made.name)
+    made.rotate(SystemIds().unique(120))
+    assert read_secret(made.session, made.name).before == b""  # the one before was none
+    with pytest.raises(Unavailable):
+        read_secret(made.session, "no-such-secret")
+    with pytest.raises(Unavailable):
+        read_secret(AwsSession(AwsSettings("us-east-1", "http://127.0.0.1:9", "a", "b")), "x")
