@@ -181,6 +181,17 @@ def test_behind_a_proxy_urls_and_cookies_are_those_of_the_public_side(tmp_path: 
         assert over_tls.headers["set-cookie"].startswith("__Host-")
 
 
+def test_logins_come_by_a_host_name_that_is_known(tmp_path: Path) -> None:
+    login = {"access_key_id": KEY, "secret_access_key": SECRET}
+    with serving(tmp_path / "store", "--allowed-host", "lake") as service:
+        where = f"{service.url}/api/v1/auth/login"
+        statuses = {
+            host: httpx.post(where, json=login, headers={"Host": host}).status_code
+            for host in ("lake:8000", "localhost", "evil.example")
+        }
+    assert statuses == {"lake:8000": 200, "localhost": 200, "evil.example": 403}
+
+
 def test_one_of_two_credentials_in_the_environment_is_refused(tmp_path: Path) -> None:
     where = ("--store", str(tmp_path / "store"), "--listen", f"{HOST}:0")
     found = run("serve", *where, GRAVELER_ACCESS_KEY_ID="KEY")
