@@ -9,11 +9,12 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks.spark_runs import session
@@ -21,9 +22,11 @@ from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark import cuts
 from graveler.spark.comparing import stretches
-from graveler.spark.merging import joined_over
+from graveler.spark.joining import by_tasks, here, joined_over, piece_of
 from graveler.spark.places import Place, opened
 from graveler.spark.reading import meeting, rows_of
+from graveler.spark.results import Part
+from graveler.spark.results import rows_of as result_of
 
 RANGES = 500_000
 RECORDS = 10_000  # in each
@@ -59,7 +62,8 @@ def measured(spark: SparkSession, folder: Path, count: int) -> dict[str, Any]:
         found[name] = round(time.perf_counter() - begin, 2)
         return result
 
-    refs = timed("import_join_s", lambda: joined_over(space, (), ends, made))
+    refs = timed("import_join_s", lambda: joined_over(here(space), place.breaks, (), ends, made))
+    timed("import_seams_s", partial(_sewn, spark, left))
     id = timed("import_metarange_s", lambda: space.store.write_metarange(space.namespace, refs))
     opened.cache_clear()
     space = opened(place).space
@@ -75,6 +79,23 @@ def measured(spark: SparkSession, folder: Path, count: int) -> dict[str, Any]:
     placed = partial(cuts.with_bucket, rows, ends)
     timed("import_buckets_s", lambda: placed().write.format("noop").mode("overwrite").save())
     return found
+
+
+def _sewn(spark: SparkSession, refs: Sequence[RangeRef]) -> None:
+    """A least size, so that every bucket ends in a seam: all that the driver does of them, by tasks
+    that answer at once: an end agrees after two ranges."""
+    breaks = BreakParameters(min_size=refs[0].size + 1, max_size=refs[0].size + 1)
+    ends = tuple(ref.max_key for ref in refs[_BUCKET_RANGES - 1 :: _BUCKET_RANGES])
+    made = {at: refs[at * _BUCKET_RANGES : (at + 1) * _BUCKET_RANGES] for at in range(len(ends))}
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                found = [piece_of(each).ref for each in row["pieces"][:2]]
+                yield result_of(Part(row["start"], tuple(found), len(found), {}, ()))
+
+    result = joined_over(by_tasks(spark, run, 1_000), breaks, (), ends, made)
+    assert len(result) == len(ends) * _BUCKET_RANGES, "seams lost ranges"
 
 
 def main() -> None:

@@ -87,6 +87,12 @@ class Assembler:
             self._run = []
             self._size = 0
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether what follows cannot change the ranges that are there: a stored range goes in by
+        reference."""
+        return not self._run and not self._reopen
+
     def finish(self) -> tuple[RangeRef, ...]:
         """All ranges, stored."""
         self.close_run()

@@ -18,7 +18,8 @@ none of which is loaded before something is asked for.
     importing   a DataFrame into ranges and a metarange: the two passes and what the driver does
       columns   any DataFrame's columns in one form         checking   which rows can be entries
       cuts      break keys, buckets, tasks                  encoding   framed values
-      tasks     what runs on the executors                  merging    onto a base; joining buckets
+      tasks     what runs on the executors                  merging    onto a base
+      joining   the ranges of all buckets, seams mended by tasks
       results   what tasks send back                        places     how a worker opens the store
       markers   what is finished, for a driver that comes after
     reading     entries at a ref as a DataFrame             decoding   records as Arrow columns

@@ -7,7 +7,7 @@
 
 With `min_size` 0 a range ends after every such key whatever came before it, so writers that begin
 behind one write the ranges that a single writer would.  They are also an even sample of the keys.
-Where a cut is no end after all (a minimum size, a row that was refused), `merging.py` mends it.
+Where a cut is no end after all (a minimum size, a row that was refused), `joining.py` mends it.
 
 Keys may go on for long without a break: large raggedness, or names of somebody who knows the salt.
 So the first pass also finds *spare* keys, about 1 in 250,000, by other bits of the same hash; where
@@ -34,6 +34,9 @@ from graveler.records import BreakParameters
 from graveler.spark.results import NO_CONTENT, Content
 
 _ROWS_WANTED: Final = 300_000  # in a bucket, on average
+_ROWS_MOST: Final = 500_000  # which a task can hold
+_ROW_BYTES: Final = 170  # of key and value, about
+_RANGES_WANTED: Final = 8  # in a bucket, as ranges at its ends are written twice
 _SPARE_ROWS: Final = 250_000  # for each spare key, on average
 _SPARE_COUNT: Final = 8  # so many in a bucket are not there by chance
 _SPARE_SHIFT: Final = 20  # bits that decide on breaks do not decide on these
@@ -139,9 +142,11 @@ def literal(raw: bytes) -> Column:
 
 
 def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
-    """Which keys to cut at: buckets of a few hundred thousand rows, and `tasks` of them or more if
-    there are breaks enough; spare keys where breaks are missing."""
-    by_size = -(-_ROWS_WANTED // breaks.raggedness)
+    """Which keys to cut at: buckets of a few hundred thousand rows, larger ones if ranges have a
+    least size, and `tasks` of them or more if there are breaks enough; spare keys where breaks are
+    missing."""
+    least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
+    by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
     step = max(1, min(by_size, len(found.breaks) // max(1, tasks)))
     at = found.breaks[step - 1 :: step]
     more: set[bytes] = set()

@@ -22,8 +22,8 @@ from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark import cuts
 from graveler.spark.checking import NO_PATH, Addresses
 from graveler.spark.columns import canonical
+from graveler.spark.joining import by_tasks, joined_over, sewing
 from graveler.spark.markers import Marks, fingerprint, finished
-from graveler.spark.merging import joined_over
 from graveler.spark.parallel import parallel_tasks
 from graveler.spark.places import Place, opened
 from graveler.spark.results import (
@@ -105,7 +105,8 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
         raise BadRows(report)
     space = opened(place).space
     made = {part.bucket: part.ranges for part in parts if part.ranges}
-    refs = joined_over(space, space.metarange(chosen.base).ranges, at, made)
+    sew = by_tasks(df.sparkSession, sewing(place))
+    refs = joined_over(sew, place.breaks, space.metarange(chosen.base).ranges, at, made)
     stored = space.store.write_metarange(space.namespace, refs)
     return Written(stored, refs, found.count - report.count, report)
 

@@ -5,23 +5,22 @@
     rows            + +     +
 
 A task reads the ranges of the base that its rows touch, and keeps the others by reference; of a
-range that a cut divides it takes the records of its side.  Buckets without rows are the base's own,
-which the driver puts between the others.  For this package.
+range that a cut divides it takes the records of its side.  Buckets without rows are the base's own
+(`joining.py`).  For this package.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from graveler.committed.apply import Applier, Changes
 from graveler.committed.ranges import Columns, Keyspace
 from graveler.committed.reader import range_columns
-from graveler.committed.splitting import Splitter
 from graveler.committed.writer import Assembler
 from graveler.framing import identity_of
-from graveler.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, Record, StagedValue
+from graveler.records import TOMBSTONE, Change, RangeRef, Record, StagedValue
 
 END: Final = b""  # as the greatest key of a bucket: there is none
 
@@ -69,11 +68,11 @@ def merged(
 
 
 def _records(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Record]:
-    for columns in _side(space, ref, bounds):
+    for columns in side(space, ref, bounds):
         yield from columns.records
 
 
-def _side(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Columns]:
+def side(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Columns]:
     """The records of a range that lie in a bucket."""
     for columns in range_columns(space, ref):
         begin = bisect_right(columns.keys, bounds.after)
@@ -107,60 +106,3 @@ def _is_same(old: StagedValue, new: StagedValue) -> bool:
 
 def _ranked(rank: int, source: Iterable[Change]) -> Iterator[tuple[bytes, int, StagedValue]]:
     return ((key, rank, value) for key, value in source)
-
-
-def joined_over(
-    space: Keyspace,
-    base: Sequence[RangeRef],
-    cuts: Sequence[bytes],
-    made: Mapping[int, Sequence[RangeRef]],
-) -> tuple[RangeRef, ...]:
-    """The ranges of the whole key space: those that tasks `made`, by bucket (none: all was
-    deleted), and the base's in every other one.
-
-    The last range of a bucket may end only because of a cut: then it is read again with what
-    follows (`joining.py`).  Cost: that, and the ranges of the base that a cut divides.
-    """
-    splitter = Splitter(space.breaks)
-    kept_ends = {ref.max_key for ref in base[:-1] if not splitter.closes(ref)}
-    assembler = Assembler(space)
-    for bounds, refs in _stretches(cuts, made):
-        if refs is ABSENT:
-            _add_base(space, assembler, base, bounds)
-            continue
-        for at, ref in enumerate(refs, 1):
-            is_open = at == len(refs) and ref.max_key not in kept_ends
-            assembler.add_range(ref, is_last=is_open)
-    return assembler.finish()
-
-
-def _stretches(
-    cuts: Sequence[bytes], made: Mapping[int, Sequence[RangeRef]]
-) -> Iterator[tuple[Bounds, Sequence[RangeRef] | Literal[Absent.ABSENT]]]:
-    """Every bucket that a task made, and in one piece what lies between two of them."""
-    begin = 0
-    for bucket in sorted(made):
-        if begin < bucket:
-            yield bounds_of(cuts, begin, bucket - 1), ABSENT
-        yield bounds_of(cuts, bucket, bucket), made[bucket]
-        begin = bucket + 1
-    if begin <= len(cuts):
-        yield bounds_of(cuts, begin, len(cuts)), ABSENT
-
-
-def _add_base(
-    space: Keyspace, assembler: Assembler, base: Sequence[RangeRef], bounds: Bounds
-) -> None:
-    first = bisect_left(base, bounds.after, key=lambda ref: ref.max_key)
-    for ref in base[first:]:
-        if not bounds.meets(ref):
-            if ref.min_key > bounds.after:
-                return
-            continue
-        if bounds.holds(ref):
-            assembler.add_range(ref, is_last=ref is base[-1])
-            continue
-        for columns in _side(space, ref, bounds):
-            assembler.add_columns(columns)
-        if bounds.upto == END or ref.max_key <= bounds.upto:
-            assembler.end_range(ref, is_last=ref is base[-1])

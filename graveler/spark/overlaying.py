@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame
 from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, Change
 from graveler.spark import cuts
-from graveler.spark.merging import bounds_of, joined_over, merged
+from graveler.spark.joining import by_tasks, joined_over, sewing
+from graveler.spark.merging import bounds_of, merged
 from graveler.spark.parallel import parallel_tasks
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, Part, parts_of, rows_of
@@ -44,7 +45,8 @@ def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -
     space = opened(place).space
     refs = space.metarange(base).ranges
     ranges = {part.bucket: part.ranges for part in parts_of(made)}
-    result = joined_over(space, refs, at, ranges)
+    sew = by_tasks(rows.sparkSession, sewing(place))
+    result = joined_over(sew, place.breaks, refs, at, ranges)
     if result == refs:
         return base, found.count
     return space.store.write_metarange(space.namespace, result), found.count

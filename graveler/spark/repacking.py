@@ -2,8 +2,8 @@
 
     base      ├r│r│r│r┤├r│r│r│r┤├r│r│r┤      stretches of whole ranges, a task each
     tasks     ├── r ──┤├── r ──┤├─ r ─┤      the same records, new ends
-    driver    joined: where a stretch's end is none of the new ones, the range before it and those
-              behind it are read again until an end agrees
+    seams     where a stretch's end is none of the new ones, a task reads the range before it and
+              those behind it again until an end agrees (`joining.py`)
 
 Nothing moves between tasks: ranges are in order already.  A task that runs twice writes the same
 files.  For `packing.py`.
@@ -24,7 +24,7 @@ from graveler.committed.writer import Assembler
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.merging import joined_over
+from graveler.spark.joining import by_tasks, joined_over, sewing
 from graveler.spark.parallel import parallel_tasks
 from graveler.spark.places import Place, opened
 from graveler.spark.reading import row_of
@@ -75,8 +75,8 @@ def repacked(
     """The records of `refs` in ranges that end by `place.breaks`; about so many are `expected`.
 
     The ranges are those of one writer of all the records.  Raises `Corrupt` if the result has other
-    records than `refs`.  Cost: every range is read, and a put for each new one; at most a sixteenth
-    of it again in the driver.
+    records than `refs`.  Cost: every range is read, and a put for each new one; some of it again at
+    the ends of stretches.
     """
     wanted = tasks or parallel_tasks(spark)
     stretches = list(stretches_of(refs, place.breaks, expected, wanted))
@@ -89,7 +89,7 @@ def repacked(
     made = {part.bucket: part.ranges for part in parts}
     cuts = [held[-1].max_key for held in stretches[:-1]]
     space = opened(place).space
-    joined = joined_over(space, (), cuts, made)
+    joined = joined_over(by_tasks(spark, sewing(place)), place.breaks, (), cuts, made)
     if totals(joined) != totals(refs):
         raise Corrupt(f"packed ranges hold other records: {totals(refs)=} {totals(joined)=}")
     return Repacked(space.store.write_metarange(space.namespace, joined), joined)

@@ -1,7 +1,7 @@
 """Rows to import, and the metarange that one writer of the same entries makes."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from graveler.records import AddressType, Entry, RangeRef
 from graveler.spark import cuts
 from graveler.spark.checking import Addresses
 from graveler.spark.columns import canonical
+from graveler.spark.joining import here, joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import Order, Task, importing
 from graveler.wire import encode_entry
@@ -80,6 +81,16 @@ def sequential(
 def files(folder: Path) -> set[str]:
     """The names of all range and metarange files below a folder of objects."""
     return {path.name.split(".")[0].lstrip("=") for path in folder.rglob("_lakefs/*")}
+
+
+def joined(
+    place: Place,
+    cuts: Sequence[bytes],
+    made: Mapping[int, Sequence[RangeRef]],
+    base: Sequence[RangeRef] = (),
+) -> tuple[RangeRef, ...]:
+    """The ranges of all buckets, put together without Spark."""
+    return joined_over(here(opened(place).space), place.breaks, base, cuts, made)
 
 
 class Spread(NamedTuple):

@@ -28,7 +28,7 @@ from graveler.spark import Lake, connect, staged
 from graveler.spark.committing import commit
 from graveler.spark.job import parser, run
 from graveler.spark.landing import JobTerms
-from graveler.spark.merging import bounds_of, joined_over, merged
+from graveler.spark.merging import bounds_of, merged
 from graveler.spark.overlaying import overlaid
 from graveler.spark.places import Place, opened
 from graveler.staging import area
@@ -36,7 +36,7 @@ from graveler.wire import encode_entry
 from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
 from tests.spark.conftest import SHARE
-from tests.spark.lakes import Row, entry, sequential, some_rows
+from tests.spark.lakes import Row, entry, joined, sequential, some_rows
 
 
 def base_of(place: Place, rows: Sequence[Row]) -> MetarangeId:
@@ -90,7 +90,7 @@ def test_any_cuts_give_what_one_apply_gives(place: Place, seed: int) -> None:
         if mine:
             made[bucket] = merged(space, refs, bounds, mine, replace=False)
     expected = apply(space, base, sorted(changes.items())).metarange_id
-    assert joined_over(space, refs, cuts, made) == tuple(ranges(space, expected))
+    assert joined(place, cuts, made, refs) == tuple(ranges(space, expected))
 
 
 def staged_frame(

@@ -18,10 +18,9 @@ from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
 from graveler.engine import repository as repositories
 from graveler.records import BreakParameters
 from graveler.spark import Lake, connect
-from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, parts_of
-from tests.spark.lakes import KEYS, files, frame, sequential, some_rows, spread
+from tests.spark.lakes import KEYS, files, frame, joined, sequential, some_rows, spread
 from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, killed, submit
 
 BREAKS = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
@@ -43,7 +42,7 @@ def test_a_worker_that_is_killed_after_writing_is_harmless(
         yield from made
 
     parts = parts_of(given.mapInArrow(dying, SCHEMA).collect())
-    refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
+    refs = joined(place, at, {part.bucket: part.ranges for part in parts})
     expected = sequential(place, rows, tmp_path / "one")[1]
     assert list(refs) == expected and len(parts) > 3
     assert files(tmp_path / "objects") == {ref.id for ref in expected}

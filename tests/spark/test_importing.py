@@ -19,11 +19,10 @@ from graveler.spark import cuts
 from graveler.spark.columns import canonical
 from graveler.spark.importing import ImportOptions, import_rows
 from graveler.spark.markers import Marks, count, finished
-from graveler.spark.merging import joined_over
 from graveler.spark.places import Place, opened
 from graveler.spark.results import SCHEMA, BadRows, parts_of
 from tests.spark import lakes
-from tests.spark.lakes import Row, files, frame, sequential, some_rows, spread
+from tests.spark.lakes import Row, files, frame, joined, sequential, some_rows, spread
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_a_task_that_fails_after_writing_is_harmless(
         yield from made
 
     parts = parts_of(given.mapInArrow(failing, SCHEMA).collect())
-    refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
+    refs = joined(place, at, {part.bucket: part.ranges for part in parts})
     expected = sequential(place, rows, tmp_path / "one")[1]
     assert list(refs) == expected
     # Every attempt wrote the same files: none is left over.

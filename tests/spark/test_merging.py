@@ -12,12 +12,13 @@ from graveler.committed.apply import apply
 from graveler.committed.reader import ranges
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
+from graveler.spark import joining
 from graveler.spark.importing import ImportOptions, import_rows
-from graveler.spark.merging import bounds_of, joined_over, merged
+from graveler.spark.merging import bounds_of, merged
 from graveler.spark.places import Place, opened
 from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE
-from tests.spark.lakes import Row, entry, frame, sequential, some_rows
+from tests.spark.lakes import Row, entry, frame, joined, sequential, some_rows
 
 Records = dict[bytes, bytes]
 
@@ -38,14 +39,18 @@ def in_buckets(
         mine = [(k, changes[k]) for k in sorted(changes) if after < k and (not upto or k <= upto)]
         if mine:
             made[bucket] = merged(space, refs, bounds_of(cuts, bucket, bucket), mine)
-    return joined_over(space, refs, cuts, made)
+    return joined(place, cuts, made, refs)
 
 
 @pytest.mark.parametrize("seed", range(0, 60, SHARE))
-def test_any_cuts_give_what_one_apply_gives(place: Place, seed: int) -> None:
-    """Cuts at any key, whether or not a range may end there, and sizes of all kinds."""
+def test_any_cuts_give_what_one_apply_gives(
+    place: Place, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cuts at any key, whether or not a range may end there, and sizes of all kinds; tasks that get
+    enough of what follows a cut, or too little at first."""
     print(f"{seed=}")
     chance = random.Random(seed)
+    monkeypatch.setattr(joining, "_SPAN", (1, 2, 24)[seed % 3])
     place = replace(
         place,
         breaks=replace(

@@ -17,10 +17,9 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
-from graveler.spark.merging import joined_over
-from graveler.spark.places import Place, opened
+from graveler.spark.places import Place
 from graveler.spark.results import SCHEMA, parts_of
-from tests.spark.lakes import files, sequential, some_rows, spread
+from tests.spark.lakes import files, joined, sequential, some_rows, spread
 
 SLOW = 1
 HANG_SECONDS = 3_600
@@ -44,7 +43,7 @@ def main(folder: Path) -> None:
         yield from made
 
     parts = parts_of(given.mapInArrow(slow, SCHEMA).collect())
-    refs = joined_over(opened(place).space, (), at, {part.bucket: part.ranges for part in parts})
+    refs = joined(place, at, {part.bucket: part.ranges for part in parts})
     expected = sequential(place, rows, folder / "one")[1]
     said = {
         "equal": list(refs) == expected,
