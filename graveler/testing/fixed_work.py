@@ -1,25 +1,27 @@
 """A process that does always the same, and is asked now and then how long that takes.
 
-What a request does in small: it is woken through a pipe, runs some Python, hashes, and answers
-through a pipe.  So it slows as the machine becomes busy, and never because a store grows.  It ends
-with whoever holds its stdin.  For tests only.
+What a request does in small: it is woken through a pipe, runs some Python, hashes, syncs a page of
+a file beside the store, and answers through a pipe.  So it slows as processors or the disk become
+busy, and never because a store grows.  It ends with whoever holds its stdin.  For tests only.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 _BLOCK = bytes(512 * 1024)
+_PAGE_BYTES = 4096
 
 
 class FixedWork:
-    """The process, seen by who asks."""
+    """The process, seen by its caller; it writes one file into `folder`."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", __name__, str(folder / "fixed-work")]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def milliseconds(self) -> float:
         """From the question to the answer."""
@@ -35,14 +37,17 @@ class FixedWork:
         self._process.communicate()
 
 
-def _answer() -> None:
-    for _ in sys.stdin.buffer:
+def _answer(file: str) -> None:
+    page = os.open(file, os.O_CREAT | os.O_WRONLY, 0o600)
+    for turn, _ in enumerate(sys.stdin.buffer):
         for number in range(2_000):
             hashlib.sha256(b"%d" % number).digest()
         hashlib.sha256(_BLOCK).digest()
+        os.pwrite(page, bytes([turn % 256]) * _PAGE_BYTES, 0)
+        os.fsync(page)
         sys.stdout.buffer.write(b"\n")
         sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
-    _answer()
+    _answer(sys.argv[1])

@@ -82,13 +82,13 @@ def _trends(samples: Sequence[Sample]) -> list[str]:
     found = trends(samples)
     if not found:
         return []
-    lines = ["", "| Second half of the run | Median | Trend an hour | Allowed | |"]
-    lines.append("|---|---:|---:|---:|---|")
+    lines = ["", "| Blocks of the whole run | Level | An hour | As measured | Allowed | z | |"]
+    lines.append("|---|---:|---:|---:|---:|---:|---|")
     for each in found:
-        said = "grows" if each.grows else "level"
         lines.append(
             f"| {each.name}, {each.unit} | {each.level:.4g} | {each.per_hour:+.3g} "
-            f"| {each.allowed_per_hour:.3g} | {said} |"
+            f"| {each.raw_per_hour:+.3g} | {each.allowed_per_hour:.3g} | {each.z:.1f} "
+            f"| {each.verdict} |"
         )
     return lines
 

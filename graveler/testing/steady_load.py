@@ -95,7 +95,7 @@ class SteadyLoad:
 
     def _sample(self, service: LiveService, ended: Callable[[], bool], on_sample: OnSample) -> None:
         begun = time.monotonic()
-        work = FixedWork()
+        work = FixedWork(self.folder)
         while not ended():
             fixed = self._passed(work, ended)
             taken, self._latencies = sorted(self._latencies), []

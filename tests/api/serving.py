@@ -5,7 +5,6 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from graveler.auth.accounts import NewCredential
 from graveler.auth.attempts import Rates
 from graveler.cli.listening import bind
 from graveler.cli.options import Listen
+from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 USER = "administrator"
@@ -89,7 +89,7 @@ class Client:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             given.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_SECONDS)
         try:
             connection.request(method, target, body, given)
             answer = connection.getresponse()
@@ -126,12 +126,14 @@ class Served:
 
 def ended(client: Client, where: str, said: str = "done", **query: str) -> Any:
     """What a task says of itself once it has come to its end."""
-    for _ in range(500):
-        found = client.send("GET", where, query).json
-        if found.get(said) or "error" in found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"it did not end: {found}")
+    seen: list[Any] = []
+
+    def over() -> bool:
+        seen.append(client.send("GET", where, query).json)
+        return bool(seen[-1].get(said)) or "error" in seen[-1]
+
+    until(over, f"{where} has ended")
+    return seen[-1]
 
 
 @contextmanager
@@ -188,9 +190,9 @@ def listening(
     thread = threading.Thread(target=server.run, args=(sockets,), name="server")
     thread.start()
     try:
-        assert ready.wait(20), "the server did not start"
+        assert ready.wait(PATIENCE_SECONDS), "the server did not start"
         yield Client("127.0.0.1", bound[0]), server
     finally:
         server.should_exit = True
-        thread.join(40)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), "the server did not stop"

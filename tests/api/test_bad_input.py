@@ -10,6 +10,7 @@ import pytest
 
 from graveler import limits
 from tests.api.serving import API, Client, Served
+from tests.waiting import PATIENCE_SECONDS
 
 LONG = "x" * 5_000
 FORBIDDEN_IN_TAGS = " ~^:?*[]\\/%@$\x00\x7f\n"
@@ -262,7 +263,9 @@ def test_a_space_in_a_path_has_two_spellings(client: Client, repo: str) -> None:
 
 
 def test_an_endless_head_is_refused(live: Served) -> None:
-    with socket.create_connection((live.client.host, live.client.port), timeout=20) as raw:
+    with socket.create_connection(
+        (live.client.host, live.client.port), timeout=PATIENCE_SECONDS
+    ) as raw:
         raw.sendall(b"GET /_health HTTP/1.1\r\nHost: x\r\n")
         raw.sendall(b"X-Endless: " + b"a" * 70_000)
         with closing(http.client.HTTPResponse(raw)) as answer:
@@ -272,7 +275,9 @@ def test_an_endless_head_is_refused(live: Served) -> None:
 
 
 def test_garbage_on_the_line_is_refused(live: Served) -> None:
-    with socket.create_connection((live.client.host, live.client.port), timeout=20) as raw:
+    with socket.create_connection(
+        (live.client.host, live.client.port), timeout=PATIENCE_SECONDS
+    ) as raw:
         raw.sendall(b"\x16\x03\x01 not http at all\r\n\r\n")
         with closing(http.client.HTTPResponse(raw)) as answer:
             answer.begin()

@@ -1,7 +1,5 @@
 """Dumps of refs through the API, by the unmodified client of lakeFS."""
 
-import time
-
 import lakefs_sdk
 import pytest
 from lakefs_sdk.exceptions import NotFoundException
@@ -11,15 +9,12 @@ from graveler import wire_pb2 as pb
 from graveler.framing import body_of
 from tests.api.serving import Client
 from tests.committed.files import contents, opened
+from tests.waiting import until
 
 
 def ended(api: lakefs_sdk.RepositoriesApi, repo: str, task: str) -> RepositoryDumpStatus:
-    for _ in range(500):
-        found = api.dump_status(repo, task)
-        if found.done:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not end")
+    until(lambda: api.dump_status(repo, task).done, "the dump has ended")
+    return api.dump_status(repo, task)
 
 
 def heads(sdk: lakefs_sdk.ApiClient, repo: str, refs: RefsDump) -> dict[str, str]:

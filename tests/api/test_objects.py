@@ -4,7 +4,6 @@ import hashlib
 import http.client
 import os
 import socket
-import time
 import tracemalloc
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -16,6 +15,7 @@ import pytest
 from graveler.api import conditions
 from graveler.api.conditions import OUTSIDE, SEVERAL, Window
 from tests.api.serving import API, Client, Served
+from tests.waiting import PATIENCE_SECONDS, until
 
 BODY = bytes(range(256)) * 8
 MEGABYTE = 1024 * 1024
@@ -45,7 +45,7 @@ def test_what_is_uploaded_comes_back(client: Client, repo: str, size: int) -> No
 def test_a_chunked_upload(client: Client, repo: str) -> None:
     pieces = [os.urandom(70_000) for _ in range(20)]
     where = f"{API}/repositories/{repo}/branches/main/objects?path=a"
-    connection = http.client.HTTPConnection(client.host, client.port, timeout=30)
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=PATIENCE_SECONDS)
     headers = {"Authorization": client.authorization, "Transfer-Encoding": "chunked"}
     connection.request("POST", where, iter(pieces), headers, encode_chunked=True)
     assert connection.getresponse().status == 201
@@ -70,7 +70,7 @@ def test_a_multipart_upload(client: Client, repo: str, size: int) -> None:
 
 
 def test_the_branch_is_checked_before_the_body_is_read(client: Client, repo: str) -> None:
-    with socket.create_connection((client.host, client.port), timeout=20) as raw:
+    with socket.create_connection((client.host, client.port), timeout=PATIENCE_SECONDS) as raw:
         head = (
             f"POST {API}/repositories/{repo}/branches/none/objects?path=a HTTP/1.1\r\nHost: x\r\n"
             f"Authorization: {client.authorization}\r\nContent-Length: {10**9}\r\n"
@@ -83,18 +83,20 @@ def test_the_branch_is_checked_before_the_body_is_read(client: Client, repo: str
 @pytest.mark.parametrize("sent", [0, 10, 3 * MEGABYTE])
 def test_a_client_that_goes_away_leaves_nothing(live: Served, repo: str, sent: int) -> None:
     before = _files(live.store)
-    with socket.create_connection((live.client.host, live.client.port), timeout=20) as raw:
+    with socket.create_connection(
+        (live.client.host, live.client.port), timeout=PATIENCE_SECONDS
+    ) as raw:
         head = (
             f"POST {API}/repositories/{repo}/branches/main/objects?path=a HTTP/1.1\r\nHost: x\r\n"
             f"Authorization: {live.client.authorization}\r\nContent-Length: {10**9}\r\n\r\n"
         )
         raw.sendall(head.encode() + b"x" * sent)
+        until(lambda: live.server.server_state.tasks, "the request has begun")
+        if sent:
+            until(lambda: _files(live.store) != before, "its file is being written")
     where = f"/repositories/{repo}/refs/main/objects/stat"
-    for _ in range(200):
-        if _files(live.store) == before:
-            break
-        time.sleep(0.02)
-    assert _files(live.store) == before
+    until(lambda: not live.server.server_state.tasks, "the request has ended")
+    until(lambda: _files(live.store) == before, "its file is gone")
     assert live.client.send("GET", where, {"path": "a"}).status == 404
     assert live.client.upload(repo, "a", b"still fine").status == 201
 
@@ -110,7 +112,7 @@ def test_a_long_upload_and_download_use_little_memory(live: Served, repo: str) -
             yield piece
 
     where = f"{API}/repositories/{repo}/branches/main/objects?path=long"
-    connection = http.client.HTTPConnection(client.host, client.port, timeout=60)
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=PATIENCE_SECONDS)
     headers = {"Authorization": client.authorization, "Transfer-Encoding": "chunked"}
     tracemalloc.start()
     try:
@@ -136,7 +138,7 @@ def test_a_reader_that_stops_listening_holds_nobody_up(live: Served, repo: str) 
     client.upload(repo, "long", b"x" * 20 * MEGABYTE)
     where = f"{API}/repositories/{repo}/refs/main/objects?path=long"
     for _ in range(24):  # more than there are threads for streams
-        raw = socket.create_connection((client.host, client.port), timeout=20)
+        raw = socket.create_connection((client.host, client.port), timeout=PATIENCE_SECONDS)
         head = f"GET {where} HTTP/1.1\r\nHost: x\r\nAuthorization: {client.authorization}\r\n\r\n"
         raw.sendall(head.encode())
         assert raw.recv(100).startswith(b"HTTP/1.1 200 ")

@@ -2,8 +2,8 @@
 
 import http.client
 import logging
+import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from graveler.engine import importing, repository
 from graveler.engine.importing import ImportRequest
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
 from graveler.records import JobState
-from tests.api.serving import ADMINISTRATOR, API, Client, Served, basic, served
+from tests.api.serving import ADMINISTRATOR, API, Client, Served, basic, ended, served
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 def test_the_set_up_by_the_api(tmp_path: Path) -> None:
@@ -182,8 +183,7 @@ def test_too_many_waiting_writes_are_told_to_come_back(
 
         with ThreadPoolExecutor(6) as pool:
             waiting = [pool.submit(tag, number) for number in range(6)]
-            while sum(each.done() for each in waiting) < 4:
-                time.sleep(0.005)
+            until(lambda: sum(each.done() for each in waiting) == 4, "four are refused")
             # reads are not held up
             assert live.client.send("GET", f"/repositories/{repo}").status == 200
             held.set()
@@ -191,20 +191,29 @@ def test_too_many_waiting_writes_are_told_to_come_back(
         assert statuses == [201, 201, 503, 503, 503, 503]
 
 
+def _refused(client: Client) -> bool:
+    try:
+        socket.create_connection((client.host, client.port), timeout=PATIENCE_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_a_stop_lets_requests_in_flight_finish(tmp_path: Path) -> None:
     with served(tmp_path / "store") as live:
         repo = live.fresh_repository()
-        connection = http.client.HTTPConnection(live.client.host, live.client.port, timeout=30)
+        connection = http.client.HTTPConnection(
+            live.client.host, live.client.port, timeout=PATIENCE_SECONDS
+        )
         where = f"{API}/repositories/{repo}/branches/main/objects?path=a"
         connection.putrequest("POST", where)
         connection.putheader("Authorization", live.client.authorization)
         connection.putheader("Content-Length", "200000")
         connection.endheaders()
         connection.send(b"x" * 100_000)
-        while not live.server.server_state.tasks:
-            time.sleep(0.005)
+        until(lambda: live.server.server_state.tasks, "the request has begun")
         live.server.should_exit = True
-        time.sleep(0.3)
+        until(lambda: _refused(live.client), "it listens no more")
         connection.send(b"x" * 100_000)
         assert connection.getresponse().status == 201
         connection.close()
@@ -225,12 +234,7 @@ def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
         assert importing.status(ports, repo, job.id).state is JobState.RUNNING
     with served(store, import_roots=[tmp_path]) as live:
         where = f"/repositories/{name}/branches/main/import"
-        found = {"completed": False}
-        for _ in range(500):
-            found = live.client.send("GET", where, {"id": job.id}).json
-            if found["completed"]:
-                break
-            time.sleep(0.02)
+        found = ended(live.client, where, "completed", id=job.id)
         assert found["completed"] and found["ingested_objects"] == 1
 
 

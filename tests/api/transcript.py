@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from tests.waiting import PATIENCE_SECONDS
+
 ADMINISTRATOR = ("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 
 _PATTERNS = {
@@ -135,7 +137,7 @@ def _send(run: Run, request: Mapping[str, Any]) -> tuple[int, dict[str, str], by
     if auth is not False:
         token = base64.b64encode(":".join(auth).encode()).decode()
         headers["Authorization"] = "Basic " + token
-    connection = http.client.HTTPConnection(*run.address, timeout=30)
+    connection = http.client.HTTPConnection(*run.address, timeout=PATIENCE_SECONDS)
     try:
         connection.request(request["method"], target, body, headers)
         answer = connection.getresponse()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from graveler.assembly.fanout import ThreadFanout
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def test_calls_run_at_the_same_time_and_answer_in_order(fanout: ThreadFanout) ->
     together = threading.Barrier(4)
 
     def call(number: int) -> int:
-        together.wait(timeout=30)
+        together.wait(timeout=PATIENCE_SECONDS)
         return number * number
 
     assert fanout.map(call, range(4)) == [0, 1, 4, 9]

@@ -13,13 +13,16 @@ from graveler.testing.sandbox import (
     Sandbox,
     SandboxLost,
 )
+from tests.waiting import until
 
 CODE = """
-import time
+import pathlib, time
 calls = 0
 def handle(event, context):
     global calls
     calls += 1
+    if "touch" in event:
+        pathlib.Path(event["touch"]).touch()
     if "sleep" in event:
         time.sleep(event["sleep"])
     if "fail" in event:
@@ -57,7 +60,7 @@ def test_events_and_answers_of_more_than_six_megabytes_are_refused(tmp_path: Pat
 
 
 def test_a_late_process_is_killed_and_replaced(tmp_path: Path) -> None:
-    with Sandbox(function(tmp_path, seconds=1.0)) as sandbox:
+    with Sandbox(function(tmp_path, seconds=4.0)) as sandbox:
         assert sandbox.invoke({})["calls"] == 1
         with pytest.raises(SandboxLost, match="timed out"):
             sandbox.invoke({"sleep": 60})
@@ -67,11 +70,16 @@ def test_a_late_process_is_killed_and_replaced(tmp_path: Path) -> None:
 
 def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
     with Sandbox(function(tmp_path)) as sandbox:
-        sandbox.start()
-        killing = threading.Timer(0.2, sandbox.kill)
+        begun = tmp_path / "begun"
+
+        def kill() -> None:
+            until(begun.exists, "the function has begun")
+            sandbox.kill()
+
+        killing = threading.Thread(target=kill)
         killing.start()
         with pytest.raises(SandboxLost, match="killed"):
-            sandbox.invoke({"sleep": 60})
+            sandbox.invoke({"touch": str(begun), "sleep": 600})
         killing.join()
         sandbox.kill()
         assert sandbox.invoke({})["calls"] == 1

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import httpx
 
+from tests.waiting import PATIENCE_SECONDS
+
 KEY, SECRET = "TESTKEY", "a-secret-of-tests-and-of-nothing-else"
 COMMAND = [sys.executable, "-c", "import sys; from graveler.cli.main import main; sys.exit(main())"]
-WAIT_SECONDS = 60
+WAIT_SECONDS = PATIENCE_SECONDS
 _READY = re.compile(r"(http://\S+)")
 
 

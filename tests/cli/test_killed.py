@@ -10,6 +10,7 @@ import httpx
 
 from tests.cli.load import Committed, Load, Path, found_at, started
 from tests.cli.service import Service, repository, run, serving
+from tests.waiting import PATIENCE_SECONDS, until
 
 KILLS = 5
 WRITERS, COMMITTERS, PATHS = 4, 2, 24
@@ -41,11 +42,17 @@ def test_nothing_acknowledged_is_lost_by_kills_under_load(tmp_path: Folder) -> N
 def _killed_under_load(service: Service, paths: list[Path], seconds: float) -> list[Committed]:
     load = Load(service.url, paths)
     threads = started(load, WRITERS, COMMITTERS)
-    threading.Event().wait(seconds)
+
+    def is_under_way() -> bool:
+        written = all(path.acknowledged for path in paths)
+        return bool(load.failures) or (written and len(load.commits) > 1)
+
+    until(is_under_way, "all paths are written and something is committed")
+    threading.Event().wait(seconds)  # at any moment from then on
     service.end(signal.SIGKILL)
     load.ended.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     assert load.failures == []
     return load.commits

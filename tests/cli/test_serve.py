@@ -7,12 +7,13 @@ import signal
 import socket
 from pathlib import Path
 from typing import IO
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 import pytest
 
 from tests.cli.service import KEY, SECRET, repository, run, serving
+from tests.waiting import PATIENCE_SECONDS, until
 
 HOST = "127.0.0.1"
 
@@ -38,7 +39,9 @@ def test_a_stop_waits_for_the_body_of_a_request_that_has_begun(tmp_path: Path) -
         branch = repository(client)
         where = urlsplit(service.url)
         assert where.hostname and where.port
-        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
+        connection = http.client.HTTPConnection(
+            where.hostname, where.port, timeout=PATIENCE_SECONDS
+        )
         path = f"/api/v1{branch}/objects?path=slow"
         connection.putrequest("POST", path)
         connection.putheader("Authorization", httpx.BasicAuth(KEY, SECRET)._auth_header)
@@ -46,22 +49,21 @@ def test_a_stop_waits_for_the_body_of_a_request_that_has_begun(tmp_path: Path) -
         connection.endheaders(b"abc")
         assert client.get("/config").status_code == 200  # so the first bytes have arrived, too
         service.process.send_signal(signal.SIGTERM)
-        refused = _wait_until_refused(where.hostname, where.port)
+        until(lambda: _refused(where), "it listens no more")
         connection.send(b"def")
         answer = connection.getresponse()
-        assert refused and answer.status == 201
+        assert answer.status == 201
         answer.read()
         connection.close()
         code, _, err = service.end()
         assert (code, err) == (0, "")
 
 
-def _wait_until_refused(host: str, port: int) -> bool:
-    for _ in range(10_000):
-        try:
-            socket.create_connection((host, port), timeout=5).close()
-        except OSError:
-            return True
+def _refused(where: SplitResult) -> bool:
+    try:
+        socket.create_connection((where.hostname, where.port), timeout=PATIENCE_SECONDS).close()
+    except OSError:
+        return True
     return False
 
 

@@ -1,7 +1,6 @@
 """Collections of garbage from Python, through a served store."""
 
 import json
-import time
 
 import pytest
 
@@ -11,17 +10,14 @@ from graveler.client.collecting import Collection, Files
 from graveler.errors import Conflict, Internal, NotFound
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
+from tests.waiting import until
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
 
 def ended(session: Session, repo: str, id: str) -> Collection:
-    for _ in range(500):
-        found = collecting.get(session, repo, id)
-        if found.done:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not end")
+    until(lambda: collecting.get(session, repo, id).done, "the collection has ended")
+    return collecting.get(session, repo, id)
 
 
 def test_a_collection_is_ordered_and_told(session: Session, repo: str) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from tests.engine.history import NEVER, NOTHING, History, Made, Observed, Span, violations
+from tests.waiting import PATIENCE_SECONDS
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class Load:
                 break
         self.ended.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), "a request hangs"
         return self.history
 

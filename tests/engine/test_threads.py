@@ -23,6 +23,7 @@ from tests.api.serving import basic
 from tests.cli.service import KEY, SECRET, serving
 from tests.engine.history import NOTHING
 from tests.engine.load import FEATURE, REACHED, SINK, Load, Refused, judged
+from tests.waiting import PATIENCE_SECONDS
 
 WRITERS, COMMITTERS = 8, 4
 ENGINE_SECONDS, HTTP_SECONDS = 3, 20
@@ -97,7 +98,9 @@ class HttpDoor:
 
     def __post_init__(self) -> None:
         place = urlsplit(self.url)
-        self.connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+        self.connection = http.client.HTTPConnection(
+            place.hostname or "", place.port, timeout=PATIENCE_SECONDS
+        )
 
     def _ask(
         self, method: str, path: str, query: dict[str, str], body: Any = None, **headers: str

@@ -64,7 +64,7 @@ def test_the_document_has_one_generated_part(tmp_path: Path) -> None:
     assert f"{soak_report.BEGIN}\n`run \\2` on " in written
     assert "run 1" not in written
     assert "| Random schedules of the verbs | 1,234 |" in written
-    assert "| memory, MiB | 100 | +0 |" in written
+    assert "| memory, MiB | 100 | +0 | +0 | 6 | 0.0 | level |" in written
     assert written.partition(soak_report.BEGIN)[0] == original.partition(soak_report.BEGIN)[0]
     for name in re.findall(r"\((graphs/[a-z-]+\.svg)\)", written):
         assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")

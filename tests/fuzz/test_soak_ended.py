@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
 # Whoever runs the tests may ignore a signal, and children would inherit that.
@@ -16,7 +17,7 @@ _SOAK = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from graveler.testing.soak import main
-sys.exit(main(["--minutes", "5", "--cores", "1"]))
+sys.exit(main(["--minutes", "9", "--cores", "1"]))
 """
 
 
@@ -36,13 +37,6 @@ def _served(folder: Path) -> int:
     return sum("serve" in each for each in _of(folder))
 
 
-def _wait(condition, seconds: float, what: str) -> None:  # type: ignore[no-untyped-def]
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, what
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
@@ -53,10 +47,10 @@ def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
         start_new_session=True,
         text=True,
     ) as soak:
-        _wait(lambda: _served(tmp_path) >= 3, 60, "no store is served")
+        until(lambda: _served(tmp_path) >= 3, "three stores are served")
         soak.send_signal(number)
-        out, _ = soak.communicate(timeout=60)
-    _wait(lambda: not _of(tmp_path), 20, "processes are left")
+        out, _ = soak.communicate(timeout=PATIENCE_SECONDS)
+    until(lambda: not _of(tmp_path), "all of its processes have ended")
     if number == signal.SIGKILL:
         assert soak.returncode == -number
         return  # nobody is left to tidy up

@@ -9,8 +9,7 @@ from graveler.clock import SystemClock
 from graveler.errors import Unavailable
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.testing.kv_suite import in_threads
-
-PATIENCE = 30.0
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Gate:
@@ -25,7 +24,7 @@ class Gate:
     def __call__(self) -> None:
         self.calls += 1
         self.begun.release()
-        assert self.may_end.acquire(timeout=PATIENCE)
+        assert self.may_end.acquire(timeout=PATIENCE_SECONDS)
         if self.error is not None:
             raise self.error
 
@@ -63,21 +62,21 @@ def test_no_answer_before_the_sync_that_covers_it() -> None:
     gate = Gate()
     bench = Bench(gate)
     first = bench.start(bench.write, b"a")
-    assert gate.begun.acquire(timeout=PATIENCE)
+    assert gate.begun.acquire(timeout=PATIENCE_SECONDS)
     others = [bench.start(bench.write, b"b"), bench.start(bench.read, b"a")]
     while len(bench.group.pending) < 2:
         threading.Event().wait(0.001)
     bench.read(b"c")  # durable: no wait
     assert bench.answered == [b"read c"]
     gate.may_end.release()
-    first.join(PATIENCE)
-    assert gate.begun.acquire(timeout=PATIENCE)  # b came too late for the first sync
+    first.join(PATIENCE_SECONDS)
+    assert gate.begun.acquire(timeout=PATIENCE_SECONDS)  # b came too late for the first sync
     assert b"b" not in bench.answered
     assert b"a" in bench.answered
     assert set(bench.group.pending) == {b"b"}
     gate.may_end.release()
     for thread in others:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
     assert sorted(bench.answered) == [b"a", b"b", b"read a", b"read c"]
     assert bench.group.pending == {}
     assert (bench.counts.writes, bench.counts.syncs) == (2, 2)
@@ -98,18 +97,18 @@ def test_a_row_written_again_stays_pending() -> None:
     gate = Gate()
     bench = Bench(gate)
     writers = [bench.start(bench.write, b"a")]
-    assert gate.begun.acquire(timeout=PATIENCE)
+    assert gate.begun.acquire(timeout=PATIENCE_SECONDS)
     with bench.lock:
         first = bench.group.cover(b"a")
     writers.append(bench.start(bench.write, b"a"))
     while bench.group.pending[b"a"] == first:
         threading.Event().wait(0.001)
     gate.may_end.release()
-    assert gate.begun.acquire(timeout=PATIENCE)
+    assert gate.begun.acquire(timeout=PATIENCE_SECONDS)
     assert b"a" in bench.group.pending
     gate.may_end.release()
     for thread in writers:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
     assert bench.group.pending == {}
 
 
@@ -117,14 +116,14 @@ def test_a_sync_that_fails_is_final_for_all_that_wait_on_it() -> None:
     gate = Gate()
     bench = Bench(gate)
     threads = [bench.start(bench.write, b"a")]
-    assert gate.begun.acquire(timeout=PATIENCE)
+    assert gate.begun.acquire(timeout=PATIENCE_SECONDS)
     threads += [bench.start(bench.write, b"b"), bench.start(bench.read, b"a")]
     while len(bench.group.pending) < 2:
         threading.Event().wait(0.001)
     gate.error = OSError("no")
     gate.may_end.release()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
     bench.write(b"c")
     bench.read(b"b")
     bench.read(b"d")

@@ -21,6 +21,7 @@ from graveler.testing.schedule import without_frames
 from graveler.testing.sim_collect_programs import PROFILES as COLLECT_PROFILES
 from graveler.testing.simulator import collections, measure, rarely_collected, report
 from graveler.testing.stage import build_stage
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +84,7 @@ def test_processes_take_the_flows_that_they_are_given(tmp_path: Path, elsewhere:
     with compiled.imported_from(tmp_path if elsewhere else ABSENT):
         process.start()
     assert sys.path == before
-    found = queue.get(timeout=60)
+    found = queue.get(timeout=PATIENCE_SECONDS)
     process.join()
     assert Path(found).is_relative_to(tmp_path) is elsewhere
 
