@@ -96,6 +96,7 @@ collect_undo_seconds = 24 * 3600
 collect_condemn_count_max = 1_000  # metaranges of one call of a cluster
 collect_period_seconds = 24 * 3600
 collections_ordered_max = 20  # by one round of the janitor
+purges_ordered_max = 20  # likewise
 
 # objects
 data_partition_objects_max = 10_000  # that one process puts into a folder of `data/`

@@ -1,6 +1,7 @@
 """A round of the janitor over all repositories, as many as its time allows.
 
-Before it, jobs whose worker is dead are handed on, and the day's collections are ordered.
+Before it, jobs whose worker is dead are handed on, and the day's collections and the purges of
+deleted repositories are ordered.
 """
 
 from typing import Any
@@ -10,6 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from starting import deployment, open_log, open_store
 
 from graveler.engine.rounds import tend_all
+from graveler.jobs import purging
 from graveler.jobs.reviving import revive_everywhere
 from graveler.jobs.rota import order_daily
 from graveler.jobs.sqs import SqsQueue
@@ -28,11 +30,12 @@ def handle(_event: dict[str, Any], context: Any) -> None:
     revived = revive_everywhere(aws.ports, queue, left(context) / 4)
     metrics.add_metric("JobsRevived", MetricUnit.Count, revived)
     ordered = order_daily(aws.ports, queue, left(context) / 4)
+    purges = purging.order(aws.ports, queue)
     tended = tend_all(aws.ports, left(context))
     metrics.add_metric("RowsDeleted", MetricUnit.Count, tended.rows)
     metrics.add_metric("SealedTokens", MetricUnit.Count, tended.tokens_waiting)
     metrics.add_metric("RoundsEnded", MetricUnit.Count, int(tended.whole))
-    log.info("round ended", collections_ordered=ordered, **tended._asdict())
+    log.info("round ended", collections_ordered=ordered, purges_ordered=purges, **tended._asdict())
 
 
 def left(context: Any) -> float:

@@ -14,7 +14,7 @@ from graveler.engine import expiring, janitor, jobs
 from graveler.engine.ports import Ports
 from graveler.engine.rounds import in_turn
 from graveler.errors import GravelerError
-from graveler.jobs import rota, working
+from graveler.jobs import purging, rota, working
 from graveler.jobs.handing import Desk
 from graveler.jobs.queue import JobMessage, Message
 from graveler.records import JobState, Repository
@@ -63,8 +63,14 @@ def collect_garbage(ports: Ports, repo: Repository) -> None:
         _LOG.warning("garbage not collected: repository=%s error=%s", repo.id, ended.error)
 
 
+def purge_deleted(ports: Ports) -> None:
+    """Removes what deleted repositories had, once their undo period is over."""
+    purging.run_all(ports, _TEND_SECONDS)
+
+
 class Sweeper:
-    """Does its work on every repository of `ports`, from `start` to `stop`."""
+    """Does its work on every repository of `ports`, from `start` to `stop`; before each round what
+    is to be done `first`."""
 
     def __init__(
         self,
@@ -72,8 +78,10 @@ class Sweeper:
         first_seconds: float = FIRST_SECONDS,
         period: float = PERIOD_SECONDS,
         work: Work = tend,
+        first: Callable[[Ports], object] = purge_deleted,
     ) -> None:
         self._ports = ports
+        self._first = first
         self._work = work
         self._waits = (first_seconds, period)
         self._ended = threading.Event()
@@ -101,6 +109,7 @@ class Sweeper:
                 _LOG.exception("round failed")
 
     def _round(self) -> None:
+        self._first(self._ports)
         for repo in in_turn(self._ports):
             if self._ended.is_set():
                 return

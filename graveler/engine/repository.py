@@ -54,7 +54,7 @@ from graveler.records import (
     Repository,
     RepositoryState,
 )
-from graveler.refs import branches, commits, event_rules, repositories
+from graveler.refs import branches, commits, deleted, event_rules, repositories
 from graveler.refs.repositories import VersionedRepository
 
 FIRST_MESSAGE = "Repository created"
@@ -237,7 +237,8 @@ def list_page(
 
 
 def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
-    """Forget the repository; objects and metadata stay in its namespace.  `NotFound`, `Refused`."""
+    """Forget the repository.  What it had, files of its own in its namespace included, is removed
+    once the undo period of garbage collection is over (purge.py).  `NotFound`, `Refused`."""
     check_writable(repo, force)
     tried = False
     with Unconfirmed("repository deletion") as sent:
@@ -250,6 +251,8 @@ def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
                 raise NotFound("repository not found")
             assert seen is not ABSENT, "what is live is there"
             gone = replace(seen.repository, state=RepositoryState.DELETED)
+            # Before: a deletion that dies in between leaves a note that the purge finds void.
+            deleted.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
             tried = True
             done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
             ports.cache.forget_repository(repo.id)

@@ -2,6 +2,7 @@
 
     {"kind": "job", "repository": …, "job": …}                     run a job that has a record
     {"kind": "batch", "repository": …, "rule": …, "batch": …}      commit a closed batch of events
+    {"kind": "purge", "repository": …, "uid": …}                   remove what a deleted one had
 
 A message may be delivered more than once, and late; whoever runs a job claims it first, and every
 kind of job may be run again.  For this folder, the service and the functions.
@@ -9,7 +10,7 @@ kind of job may be run again.  For this folder, the service and the functions.
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Final, NamedTuple, Protocol
 
@@ -19,6 +20,7 @@ from graveler.events.intake import BatchJob
 
 JOB: Final = "job"
 BATCH: Final = "batch"
+PURGE: Final = "purge"
 _DELIVERIES: Final = 10
 _PAUSE_SECONDS: Final = 1.0
 _LOG = logging.getLogger("graveler.jobs")
@@ -31,7 +33,15 @@ class JobMessage(NamedTuple):
     job: str
 
 
-Message = JobMessage | BatchJob
+class PurgeMessage(NamedTuple):
+    """A deleted repository whose undo period is over."""
+
+    repository: str
+    uid: str
+
+
+Message = JobMessage | BatchJob | PurgeMessage
+_KINDS: Final[Mapping[type[Message], str]] = {JobMessage: JOB, BatchJob: BATCH, PurgeMessage: PURGE}
 
 
 class Queue(Protocol):
@@ -47,8 +57,7 @@ class Queue(Protocol):
 
 def encode(message: Message) -> str:
     """A message as text.  Pure."""
-    kind = BATCH if isinstance(message, BatchJob) else JOB
-    return json.dumps({"kind": kind, **message._asdict()})
+    return json.dumps({"kind": _KINDS[type(message)], **message._asdict()})
 
 
 def decode(text: str) -> Message:
@@ -60,6 +69,8 @@ def decode(text: str) -> Message:
             return BatchJob(str(said["repository"]), str(said["rule"]), str(said["batch"]))
         if kind == JOB:
             return JobMessage(str(said["repository"]), str(said["job"]))
+        if kind == PURGE:
+            return PurgeMessage(str(said["repository"]), str(said["uid"]))
     except (ValueError, KeyError, TypeError) as error:
         raise Invalid(f"message is not a job: length={len(text)}") from error
     raise Invalid(f"message is a job of an unknown kind: kind={kind!r:.100}")

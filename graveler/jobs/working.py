@@ -31,9 +31,10 @@ from graveler.errors import (
 from graveler.events import intake
 from graveler.events.intake import BatchJob
 from graveler.ids import JobId, RepositoryId
+from graveler.jobs import purging
 from graveler.jobs.beating import beating
 from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task
-from graveler.jobs.queue import Message, Queue
+from graveler.jobs.queue import Message, PurgeMessage, Queue
 from graveler.records import JobState, Repository
 from graveler.refs import repositories
 
@@ -49,6 +50,9 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
     """
     if isinstance(message, BatchJob):
         _run_batch(ports, message)
+        return
+    if isinstance(message, PurgeMessage):
+        purging.run(ports, queue, message, seconds)
         return
     until = ports.clock.steady_seconds() + seconds
     try:

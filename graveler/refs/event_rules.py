@@ -152,6 +152,14 @@ def every_id(kv: Store, repository: Repository) -> Iterator[str]:
         yield name
 
 
+def remove_all(kv: Store, repository: Repository) -> None:
+    """Remove the records of all rules of a repository that is no more.  Two requests for each
+    1,000."""
+    keys = [watch_prefix(repository) + id.encode() for id in every_id(kv, repository)]
+    if keys:
+        kv.delete(WATCH, keys)
+
+
 def every(kv: Store) -> Iterator[EventRule]:
     """All rules of the deployment.  One request for each 1,000."""
     for _, row in listing.rows(kv, listing.Stretch(WATCH, b"")):

@@ -2,6 +2,7 @@
 
     repos             <repository>            the repository record, by name
     watch             <repository>/<uid>/<rule>   what to do with objects that arrive in a bucket
+    deleted           <repository>/<uid>    a deleted repository that still has rows or files
     e/<uid>/<rule>/<n>   <object key>         the newest event of one object that a rule took in
     r/<name>/<uid>    everything else of one repository; a re-created one has another uid
 
@@ -15,6 +16,7 @@ from graveler.records import Repository
 
 REPOSITORIES = b"repos"
 WATCH = b"watch"
+DELETED = b"deleted"
 
 BRANCHES = b"b/"
 TAGS = b"t/"
@@ -112,6 +114,13 @@ def arrivals(repository: Repository, rule: str, key: bytes) -> bytes:
     to both in one step."""
     number = shard(key, limits.staging_shard_count_max)
     return f"e/{repository.uid}/{rule}/{number}".encode()
+
+
+def of_events(repository: Repository, rule: str) -> list[bytes]:
+    """Every partition of the events of a rule."""
+    numbers = range(limits.staging_shard_count_max)
+    arrived = [f"e/{repository.uid}/{rule}/{number}".encode() for number in numbers]
+    return arrived + all_vouched(repository, rule)
 
 
 def vouched(repository: Repository, rule: str, call: bytes) -> bytes:

@@ -18,7 +18,7 @@ from graveler.events.intake import BatchJob
 from graveler.ids import JobId
 from graveler.jobs import asking, handing, orders, working
 from graveler.jobs.handing import Patience
-from graveler.jobs.queue import JobMessage, Message, decode, encode
+from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
 from graveler.jobs.reviving import revive_everywhere
 from graveler.records import ABSENT, CommitEntry, JobState
 from graveler.testing.faults import Fault, FaultyStore, nth
@@ -332,6 +332,9 @@ def test_what_is_no_job_is_refused(text: str) -> None:
         decode(text)
 
 
-def test_messages_are_read_as_written() -> None:
-    message = JobMessage("lake", "job")
+@pytest.mark.parametrize(
+    "message",
+    [JobMessage("lake", "job"), BatchJob("lake", "rule", "batch"), PurgeMessage("lake", "uid")],
+)
+def test_messages_are_read_as_written(message: Message) -> None:
     assert decode(encode(message)) == message

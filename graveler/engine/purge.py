@@ -1,0 +1,166 @@
+"""Purging: removes what a deleted repository had, once the undo period is over.
+
+    noted, deleted ──undo period──► files ──► the claim ──► rows of staging and of events
+                                                                    ──► all other rows ──► the note
+
+By then no operation on the repository can be on its way: each of them, bulk jobs and uploads by
+handed out addresses included, ends within that time.  Files go while the claim of the namespace
+names the repository, and no other one lies on it; only files of the shapes that a repository gives.
+The claim goes after them, so that whoever claims the namespace next shares it with nobody.  Staging
+tokens are found by branches and clean-up records, so these go after the tokens' rows.
+
+Every step may be repeated, by any number of purgers; one that has no time left is gone on with.
+What others have imported from the namespace by its address is lost, as with any deleted bucket.
+For delivery.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from math import inf
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import ListedObject
+from graveler.block.listing import list_all
+from graveler.engine.candidates import FILES, OBJECTS, is_ours
+from graveler.engine.ports import Ports
+from graveler.engine.retention import list_refs
+from graveler.errors import NotFound, Refused
+from graveler.records import ABSENT, Repository, RepositoryState
+from graveler.refs import cleanups, deleted, event_rules, repositories, space
+from graveler.refs.deleted import Deleted
+from graveler.staging import area
+
+_OWN = "_graveler/"
+_GoesOn = Callable[[], bool]
+
+
+def list_due(ports: Ports) -> Iterator[Deleted]:
+    """Deleted repositories whose undo period is over.  1 KV request for each 1,000 deleted ones."""
+    due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
+    return (gone for gone in deleted.list_all(ports.kv) if gone.deleted_ns <= due_ns)
+
+
+def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
+    """Remove what a repository had that is due; whether nothing is left.  Ends soon after
+    `seconds`.
+
+    Errors: `Refused` if another repository lies on its files: then nothing is removed.  Cost: a
+    list of the namespace and a deletion for each file; 2 KV requests for each 1,000 rows, 1 for
+    each shard of each token, 128 for each rule of events, 1 for each 1,000 repositories.
+    """
+    end = ports.clock.steady_seconds() + seconds
+
+    def goes_on() -> bool:
+        return ports.clock.steady_seconds() < end
+
+    record = repositories.find(ports.kv, gone.id)
+    is_live = record is not ABSENT and record.repository.state is not RepositoryState.DELETED
+    if is_live and record is not ABSENT and record.repository.uid == gone.uid:
+        deleted.forget(ports.kv, gone)  # its deletion died before it was one
+        return True
+    repo = gone.repository
+    whole = _drop_files(ports, repo, goes_on) and _drop_rows(ports, repo, goes_on)
+    if whole:
+        deleted.forget(ports.kv, gone)
+    return whole
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def _drop_files(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
+    """Whether none is left; also if the namespace is another's by now, or never was claimed."""
+    place = address.marker(repo.namespace)
+    claim = f"{repo.id} {repo.uid}\n".encode()
+    try:
+        head = ports.blocks.head(place)  # first: a claim that is made meanwhile is another version
+        found = ports.blocks.read(place, 0, len(claim) + 1)
+    except NotFound:
+        return True
+    if found != claim:
+        return True
+    _check_alone(ports, repo)
+    files = _files(ports, repo)
+    if not _drop_all(ports, files, lambda file: _drop(ports, file), goes_on):
+        return False
+    if not _drop_notes(ports, repo, goes_on):
+        return False
+    _drop(ports, ListedObject(place, head))
+    return True
+
+
+def _check_alone(ports: Ports, repo: Repository) -> None:
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            after = other.id
+            if address.overlaps(other.namespace, repo.namespace):
+                raise Refused(f"not purged: {other.id} has its files too: repository={repo.id}")
+
+
+def _files(ports: Ports, repo: Repository) -> Iterator[ListedObject]:
+    for folder in (FILES, OBJECTS):
+        for file in list_all(ports.blocks, f"{repo.namespace}/{folder}"):
+            name = address.relative_to(repo.namespace, file.address)
+            if name is not ABSENT and is_ours(name):
+                yield file
+
+
+def _drop_notes(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
+    """What jobs and collections have written beside the files, as far as the store lets go: a
+    worker may have no right to delete the lists of what was collected.  They are few."""
+
+    def drop(file: ListedObject) -> None:
+        with suppress(Refused):
+            _drop(ports, file)
+
+    return _drop_all(ports, list_all(ports.blocks, f"{repo.namespace}/{_OWN}"), drop, goes_on)
+
+
+def _drop_all(
+    ports: Ports,
+    files: Iterator[ListedObject],
+    drop: Callable[[ListedObject], None],
+    goes_on: _GoesOn,
+) -> bool:
+    while page := list(islice(files, limits.page_count_max)):
+        if not goes_on():
+            return False
+        ports.fanout.map(drop, page)
+    return True
+
+
+def _drop(ports: Ports, file: ListedObject) -> None:
+    with suppress(NotFound):
+        ports.blocks.delete(file.address, file.head.version)
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def _drop_rows(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
+    kv = ports.kv
+    pending = {found.token for found in cleanups.list_cleanups(kv, repo)}
+    for token in sorted(pending.union(list_refs(ports, repo).tokens)):
+        if not area.drop(kv, token, goes_on).whole:
+            return False
+    for rule in event_rules.every_id(kv, repo):
+        for partition in space.of_events(repo, rule):
+            if not _drop_partition(ports, partition, goes_on):
+                return False
+    event_rules.remove_all(kv, repo)
+    return _drop_partition(ports, space.space(repo), goes_on)
+
+
+def _drop_partition(ports: Ports, partition: bytes, goes_on: _GoesOn) -> bool:
+    more = True
+    while more:
+        if not goes_on():
+            return False
+        rows, more = ports.kv.scan(partition, b"", b"", limits.kv_batch_count_max)
+        if rows:
+            ports.kv.delete(partition, [key for key, _ in rows])
+    return True

@@ -1,0 +1,59 @@
+"""Deleted repositories whose rows and files are still there.
+
+    deleted    <repository>/<uid>    where its files are, and when it was deleted
+
+Noted before the repository's record says that it is deleted, and removed once nothing is left: a
+repository of the same name has another uid, so both may be there.  For the engine.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graveler import wire
+from graveler.ids import BranchId, RepositoryId, RepositoryUid
+from graveler.kv.store import Store
+from graveler.records import Repository, RepositoryState
+from graveler.refs import listing
+from graveler.refs.space import DELETED
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A repository that was deleted, and the version of this record."""
+
+    id: RepositoryId
+    uid: RepositoryUid
+    namespace: str
+    deleted_ns: int
+    version: bytes
+
+    @property
+    def repository(self) -> Repository:
+        """As far as it takes to find what it had."""
+        return Repository(
+            self.id, self.uid, self.namespace, BranchId(""), 0, state=RepositoryState.DELETED
+        )
+
+
+def note(kv: Store, repository: Repository, deleted_ns: int, stamp: bytes) -> None:
+    """It is about to be deleted.  One request; may be repeated."""
+    raw = wire.encode_pairs({"namespace": repository.namespace, "deleted_ns": str(deleted_ns)})
+    kv.set(DELETED, _key(repository.id, repository.uid), raw, stamp)
+
+
+def list_all(kv: Store, after: str = "") -> Iterator[Deleted]:
+    """Every one, by name.  One request for each 1,000."""
+    for name, row in listing.rows(kv, listing.Stretch(DELETED, b"", after=after)):
+        id, _, uid = name.partition("/")
+        pairs = wire.decode_pairs(row.value)
+        namespace, deleted_ns = pairs["namespace"], int(pairs["deleted_ns"])
+        yield Deleted(RepositoryId(id), RepositoryUid(uid), namespace, deleted_ns, row.version)
+
+
+def forget(kv: Store, gone: Deleted) -> None:
+    """Nothing of it is left; does nothing if it was noted anew.  One request."""
+    kv.delete(DELETED, [_key(gone.id, gone.uid)], [gone.version])
+
+
+def _key(id: RepositoryId, uid: RepositoryUid) -> bytes:
+    return f"{id}/{uid}".encode()

@@ -1,0 +1,229 @@
+"""What a deleted repository had is removed after the undo period, and nothing else is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from graveler.block import address
+from graveler.engine import (
+    branching,
+    objects,
+    purge,
+    repository,
+    resetting,
+    retention,
+    tagging,
+    watching,
+)
+from graveler.engine.repository import NewRepository
+from graveler.errors import Invalid, Refused, Unavailable
+from graveler.kv.memory import MemoryStore
+from graveler.records import ABSENT, Repository
+from graveler.refs import arrivals, deleted, repositories
+from graveler.refs.retention import Retention
+from graveler.testing.interposed import InterposedStore, Script
+from tests.engine.storage import DAY, Storage
+
+FOREIGN = ("data/readme", "tables/part-0", "_lakefs/UPPER")
+
+
+def grown(storage: Storage) -> Repository:
+    """A repository with some of everything, and files that are not its own."""
+    repo = storage.repo
+    storage.commit(a="1", b="2")
+    branching.create_branch(storage.ports, repo, "side", "main")
+    storage.put("side", c="staged")
+    storage.put(d="dropped")
+    resetting.reset(storage.ports, repo, "main")
+    branching.create_branch(storage.ports, repo, "gone", "main")
+    branching.delete_branch(storage.ports, repo, "gone")
+    tagging.create_tag(storage.ports, repo, "v1", "main")
+    retention.set_rule(storage.ports, repo, Retention(default_days=7))
+    repository.set_metadata(storage.ports, repo, {"k": "v"})
+    storage.collect()
+    for name in FOREIGN:
+        storage.blocks.put(f"mem://bucket/lake/{name}", [b"not ours"])
+    storage.blocks.put("mem://bucket/lake/_graveler/steps/x/y.json.gz", [b"ours"])
+    return repo
+
+
+def everything(storage: Storage) -> set[str]:
+    page = storage.blocks.list("mem://bucket/lake/", "", 10_000)
+    return {line.address.removeprefix("mem://bucket/lake/") for line in page.lines}
+
+
+def partitions(storage: Storage) -> set[bytes]:
+    kv = storage.ports.kv
+    assert isinstance(kv, MemoryStore)
+    return {partition for partition, stored in kv._partitions.items() if stored.rows}
+
+
+def purged(storage: Storage, seconds: float = 1e9) -> list[bool]:
+    return [purge.purge(storage.ports, gone, seconds) for gone in purge.list_due(storage.ports)]
+
+
+def test_rows_and_files_go_after_the_undo_period_and_the_namespace_is_free(
+    storage: Storage,
+) -> None:
+    repo = grown(storage)
+    other = NewRepository("other", "mem://bucket/other")
+    repository.create(storage.ports, other)
+    repository.delete(storage.ports, repo)
+    before = everything(storage)
+    storage.clock.sleep(DAY - 60)
+    assert purged(storage) == [] and everything(storage) == before
+    again = NewRepository("lake", "mem://bucket/lake")
+    with pytest.raises(Invalid, match="already in use"):
+        repository.create(storage.ports, again)
+    storage.clock.sleep(120)
+    assert purged(storage) == [True]
+    assert everything(storage) == set(FOREIGN)
+    mine = {each for each in partitions(storage) if repo.uid.encode() in each}
+    assert mine == set() and not any(each.startswith(b"s/") for each in partitions(storage))
+    assert list(deleted.list_all(storage.ports.kv)) == [] == purged(storage)
+    # Its record stays, so that a late twin of its creation fails.
+    assert repositories.find(storage.ports.kv, repo.id) is not ABSENT
+    made = repository.create(storage.ports, again)
+    assert made.uid != repo.uid
+    storage.put(a="new")
+    assert storage.read("main", "a") == b"new"
+
+
+def test_a_repository_of_the_same_name_keeps_what_it_has(storage: Storage) -> None:
+    old = grown(storage)
+    repository.delete(storage.ports, old)
+    new = repository.create(storage.ports, NewRepository("lake", "mem://bucket/new"))
+    objects.upload(storage.ports, new, "main", "a", objects.Upload([b"new"]))
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage) == [True]
+    assert everything(storage) == set(FOREIGN)
+    assert storage.read("main", "a") == b"new"
+    assert not [each for each in partitions(storage) if old.uid.encode() in each]
+
+
+def test_rules_of_events_go_and_their_namespaces_are_watched_no_more(storage: Storage) -> None:
+    repo = storage.repo
+    storage.blocks.put("mem://source/in/x", [b"x"])
+    rule = watching.create(storage.ports, repo, watching.NewRule("main", "source", "in/"))
+    arrivals.vouch(storage.ports.kv, repo, rule.id, b"call", storage.clock.now_ns())
+    assert len([each for each in partitions(storage) if each.startswith(b"e/")]) == 1
+    repository.delete(storage.ports, repo)
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage) == [True]
+    assert not [each for each in partitions(storage) if each[:2] in (b"e/", b"wa")]
+
+
+def test_a_deletion_that_died_before_it_was_one_removes_nothing(storage: Storage) -> None:
+    repo = grown(storage)
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+
+    def die() -> None:
+        raise Unavailable("the process ends here")
+
+    script.before("set_if", die)
+    with pytest.raises(Unavailable):
+        repository.delete(ports, repo)
+    assert [gone.id for gone in deleted.list_all(storage.ports.kv)] == ["lake"]
+    before = everything(storage)
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage) == [True] and purged(storage) == []
+    assert everything(storage) == before and storage.read("main", "a") == b"1"
+
+
+def test_files_stay_where_the_claim_is_another_s_or_none(storage: Storage) -> None:
+    place = address.marker("mem://bucket/lake")
+    for claim in (b"other uid\n", b""):
+        repo = grown(storage)
+        storage.blocks.delete(place)
+        if claim:
+            storage.blocks.put(place, [claim])
+        before = everything(storage)
+        repository.delete(storage.ports, repo)
+        storage.clock.sleep(2 * DAY)
+        assert purged(storage) == [True] and everything(storage) == before
+        storage.blocks.delete(place)
+        repository.create(storage.ports, NewRepository("lake", "mem://bucket/lake"))
+
+
+def test_files_that_another_repository_lies_on_stay_until_it_is_gone(storage: Storage) -> None:
+    """As an older release allowed."""
+    repo = grown(storage)
+    guest = repository.create(storage.ports, NewRepository("guest", "mem://bucket/guest"))
+    seen = repositories.find(storage.ports.kv, guest.id)
+    assert seen is not ABSENT
+    moved = replace(guest, namespace="mem://bucket/lake/inside")
+    repositories.swap(storage.ports.kv, seen, moved, storage.ports.ids.stamp())
+    repository.delete(storage.ports, repo)
+    storage.clock.sleep(2 * DAY)
+    before = everything(storage)
+    with pytest.raises(Refused, match="guest has its files too"):
+        purged(storage)
+    assert everything(storage) == before
+    repository.delete(storage.ports, moved)
+    assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
+
+
+def test_lists_that_the_store_keeps_end_no_purge(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = grown(storage)
+    repository.delete(storage.ports, repo)
+    storage.clock.sleep(2 * DAY)
+    real, kept = storage.blocks.delete, "_graveler/steps/x/y.json.gz"
+
+    def denied(where: str, version: str = "") -> None:
+        if where.endswith(kept):
+            raise Refused("not allowed")
+        real(where, version)
+
+    monkeypatch.setattr(storage.blocks, "delete", denied)
+    assert purged(storage) == [True] and everything(storage) == {*FOREIGN, kept}
+
+
+def test_a_purge_without_time_is_gone_on_with(storage: Storage) -> None:
+    repo = grown(storage)
+    repository.delete(storage.ports, repo)
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage, 0.0) == [False]
+    script, slept = Script(), storage.clock.sleep
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+    rounds = 0
+    while list(deleted.list_all(storage.ports.kv)):
+        script = Script()
+        ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+        script.after("delete", lambda: slept(100))  # one batch of rows a round
+        for gone in purge.list_due(ports):
+            purge.purge(ports, gone, 50)
+        rounds += 1
+        assert rounds < 100
+    assert rounds > 3
+    assert not [each for each in partitions(storage) if repo.uid.encode() in each]
+
+
+def test_a_purge_that_dies_anywhere_is_gone_on_with(storage: Storage) -> None:
+    class Killed(Exception):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    def killing(verb: str, nth: int) -> Callable[[], object]:
+        script = Script()
+        script.before(verb, kill, nth)
+        ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+        return lambda: [purge.purge(ports, gone) for gone in purge.list_due(ports)]
+
+    repo = grown(storage)
+    repository.delete(storage.ports, repo)
+    storage.clock.sleep(2 * DAY)
+    for verb in ("delete", "scan"):
+        for nth in range(12, 0, -1):
+            try:
+                killing(verb, nth)()
+            except Killed:
+                continue
+    purged(storage)
+    assert everything(storage) == set(FOREIGN)
+    assert not [each for each in partitions(storage) if repo.uid.encode() in each]

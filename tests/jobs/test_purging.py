@@ -1,0 +1,89 @@
+"""Purges of deleted repositories as work of the queue, and in the rounds of a service."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graveler import limits
+from graveler.engine import purge, repository
+from graveler.engine.repository import NewRepository
+from graveler.errors import Unavailable
+from graveler.jobs import purging, working
+from graveler.jobs.queue import PurgeMessage
+from graveler.records import ABSENT
+from graveler.refs import deleted, repositories
+from graveler.testing.interposed import InterposedStore, Script
+from tests.engine.storage import DAY, Storage, new_storage
+from tests.jobs.world import Held
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """A repository that was deleted, past its undo period."""
+    made = new_storage(tmp_path)
+    made.commit(a="1")
+    repository.delete(made.ports, made.repo)
+    made.clock.sleep(DAY + 1)
+    return made
+
+
+def left(storage: Storage) -> list[str]:
+    return [gone.id for gone in deleted.list_all(storage.ports.kv)]
+
+
+def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
+    storage: Storage,
+) -> None:
+    late = repository.create(storage.ports, NewRepository("late", "mem://bucket/late"))
+    repository.delete(storage.ports, late)
+    queue = Held()
+    assert purging.order(storage.ports, queue) == 1
+    [message] = queue.messages
+    assert isinstance(message, PurgeMessage) and message.repository == "lake"
+    working.run(storage.ports, queue, message, 0.0)
+    assert queue.messages == [message, message] and left(storage) == ["lake", "late"]
+    working.run(storage.ports, queue, message)
+    assert queue.messages == [message, message] and left(storage) == ["late"]
+    working.run(storage.ports, queue, message)  # delivered twice
+    assert storage.stored() == set()
+
+
+def test_one_round_orders_so_many(storage: Storage) -> None:
+    for number in range(limits.purges_ordered_max + 3):
+        new = NewRepository(f"repo-{number}", f"mem://bucket/{number}")
+        repository.delete(storage.ports, repository.create(storage.ports, new))
+    storage.clock.sleep(DAY + 1)
+    assert purging.order(storage.ports, Held()) == limits.purges_ordered_max
+
+
+def test_what_may_not_be_removed_is_said(
+    storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    guest = repository.create(storage.ports, NewRepository("guest", "mem://bucket/guest"))
+    seen = repositories.find(storage.ports.kv, guest.id)
+    assert seen is not ABSENT
+    moved = replace(guest, namespace="mem://bucket/lake/inside")
+    repositories.swap(storage.ports.kv, seen, moved, storage.ports.ids.stamp())
+    queue = Held()
+    purging.order(storage.ports, queue)
+    working.run(storage.ports, queue, queue.messages[0])
+    assert "guest has its files too" in caplog.text and left(storage) == ["lake"]
+    assert len(queue.messages) == 1
+
+
+def test_a_service_purges_by_itself(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+
+    def refuse() -> None:
+        raise Unavailable("for once")
+
+    script.before("get", refuse)
+    purging.run_all(ports)
+    assert "not purged: repository=lake for once" in caplog.text and left(storage) == ["lake"]
+    purging.run_all(ports, 0.0)
+    assert left(storage) == ["lake"]
+    purging.run_all(ports)
+    assert left(storage) == [] and storage.stored() == set()
+    assert list(purge.list_due(ports)) == []
