@@ -38,7 +38,8 @@ def _connected(live: Served) -> socket.socket:
 
 
 def _head(live: Served, method: str, target: str, *more: str, authorized: bool = True) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", "Host: x", *more]
+    kind = "Content-Type: application/json"
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", kind, *more]
     if authorized:
         lines.append(f"Authorization: {live.client.authorization}")
     return "\r\n".join([*lines, "", ""]).encode()

@@ -155,7 +155,7 @@ def test_an_upload_whose_urls_fail_is_forgotten(
 ) -> None:
     before = dict(world.blocks._uploads)
 
-    def fails(*_given: object) -> None:
+    def fails(*_given: object, **_named: object) -> None:
         raise NotFound("no credentials")
 
     monkeypatch.setattr(world.blocks, "presign", fails)
