@@ -120,7 +120,7 @@ class S3Blocks:
     def copy(self, source: str, destination: str) -> ObjectHead:
         target, origin = self._places.object(destination), self._places.object(source)
         found = self._reads.head(origin.address)
-        return s3_uploads.copy(self._calls, origin, found, target)
+        return s3_uploads.copy(self._calls, origin, found, target, self._resending)
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         parts = self._places.object(address)

@@ -14,6 +14,7 @@ from graveler.block import bounds
 from graveler.block.adapter import Presigned
 from graveler.block.address import Parts
 from graveler.block.s3_places import Places
+from graveler.block.s3_regions import Regions
 from graveler.block.sigv4 import Signable, Signature, presigned
 from graveler.clock import Clock
 from graveler.errors import Invalid, NotFound
@@ -23,11 +24,14 @@ _MARGIN_NS = 120 * limits.SECOND_NS
 
 
 class S3Urls:
-    """Makes URLs; sends nothing.  Thread-safe."""
+    """Makes URLs; sends nothing but the question for a bucket's region.  Thread-safe."""
 
-    def __init__(self, session: AwsSession, places: Places, clock: Clock) -> None:
+    def __init__(
+        self, session: AwsSession, places: Places, clock: Clock, regions: Regions | None = None
+    ) -> None:
         self._session = session
         self._places = places
+        self._regions = regions or Regions(session, places)
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], Presigned] = {}
@@ -55,8 +59,12 @@ class S3Urls:
         if only_create:
             headers["if-none-match"] = "*"
         if method == "GET":
-            return self._signed(Signable("GET", self._origin(parts), parts.key, query, {}), seconds)
-        return self._signed(Signable("PUT", self._origin(parts), parts.key, {}, headers), seconds)
+            return self._signed(
+                Signable("GET", self._origin(parts), parts.key, query, {}), seconds, parts.bucket
+            )
+        return self._signed(
+            Signable("PUT", self._origin(parts), parts.key, {}, headers), seconds, parts.bucket
+        )
 
     def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
         """A URL that stores part `number` of an upload."""
@@ -65,7 +73,9 @@ class S3Urls:
         if not upload_id:
             raise NotFound(f"upload is not known: {upload_id=} {address=}")
         query = {"partNumber": str(number), "uploadId": upload_id}
-        return self._signed(Signable("PUT", self._origin(parts), parts.key, query, {}), seconds)
+        return self._signed(
+            Signable("PUT", self._origin(parts), parts.key, query, {}), seconds, parts.bucket
+        )
 
     def reading(self, address: str, method: Literal["GET", "HEAD"]) -> str:
         """A URL for our own use, signed already if it was asked for of late."""
@@ -74,7 +84,7 @@ class S3Urls:
             return kept.url
         parts = self._places.object(address)
         request = Signable(method, self._origin(parts), parts.key, {}, {})
-        fresh = self._signed(request, limits.presign_seconds_max)
+        fresh = self._signed(request, limits.presign_seconds_max, parts.bucket)
         with self._lock:
             if len(self._kept) >= _KEPT_COUNT:
                 self._kept.clear()
@@ -88,14 +98,16 @@ class S3Urls:
             self._kept.pop(("HEAD", address), None)
 
     def _origin(self, parts: Parts) -> str:
-        return self._places.origin(parts.bucket, self._session.region())
+        return self._places.origin(parts.bucket, self._regions.of(parts.bucket))
 
-    def _signed(self, request: Signable, seconds: int) -> Presigned:
+    def _signed(self, request: Signable, seconds: int, bucket: str) -> Presigned:
         if not 1 <= seconds <= limits.presign_seconds_max:
             raise Invalid(
                 f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
             )
         now_ns = self._clock.now_ns()
-        signature = Signature(self._session.credentials(), self._session.region(), now_ns, seconds)
+        signature = Signature(
+            self._session.credentials(), self._regions.of(bucket), now_ns, seconds
+        )
         expires_ns = (now_ns // limits.SECOND_NS + seconds) * limits.SECOND_NS
         return Presigned(presigned(request, signature), expires_ns)

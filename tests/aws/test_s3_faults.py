@@ -1,13 +1,17 @@
 """What the S3 driver says when requests or answers are lost, refused or cut short."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from graveler.aws import AwsSession
-from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
+from graveler.aws import AwsSession, CallPolicy
+from graveler.block import s3_uploads
+from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Update
+from graveler.block.address import split
 from graveler.block.retrying import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
+from graveler.block.s3_calls import S3Calls
 from graveler.clock import SystemClock
 from graveler.errors import (
     AlreadyExists,
@@ -305,3 +309,56 @@ def test_an_upload_that_fails_leaves_no_parts(
     bucket, key = address.removeprefix("s3://").split("/", 1)
     assert not client.list_multipart_uploads(Bucket=bucket, Prefix=key).get("Uploads")
     client.close()
+
+
+# ---- copies --------------------------------------------------------------------------------------
+
+
+LENGTHS = s3_uploads.Lengths(8 << 20, 5 << 20)  # of what is copied in one request, and in parts
+
+
+def copy_in_parts(url: str, source: str, target: str, found: ObjectHead) -> ObjectHead:
+    calls = S3Calls(AwsSession(local(url)), CallPolicy(read_seconds=20))
+    resending = s3_uploads.Resending(SystemClock(), RetryPolicy(backoff_seconds=0.001))
+    return s3_uploads.copy(calls, split(source), found, split(target), resending, LENGTHS)
+
+
+def test_parts_are_copied_at_the_same_time(
+    direct: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    """Each of the three waits until all have come."""
+    together = threading.Barrier(3)
+
+    def waits(request: Request, forward: Forward) -> Reply | None:
+        together.wait(timeout=30)
+        return forward(request)
+
+    found = direct.put(address, [LONG] * 12)
+    proxy.plan(waits, waits, waits, operation="PUT")
+    head = copy_in_parts(proxy.url, address, f"{address}-copy", found)
+    assert head.size == 12 << 20 and content(direct, f"{address}-copy") == LONG * 12
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_one_failure_of_a_copied_part_is_survived(
+    direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+) -> None:
+    found = direct.put(address, [LONG] * 12)
+    proxy.plan(PASSING[fault], operation="PUT")
+    assert copy_in_parts(proxy.url, address, f"{address}-copy", found).size == 12 << 20
+    assert proxy.operations.count("PUT") == 4
+
+
+def test_a_copy_does_not_ask_for_the_tags_of_its_source(
+    far: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    said: list[str] = []
+
+    def heard(request: Request, forward: Forward) -> Reply | None:
+        said.append(request.headers.get("x-amz-tagging-directive", ""))
+        return forward(request)
+
+    direct.put(address, [b"x"])
+    proxy.plan(heard, operation="PUT")
+    far.copy(address, f"{address}-copy")
+    assert said == ["REPLACE"]
