@@ -14,7 +14,7 @@ from graveler.engine.replay import ReplayRequest
 from graveler.errors import Invalid
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
-from graveler.records import Commit
+from graveler.records import ABSENT, Commit
 
 
 def get_commit(call: Call) -> Answer:
@@ -126,7 +126,7 @@ def _replay(call: Call) -> ReplayRequest:
         committer=call.committer,
         parent_number=body.get("parent_number", 0),
         message=overrides.get("message", ""),
-        metadata=overrides.get("metadata", {}),
+        metadata=overrides.get("metadata", ABSENT),
         allow_empty=body.get("allow_empty", False),
     )
 

@@ -9,7 +9,7 @@ with (1-based).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from graveler.committed import diff
@@ -29,12 +29,13 @@ COMMITTER_KEY = "cherry-pick-committer"
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """`parent_number` 0: the only parent.  Empty `message`: the usual one; `metadata` is added."""
+    """`parent_number` 0: the only parent.  Empty `message`: the usual one.  `metadata` ABSENT: that
+    of the commit that is picked, or none."""
 
     committer: str
     parent_number: int = 0
     message: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] | Literal[Absent.ABSENT] = ABSENT
     allow_empty: bool = False
     created_ns: int | Literal[Absent.ABSENT] = ABSENT
 
@@ -72,7 +73,7 @@ def revert(
             message=request.message or f"Revert {ref}",
             created_ns=given_or_now(ports, request.created_ns),
             metarange=made,
-            metadata=dict(request.metadata),
+            metadata=_metadata(request, {}),
             parents=(head.id,),
         )
 
@@ -111,7 +112,7 @@ def cherry_pick(
             message=request.message or target.commit.message,
             created_ns=given_or_now(ports, request.created_ns),
             metarange=made,
-            metadata={**(request.metadata or target.commit.metadata), **origin},
+            metadata={**_metadata(request, target.commit.metadata), **origin},
             parents=(head.id,),
         )
 
@@ -122,8 +123,12 @@ def _checked(repo: Repository, branch: str, request: ReplayRequest, force: bool)
     name = parse_branch_id(branch)
     check_writable(repo, force)
     check_message(request.message)
-    check_metadata(request.metadata)
+    check_metadata(_metadata(request, {}))
     return name
+
+
+def _metadata(request: ReplayRequest, otherwise: Mapping[str, str]) -> dict[str, str]:
+    return dict(otherwise if request.metadata is ABSENT else request.metadata)
 
 
 def _parent(target: CommitEntry, number: int) -> CommitId:

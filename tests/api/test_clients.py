@@ -221,6 +221,27 @@ def test_the_epoch_is_a_date(repository: Any, sdk: lakefs_sdk.ApiClient) -> None
         assert internal.stage_object(name, "main", "b", staged).mtime > 0
 
 
+def test_a_pick_keeps_the_metadata_unless_it_is_told_some(
+    repository: Any, sdk: lakefs_sdk.ApiClient
+) -> None:
+    main, api = repository.branch("main"), lakefs_sdk.BranchesApi(sdk)
+    dev = repository.branch("dev").create("main")
+    dev.object("a").upload("1")
+    picked = dev.commit("with metadata", metadata={"k": "v"}).get_commit()
+
+    def pick(**overrides: Any) -> dict[str, str]:
+        wanted = lakefs_sdk.CherryPickCreation(
+            ref=picked.id, commit_overrides=lakefs_sdk.CommitOverrides(**overrides)
+        )
+        made = api.cherry_pick(repository.id, "main", wanted)
+        main.revert(made.id)
+        return {key: value for key, value in made.metadata.items() if "cherry" not in key}
+
+    assert pick(message="another") == {"k": "v"}
+    assert pick(metadata={"other": "w"}) == {"other": "w"}
+    assert pick(metadata={}) == {}
+
+
 def test_a_transaction_of_the_wrapper(repository: Any) -> None:
     main = repository.branch("main")
     with main.transact(commit_message="all at once") as transaction:
