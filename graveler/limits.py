@@ -97,6 +97,9 @@ collect_condemn_count_max = 1_000  # metaranges of one call of a cluster
 collect_period_seconds = 24 * 3600
 collections_ordered_max = 20  # by one round of the janitor
 purges_ordered_max = 20  # likewise
+collect_files_max = 4_000_000  # 380 bytes of memory each: what a worker with 2 GB collects
+collect_commits_max = 500_000
+collect_given_up_seconds = 30 * 24 * 3600  # before a schedule tries once more
 
 # objects
 data_partition_objects_max = 10_000  # that one process puts into a folder of `data/`

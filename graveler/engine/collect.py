@@ -55,13 +55,15 @@ class CollectSettings:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What one run did, or (dry) would do.  `run` is empty if it condemned nothing."""
+    """What one run did, or (dry) would do.  `run` is empty if it condemned nothing.  `files`: how
+    many it has listed."""
 
     run: str
     condemned: tuple[Doomed, ...]
     deleted: tuple[Doomed, ...]
     commits: int
     kept: int
+    files: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def collect(
     repo = collectable.checked(ports, repo)
     plan = _plan(ports, repo, careful, steps)
     doomed = tuple(plan.candidates.fresh.values())
-    counts = plan.verdict.commits, plan.verdict.kept
+    counts = plan.verdict.commits, plan.verdict.kept, len(plan.candidates.names)
     if not delete:
         deleted = tuple(
             each

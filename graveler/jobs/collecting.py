@@ -7,6 +7,7 @@ condemned, or begun to delete, is on record.  For stepwise.py.
 import json
 from collections.abc import Sequence
 
+from graveler import limits
 from graveler.clock import ulid
 from graveler.engine import collect, condemned_lists, jobs, steps
 from graveler.engine.candidates import Doomed
@@ -14,7 +15,9 @@ from graveler.engine.jobs import Ordered
 from graveler.engine.ports import Ports
 from graveler.engine.steps import Steps
 from graveler.jobs import orders
-from graveler.records import Job, Repository
+from graveler.records import ABSENT, Job, Repository
+from graveler.refs import sizes
+from graveler.refs.sizes import Size
 
 
 def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) -> None:
@@ -25,6 +28,8 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) 
     if not dry_run:
         steps.forget_ended(ports, repo)
     found = collect.collect(ports, repo, delete=not dry_run, steps=kept)
+    size = Size(found.files, found.commits, ports.clock.now_ns())
+    sizes.put(ports.kv, repo, size, ports.ids.stamp())
     folder = condemned_lists.folder(repo, found.run) if found.run else ""
     if dry_run:  # a list of its own for each run of the job, so that none is mixed of two
         id = ulid(ports.clock.now_ns(), ports.ids.stamp())
@@ -38,6 +43,32 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) 
         "deleted": _sum(found.deleted),
     }
     jobs.note_result(ports, repo, job.id, json.dumps(result))
+
+
+def note_given_up(ports: Ports, repo: Repository) -> None:
+    """No worker has time or memory enough for this repository.  2 KV requests."""
+    known = sizes.find(ports.kv, repo)
+    files, commits = (0, 0) if known is ABSENT else (known.files, known.commits)
+    size = Size(files, commits, ports.clock.now_ns(), given_up=True)
+    sizes.put(ports.kv, repo, size, ports.ids.stamp())
+
+
+def too_large(ports: Ports, repo: Repository) -> str:
+    """Why no worker can collect a repository, by what is known of it; empty: one may.
+
+    1 KV request."""
+    known = sizes.find(ports.kv, repo)
+    if known is ABSENT:
+        return ""
+    age_seconds = (ports.clock.now_ns() - known.at_ns) / limits.SECOND_NS
+    over = known.files > limits.collect_files_max or known.commits > limits.collect_commits_max
+    tried = known.given_up and age_seconds < limits.collect_given_up_seconds
+    if not (over or tried):
+        return ""
+    return (
+        "too large for a worker: collect it on Spark (graveler.spark.collect): "
+        f"files={known.files} commits={known.commits} given_up={known.given_up}"
+    )
 
 
 def _sum(doomed: Sequence[Doomed]) -> dict[str, int]:

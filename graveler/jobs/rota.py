@@ -7,6 +7,8 @@ Any number may order, by hand or by schedule: they meet in one job.  For the ser
 and the commands.
 """
 
+import logging
+from collections.abc import Callable
 from typing import Final, Literal
 
 from graveler import limits
@@ -15,8 +17,9 @@ from graveler.engine import jobs, retention
 from graveler.engine.jobs import NewJob
 from graveler.engine.ports import Ports
 from graveler.engine.rounds import in_turn
-from graveler.errors import Contended, GravelerError
+from graveler.errors import Contended, GravelerError, Unsupported
 from graveler.ids import JobId
+from graveler.jobs import collecting
 from graveler.jobs.handing import Desk, hand_on, newest, revive, submit
 from graveler.jobs.orders import COLLECT, collect_asked
 from graveler.jobs.queue import Queue
@@ -25,6 +28,7 @@ from graveler.refs import jobs as records
 from graveler.refs import turns
 from graveler.refs.turns import Turn
 
+_LOG: Final = logging.getLogger("graveler.jobs")
 _DAY_SECONDS: Final = limits.job_record_keep_seconds
 
 
@@ -42,7 +46,7 @@ def order(desk: Desk) -> Job:
 
     Errors: `Contended`, `Unavailable`.  Cost: 4 KV requests and a message.
     """
-    found = _taken(desk, 0)
+    found = _taken(desk, 0, _begun)
     assert found is not ABSENT, "whoever need not wait gets a job"
     return found
 
@@ -53,8 +57,9 @@ def order_daily(ports: Ports, queue: Queue, seconds: float) -> int:
 
     At most `limits.collections_ordered_max`, and none after `seconds`: who is left over has a turn
     later, for a round begins at a repository that is drawn by chance.  Errors of one repository are
-    passed over, those of the list are raised.  Cost: the list of repositories, 1 KV request for
-    each, 1 more for each that has a rule, `order` for each that is due.
+    passed over, those of the list are raised.  A repository that is too large for a worker has a
+    job that fails at once and says so.  Cost: the list of repositories, 1 KV request for each, 1
+    more for each that has a rule, `order` and 1 more for each that is due.
     """
     end = ports.clock.steady_seconds() + seconds
     count = 0
@@ -64,13 +69,15 @@ def order_daily(ports: Ports, queue: Queue, seconds: float) -> int:
         desk = Desk(ports, repo, queue)
         try:
             if retention.find_rule(ports, repo) is not ABSENT:
-                count += _taken(desk, limits.collect_period_seconds) is not ABSENT
+                count += _taken(desk, limits.collect_period_seconds, _asked) is not ABSENT
         except GravelerError:
             continue
     return count
 
 
-def _taken(desk: Desk, rest_seconds: int) -> Job | Literal[Absent.ABSENT]:
+def _taken(
+    desk: Desk, rest_seconds: int, begun: Callable[[Desk, JobId], Job]
+) -> Job | Literal[Absent.ABSENT]:
     """The job of this turn; ABSENT if the last one was ordered less than `rest_seconds` ago."""
     ports, repo = desk.ports, desk.repo
     for _ in range(limits.conditional_round_count_max):
@@ -80,7 +87,7 @@ def _taken(desk: Desk, rest_seconds: int) -> Job | Literal[Absent.ABSENT]:
             age_seconds = (now_ns - seen.turn.ordered_ns) / limits.SECOND_NS
             known = records.find(ports.kv, repo, seen.turn.job)
             if known is ABSENT and age_seconds < _DAY_SECONDS:
-                return _begun(desk, seen.turn.job)  # its orderer died: an ended job is kept a day
+                return begun(desk, seen.turn.job)  # its orderer died: an ended job is kept a day
             if age_seconds < rest_seconds:
                 return ABSENT
             if known is not ABSENT and not known.job.ended:
@@ -88,12 +95,27 @@ def _taken(desk: Desk, rest_seconds: int) -> Job | Literal[Absent.ABSENT]:
                 return known.job
         turn = Turn(JobId(f"{COLLECT}-{ulid(now_ns, ports.ids.stamp())}"), now_ns)
         if turns.swap(ports.kv, repo, turn, seen, ports.ids.stamp()):
-            return _begun(desk, turn.job)
+            return begun(desk, turn.job)
     raise Contended(f"collection not ordered: others keep ordering it: repository={repo.id}")
 
 
 def _begun(desk: Desk, job_id: JobId) -> Job:
-    new = NewJob(job_id, COLLECT, body=collect_asked(dry_run=False).body)
-    job = jobs.begin(desk.ports, desk.repo, new)
+    job = _noted(desk, job_id)
     hand_on(desk, job)
     return job
+
+
+def _asked(desk: Desk, job_id: JobId) -> Job:
+    """As `_begun`, unless no worker could end it: then the job says so, and nobody is told."""
+    reason = collecting.too_large(desk.ports, desk.repo)
+    if not reason:
+        return _begun(desk, job_id)
+    job = _noted(desk, job_id)
+    jobs.fail(desk.ports, desk.repo, job.id, Unsupported(reason), job.owner)
+    _LOG.warning("garbage not collected: repository=%s %s", desk.repo.id, reason)
+    return job
+
+
+def _noted(desk: Desk, job_id: JobId) -> Job:
+    new = NewJob(job_id, COLLECT, body=collect_asked(dry_run=False).body)
+    return jobs.begin(desk.ports, desk.repo, new)

@@ -20,7 +20,12 @@ from graveler.records import Job, JobState, Repository
 
 def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
     """Errors: `Unsupported` if it is given up, `Stopped`, those of `collecting.work`."""
-    collecting.work(ports, repo, job, order, _begun(ports, repo, job, pulse))
+    try:
+        kept = _begun(ports, repo, job, pulse)
+    except Unsupported:
+        collecting.note_given_up(ports, repo)
+        raise
+    collecting.work(ports, repo, job, order, kept)
 
 
 def dump(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:

@@ -14,8 +14,9 @@ from graveler.jobs import rota
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, Job, JobState
 from graveler.refs import jobs as records
-from graveler.refs import turns
+from graveler.refs import sizes, turns
 from graveler.refs.retention import Retention
+from graveler.refs.sizes import Size
 from graveler.testing.interposed import Script
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
@@ -145,9 +146,13 @@ def test_a_collection_that_no_worker_gets_done_is_given_up() -> None:
         world.queue.messages.clear()
         world.work(job.id, seen, seconds=14 * 60)
         assert world.queue.messages == [JobMessage("lake", job.id)]
+    before = sizes.find(lake.ports.kv, lake.repo)
     world.work(job.id)
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED and "no worker had time enough" in ended.error
+    after = sizes.find(lake.ports.kv, lake.repo)
+    assert before is ABSENT and after is not ABSENT
+    assert after == Size(0, 0, after.at_ns, given_up=True)
 
 
 # ---- workers that die or stall -------------------------------------------------------------------
@@ -200,6 +205,44 @@ def test_only_repositories_with_a_rule_and_once_a_day() -> None:
     retention.end_rule(world.lake.ports, world.lake.repo)
     clock.sleep(2 * DAY)
     assert retention.find_rule(world.lake.ports, world.lake.repo) is ABSENT and daily(world) == 0
+
+
+def sized(world: World, size: Size) -> None:
+    sizes.put(world.lake.ports.kv, world.lake.repo, size, world.lake.ports.ids.stamp())
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        Size(limits.collect_files_max + 1, 1, 0),
+        Size(1, limits.collect_commits_max + 1, 0),
+    ],
+)
+def test_what_is_too_large_for_a_worker_is_not_sent_to_one(size: Size) -> None:
+    world = with_rule(new_world())
+    sized(world, size)
+    assert daily(world) == 1 and world.queue.messages == []
+    [job] = on_record(world)
+    assert job.state is JobState.FAILED and "graveler.spark.collect" in job.error
+    assert daily(world) == 0  # it was said for the day
+    by_hand = rota.order(world.desk)
+    assert world.queue.messages == [JobMessage("lake", by_hand.id)]
+    world.work(by_hand.id)
+    assert world.status(by_hand.id).state is JobState.DONE
+    found = sizes.find(world.lake.ports.kv, world.lake.repo)
+    assert found is not ABSENT and (found.commits, found.given_up) == (1, False)
+    world.lake.ports.clock.sleep(DAY + 1)
+    world.queue.messages.clear()
+    assert daily(world) == len(world.queue.messages) == 1
+
+
+def test_what_no_worker_could_end_is_tried_again_after_a_month() -> None:
+    world = with_rule(new_world())
+    clock = world.lake.ports.clock
+    sized(world, Size(7, 3, clock.now_ns(), given_up=True))
+    assert daily(world) == 1 and world.queue.messages == []
+    clock.sleep(limits.collect_given_up_seconds)
+    assert daily(world) == len(world.queue.messages) == 1
 
 
 def test_a_collection_by_hand_counts_for_the_day() -> None:
