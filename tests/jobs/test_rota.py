@@ -230,7 +230,7 @@ def test_what_is_too_large_for_a_worker_is_not_sent_to_one(size: Size) -> None:
     world.work(by_hand.id)
     assert world.status(by_hand.id).state is JobState.DONE
     found = sizes.find(world.lake.ports.kv, world.lake.repo)
-    assert found is not ABSENT and (found.commits, found.given_up) == (1, False)
+    assert found is not ABSENT and (found.commits, found.given_up) == (3, False)
     world.lake.ports.clock.sleep(DAY + 1)
     world.queue.messages.clear()
     assert daily(world) == len(world.queue.messages) == 1
