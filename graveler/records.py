@@ -208,11 +208,9 @@ class Tag(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """What a commit on a branch folded in: the tokens, oldest first, and the request that did
-    it."""
+    """What a commit on a branch folded in: the tokens, oldest first, and when."""
 
     tokens: tuple[StagingToken, ...]
-    request_id: bytes = b""
     created_ns: int = 0
 
 

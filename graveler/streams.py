@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from graveler.records import TOMBSTONE, Record, StagedValue
+from graveler.records import TOMBSTONE, StagedValue
 
 
 class End(Enum):
@@ -41,30 +41,6 @@ class Cursor(Protocol):
     def advance(self) -> None:
         """Leave the present item behind."""
         ...
-
-
-class SequenceCursor:
-    """A cursor over items in memory, sorted by key."""
-
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._items = items
-        self._next = 0
-
-    def seek(self, key: bytes) -> None:
-        low, high = self._next, len(self._items)
-        while low < high:
-            middle = (low + high) // 2
-            if self._items[middle][0] < key:
-                low = middle + 1
-            else:
-                high = middle
-        self._next = low
-
-    def peek(self) -> Item | End:
-        return self._items[self._next] if self._next < len(self._items) else END
-
-    def advance(self) -> None:
-        self._next += 1
 
 
 class Overlay:
@@ -192,14 +168,6 @@ def successor(prefix: bytes) -> bytes:
     """The smallest key greater than every key with `prefix`; empty if there is none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
-
-
-def records(cursor: Cursor) -> Iterator[Record]:
-    """All that is not deleted."""
-    while (item := cursor.peek()) is not END:
-        if item[1] is not TOMBSTONE:
-            yield item[0], item[1]
-        cursor.advance()
 
 
 class Measured:

@@ -330,13 +330,13 @@ def decode_staged(raw: bytes, order: int, version: bytes) -> Staged:
 
 def encode_fold(f: Fold) -> bytes:
     """See `records.Fold`."""
-    return _bytes(pb.Fold(tokens=f.tokens, request_id=f.request_id, created_ns=f.created_ns))
+    return _bytes(pb.Fold(tokens=f.tokens, created_ns=f.created_ns))
 
 
 def decode_fold(raw: bytes) -> Fold:
     """Raises `Corrupt`."""
     m = _record(pb.Fold, raw, "fold record")
-    return Fold(tuple(map(StagingToken, m.tokens)), m.request_id, m.created_ns)
+    return Fold(tuple(map(StagingToken, m.tokens)), m.created_ns)
 
 
 def encode_cleanup(c: Cleanup) -> bytes:

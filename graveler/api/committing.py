@@ -37,7 +37,6 @@ def commit_request(call: Call) -> CommitRequest:
         allow_empty=body.get("allow_empty", False),
         source_metarange=call.query["source_metarange"],
         created_ns=body["date"] * SECOND_NS if "date" in body else ABSENT,
-        request_id=call.ports.ids.stamp(),
     )
 
 

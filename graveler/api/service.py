@@ -69,7 +69,7 @@ class Service:
 
 @dataclass(slots=True)
 class Call:
-    """One request.  `user` and `repo` are there whenever the route asks for them.
+    """One request.  `account` and `repository` are there whenever the route asks for them.
 
     `arrived_seconds`: when it arrived, by the steady clock of the ports."""
 

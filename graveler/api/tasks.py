@@ -63,7 +63,8 @@ def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
     if job.ended and job.state is not JobState.DONE:
         failure = handing.failure(call.desk, job)
         shape["status_code"] = errors.status_of(failure)
-        shape["error"] = {"message": errors.text_for(failure, operation, {"branch": job.branch})}
+        names = {"branch": job.branch, "destinationBranch": job.branch}
+        shape["error"] = {"message": errors.text_for(failure, operation, names)}
     return shape
 
 

@@ -6,6 +6,7 @@ strings of the body; `{missing}` is the ref that our text says was not found.  P
 """
 
 from collections.abc import Mapping
+from string import Formatter
 from typing import Final, NamedTuple
 
 from graveler.errors import (
@@ -27,6 +28,11 @@ class Row(NamedTuple):
     kind: type[GravelerError]
     beginning: str
     text: str
+
+    @property
+    def wanted(self) -> set[str]:
+        """What the text names."""
+        return {name for _, name, _, _ in Formatter().parse(self.text) if name}
 
 
 _INVALID: Final = "invalid value: validation error"
@@ -128,10 +134,12 @@ ROWS: Final = (
 
 
 def wording(error: Exception, operation: str, names: Mapping[str, str]) -> str:
-    """The text for the client."""
+    """The text for the client.  A row that names what `names` does not have is passed over: the
+    failure of a job is told where less is known than in the request that began it."""
     own = str(error)
+    known = {**names, "missing": own.partition("ref=")[2]}
     for row in ROWS:
         applies = row.operation in ("", operation) and type(error) is row.kind
-        if applies and own.startswith(row.beginning):
-            return row.text.format_map({**names, "missing": own.partition("ref=")[2]})
+        if applies and own.startswith(row.beginning) and row.wanted <= known.keys():
+            return row.text.format_map(known)
     return own

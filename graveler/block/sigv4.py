@@ -77,7 +77,3 @@ def presigned(request: Signable, signature: Signature) -> str:
         key = hmac.digest(key, part.encode(), "sha256")
     signed = hmac.digest(key, text.encode(), "sha256").hex()
     return f"{scheme}://{host}{path}?{encoded}&X-Amz-Signature={signed}"
-
-
-def _encoded(text: str) -> str:
-    return quote(text, safe=_QUERY_SAFE)

@@ -21,15 +21,7 @@ _SCAN_SHARE = 8  # more than one in so many keys of a range wanted: scan instead
 def get(space: Keyspace, metarange_id: MetarangeId, key: bytes) -> bytes | Absent:
     """The framed value under `key`.  Cost when nothing is cached: the end of the metarange, one
     block of it if it is long, the end of one range, one block."""
-    return _get_from(space, space.first_from(metarange_id, key), key)
-
-
-def get_from(space: Keyspace, metarange: Metarange, key: bytes) -> bytes | Absent:
-    """As `get`, over a metarange that is at hand."""
-    return _get_from(space, metarange.first_from(key), key)
-
-
-def _get_from(space: Keyspace, ref: RangeRef | Absent, key: bytes) -> bytes | Absent:
+    ref = space.first_from(metarange_id, key)
     return ABSENT if ref is ABSENT or key < ref.min_key else space.open(ref).get(key)
 
 

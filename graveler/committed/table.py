@@ -124,7 +124,7 @@ class SortedTable:
         tail = _Tail(source, start, source.read(start, size - start))
         try:
             metaindex, index, self._prefixed = _footer(tail.bytes)
-            self._properties = self._read_properties(tail, metaindex)
+            self.stored_properties = self._read_properties(tail, metaindex)
             self._bounds, self._starts, self._ends = self._read_index(tail, index)
         except Corrupt as error:
             raise Corrupt(f"{error}: table={source.name}") from error
@@ -135,13 +135,6 @@ class SortedTable:
             if name == b"rocksdb.properties":
                 return unseal(tail.block(_handle(handle, 0)[0]), self._prefixed)
         return b""
-
-    @property
-    def properties(self) -> Mapping[str, bytes]:
-        """What the file says of itself."""
-        if not self._properties:
-            return {}
-        return {key.decode("latin-1"): value for key, value in plain_entries(self._properties)}
 
     def _read_index(
         self, tail: "_Tail", index: Handle
@@ -166,7 +159,7 @@ class SortedTable:
     def _checked_count(self) -> int:
         """The number of entries by the properties, which also must not tell of what cannot be
         read here: an index of another kind, deletions, sequence numbers given to the whole file."""
-        known = self.properties
+        known = properties_of(self)
         for name, allowed in _PLAIN_PROPERTIES.items():
             if known.get(name, allowed) != allowed:
                 raise Corrupt(
@@ -184,14 +177,14 @@ class SortedTable:
     @property
     def marks(self) -> Mapping[str, str]:
         """Properties that lakeFS hashes into the ids of dumped refs."""
-        known = self.properties
+        known = properties_of(self)
         return {name: known[name].decode(errors="replace") for name in _MARKS if name in known}
 
     @property
     def cost(self) -> int:
         """Bytes of memory that the open table takes, nearly."""
         index = sum(map(len, self._bounds)) + _BLOCK_COST * len(self._bounds)
-        return _TABLE_COST + len(self._properties) + self._source.held + index
+        return _TABLE_COST + len(self.stored_properties) + self._source.held + index
 
     def get(self, key: bytes) -> bytes | Absent:
         index = bisect_left(self._bounds, key)
@@ -337,6 +330,14 @@ def _handle(raw: bytes, at: int) -> tuple[Handle, int]:
     offset, at = read_varint(raw, at)
     length, at = read_varint(raw, at)
     return Handle(offset, length), at
+
+
+def properties_of(table: SortedTable) -> Mapping[str, bytes]:
+    """What the file says of itself."""
+    stored = table.stored_properties
+    if not stored:
+        return {}
+    return {key.decode("latin-1"): value for key, value in plain_entries(stored)}
 
 
 def length_told(tail: bytes) -> int:

@@ -53,9 +53,9 @@ from graveler.staging import area
 
 
 class CommitRequest(NamedTuple):
-    """What the author says.  `created_ns` ABSENT: now.  `request_id` finds the commit again
-    (events, jobs).  With `once`, a commit of that mark that the branch has is the answer.  With
-    `source_metarange` the commit says what that metarange says; nothing may be staged.
+    """What the author says.  `created_ns` ABSENT: now.  `once`: an idempotency key; if the branch
+    has a commit with this key, that commit is the answer.  `source_metarange`: the commit has its
+    content, and nothing may be staged.
     """
 
     message: str
@@ -64,7 +64,6 @@ class CommitRequest(NamedTuple):
     allow_empty: bool = False
     source_metarange: str = ""
     created_ns: int | Literal[Absent.ABSENT] = ABSENT
-    request_id: bytes = b""
     once: Once | Literal[Absent.ABSENT] = ABSENT
 
 
@@ -238,7 +237,7 @@ def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:
         made = CommitEntry(commit_id(commit_), commit_)
         notes.append(commits.write_of(repo, made.id, commit_, ports.ids.stamp()))
     draft = Draft(base_id, tokens, overlaid.rows, made)
-    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens, request.request_id)
+    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens)
     if notes:
         ports.kv.set_many(notes)
     if made is not None:
@@ -296,7 +295,8 @@ def _answer(draft: Draft) -> CommitEntry:
 
 
 def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
-    """Step 8b: the commit that holds what this call must see committed, if there is one by now.
+    """The walk of step 8 (docs/protocol.md): the commit that holds what this call must see
+    committed, if there is one by now.
 
     Either one of the drafts (its swap landed, the answer was lost) or one whose fold lists the
     token that was open when the call began.  A fold recorded for a swap that then failed says
@@ -319,7 +319,8 @@ def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Comm
 
 
 def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
-    """Step 8c: nothing of ours is sealed any more: another commit has it, or a reset dropped it."""
+    """Step 8 when nothing of ours is sealed any more: another commit has it, or a reset dropped
+    it."""
     settled = _settled(attempt, seen, drafts)
     if settled is not None:
         return settled

@@ -1,7 +1,6 @@
 """What every verb is given: a frozen record of ports, without behaviour.
 
-Whoever assembles the product (assembly.py) or a simulator fills it; verbs only call what stands in
-it, so the same flow
+`graveler/assembly/` or a simulator fills it.  Verbs only call what stands in it, so the same flow
 runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import this.
 """
 

@@ -69,14 +69,13 @@ def trim_notes(
     branch: BranchId,
     head: CommitId,
     tokens: tuple[StagingToken, ...],
-    request_id: bytes = b"",
 ) -> list[Write]:
     """What must be on record before `tokens` leave the branch because `head` holds all they say."""
     if not tokens:
         return []
     now_ns = ports.clock.now_ns()
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
-    note = Fold(tokens, request_id, now_ns)
+    note = Fold(tokens, now_ns)
     stamp = ports.ids.stamp()
     return [
         commits.fold_write(repo, branch, head, tokens[-1], note, stamp),

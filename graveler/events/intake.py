@@ -11,7 +11,6 @@ finds it.  For the functions and the local service.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from math import inf
 from typing import Final, Literal, NamedTuple, cast
 
@@ -134,17 +133,6 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
     if failures:
         raise failures[0]
     return count
-
-
-def commit_now(ports: Ports) -> HandOn:
-    """The hand-on of a process that commits batches itself.  One that a cluster is to commit waits
-    for it."""
-
-    def hand_on(job: BatchJob) -> None:
-        with suppress(HandedOver):
-            run(ports, job)
-
-    return hand_on
 
 
 def run(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:

@@ -13,7 +13,7 @@ transaction whose answer was lost.  All else is repeated by retrying.py.
                                                 delete, by version DeleteItem a row
 
 Calls go through pynamodb's `Connection.dispatch` over a client of the session's own: its other
-methods ask for the table's description first.  The registry and assembly open this driver.
+methods ask for the table's description first.  Assembly opens this driver.
 """
 
 from collections.abc import Callable, Mapping, Sequence

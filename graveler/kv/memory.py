@@ -3,7 +3,7 @@
 What every other driver is compared with, and the fake of every test.  Nothing outlives the object,
 so K6 holds only as long as the process does.  Always: a partition's list has the keys of its
 dictionary, sorted.  Thread-safe: one lock, held for each request, so that even a batch is seen
-whole.  Tests, simulations and `registry.py` may use it.
+whole.  Tests and simulations may use it.
 """
 
 import threading

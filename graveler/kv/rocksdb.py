@@ -1,7 +1,7 @@
 """The embedded store: rows in a RocksDB database of which this process is the only owner.
 
 Rows lie as layout.py says, in the files that database.py keeps; what holds of a crash or a full
-device is said there.  The registry opens this driver.
+device is said there.  Assembly opens this driver.
 """
 
 import os

@@ -10,7 +10,7 @@ stored row, a fresh stamp of each swap, is what the next swap must name.  For th
 from typing import Literal, NamedTuple
 
 from graveler import wire
-from graveler.errors import NotFound, OutcomeUnknown
+from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId
 from graveler.kv.store import WRITTEN, Condition, Declined, Matches, Place, Row, Store
 from graveler.records import ABSENT, Absent, Branch, Repository, Versioned
@@ -39,14 +39,6 @@ def find(kv: Store, repository: Repository, branch: BranchId) -> Versioned | Lit
     """The record, also that of a deleted branch; always fresh.  One request."""
     row = kv.get(space(repository), branch_key(branch))
     return ABSENT if row is ABSENT else decode(row)
-
-
-def get(kv: Store, repository: Repository, branch: BranchId) -> Versioned:
-    """The live branch, always fresh; raises `NotFound`.  One request."""
-    found = find(kv, repository, branch)
-    if found is ABSENT or not found.branch.live:
-        raise NotFound(f"branch '{branch}' not found")
-    return found
 
 
 def swap(

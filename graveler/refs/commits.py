@@ -79,14 +79,6 @@ def fold_write(
     return Write(space(repository), key, wire.encode_fold(fold), stamp)
 
 
-def find_fold(
-    kv: Store, repository: Repository, branch: BranchId, commit: CommitId, newest: StagingToken
-) -> Fold | Literal[Absent.ABSENT]:
-    """The fold of `commit` on `branch` that ends with `newest`.  One request."""
-    row = kv.get(space(repository), fold_key(branch, commit, newest))
-    return ABSENT if row is ABSENT else wire.decode_fold(row.value)
-
-
 def folds_of(
     kv: Store, repository: Repository, branch: BranchId, commit: CommitId
 ) -> tuple[Fold, ...]:

@@ -95,24 +95,6 @@ def nth_parent(lookup: Lookup, id: CommitId, number: int) -> CommitId:
     return parents[number - 1]
 
 
-def first_parents(
-    lookup: Lookup, id: CommitId, until: CommitId, bound: int = limits.walk_count_max
-) -> Iterator[CommitId]:
-    """`id` and its first parents, newest first, up to but without `until`; at most `bound` of them.
-
-    Ends at a root if `until` is no first-parent ancestor.  A commit is looked up only when the one
-    behind it is asked for.
-    """
-    for _ in range(bound):
-        if id == until:
-            return
-        yield id
-        parents = lookup(id).parents
-        if not parents:
-            return
-        id = parents[0]
-
-
 # ---- merge base ----------------------------------------------------------------------------------
 
 

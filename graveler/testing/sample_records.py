@@ -51,7 +51,7 @@ def encoded_records() -> dict[str, bytes]:
         "commit": wire.encode_commit(commit),
         "tag": wire.encode_tag(Tag(_COMMIT)),
         "staged": wire.encode_staged(wire.encode_entry(entry), b"w" * 16),
-        "fold": wire.encode_fold(Fold(tokens, b"r" * 16, _BORN_NS)),
+        "fold": wire.encode_fold(Fold(tokens, _BORN_NS)),
         "cleanup": wire.encode_cleanup(Cleanup(BranchId("main"), _BORN_NS, 1, 2)),
         "upload_address": wire.encode_upload_address(
             UploadAddress(BranchId("main"), "a/b", _BORN_NS)

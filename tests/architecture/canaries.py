@@ -85,8 +85,8 @@ CLEAN: tuple[tuple[str, str], ...] = (
     ("graveler/settings.py", "import os\ndef f():\n    return os.environ\n"),
     ("graveler/identity.py", "import xxhash\nfrom graveler.records import Entry\n"),
     (
-        "graveler/kv/registry.py",
-        "def f():\n  from graveler.kv import memory\n  return memory\n",
+        "graveler/block/registry.py",
+        "def f():\n  from graveler.block import memory\n  return memory\n",
     ),
     ("graveler/refs/merge_base.py", "class MergeBase:\n    def f(self, a, b, c, d, e, g): ...\n"),
     ("graveler/testing/kv_suite.py", "import time\nfrom graveler.engine import ports\n"),

@@ -6,6 +6,7 @@ synthetic source as well as on the tree. Every violation names the remedy.
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,7 @@ def parse(path: str, text: str) -> Module:
     return Module(path, text, ast.parse(text, filename=path))
 
 
+@cache
 def modules(*folders: str) -> list[Module]:
     """Every hand-written module in the folders, sorted by path."""
     found = []

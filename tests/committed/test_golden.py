@@ -16,7 +16,7 @@ from graveler.committed.ranges import (
     RANGE_PROPERTIES,
     Keyspace,
 )
-from graveler.committed.table import SortedTable
+from graveler.committed.table import SortedTable, properties_of
 from graveler.ids import CommitId, MetarangeId
 from graveler.records import AddressType, BreakParameters, Commit, Record
 from tests.committed.files import BytesFile
@@ -61,7 +61,9 @@ def test_joined_hashing_agrees_with_the_rule() -> None:
 def test_ids_of_lakefs_files_come_out_of_their_records(path: Path) -> None:
     table = SortedTable(BytesFile(path.read_bytes()), BudgetedCache(0))
     records = [record for chunk in table.chunks() for record in chunk.records()]
-    properties = {name: text.decode() for name, text in table.properties.items() if name in HASHED}
+    properties = {
+        name: text.decode() for name, text in properties_of(table).items() if name in HASHED
+    }
     assert len(records) == table.count
     assert hashing.file_id(records, properties) == path.name
     assert [table.get(key) for key, _ in records] == [found for _, found in records]

@@ -29,6 +29,15 @@ def lake() -> Lake:
     return new_lake()
 
 
+def commit_now(lake: Lake) -> intake.HandOn:
+    """Commits batches at once."""
+
+    def hand_on(job: BatchJob) -> None:
+        intake.run(lake.ports, job)
+
+    return hand_on
+
+
 def watch(lake: Lake, **said: Any) -> EventRule:
     new = NewRule(**{"branch": "main", "bucket": "landing", **said})
     return watching.create(lake.ports, lake.repo, new)
@@ -87,7 +96,7 @@ def test_time_closes_a_batch_and_a_lost_job_is_found_by_the_next_tick(lake: Lake
 
     with pytest.raises(Unavailable):
         intake.tick(lake.ports, lose)
-    assert intake.tick(lake.ports, intake.commit_now(lake.ports)) == 1
+    assert intake.tick(lake.ports, commit_now(lake)) == 1
     assert intake.tick(lake.ports, jobs.append) == 0 and jobs == []
     assert lake.tree("main@") == {"a": "x"}
 
@@ -142,7 +151,7 @@ def test_a_rule_of_a_branch_that_is_gone_fails_and_one_of_a_repository_that_is_g
     assert take_in(lake, message("1", event("a", "1", "x")))[1] == ["1"]
     repository.delete(lake.ports, lake.repo)
     assert take_in(lake, message("1", event("a", "1", "x"))) == ({}, [], [])
-    assert intake.tick(lake.ports, intake.commit_now(lake.ports)) == 0
+    assert intake.tick(lake.ports, commit_now(lake)) == 0
     intake.run(lake.ports, BatchJob("lake", "rule", "batch"))
 
 
@@ -322,6 +331,6 @@ def test_any_delivery_ends_in_commits_with_the_newest_of_every_object(
             if chance.random() < 0.7:
                 intake.run(lake.ports, job)
     later(lake, 61)
-    intake.tick(lake.ports, intake.commit_now(lake.ports))
+    intake.tick(lake.ports, commit_now(lake))
     assert lake.uncommitted() == []
     assert lake.tree("main@") == {key: etag for key, etag in expected.items() if etag}

@@ -5,7 +5,6 @@ import random
 import pytest
 
 from graveler.errors import NotFound
-from graveler.ids import CommitId
 from graveler.records import Commit
 from graveler.refs import graph
 from tests.refs.graphs import Table, ancestors, id_of, random_parents, table
@@ -117,29 +116,6 @@ def test_nth_parent() -> None:
     for id, number in ((id_of(3), 4), (id_of(0), 1)):
         with pytest.raises(NotFound):
             graph.nth_parent(made.lookup, id, number)
-
-
-def test_first_parents_stop_before_the_base_at_a_root_and_at_the_bound() -> None:
-    made = table([(), (0,), (1,), (), (2, 3), (4,)])
-
-    def walk(start: int, until: int, bound: int = 100) -> list[int]:
-        found = graph.first_parents(made.lookup, id_of(start), id_of(until), bound)
-        return [made.numbers[id] for id in found]
-
-    assert walk(5, 1) == [5, 4, 2]
-    assert walk(5, 3) == [5, 4, 2, 1, 0], "the other parent is not on the line"
-    assert walk(5, 5) == []
-    assert walk(5, 0, bound=2) == [5, 4]
-
-
-def test_first_parents_read_a_commit_only_for_the_one_behind_it() -> None:
-    made = table([(), (0,), (1,)])
-    made.calls = 0
-    walk = graph.first_parents(made.lookup, id_of(2), CommitId("none"))
-    assert next(walk) == id_of(2)
-    assert made.calls == 0
-    assert next(walk) == id_of(1)
-    assert made.calls == 1
 
 
 def test_brute_force_knows_ancestors() -> None:

@@ -95,7 +95,7 @@ def test_only_the_branch_itself_shows_what_is_uncommitted(
     assert (found.kind, found.staged, found.branch_id) == (kind, staged, branch_id)
     assert (found.branch is not ABSENT) == bool(branch_id)
     if found.branch is not ABSENT:
-        assert found.branch == branches.get(lake.kv, REPO, BranchId(branch_id))
+        assert found.branch == branches.find(lake.kv, REPO, BranchId(branch_id))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_another_repository_of_the_same_name_sees_nothing(lake: Lake) -> None:
 def test_holders_of_a_name_cost_one_request(lake: Lake) -> None:
     found = holders(lake.kv, REPO, BranchId("main"))
     assert lake.spent() == 1
-    assert found.branch == branches.get(lake.kv, REPO, BranchId("main"))
+    assert found.branch == branches.find(lake.kv, REPO, BranchId("main"))
     assert (found.tag, found.commit) == (ABSENT, False)
     tagged = holders(lake.kv, REPO, BranchId("v1"))
     assert tagged.tag is not ABSENT and tagged.tag.tag == Tag(id_of(1))

@@ -14,9 +14,7 @@ from tests.simulation.mutants import (
 )
 from tests.simulation.patching import Edit
 
-_NOTED = (
-    "    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens, request.request_id)\n"
-)
+_NOTED = "    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens)\n"
 _LAST_ROUND = "            tried.append(Tried(landing.entry, landing.is_new, seen, is_refused))\n"
 
 LATER_MUTANTS = (

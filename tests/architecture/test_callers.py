@@ -1,0 +1,68 @@
+"""Every function, class and method of the product has a caller in the product, or a reason here."""
+
+from tests.architecture.callers import dead
+from tests.architecture.source import Module, modules, parse
+
+CALLERS = ("graveler", "functions", "infra", "layers")
+TESTING = "graveler/testing/"
+
+# What users import, what frameworks call, and what stands for tests to compare with.
+ALLOWED = {
+    "graveler.api.app:_Application.build_middleware_stack": "FastAPI calls it",
+    "graveler.api.dispatch:ApiRoute.matches": "Starlette calls it",
+    "graveler.api.pages:Pages.matches": "Starlette calls it",
+    "graveler.api.server:BoundedProtocol.on_chunk_header": "the parser of HTTP calls it",
+    "graveler.api.server:BoundedProtocol.timeout_keep_alive_handler": "uvicorn calls it",
+    "graveler.cli.main:main": "the command's entry point",
+    "graveler.client.bulk:status": "users call it",
+    "graveler.client.event_rules:get": "users call it",
+    "graveler.client.session:_AsItIs.http_response": "urllib calls it",
+    "graveler.spark.files:Remote.readable": "readers of files call it",
+    "graveler.spark.files:Remote.seekable": "readers of files call it",
+    "graveler.spark.source:PruningReader.pushFilters": "Spark calls it",
+    "graveler.spark.source:source_of": "`registering` imports its module late",
+    "graveler.spark.workers:_Settled.invalidate_caches": "Python's import calls it",
+    "graveler.api.feed:Feed.held_bytes": "tests watch memory by it",
+    "graveler.events.intake:run": "simulations commit batches by it",
+    "graveler.engine.merge:conflicts": "simulations check merges by it",
+    "graveler.engine.merge:preview": "simulations check merges by it",
+    "graveler.identity:file_id": "the rule that the fast `committed.hashing` is compared with",
+    "graveler.kv.dynamodb_table:create_table": "makes a table where no template does",
+    "graveler.refs.graph:all_merge_bases": "the rule that the fast `merge_base` is compared with",
+    "graveler.staging.area:cursor": "the contract of one token, which stacks build on",
+}
+
+
+def hand_written(*folders: str) -> list[Module]:
+    return [module for module in modules(*folders) if not module.path.startswith(TESTING)]
+
+
+def test_everything_has_a_caller() -> None:
+    found = dead(hand_written("graveler"), hand_written(*CALLERS))
+    lines = [
+        f"{each.path}:{each.line}: {each.name}: nothing of the product calls it; remove it"
+        for each in found
+        if each.subject not in ALLOWED
+    ]
+    assert not lines, "\n".join(["", *lines])
+
+
+def test_every_allowed_one_is_there_and_needs_it() -> None:
+    found = {each.subject for each in dead(hand_written("graveler"), hand_written(*CALLERS))}
+    assert set(ALLOWED) - found == set()
+
+
+def test_dead_code_is_noticed() -> None:
+    product = [
+        parse(
+            "graveler/x.py",
+            "def f(): f()\ndef g(): ...\ndef h(): ...\ndef get(): ...\n"
+            "class C:\n  def used(self): ...\n  def unused(self): ...\n",
+        ),
+        parse(
+            "graveler/y.py",
+            "from graveler.x import g as other, h\nfrom graveler import x\n"
+            "C = x.C\ndef run(kv): other(), kv.get(), C().used()\nrun(0)\n",
+        ),
+    ]
+    assert [each.name for each in dead(product, product)] == ["f", "h", "get", "C.unused"]
