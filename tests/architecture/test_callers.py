@@ -20,6 +20,7 @@ ALLOWED = {
     "graveler.spark.files:Remote.readable": "readers of files call it",
     "graveler.spark.files:Remote.seekable": "readers of files call it",
     "graveler.spark.source:PruningReader.pushFilters": "Spark calls it",
+    "graveler.spark.joining:here": "sews without a cluster, for tests to compare with",
     "graveler.spark.source:source_of": "`registering` imports its module late",
     "graveler.spark.workers:_Settled.invalidate_caches": "Python's import calls it",
     "graveler.api.feed:Feed.held_bytes": "tests watch memory by it",
