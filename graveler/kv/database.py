@@ -155,6 +155,15 @@ class Database:
             batch.delete(flat)
         self._write(batch, flats)
 
+    def write_out(self) -> None:
+        """Write what memory holds to files: until then each scan passes over every row in memory
+        that was removed."""
+        opened = self._writable()
+        try:
+            opened.rows.flush()
+        except Exception as error:
+            raise self._translated(error, "flush") from error
+
     def close(self) -> None:
         with self.lock:
             if self._closed:

@@ -33,6 +33,9 @@ from graveler.kv.store import (
 )
 from graveler.records import Absent
 
+_LOCKED_COUNT = 100  # rows that are looked at under the lock of all writers
+_MANY_REMOVED = 500
+
 
 class RocksStore:
     """`Store` in the folder `path`, which is made if absent; `counts` tells how syncs are shared.
@@ -139,21 +142,26 @@ class RocksStore:
     ) -> None:
         check_removal(partition, keys, versions)
         if versions:
-            for key, version in zip(keys, versions, strict=True):
-                self._remove_seen(flat_key(partition, key), version)
+            self._remove_seen([flat_key(partition, key) for key in keys], versions)
             return
         for at in range(0, len(keys), limits.kv_batch_count_max):
             batch = keys[at : at + limits.kv_batch_count_max]
             with self._files.lock:
                 self._files.remove_all([flat_key(partition, key) for key in batch])
 
-    def _remove_seen(self, flat: bytes, version: bytes) -> None:
-        with self._files.lock:
-            current = self._files.current(flat)
-            if current is ABSENT or current.version != version:
-                self._files.decline([flat], current)
-            else:
-                self._files.remove_all([flat])
+    def _remove_seen(self, flats: Sequence[bytes], versions: Sequence[bytes]) -> None:
+        for at in range(0, len(flats), _LOCKED_COUNT):
+            some = slice(at, at + _LOCKED_COUNT)
+            with self._files.lock:
+                doomed = []
+                for flat, version in zip(flats[some], versions[some], strict=True):
+                    current = self._files.current(flat)
+                    if current is not ABSENT and current.version == version:
+                        doomed.append(flat)
+                if doomed:
+                    self._files.remove_all(doomed)
+        if len(flats) >= _MANY_REMOVED:  # of a partition that goes on being scanned
+            self._files.write_out()
 
     def close(self) -> None:
         """Make everything durable, let go of the folder.  Later calls raise `Unavailable`."""

@@ -52,6 +52,20 @@ def test_k6_rows_outlive_the_store(tmp_path: Path) -> None:
     store.close()
 
 
+def test_many_rows_that_are_removed_by_version_leave_memory(tmp_path: Path) -> None:
+    """What is removed in memory costs every scan over it; a file leaves it out."""
+    store = RocksStore(tmp_path)
+    keys = [b"%04d" % number for number in range(1_000)]
+    store.set_many([Write(b"p", key, b"v", b"1") for key in [*keys, b"stays"]])
+    store.delete(b"p", keys[:10], [b"1"] * 10)
+    assert not list(tmp_path.glob("*.sst"))
+    store.set(b"p", keys[10], b"anew", b"2")
+    store.delete(b"p", keys, [b"1"] * 1_000)
+    assert list(tmp_path.glob("*.sst"))
+    assert [key for key, _ in scan_all(store, b"p")] == [keys[10], b"stays"]
+    store.close()
+
+
 def test_k6_writers_share_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sync takes a millisecond at least, on a disk in memory too."""
 
