@@ -25,10 +25,10 @@ from typing import Any, Final, Literal, NamedTuple
 from graveler import break_json, limits
 from graveler.engine import break_parameters, jobs
 from graveler.engine.heads import commit_of, fresh
-from graveler.engine.jobs import BULK, NewJob, Ordered
+from graveler.engine.jobs import BULK, NewJob
 from graveler.engine.messages import NO_CHANGES
 from graveler.engine.ports import Ports, check_writable
-from graveler.engine.sealing import nothing_staged, seal
+from graveler.engine.sealing import Once, nothing_staged, seal
 from graveler.engine.staged_rows import StagedToken, tokens_of
 from graveler.errors import (
     Conflict,
@@ -89,6 +89,7 @@ class Bulk:
     base: CommitEntry
     new: NewBulk
     tokens: tuple[StagedToken, ...] = ()
+    is_named: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -104,6 +105,13 @@ class Bulk:
     def expires_ns(self) -> int:
         """It cannot land later."""
         return _expires_ns(self.job)
+
+    @property
+    def once(self) -> Once:
+        """The mark of what it lands.  A name may be given again once its job is forgotten, so the
+        mark of a job that a caller has named says when it was begun."""
+        born = f"@{self.job.created_ns}" if self.is_named else ""
+        return Once(jobs.MARK_KEY, f"{self.job.id}{born}", self.base.id)
 
 
 # ---- begin, ask, beat, cancel --------------------------------------------------------------------
@@ -135,7 +143,7 @@ def begin(
     job_id = JobId(new.id or ports.ids.unique(20))
     if not new.id or records.find(ports.kv, repo, job_id) is ABSENT:
         record = _begun_on(ports, repo, name, new.mode)
-        begun = begin_on(ports, repo, name, record, replace(new, id=job_id))
+        begun = begin_on(ports, repo, name, record, replace(new, id=job_id), is_named=bool(new.id))
         if begun is not ABSENT:
             return begun
     known = status(ports, repo, name, job_id)
@@ -145,10 +153,16 @@ def begin(
 
 
 def begin_on(
-    ports: Ports, repo: Repository, branch: BranchId, record: Branch, new: NewBulk
+    ports: Ports,
+    repo: Repository,
+    branch: BranchId,
+    record: Branch,
+    new: NewBulk,
+    *,
+    is_named: bool = False,
 ) -> Bulk | Literal[Absent.ABSENT]:
     """Note a job on a record of the branch; of a commit, to take in what it shows as sealed.
-    ABSENT: the id is taken.
+    ABSENT: the id is taken.  `is_named`: by a caller, who may give the name again.
 
     `OutcomeUnknown`.  Cost: 1 KV request.
     """
@@ -160,12 +174,15 @@ def begin_on(
         said |= {"message": new.message, "metadata": dict(new.metadata)}
     if new.breaks is not ABSENT:
         said["breaks"] = break_json.told(new.breaks)
+    if is_named:
+        said["named"] = True
     body = json.dumps(said)
     stamp = ports.ids.stamp()
     job = jobs.begin(ports, repo, NewJob(JobId(new.id), KIND, branch, body, base, stamp))
     if job.owner != stamp:
         return ABSENT
-    return Bulk(job, CommitEntry(base, commit_of(ports, repo, base)), new, tuple(tokens))
+    entry = CommitEntry(base, commit_of(ports, repo, base))
+    return Bulk(job, entry, new, tuple(tokens), is_named)
 
 
 def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> Branch:
@@ -188,11 +205,10 @@ def status(ports: Ports, repo: Repository, branch: str, job_id: str) -> Bulk:
 
 
 class Seen(NamedTuple):
-    """A job with the version of its record, and its order."""
+    """A job with the version of its record."""
 
     bulk: Bulk
     record: records.VersionedJob
-    order: Ordered
 
 
 def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
@@ -204,8 +220,8 @@ def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
     said = json.loads(order.body)
     base = CommitEntry(order.since, commit_of(ports, repo, order.since))
     tokens = tuple(StagedToken(*each) for each in said["tokens"])
-    bulk = Bulk(found.job, base, _asked(found.job, said), tokens)
-    return Seen(bulk, found, order)
+    bulk = Bulk(found.job, base, _asked(found.job, said), tokens, said.get("named", False))
+    return Seen(bulk, found)
 
 
 def _asked(job: Job, said: dict[str, Any]) -> NewBulk:
@@ -221,7 +237,7 @@ def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress
     land any more: its runner is to stop; `Unavailable`.  Cost: 3 KV requests.
     """
     for _ in range(_ROUNDS):
-        bulk, record, _ = seen(ports, repo, branch, job_id)
+        bulk, record = seen(ports, repo, branch, job_id)
         if bulk.job.state is JobState.DONE:
             return bulk
         check_alive(ports, bulk)

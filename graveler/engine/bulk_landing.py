@@ -72,8 +72,8 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
     check_metadata(asked.metadata)
     if not 0 < len(asked.request_id.encode()) <= _REQUEST_LENGTH_MAX:
         raise Invalid(f"request_id must have 1 to {_REQUEST_LENGTH_MAX} bytes")
-    bulk, _, order = seen(ports, repo, branch, job_id)
-    once = jobs.once(bulk.job.id, order)
+    bulk = seen(ports, repo, branch, job_id).bulk
+    once = bulk.once
     known = _known(ports, repo, bulk, once, asked)
     if known is not ABSENT:
         return known

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, Literal
 
-from graveler.engine import bulk
+from graveler.engine import bulk, jobs
 from graveler.engine.bulk import Mode, NewBulk
 from graveler.engine.heads import fresh
 from graveler.engine.messages import NO_CHANGES
@@ -52,8 +52,7 @@ def hand_over(
     last = _last(ports, repo, record)
     if last is not ABSENT and bulk.can_land(ports, last):
         return _handed_over(ports, repo, branch, last.id)
-    number = 0 if last is ABSENT else int(last.id.rpartition("-")[2]) + 1
-    job_id = JobId(f"{_stem(record)}{number:06d}")
+    job_id = jobs.next_id(ports, _stem(record), last)
     # Of two who begin it at the same time one does; what the other sealed besides stays staged.
     bulk.begin_on(ports, repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *said))
     return _handed_over(ports, repo, branch, job_id)

@@ -130,6 +130,20 @@ def begin(ports: Ports, repo: Repository, new: NewJob) -> Job:
     return status(ports, repo, new.id)
 
 
+def next_id(ports: Ports, stem: str, last: Job | Literal[Absent.ABSENT]) -> JobId:
+    """The id of the next job of a stem, `last` being the newest one on record.
+
+    No id is ever used twice: it counts on from the last one, and once all of them are forgotten (a
+    day after their end at the soonest) it has another day in it.  It is no ulid, because two who
+    ask for the same at the same time must name one job.  No request.
+    """
+    if last is not ABSENT:
+        head, _, number = last.id.rpartition("-")
+        return JobId(f"{head}-{int(number) + 1:06d}")
+    day = ports.clock.now_ns() // (limits.job_record_keep_seconds * limits.SECOND_NS)
+    return JobId(f"{stem}{day:06d}-{0:06d}")
+
+
 def status(ports: Ports, repo: Repository, job_id: str) -> Job:
     """The job as it is now.  `NotFound`."""
     return jobs.get(ports.kv, repo, JobId(job_id)).job

@@ -109,7 +109,8 @@ def history_until(
 
 class Once(NamedTuple):
     """The mark, a pair of the metadata, of a commit that is to be made once, however often it is
-    asked for.  `since`: a head from before the first time it was asked for."""
+    asked for.  `since`: a head from before the first time it was asked for, so never that commit
+    itself."""
 
     key: str
     value: str
@@ -127,6 +128,7 @@ def made_once(
     if once is ABSENT or once.since == head:
         return ABSENT
     for entry in history_until(ports, repo, head, once.since):
-        if entry.commit.metadata.get(once.key) == once.value:
+        is_marked = entry.commit.metadata.get(once.key) == once.value
+        if is_marked and entry.id != once.since:
             return entry
     return ABSENT

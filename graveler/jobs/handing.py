@@ -30,7 +30,7 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.ids import BranchId, JobId, StagingToken, parse_branch_id
+from graveler.ids import BranchId, StagingToken, parse_branch_id
 from graveler.jobs import committing
 from graveler.jobs.beating import beating
 from graveler.jobs.committing import Standing
@@ -117,7 +117,7 @@ def _note_handed(desk: Desk, asked: Asked, known: Seen, handed: HandedOver) -> N
         return
     found = committing.staged(desk.ports, desk.repo, asked.branch)
     if found.tokens:
-        new = _new_job(asked, known, found.head)
+        new = _new_job(desk, asked, known, found.head)
         handed_to = Handed(found.tokens[0], handed.job)
         jobs.begin(desk.ports, desk.repo, replace(new, handed=handed_to))
 
@@ -217,14 +217,14 @@ def begin(desk: Desk, asked: Asked, known: Seen) -> Job:
     since = ""
     if asked.branch:
         since = fresh(desk.ports, desk.repo, parse_branch_id(asked.branch)).branch.commit
-    job = jobs.begin(desk.ports, desk.repo, _new_job(asked, known, since))
+    job = jobs.begin(desk.ports, desk.repo, _new_job(desk, asked, known, since))
     hand_on(desk, job)
     return job
 
 
-def _new_job(asked: Asked, known: Seen, since: str) -> NewJob:
-    number = 0 if known is ABSENT else int(known.id.rpartition("-")[2]) + 1
-    return NewJob(JobId(f"{asked.stem}{number:06d}"), asked.kind, asked.branch, asked.body, since)
+def _new_job(desk: Desk, asked: Asked, known: Seen, since: str) -> NewJob:
+    job_id = jobs.next_id(desk.ports, asked.stem, known)
+    return NewJob(job_id, asked.kind, asked.branch, asked.body, since)
 
 
 def hand_on(desk: Desk, job: Job) -> None:

@@ -62,8 +62,8 @@ class ImportOptions:
     """`base`: what the rows are put onto; without one they stand alone.  A path that the base has
     gets the row's entry.  `tasks`: at least so many buckets, if there are break keys enough (0:
     Spark's own number of partitions after a shuffle).  `job`: leave marks by this name of what is
-    finished (`markers.py`).  `taken_up`: use those that are there, if they are of the same
-    input."""
+    finished (`markers.py`); `birth`: when it was begun, in seconds.  `taken_up`: use those that
+    are there, if they are of the same input."""
 
     prefix: str = ""
     base: MetarangeId = NO_METARANGE
@@ -72,6 +72,7 @@ class ImportOptions:
     tasks: int = 0
     job: str = ""
     taken_up: bool = False
+    birth: int = 0
 
 
 def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> Written:
@@ -126,9 +127,9 @@ def _marks(
     if not options.job:
         return ABSENT
     if not options.taken_up:
-        return Marks(place.namespace, options.job)
+        return Marks(place.namespace, options.job, birth=options.birth)
     said = (place, options.base, options.addresses, options.prefix, found, at)
-    return Marks(place.namespace, options.job, fingerprint(*said))
+    return Marks(place.namespace, options.job, fingerprint(*said), options.birth)
 
 
 def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:

@@ -82,10 +82,12 @@ def import_(
         return Imported(job.commit, job.progress, Report())
     place = place_of(lake, job.storage_namespace, job.breaks)
     base = MetarangeId(job.base_metarange) if mode == "merge" else NO_METARANGE
-    options = ImportOptions(where.prefix, base, on_bad=on_bad, job=job.id, taken_up=bool(chosen.id))
-    is_named = bool(chosen.id)
+    is_named, birth = bool(chosen.id), job.creation_date
+    options = ImportOptions(
+        where.prefix, base, on_bad=on_bad, job=job.id, taken_up=is_named, birth=birth
+    )
     with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
-        done = partial(count, opened(place).blocks, Marks(place.namespace, job.id))
+        done = partial(count, opened(place).blocks, Marks(place.namespace, job.id, birth=birth))
         with beating(lake.session, where.repository, job, done):
             written = import_rows(df, place, options)
         bulk.heartbeat(lake.session, where.repository, job, written.count)

@@ -1,10 +1,12 @@
 """Marks of what a job has finished, so that it can be watched, and taken up where it ended.
 
-    <namespace>/_graveler/jobs/<job>/part-<bucket>      fingerprint (64 hex digits) ‖ result rows
+    <namespace>/_graveler/jobs/<job>/part-<birth>-<bucket>     fingerprint (64 hex) ‖ result rows
 
 A task leaves its mark when its ranges are stored; the mark holds all that it would send to the
 driver.  Whoever runs the job again with the same input takes the marks for results.  What the input
-was is said by the fingerprint: marks with another one are as if they were not there.  A mark is
+was is said by the fingerprint: marks with another one are as if they were not there.  Neither are
+those of an earlier job of the same name, which say another birth: collection may delete what they
+name, because that job cannot land any more.  A mark is
 written over as a whole, by twins with the same content.  For this package.
 """
 
@@ -31,11 +33,12 @@ class Marks:
     namespace: str
     job: str
     fingerprint: str = NO_FINGERPRINT
+    birth: int = 0
 
     @property
     def prefix(self) -> str:
-        """All of the job's marks begin so."""
-        return join(self.namespace, f"_graveler/jobs/{self.job}/part-")
+        """All of the job's marks begin so; a name is another job's once the first is forgotten."""
+        return join(self.namespace, f"_graveler/jobs/{self.job}/part-{self.birth}-")
 
 
 def fingerprint(*said: Any) -> str:

@@ -1,5 +1,6 @@
 """A job is taken up where it ended, if the input is the same; else all of it is done again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -37,3 +38,20 @@ def test_finished_buckets_are_not_done_again(
     other = import_rows(frame(spark, changed), place, OPTIONS)
     assert other.metarange == sequential(place, changed[:-1], tmp_path / "two")[0]
     assert all(marks(place)[name][1] != then for name, (_, then) in after.items())
+
+
+def test_marks_of_an_earlier_job_of_the_name_count_for_nothing(
+    spark: SparkSession, place: Place
+) -> None:
+    """Collection may be about to delete what they name: it has been too long."""
+    rows = some_rows(97, 600)
+    first = import_rows(frame(spark, rows), place, replace(OPTIONS, birth=1))
+    before = marks(place)
+    again = import_rows(frame(spark, rows), place, replace(OPTIONS, birth=2))
+    assert again == first
+    made = marks(place).keys() - before.keys()
+    assert len(made) == len(before)
+    assert {name: marks(place)[name] for name in before} == before
+    for birth in (1, 2):
+        found = Marks(place.namespace, "nightly", birth=birth)
+        assert count(opened(place).blocks, found) == len(before)
