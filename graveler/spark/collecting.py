@@ -112,7 +112,7 @@ def collect(
         scopes.condemn(lake, scope, found, roots, now_ns)
         # Before the roots: they name what is given up by saying so no more.
         earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
-        last = scopes.roots(lake, scope)
+        last = scopes.roots(lake, scope, "roots-late")
         late = last.beside(roots)
         due = _due(lake, scope, found, earlier)
         swept = sweeping.sweep(scope, _unused(lake, scope, due, late))
@@ -128,11 +128,11 @@ def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[lis
     parts = listed(lake.spark, scope, now_ns)
     names = [each.name for each in parts]
     stored = pieces.frame(lake.spark, scope.place, names, LISTED)
-    roots = scopes.roots(lake, scope)
+    roots = scopes.roots(lake, scope, "roots")
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges).persist()
     try:
         _check_listed(scope, stored, content)
-        used = content.union(uses.named(lake.spark, roots.addresses))
+        used = content.union(_addresses(lake, scope, roots))
         used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
         found = _condemned(scope, stored, used)
     finally:
@@ -144,9 +144,13 @@ def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[lis
 def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFrame:
     """Without what these roots use."""
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges)
-    used = content.union(uses.named(lake.spark, roots.addresses))
+    used = content.union(_addresses(lake, scope, roots))
     used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
     return without(rows, used, ["repo", "hash"])
+
+
+def _addresses(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
+    return pieces.frame(lake.spark, scope.place, roots.addresses, uses.USED)
 
 
 def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:

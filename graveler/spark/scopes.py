@@ -1,6 +1,7 @@
 """What a collection on Spark is of: repositories, their roots, and what earlier runs have found.
 
     <namespace>/_graveler/gc/cluster/<run>/listed-….arrow      what was stored
+                                          /roots-….arrow       addresses in use, twice
                                           /condemned-….arrow   what nothing used
                                           /summary.json        written last: only then it counts
 
@@ -8,8 +9,9 @@ For `collecting.py`; runs in the driver.
 """
 
 import json
+from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -26,8 +28,9 @@ from graveler.client.session import below
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import BreakParameters
+from graveler.spark import pieces
 from graveler.spark.lake import Lake, place_of
-from graveler.spark.listing import Collected, Scope, runs_folder
+from graveler.spark.listing import Collected, Scope, hashed, runs_folder
 from graveler.spark.places import Place, opened
 
 FOUND: Final = "repo int, name string, files bigint, size bigint"
@@ -36,6 +39,7 @@ FOUND_ARROW: Final = pa.schema(
 )
 _SUMMARY: Final = "summary.json"
 _ASKERS: Final = 8
+_ADDRESSES_EACH: Final = 50_000  # in a piece
 
 
 class Found(NamedTuple):
@@ -49,13 +53,14 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """What may not go: relative addresses and metaranges, by the repository's number.  `expiring`:
+    """What may not go.  `addresses`: pieces with the hashes of relative addresses, of which there
+    may be more than the driver can hold.  Metaranges stand by the repository's number.  `expiring`:
     metaranges that retention lets go; their objects may, once their commits were condemned for
     long enough; `due`: that is so, and they may once a run that deletes has said so.  `tables`:
     metaranges that are not kept but stay, as do their ranges; `lent`: those that do so only while
     something else does.  `jobs`: bulk jobs that may still land."""
 
-    addresses: tuple[tuple[int, str], ...]
+    addresses: tuple[str, ...]
     metaranges: tuple[tuple[int, str], ...]
     expiring: tuple[tuple[int, str], ...] = ()
     jobs: frozenset[tuple[int, str]] = frozenset()
@@ -64,12 +69,12 @@ class Roots:
     lent: tuple[tuple[int, str], ...] = ()
 
     def beside(self, others: "Roots", *, due_goes: bool = False) -> "Roots":
-        """All that may not go yet, but for what the others keep."""
-        names, content = set(others.addresses), set(others.metaranges)
+        """All that may not go yet, but for content that the others keep."""
+        content = set(others.metaranges)
         tables, due = set(others.tables), () if due_goes else self.due
         used = (*self.metaranges, *self.expiring, *due)
         return Roots(
-            tuple(each for each in self.addresses if each not in names),
+            self.addresses,
             tuple(each for each in used if each not in content),
             tables=tuple(each for each in (*self.tables, *self.lent) if each not in tables),
         )
@@ -139,19 +144,33 @@ def _check_own(place: Place, one: Collected, everyone: Sequence[Collected]) -> N
             raise Refused(f"not collected: {other.id} has its files too: repository={one.id}")
 
 
-def roots(lake: Lake, scope: Scope) -> Roots:
-    """What is in use now, of every repository: each read to its end in the API's order."""
+def roots(lake: Lake, scope: Scope, label: str) -> Roots:
+    """What is in use now, of every repository: each read to its end in the API's order.  Pieces of
+    addresses bear the `label`.  A request for each 10,000, a put for each 50,000 addresses."""
 
-    def read(repo: Collected) -> list[bulk.Root]:
-        return list(bulk.roots(lake.session, repo.id))
+    def read(repo: Collected) -> tuple[list[str], list[bulk.Root]]:
+        names: list[str] = []
+        others: list[bulk.Root] = []
+        held = array("q")
+        for root in bulk.roots(lake.session, repo.id):
+            if root.kind != "address":
+                others.append(root)
+                continue
+            held.append(hashed(root.name))
+            if len(held) == _ADDRESSES_EACH:
+                names.append(_put_addresses(scope, repo, f"{label}-{len(names):05}", held))
+                held = array("q")
+        if held:
+            names.append(_put_addresses(scope, repo, f"{label}-{len(names):05}", held))
+        return names, others
 
-    names: list[tuple[int, str]] = []
+    names: list[str] = []
     content: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     tables: defaultdict[bool, list[tuple[int, str]]] = defaultdict(list)
     jobs: set[tuple[int, str]] = set()
     with ThreadPoolExecutor(_ASKERS, "roots") as pool:
-        for repo, found in enumerate(pool.map(read, scope.repositories)):
-            names += [(repo, each.name) for each in found if each.kind == "address"]
+        for repo, (addresses, found) in enumerate(pool.map(read, scope.repositories)):
+            names += addresses
             jobs |= {(repo, each.name) for each in found if each.kind == "job"}
             for each in found:
                 if each.kind == "metarange" and each.name != EMPTY_METARANGE:
@@ -167,6 +186,14 @@ def roots(lake: Lake, scope: Scope) -> Roots:
         tuple(tables[True]),
         tuple(tables[False]),
     )
+
+
+def _put_addresses(scope: Scope, repo: Collected, name: str, hashes: "array[int]") -> str:
+    where = f"{scope.folder(repo.number)}{name}.arrow"
+    columns = [pa.array([repo.number] * len(hashes), pa.int32()), pa.array(hashes, pa.int64())]
+    batch = pa.RecordBatch.from_arrays(columns, names=["repo", "hash"])
+    pieces.put(scope.place, where, batch)
+    return where
 
 
 # ---- runs ----------------------------------------------------------------------------------------
@@ -222,25 +249,38 @@ def sweepable(lake: Lake, scope: Scope, runs: Sequence[Earlier]) -> list[Earlier
 
 
 def _summaries(scope: Scope, repo: Collected) -> Iterator[dict[str, Any]]:
+    lines = list_all(opened(scope.place).blocks, runs_folder(repo.namespace))
+    return _summaries_in(scope, (line.address for line in lines))
+
+
+def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, Any]]:
     blocks = opened(scope.place).blocks
-    for where in list(_stored(scope, repo)):
+    for where in addresses:
         if where.endswith("/" + _SUMMARY):
             found: dict[str, Any] = json.loads(b"".join(blocks.get(where).chunks))
             yield found
 
 
-def _stored(scope: Scope, repo: Collected) -> Iterator[str]:
-    blocks = opened(scope.place).blocks
-    return (line.address for line in list_all(blocks, runs_folder(repo.namespace)))
-
-
 def forget(scope: Scope, due_ns: int) -> None:
-    """Remove what no later run will look at: all but the last run before `due_ns` and those since.
-    A request for each file."""
+    """Remove what no later run will look at: files written before `due_ns`, dry runs and failed
+    ones among them, but for the last run before then and those since.  A list of each repository's
+    files, and a request for each that goes, some at a time."""
     blocks = opened(scope.place).blocks
+    old: list[str] = []
     for repo in scope.repositories:
-        known = sorted((each["created_ns"], each["run"]) for each in _summaries(scope, repo))
-        old = [run for created_ns, run in known if created_ns <= due_ns][:-1]
-        for where in list(_stored(scope, repo)):
-            if any(f"/{run}/" in where for run in old):
-                blocks.delete(where)
+        prefix = runs_folder(repo.namespace)
+        lines = list(list_all(blocks, prefix))
+        known = sorted(
+            (each["created_ns"], each["run"])
+            for each in _summaries_in(scope, (line.address for line in lines))
+        )
+        before = [run for created_ns, run in known if created_ns <= due_ns]
+        kept = {scope.run, *before[-1:], *(run for created_ns, run in known if created_ns > due_ns)}
+        old += [
+            line.address
+            for line in lines
+            if line.address.removeprefix(prefix).partition("/")[0] not in kept
+            and line.head.modified_ns <= due_ns
+        ]
+    with ThreadPoolExecutor(_ASKERS, "forget") as pool:
+        list(pool.map(blocks.delete, old))

@@ -27,9 +27,9 @@ from graveler.errors import Invalid, NotFound, Refused
 from graveler.records import BreakParameters, Entry
 from graveler.refs import cleanups, commits
 from graveler.spark import Lake as Connected
-from graveler.spark import collecting, connect
+from graveler.spark import collecting, connect, pieces, scopes, uses
 from graveler.spark.collecting import Careful, collect
-from graveler.spark.listing import Collected, slices_of
+from graveler.spark.listing import Collected, hashed, slices_of
 from graveler.spark.places import Place, opened
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
@@ -272,6 +272,32 @@ def test_what_only_saved_work_for_what_is_gone_goes_too(spark: SparkSession) -> 
         assert [set(scan(blocks, f"{folder}gc/hashes/")) for folder in folders] == hashes
         assert scan(blocks, f"{folders[0]}jobs/") == [mine]
         assert scan(blocks, f"{folders[1]}jobs/") == [young]
+
+
+def test_the_driver_holds_no_addresses(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its list is of pieces; a dry run's go a day later, with a list that each run takes once."""
+    monkeypatch.setattr(scopes, "_ADDRESSES_EACH", 3)
+    with world_of(1, 6_001) as world, connect(spark, world.store, KEYS) as lake:
+        (name,) = world.used
+        for number in range(7):
+            where = f"/repositories/{name}/branches/main/objects?path=staged/{number}"
+            lake.session.ask("POST", where, {"staged": number})
+        names = {each.name for each in bulk.roots(lake.session, name) if each.kind == "address"}
+        scope = scopes.scope_of(lake, [name], "a-run", 0)
+        found = scopes.roots(lake, scope, "roots").addresses
+        assert len(found) == -(-len(names) // 3) and len(names) >= 7
+        rows = pieces.frame(spark, scope.place, found, uses.USED).collect()
+        assert {(row["repo"], row["hash"]) for row in rows} == {(0, hashed(each)) for each in names}
+        opened(scope.place).blocks.put(f"{scope.folder(0)}x", [b"a run that failed"])
+        collect(lake, [name], ALL)
+        runs = Path(world.store, "objects", "lake", name, "_graveler", "gc", "cluster")
+        assert len(list(runs.iterdir())) == 2
+        garbage = garbage_in(world)  # and the seven, which the world does not know of
+        world.age()
+        assert collect(lake, [name], ALL, dry_run=False).condemned.files == len(garbage) - 7
+        assert len([run for run in runs.iterdir() if any(run.iterdir())]) == 1
 
 
 # ---- what must not go, and what is not believed --------------------------------------------------
