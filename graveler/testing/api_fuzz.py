@@ -17,7 +17,7 @@ from graveler.api.validation import body_check
 from graveler.errors import Invalid
 from graveler.testing.api_requests import Request, Requests
 
-ANSWER_SECONDS = 20
+ANSWER_SECONDS = 120
 NOT_SERVED = 501
 _SHOWN = 300
 _CHECKS: dict[str, Callable[[Any], Any]] = {}

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from graveler.api.routes import API_PREFIX
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 300
 GONE = (OSError, http.client.HTTPException)
 
 

@@ -24,7 +24,7 @@ _COMMAND = [
     "from graveler.cli.main import main; sys.exit(main())",
 ]
 _READY = re.compile(r"http://([\d.]+):(\d+)")
-_END_SECONDS = 60
+_END_SECONDS = 300
 _OURS = ("GRAVELER_", "LAKECTL_", "LAKEFS_")
 
 

@@ -27,7 +27,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
 
 PAYLOAD_BYTES_MAX = 6 << 20
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 _ARN = "arn:aws:lambda:us-east-1:000000000000:function:"
 
 

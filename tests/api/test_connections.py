@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from graveler.api.front import Front, network
 from graveler.api.server import BoundedProtocol
 from graveler.api.service import ServiceSettings
 from tests.api.serving import API, Served, served
+from tests.waiting import until
 
 SOON = ConnectionLimits(
     head_seconds=0.2, progress_seconds=0.3, linger_seconds=0.5, linger_bytes_max=1024 * 1024
@@ -53,10 +53,7 @@ def _answer(raw: socket.socket) -> tuple[int, str, bytes]:
 
 def _gone(live: Served) -> None:
     """Wait until the service has no connection."""
-    until = time.monotonic() + 30
-    while live.server.server_state.connections:
-        assert time.monotonic() < until, "a connection stays open"
-        time.sleep(0.01)
+    until(lambda: not live.server.server_state.connections, "every connection is closed")
 
 
 def test_a_silent_connection_is_closed(hasty: Served) -> None:
@@ -198,13 +195,6 @@ def _healthy(raw: socket.socket) -> int:
     return _answer(raw)[0]
 
 
-def _until(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def test_one_address_has_so_many_connections(tmp_path: Path) -> None:
     with _few(tmp_path / "store") as live, _connected(live) as one:
         with _connected(live) as two:
@@ -221,7 +211,7 @@ def test_one_address_has_so_many_connections(tmp_path: Path) -> None:
                 except OSError:
                     return False
 
-        _until(taken_again)
+        until(taken_again, "the address may connect again")
 
 
 def test_a_trusted_proxy_has_as_many_as_there_are(tmp_path: Path) -> None:

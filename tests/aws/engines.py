@@ -17,8 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 60.0
+START_SECONDS = PATIENCE_SECONDS
 
 
 def tool(name: str) -> str:

@@ -15,6 +15,7 @@ from lakefs.exceptions import ServerException
 
 from scripts import deploy
 from tests.aws.deployment.conftest import LANDING, TARGET, Stack
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("stack")
 
@@ -193,12 +194,12 @@ def test_what_lands_in_a_bucket_becomes_a_commit(stack: Stack, repo: lakefs.Repo
 def until(done: Callable[[], bool], what: str) -> None:
     """Wait for what other processes do.  The engine runs few functions at once: while it has no
     room for the API's, it says so."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             if done():
                 return
         except ServerException as error:
             assert error.status_code == 429, error
-        assert time.monotonic() < end, f"not {what} within a minute"
+        assert time.monotonic() < end, f"not {what} in time"
         time.sleep(0.2)

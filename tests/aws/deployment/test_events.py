@@ -18,6 +18,7 @@ from graveler.aws import AwsSession, AwsSettings
 from graveler.block import s3_notices
 from tests.aws.deployment.conftest import TARGET, WATCHED, Stack
 from tests.aws.deployment.test_deploy import ask
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("stack")
 
@@ -25,7 +26,7 @@ OBJECTS = int(os.environ.get("GRAVELER_EVENTS", "10000"))
 BATCH = max(OBJECTS // 5, 100)
 REPOSITORY = "arrivals"
 THREADS = 8
-WAIT_SECONDS = 120 + OBJECTS / 20
+WAIT_SECONDS = PATIENCE_SECONDS + OBJECTS / 20
 
 
 class Lake:

@@ -13,6 +13,7 @@ import pytest
 from tests.api.transcript import ADMINISTRATOR, ANY, RIGHT, Run, lines, replay
 from tests.aws.deployment.conftest import Stack
 from tests.aws.engines import ROOT
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("stack")
 
@@ -20,7 +21,7 @@ FOLDER = ROOT / "tests" / "data" / "transcripts"
 CORE, S3 = FOLDER / "core.jsonl", FOLDER / "s3.jsonl"
 
 JOBS = ("import.status",)  # asked once when it was recorded
-JOB_SECONDS = 60.0
+JOB_SECONDS = PATIENCE_SECONDS
 LINKS = ("object.link", "link")  # the recorded server linked what nobody had written
 
 
