@@ -11,7 +11,7 @@ of this package.
 from collections.abc import Callable
 from contextlib import suppress
 
-from graveler.engine.ports import Ports
+from graveler.engine.ports import Ports, operation_deadline
 from graveler.errors import Gone, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
@@ -74,6 +74,18 @@ def commit_of(ports: Ports, repo: Repository, commit_id: CommitId) -> Commit:
 def lookup(ports: Ports, repo: Repository) -> Lookup:
     """`commit_of` for the graph functions."""
     return lambda commit_id: commit_of(ports, repo, commit_id)
+
+
+def timed_lookup(ports: Ports, repo: Repository, what: str) -> Lookup:
+    """`lookup` for a walk of any length that a request waits for: `Unavailable` once its time is
+    over."""
+    deadline = operation_deadline(ports)
+
+    def look(commit_id: CommitId) -> Commit:
+        deadline.check(what)
+        return commit_of(ports, repo, commit_id)
+
+    return look
 
 
 def resolved(ports: Ports, repo: Repository, ref: str) -> resolve.Resolved:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import diff, reader
-from graveler.engine.heads import commit_of, head_of, lookup
+from graveler.engine.heads import commit_of, head_of, timed_lookup
 from graveler.engine.ports import Ports, keyspace, operation_deadline
 from graveler.errors import Gone, Invalid
 from graveler.framing import identity_of
@@ -72,7 +72,7 @@ def log(
         first_parent=request.first_parent,
         limit=request.limit,
     )
-    entries = walks.log(lookup(ports, repo), start, query)
+    entries = walks.log(timed_lookup(ports, repo, "log"), start, query)
     if keys or stems:
         entries = _touching(ports, repo, entries, keys, stems)
     return walks.log_page(entries, query)
@@ -129,5 +129,5 @@ def _differ(
 def merge_base(ports: Ports, repo: Repository, source: str, destination: str) -> Bases:
     """The commits that the refs mean, and the base that a merge would take.  `NotFound`."""
     left, right = head_of(ports, repo, source).id, head_of(ports, repo, destination).id
-    base = graph.merge_base(lookup(ports, repo), left, right)
+    base = graph.merge_base(timed_lookup(ports, repo, "merge base search"), left, right)
     return Bases(left, right, CommitId("") if base is ABSENT else base)

@@ -13,7 +13,14 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.engine import landing
 from graveler.engine.heads import check_kept, commit_of, fresh, new_token, resolved, swap
-from graveler.engine.ports import Ports, Unconfirmed, check_writable, keyspace, operation_deadline
+from graveler.engine.ports import (
+    Deadline,
+    Ports,
+    Unconfirmed,
+    check_writable,
+    keyspace,
+    operation_deadline,
+)
 from graveler.errors import Conflict, Contended
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
@@ -21,6 +28,8 @@ from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Repository, Version
 from graveler.refs import cleanups
 from graveler.staging import area, stack
 from graveler.streams import END, Item
+
+_CHECKED_COUNT = 1_000  # staged rows between two looks at the clock
 
 
 def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -> None:
@@ -79,7 +88,7 @@ def _cover(
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
             seen = fresh(ports, repo, branch)
-            keys = _staged_keys(ports, seen, stretch)
+            keys = _staged_keys(ports, seen, stretch, deadline)
             if not keys:
                 return
             if len(seen.branch.sealed) >= limits.reset_token_count_max:
@@ -102,7 +111,9 @@ def _cover(
     raise Contended(f"reset kept losing; try again: branch={branch}")
 
 
-def _staged_keys(ports: Ports, seen: Versioned, stretch: tuple[bytes, bytes]) -> list[bytes]:
+def _staged_keys(
+    ports: Ports, seen: Versioned, stretch: tuple[bytes, bytes], deadline: Deadline
+) -> list[bytes]:
     """Staged keys from the first of `stretch` to before its second (empty: all with that
     prefix)."""
     start, end = stretch
@@ -112,6 +123,8 @@ def _staged_keys(ports: Ports, seen: Versioned, stretch: tuple[bytes, bytes]) ->
     while (item := cursor.peek()) is not END:
         if (item[0] >= end) if end else (not item[0].startswith(start)):
             break
+        if len(keys) % _CHECKED_COUNT == 0:
+            deadline.check("reset")
         keys.append(item[0])
         cursor.advance()
     return keys
