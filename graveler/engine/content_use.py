@@ -60,9 +60,8 @@ class Content:
     def add_files(self, metarange: MetarangeId, *, is_kept: bool) -> None:
         """This metarange and its ranges are in use, whatever becomes of their objects.  If it
         cannot be read, nothing is noted."""
-        if metarange in NO_FILE or metarange in self.kept or self._files.get(metarange, False):
-            return
-        if not is_kept and (metarange in self._files or metarange in self._seen):
+        is_noted = self._files.get(metarange, not is_kept and metarange in self._seen)
+        if metarange in NO_FILE or metarange in self.kept or is_noted:
             return
         self._note_files(metarange, self._metaranges.ranges(metarange), is_kept=is_kept)
 

@@ -83,9 +83,8 @@ def _drop_files(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
         return True
     _check_alone(ports, repo)
     files = _files(ports, repo)
-    if not _drop_all(ports, files, lambda file: _drop(ports, file), goes_on):
-        return False
-    if not _drop_notes(ports, repo, goes_on):
+    dropped = _drop_all(ports, files, lambda file: _drop(ports, file), goes_on)
+    if not (dropped and _drop_notes(ports, repo, goes_on)):
         return False
     _drop(ports, ListedObject(place, head))
     return True
@@ -147,11 +146,17 @@ def _drop_rows(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
     for token in sorted(pending.union(list_refs(ports, repo).tokens)):
         if not area.drop(kv, token, goes_on).whole:
             return False
-    for rule in event_rules.every_id(kv, repo):
-        for partition in space.of_events(repo, rule):
-            if not _drop_partition(ports, partition, goes_on):
-                return False
-    event_rules.remove_all(kv, repo)
+    events = (
+        partition
+        for rule in event_rules.every_id(kv, repo)
+        for partition in space.of_events(repo, rule)
+    )
+    dropped = all(_drop_partition(ports, partition, goes_on) for partition in events)
+    return dropped and _drop_records(ports, repo, goes_on)
+
+
+def _drop_records(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
+    event_rules.remove_all(ports.kv, repo)
     return _drop_partition(ports, space.space(repo), goes_on)
 
 
