@@ -101,7 +101,7 @@ def prepare(target: Target) -> None:
     """A repository with 1,000 committed paths."""
     body = {"name": REPO, "storage_namespace": f"local://{REPO}/data"}
     _once(target, "POST", "/repositories", body=body)
-    uploads = (_upload(target, "main", _path(number)) for number in range(PATHS))
+    uploads = (upload(target, "main", _path(number)) for number in range(PATHS))
     _checked(run(target, 8, [uploads] * 8))
     _commit(target, "main")
 
@@ -130,7 +130,7 @@ def rates(target: Target, scale: Scale) -> list[Line]:
         loads = []
         for _ in range(scale.rounds):
             fresh = varied(
-                lambda _number: _upload(target, "uploads", f"fresh/{next(counter)}"),
+                lambda _number: upload(target, "uploads", f"fresh/{next(counter)}"),
                 0,
                 1,
                 scale.seconds,
@@ -149,7 +149,7 @@ def verbs(target: Target, scale: Scale) -> list[Line]:
             body = {"name": branch, "source": "main"}
             made = target.request("POST", f"{WHERE}/branches", body=body)
             seconds["create branch"].append(ask(made))
-            ask(_upload(target, branch, path))
+            ask(upload(target, branch, path))
             message = {"message": "one"}
             commit = target.request("POST", f"{WHERE}/branches/{branch}/commits", body=message)
             seconds["commit one"].append(ask(commit))
@@ -182,7 +182,7 @@ def committers(target: Target, scale: Scale) -> list[Line]:
     def one() -> Iterator[bytes]:
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            yield _upload(target, "hot", f"hot/{next(counter)}")
+            yield upload(target, "hot", f"hot/{next(counter)}")
             yield commit
 
     load = run(target, 8, [one() for _ in range(8)])
@@ -200,7 +200,7 @@ def bulk(target: Target, scale: Scale, folder: Path) -> list[Line]:
     taken in proportion."""
     share = scale.objects / 100_000
     _once(target, "POST", f"{WHERE}/branches", body={"name": "bulk", "source": "main"})
-    uploads = (_upload(target, "bulk", f"bulk/{number:06d}") for number in range(scale.objects))
+    uploads = (upload(target, "bulk", f"bulk/{number:06d}") for number in range(scale.objects))
     _checked(run(target, 64, [uploads] * 64))
     commit_s = _commit(target, "bulk")
     paths = [f"bulk/{number:06d}" for number in range(scale.objects)]
@@ -288,7 +288,13 @@ def _path(number: int) -> str:
     return f"tables/events/date=2025-001/part-{number:05d}-c000.snappy.parquet"
 
 
-def _upload(target: Target, branch: str, path: str) -> bytes:
+def make(target: Target, method: str, path: str, body: object) -> Any:
+    """One request with a JSON body, and what it was answered."""
+    return _once(target, method, path, body=body)
+
+
+def upload(target: Target, branch: str, path: str) -> bytes:
+    """The request that uploads 64 bytes."""
     return target.request("POST", f"{WHERE}/branches/{branch}/objects", {"path": path}, b"x" * 64)
 
 

@@ -8,8 +8,9 @@ belongs to a store that one process at a time can open: at its start the jobs of
 go on; at its stop those that run here stop, to go on after the next start.  For the commands.
 """
 
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from fastapi import FastAPI
@@ -23,6 +24,8 @@ from graveler.api.routing import api_route
 from graveler.api.service import Service
 from graveler.engine import jobs, repository
 from graveler.jobs.handing import Desk, revive_all
+from graveler.kv.store import Store
+from graveler.kv.waiting import Prompt
 from graveler.limits import page_count_max
 from graveler.records import Repository
 
@@ -36,7 +39,8 @@ def create_app(service: Service) -> FastAPI:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         for repo in _repositories(service):
             revive_all(Desk(service.ports, repo, service.queue))
-        yield
+        with _never_waiting(service.ports.kv):
+            yield
         for repo in _repositories(service):
             jobs.free_all(service.ports, repo)  # whose runners stop when they next beat
         service.pools.close()
@@ -62,6 +66,20 @@ def _repositories(service: Service) -> Iterator[Repository]:
         for repo in found:
             yield repo
             after = repo.id
+
+
+@contextmanager
+def _never_waiting(kv: Store) -> Iterator[None]:
+    """Have the store keep this thread, which is the event loop's, from waiting."""
+    if not isinstance(kv, Prompt):
+        yield
+        return
+    thread = threading.get_ident()
+    kv.forbid_waiting(thread)
+    try:
+        yield
+    finally:
+        kv.allow_waiting(thread)
 
 
 class _Application(FastAPI):

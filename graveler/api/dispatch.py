@@ -4,10 +4,10 @@
 
 Who may not ask is told no more than that, and has no body read.
 
-Rows say where their endpoint runs.  What answers from memory runs on the event loop itself: a hop
-to a thread costs more than the answer.  What waits for a sync or scans runs in the pool; adaptive
-rows move there for a while when they were slow twice in a row: what takes long holds the loop
-seldom.  For app.py.
+Rows say where their endpoint runs (`Runs` in table.py).  The event loop answers only what waits for
+nothing: look-ups of single rows that are durable already, since a hop to a thread costs more than
+such an answer.  The store itself refuses to wait on the loop (kv/waiting.py), and then the request
+goes to a thread.  What scans or walks is always a thread's, with a deadline inside.  For app.py.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -28,10 +28,6 @@ from graveler.engine import repository
 from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
-_SLOW_SECONDS: Final = 0.02
-_SLOW_RUNS: Final = 2  # one slow run may be the machine's
-_IN_POOL_SECONDS: Final = 2.0
-_SLOW_COUNT_MAX: Final = 1_024
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 _CLIENT_GONE: Final = Answer(499)
 
@@ -60,7 +56,6 @@ class ApiRoute(BaseRoute):
         self._prefix = prefix + "/"
         self._service = service
         self._tree = Tree.empty()
-        self._slow: dict[tuple[str, str], tuple[int, float]] = {}
         for row in rows:
             names = row.path_parameters
             plan = Plan(row, Reader(row), endpoints[row.operation], "repository" in names, names)
@@ -89,13 +84,15 @@ class ApiRoute(BaseRoute):
         arguments: dict[str, str] = {}
         headers = dict(scope["headers"])
         try:
-            account = self._account(plan.route, headers, scope)
+            pools = self._service.pools
+            account = await pools.point(self._account, plan.route, headers, scope)
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
             call = await self._call(plan, arguments, headers, scope, receive)
             call.account = account
             if plan.in_repository:
-                call.repository = repository.get(self._service.ports, arguments["repository"])
+                name = arguments["repository"]
+                call.repository = await pools.point(repository.get, self._service.ports, name)
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
@@ -138,33 +135,26 @@ class ApiRoute(BaseRoute):
         return call
 
     async def _run(self, plan: Plan, call: Call) -> Answer:
-        runs = plan.route.runs
+        runs, pools = plan.route.runs, self._service.pools
         if runs is Runs.LOOP:
             return plan.endpoint(call)  # type: ignore[no-any-return]
         if runs is Runs.STREAM:
             return await plan.endpoint(call)  # type: ignore[no-any-return]
-        if runs is Runs.POOL:
-            return await self._in_pool(plan, call)
-        clock = self._service.ports.clock
-        key = (plan.route.operation, call.arguments.get("repository", ""))
-        started = clock.steady_seconds()
-        runs_slow, when = self._slow.get(key, (0, 0.0))
-        if runs_slow >= _SLOW_RUNS and started - when < _IN_POOL_SECONDS:
-            return await self._in_pool(plan, call)
-        try:
-            return plan.endpoint(call)  # type: ignore[no-any-return]
-        finally:
-            ended = clock.steady_seconds()
-            if ended - started > _SLOW_SECONDS:
-                if len(self._slow) >= _SLOW_COUNT_MAX:
-                    self._slow.clear()
-                self._slow[key] = (runs_slow + 1, ended)
-            elif runs_slow:
-                self._slow.pop(key, None)
+        if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
+            return await pools.walkers.start(_walk, plan.endpoint, call)
+        if runs is Runs.POINT:
+            return await pools.point(plan.endpoint, call)
+        return await self._in_pool(plan, call)
 
     async def _in_pool(self, plan: Plan, call: Call) -> Answer:
         answer: Answer = await self._service.pools.writers.start(plan.endpoint, call)
         return answer
+
+
+def _walk(endpoint: Any, call: Call) -> Answer:
+    """In a thread: its time begins now, not while it waited for the thread."""
+    call.service = call.service.expiring()
+    return endpoint(call)  # type: ignore[no-any-return]
 
 
 def _names(call: Call) -> dict[str, str]:

@@ -54,6 +54,7 @@ def open_service(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
         BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
         ThreadPoolExecutor(settings.import_threads, "import"),
+        BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
     )
     return Service(ports, auth, grants, settings, pools, queue(ports, pools))
 

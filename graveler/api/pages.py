@@ -64,7 +64,7 @@ class Pages(BaseRoute):
             else:
                 if path == "/logout" and scope["method"] == "GET":
                     await self._end_session(scope)
-                answer = self._page(scope, path)
+                answer = await self._service.pools.point(self._page, scope, path)
         except Disconnected:
             answer = Answer(499)
         except Exception as error:

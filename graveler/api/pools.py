@@ -1,8 +1,8 @@
 """Threads for what must not run on the event loop, with a bound on what may wait for them.
 
-Short writes, long bodies and imports have threads of their own, so that slow clients cannot hold up
-commits.  What would wait behind too many others is refused at once: the client may come back, and
-memory stays bounded.  For service.py and the endpoints.
+Short writes, long bodies, imports and walks have threads of their own, so that slow clients and
+long listings cannot hold up commits.  What would wait behind too many others is refused at once:
+the client may come back, and memory stays bounded.  For service.py and the endpoints.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from graveler.errors import Unavailable
+from graveler.kv.waiting import WouldWait
 
 T = TypeVar("T")
 
@@ -46,14 +47,24 @@ class BoundedPool:
 
 
 class Pools(NamedTuple):
-    """Threads for short writes, for bodies, and for imports."""
+    """Threads for short work, for bodies, for imports, and for what scans or walks."""
 
     writers: BoundedPool
     streams: BoundedPool
     imports: Executor
+    walkers: BoundedPool
+
+    async def point(self, function: Callable[..., T], *arguments: object) -> T:
+        """Look something up: at once on the event loop if nothing has to be waited for, else in a
+        thread."""
+        try:
+            return function(*arguments)
+        except WouldWait:
+            return await self.writers.start(function, *arguments)
 
     def close(self) -> None:
         """Wait for what runs."""
         self.writers.close()
         self.streams.close()
+        self.walkers.close()
         self.imports.shutdown(wait=True, cancel_futures=True)

@@ -73,7 +73,7 @@ def _found(call: Call) -> _Found:
 async def get_object(call: Call) -> Answer:
     """Small bodies are read at once; others in the pool while they are sent, or from where the
     block store itself serves them."""
-    found = _found(call)
+    found = await call.found(_found)
     if call.query["presign"]:
         return _elsewhere(call, found)
     since = call.header(b"if-modified-since")
@@ -98,7 +98,7 @@ async def _opened(call: Call, found: _Found, window: Window) -> Answer:
     small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo, found.entry)
     arguments = (call.ports, call.repo, found.entry, start, end)
     if small:
-        body = objects.open_body(*arguments)
+        body = await call.service.pools.point(objects.open_body, *arguments)
     else:
         body = await call.service.pools.streams.start(objects.open_body, *arguments)
     headers = (found.content_type, *found.described, *found.guarded, *_ACCEPT_RANGES)

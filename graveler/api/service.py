@@ -6,10 +6,11 @@ passed validation and authentication.  For api/ and whoever starts the service.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from graveler import limits
 from graveler.api.answers import Answer
+from graveler.api.expiring import expiring
 from graveler.api.feed import Receive
 from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.pools import Pools
@@ -22,6 +23,8 @@ from graveler.engine.ports import Ports, within
 from graveler.jobs.handing import AT_ONCE, Desk, Due, Patience
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
+
+T = TypeVar("T")
 
 
 class GrantCheck(Protocol):
@@ -40,6 +43,7 @@ class ServiceSettings:
     writer_threads: int = 24
     stream_threads: int = 16
     import_threads: int = 2
+    walker_threads: int = 4
     requests_waiting_max: int = 512
     access_log: bool = False
     presigns: bool = False  # clients may move bytes by URLs that the block store signs
@@ -65,6 +69,10 @@ class Service:
     def within(self, seconds: float) -> "Service":
         """The same service for one request of which `seconds` are left."""
         return replace(self, ports=within(self.ports, seconds))
+
+    def expiring(self) -> "Service":
+        """The same service for one walk that begins now."""
+        return replace(self, ports=expiring(self.ports))
 
 
 @dataclass(slots=True)
@@ -111,6 +119,19 @@ class Call:
         """Who makes a commit: the account's e-mail address if it has one, else its name."""
         assert self.account is not ABSENT, "the route needs no credentials"
         return self.account.email or self.account.user
+
+    @property
+    def walks(self) -> bool:
+        """Whether a ref of the path has modifiers, which are walked step by step."""
+        return any("~" in text or "^" in text for text in self.arguments.values())
+
+    async def found(self, look_up: Callable[["Call"], T]) -> T:
+        """What `look_up` finds, without holding up the event loop."""
+        pools = self.service.pools
+        if self.walks:
+            self.service = self.service.expiring()
+            return await pools.walkers.start(look_up, self)
+        return await pools.point(look_up, self)
 
     @property
     def amount(self) -> int:

@@ -17,12 +17,18 @@ _SEGMENT = re.compile(r"\{(\w+)\}")
 
 
 class Runs(Enum):
-    """Where an endpoint runs: on the event loop (answers from memory), in the pool (waits for a
-    sync or scans), wherever it was fast last time, or as a coroutine of its own (streams)."""
+    """Where an endpoint runs, and so what it may do.
+
+    LOOP: on the event loop; it reads nothing.  POINT: on the loop as long as its look-ups wait for
+    nothing, else in a thread.  POOL: in a thread, because it writes or asks the block store.
+    WALK: in a thread of those that scan and walk, with a deadline inside.  STREAM: a coroutine,
+    which hands what waits to threads.
+    """
 
     LOOP = "loop"
+    POINT = "point"
     POOL = "pool"
-    ADAPTIVE = "adaptive"
+    WALK = "walk"
     STREAM = "stream"
 
 
@@ -51,7 +57,7 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     body: str = ""
     answers: Mapping[int, str] = field(default_factory=dict)
-    runs: Runs = Runs.LOOP
+    runs: Runs = Runs.WALK
     authenticated: bool = True
 
     @property

@@ -29,7 +29,8 @@ async def upload_object(call: Call) -> Answer:
     only_if_absent = conditions.only_if_absent(call.headers)
     content_type = call.header(b"content-type")
     boundary = multipart.boundary_of(content_type)
-    objects.check_branch(call.ports, call.repo, call.arguments["branch"])
+    branch = call.arguments["branch"]
+    await call.service.pools.point(objects.check_branch, call.ports, call.repo, branch)
     upload = Upload(
         (),
         content_type or _DEFAULT_TYPE,

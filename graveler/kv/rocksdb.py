@@ -85,12 +85,14 @@ class RocksStore:
     def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
         check_write(partition, key, value)
         flat, stored = flat_key(partition, key), encode_row(value, version, 0)
+        self._files.check_patient()
         with self._files.lock:
             self._files.put(flat, stored)
 
     def set_many(self, writes: Sequence[Write]) -> None:
         for write in writes:
             check_write(write.partition, write.key, write.value)
+        self._files.check_patient()
         for at in range(0, len(writes), limits.kv_batch_count_max):
             rows = [
                 (flat_key(partition, key), encode_row(value, version, 0))
@@ -112,6 +114,7 @@ class RocksStore:
         flat, stored = flat_key(partition, key), encode_row(value, version, order)
         place = other_place(condition)
         seen = [flat] if place is ABSENT else [flat, flat_key(*place)]
+        self._files.check_patient()
         with self._files.lock:
             current = self._files.current(flat)
             other = ABSENT if place is ABSENT else self._files.current(seen[1])
@@ -130,6 +133,7 @@ class RocksStore:
         assert order > 0, "order 0 belongs to rows that nobody ordered"
         check_write(partition, key, value)
         flat, stored = flat_key(partition, key), encode_row(value, version, order)
+        self._files.check_patient()
         with self._files.lock:
             current = self._files.current(flat)
             if current is not ABSENT and current.order >= order:
@@ -141,6 +145,7 @@ class RocksStore:
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
     ) -> None:
         check_removal(partition, keys, versions)
+        self._files.check_patient()
         if versions:
             self._remove_seen([flat_key(partition, key) for key in keys], versions)
             return
@@ -162,6 +167,14 @@ class RocksStore:
                     self._files.remove_all(doomed)
         if len(flats) >= _MANY_REMOVED:  # of a partition that goes on being scanned
             self._files.write_out()
+
+    def forbid_waiting(self, thread: int) -> None:
+        """See `Prompt`."""
+        self._files.forbid_waiting(thread)
+
+    def allow_waiting(self, thread: int) -> None:
+        """See `Prompt`."""
+        self._files.allow_waiting(thread)
 
     def close(self) -> None:
         """Make everything durable, let go of the folder.  Later calls raise `Unavailable`."""

@@ -105,7 +105,8 @@ class Surroundings(NamedTuple):
 def surroundings(scratch: Path) -> Iterator[Surroundings]:
     """For one module of tests."""
     loop, later = asyncio.new_event_loop(), Later()
-    pools = Pools(BoundedPool(2, 64, "write"), BoundedPool(2, 64, "stream"), later)
+    short, bodies, walks = (BoundedPool(2, 64, name) for name in ("write", "stream", "walk"))
+    pools = Pools(short, bodies, later, walks)
     try:
         yield Surroundings(loop, pools, later, scratch)
     finally:

@@ -35,7 +35,8 @@ def test_the_time_that_it_took_to_know_the_sender_counts() -> None:
     world = new_world()
     world.lake.put("d", "3")
     clock = world.lake.ports.clock
-    pools = Pools(BoundedPool(1, 4, "write"), BoundedPool(1, 4, "stream"), ThreadPoolExecutor(1))
+    short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
+    pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
     loop = asyncio.new_event_loop()
     try:
         _service(world, pools)

@@ -1,0 +1,106 @@
+"""How long a look-up takes while others write and list: what holds the event loop shows here.
+
+One connection asks for `stat`, one request after the other; 8 connections upload, each answer a
+sync; one lists the whole branch over its uncommitted deletions, again and again.  Writers and the
+lister are processes of their own, so that the clock is only the server's.  `http.py` reports the
+99th percentile with all of them; `python -m benchmarks.crowd [DELETIONS]` prints it for each crowd.
+"""
+
+import itertools
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benchmarks.load import Load, Target, repeated, run, varied
+
+WRITERS = 8
+WHERE = "/repositories/bench"
+
+
+def crowded(
+    target: Target, branch: str, path: str, seconds: float, *, writers: int = WRITERS, listers: int
+) -> Load:
+    """The load of one connection that asks what `path` holds on `branch`, beside the others."""
+    spawn = get_context("spawn")
+    beside = 1.5 * seconds + 2  # they begin before, and end after
+    others: list[Any] = []
+    if writers:
+        others.append(spawn.Process(target=_write, args=(target, writers, beside)))
+    others += [spawn.Process(target=_list, args=(target, branch, beside)) for _ in range(listers)]
+    for each in others:
+        each.start()
+    stat = target.request("GET", f"{WHERE}/refs/{branch}/objects/stat", {"path": path})
+    try:
+        if others:
+            run(target, 1, [repeated(stat, 2.0)])  # until they are at it
+        return run(target, 1, [repeated(stat, seconds)])
+    finally:
+        for each in others:
+            each.join()
+
+
+def _write(target: Target, connections: int, seconds: float) -> None:
+    counter = itertools.count()
+    uploads = varied(
+        lambda _number: target.request(
+            "POST", f"{WHERE}/branches/main/objects", {"path": f"crowd/{next(counter)}"}, b"x" * 64
+        ),
+        0,
+        1,
+        seconds,
+    )
+    run(target, connections, [uploads] * connections)
+
+
+def _list(target: Target, branch: str, seconds: float) -> None:
+    listing = target.request("GET", f"{WHERE}/refs/{branch}/objects/ls", {"prefix": "bulk/"})
+    run(target, 1, [repeated(listing, seconds)])
+
+
+def deletions(target: Target, branch: str, count: int) -> str:
+    """Stage, commit and delete `count` paths on a new branch; another path, which stays."""
+    from benchmarks import http
+
+    http.make(target, "POST", f"{WHERE}/branches", {"name": branch, "source": "main"})
+    uploads = (http.upload(target, branch, f"bulk/{number:06d}") for number in range(count))
+    run(target, 64, [uploads] * 64)
+    http.make(target, "POST", f"{WHERE}/branches/{branch}/commits", {"message": "all of it"})
+    for start in range(0, count, 1_000):
+        paths = [f"bulk/{number:06d}" for number in range(start, min(start + 1_000, count))]
+        http.make(target, "POST", f"{WHERE}/branches/{branch}/objects/delete", {"paths": paths})
+    run(target, 1, [iter([http.upload(target, branch, "stays")])])
+    return "stays"
+
+
+def main() -> None:
+    """Print a line for each crowd."""
+    from benchmarks import http
+
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as folder, http.serving(Path(folder)) as (target, _):
+        http.prepare(target)
+        path = deletions(target, "crowd", count)
+        for name, writers, listers in _crowds():
+            load = crowded(target, "crowd", path, 10.0, writers=writers, listers=listers)
+            print(
+                f"{name}: p50 {load.percentile_ms(0.5):.2f} ms, p99 {load.percentile_ms(0.99):.2f} "
+                f"ms, worst {max(load.seconds) * 1e3:.1f} ms, mean "
+                f"{statistics.fmean(load.seconds) * 1e3:.2f} ms, {len(load.seconds)} requests, "
+                f"{dict(load.statuses)}",
+                flush=True,
+            )
+
+
+def _crowds() -> Iterator[tuple[str, int, int]]:
+    yield "alone", 0, 0
+    yield "8 writers", WRITERS, 0
+    yield "one lister", 0, 1
+    yield "8 writers and one lister", WRITERS, 1
+
+
+if __name__ == "__main__":
+    main()

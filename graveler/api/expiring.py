@@ -1,0 +1,105 @@
+"""Ports of a request that walks: every look at a store or a table asks whether time is left.
+
+A listing over deleted rows, or a difference of two large tables, may read for minutes before its
+first line.  The verbs ask between their steps; these ports ask within them.  For dispatch.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
+from graveler.engine.ports import Deadline, Ports, operation_deadline
+from graveler.ids import MetarangeId, RangeId
+from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
+from graveler.records import Absent, RangeRef, Record
+
+_WHAT = "the request"
+
+
+def expiring(ports: Ports) -> Ports:
+    """The same ports for one operation that begins now: `Unavailable` once its time is over."""
+    deadline = operation_deadline(ports)
+    return replace(
+        ports,
+        kv=ExpiringStore(ports.kv, deadline),
+        ranges=ExpiringRanges(ports.ranges, deadline),
+    )
+
+
+class ExpiringStore:
+    """`Store` whose reads raise `Unavailable` once `deadline` has passed."""
+
+    def __init__(self, store: Store, deadline: Deadline) -> None:
+        self._store = store
+        self._deadline = deadline
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        self._deadline.check(_WHAT)
+        return self._store.get(partition, key)
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        self._deadline.check(_WHAT)
+        return self._store.get_many(places)
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        self._deadline.check(_WHAT)
+        return self._store.scan(partition, start, end, limit)
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        self._store.set(partition, key, value, version)
+
+    def set_many(self, writes: Sequence[Write]) -> None:
+        self._store.set_many(writes)
+
+    def set_if(
+        self,
+        partition: bytes,
+        key: bytes,
+        value: bytes,
+        version: bytes,
+        condition: Condition,
+        order: int = 0,
+    ) -> Outcome:
+        return self._store.set_if(partition, key, value, version, condition, order)
+
+    def set_newer(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
+    ) -> Outcome:
+        return self._store.set_newer(partition, key, value, version, order)
+
+    def delete(
+        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
+    ) -> None:
+        self._store.delete(partition, keys, versions)
+
+
+class ExpiringRanges:
+    """`RangeStore` whose reads raise `Unavailable` once `deadline` has passed."""
+
+    def __init__(self, ranges: RangeStore, deadline: Deadline) -> None:
+        self._ranges = ranges
+        self._deadline = deadline
+
+    def open_range(self, namespace: str, range_id: RangeId) -> Table:
+        self._deadline.check(_WHAT)
+        return self._ranges.open_range(namespace, range_id)
+
+    def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        self._deadline.check(_WHAT)
+        return self._ranges.read_metarange(namespace, metarange_id)
+
+    def find_range(
+        self, namespace: str, metarange_id: MetarangeId, key: bytes
+    ) -> RangeRef | Absent:
+        self._deadline.check(_WHAT)
+        return self._ranges.find_range(namespace, metarange_id, key)
+
+    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
+        return self._ranges.write_range(namespace, records)
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        return self._ranges.splice_range(namespace, run)
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        return self._ranges.write_metarange(namespace, ranges)

@@ -1,0 +1,240 @@
+"""Where endpoints run: the event loop answers only what waits for nothing."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graveler.api.answers import Answer
+from graveler.api.dispatch import ApiRoute
+from graveler.api.expiring import expiring
+from graveler.api.pools import BoundedPool, Pools
+from graveler.api.routes import API_PREFIX, ROUTES
+from graveler.api.service import Call, Service, ServiceSettings
+from graveler.api.table import Route, Runs
+from graveler.auth import accounts
+from graveler.auth.authenticator import Authenticator
+from graveler.block.signing import Signer
+from graveler.clock import Clock
+from graveler.engine import compare, objects, repository
+from graveler.engine.compare import DiffQuery
+from graveler.engine.objects import ListQuery
+from graveler.engine.ports import Ports
+from graveler.errors import Unavailable
+from graveler.kv.waiting import WouldWait
+from graveler.testing.asgi import Ask, Door
+from graveler.testing.http_client import basic
+from tests.api.samples import sample
+from tests.api.serving import ADMINISTRATOR, USER, served
+from tests.jobs.world import World, new_world
+
+SECRET = bytes(range(32))
+HERE = threading.main_thread().name
+
+
+class Recorder:
+    """Endpoints that say on which thread they ran; `busy` refuses to wait on the first."""
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+        self.busy = False
+
+    def of(self, route: Route) -> Any:
+        if route.runs is Runs.STREAM:
+
+            async def stream(call: Call) -> Answer:
+                return self(call)
+
+            return stream
+        return self
+
+    def __call__(self, _call: Call) -> Answer:
+        self.threads.append(threading.current_thread().name.partition("_")[0])
+        if self.busy and self.threads == [HERE]:
+            raise WouldWait("busy")
+        return Answer(204)
+
+
+class Worlds:
+    """The table of routes over endpoints of one's own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.recorder = Recorder()
+        world: World = new_world()
+        ports = world.lake.ports
+        keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, SECRET)
+        accounts.create(keeper, USER, "", ADMINISTRATOR)
+        short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
+        self.pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
+        signer = Signer(SECRET, "", ports.clock)
+        service = Service(
+            ports,
+            Authenticator(keeper, SECRET),
+            signer,
+            ServiceSettings("mem"),
+            self.pools,
+            world.queue,
+        )
+        endpoints = {route.operation: self.recorder.of(route) for route in ROUTES}
+        keys = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
+        handle = ApiRoute(API_PREFIX, ROUTES, endpoints, service).handle
+        self.door = Door(handle, loop, {"Authorization": keys})
+
+    def send(self, route: Route, **named: str) -> list[str]:
+        """On which threads the endpoint ran."""
+        self.recorder.threads = []
+        one = sample(route)
+        path = one.path.replace("/sample", "/lake", 1)
+        for name, value in named.items():
+            path = route.path.replace("{repository}", "lake").replace("{" + name + "}", value)
+        query = "&".join(f"{name}={value}" for name, value in one.query.items())
+        target = f"{path}?{query}"
+        if isinstance(one.body, bytes) or one.body is None:
+            ask = Ask(one.method, target, (one.body or b"",))
+        else:
+            ask = Ask.json(one.method, target, one.body)
+        heard = self.door.send(ask)
+        assert heard.status == 204, heard
+        return self.recorder.threads
+
+
+@pytest.fixture
+def worlds() -> Iterator[Worlds]:
+    loop = asyncio.new_event_loop()
+    made = Worlds(loop)
+    yield made
+    made.pools.close()
+    loop.close()
+
+
+def test_exactly_these_operations_may_run_on_the_loop() -> None:
+    by = {runs: {each.operation for each in ROUTES if each.runs is runs} for runs in Runs}
+    assert by[Runs.LOOP] == {
+        "healthCheck",
+        "getAuthCapabilities",
+        "getCurrentUser",
+        "getConfig",
+        "getLakeFSVersion",
+        "getStorageConfig",
+        "postStatsEvents",
+    }
+    assert by[Runs.POINT] == {
+        "getSetupState",
+        "getRepository",
+        "getRepositoryMetadata",
+        "getBreakParameters",
+        "getBranch",
+        "getTag",
+        "getCommit",
+        "headObject",
+        "statObject",
+        "uploadObjectPreflight",
+        "importStatus",
+        "getBulkJob",
+        "getEventRule",
+        "getGCRules",
+    }
+    assert by[Runs.STREAM] == {"getObject", "uploadObject", "getMetadataObject"}
+    assert {"listObjects", "diffRefs", "diffBranch", "logCommits", "findMergeBase"} <= by[Runs.WALK]
+    assert {"listRepositories", "listBranches", "listTags"} <= by[Runs.WALK]
+    assert Route("new", "GET", "/new", "new", "A row that says nothing").runs is Runs.WALK
+
+
+def test_every_endpoint_runs_where_its_row_says(worlds: Worlds) -> None:
+    expected = {Runs.LOOP: HERE, Runs.POINT: HERE, Runs.STREAM: HERE, Runs.POOL: "write"}
+    for route in ROUTES:
+        ran = worlds.send(route)
+        assert ran == [expected.get(route.runs, "walk")], route.operation
+
+
+def test_a_look_up_that_would_wait_goes_to_a_thread(worlds: Worlds) -> None:
+    worlds.recorder.busy = True
+    for route in ROUTES:
+        if route.runs is Runs.POINT:
+            assert worlds.send(route) == [HERE, "write"], route.operation
+
+
+@pytest.mark.parametrize("ref", ["main~1", "main^", "main~", "main%5E2", "0000~3"])
+def test_a_ref_with_modifiers_walks(worlds: Worlds, ref: str) -> None:
+    rows = {route.operation: route for route in ROUTES}
+    assert worlds.send(rows["statObject"], ref=ref) == ["walk"]
+    assert worlds.send(rows["getCommit"], commitId=ref) == ["walk"]
+
+
+def test_requests_of_a_loop_that_must_not_wait_are_answered(tmp_path: Path) -> None:
+    """While rows of others are always waiting for their sync, and look-ups scan, too."""
+    with served(tmp_path / "store") as live:
+        repo, stop = live.fresh_repository(), threading.Event()
+        branch = f"/repositories/{repo}/branches/main"
+
+        def write(number: int) -> None:
+            while not stop.is_set():
+                assert live.client.upload(repo, f"shared-{number % 2}", b"x").status == 201
+
+        live.client.upload(repo, "shared-0", b"x")
+        live.client.upload(repo, "shared-1", b"x")
+        head = live.client.send("GET", branch).json["commit_id"]
+        with ThreadPoolExecutor(4) as pool:
+            writers = [pool.submit(write, number) for number in range(4)]
+            try:
+                for _ in range(60):
+                    for path, query in (
+                        (f"/repositories/{repo}/refs/main/objects/stat", {"path": "shared-0"}),
+                        (f"/repositories/{repo}/refs/main/objects", {"path": "shared-1"}),
+                        (f"/repositories/{repo}/commits/{head[:12]}", {}),
+                        (branch, {}),
+                        ("/repositories", {"search": repo}),
+                    ):
+                        assert live.client.send("GET", path, query).status == 200, path
+            finally:
+                stop.set()
+            for writer in writers:
+                writer.result()
+
+
+class _Running(Clock):
+    """A clock that moves by a second each time it is read."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def steady_seconds(self) -> float:
+        self._now += 1.0
+        return self._now
+
+    def now_ns(self) -> int:
+        return 1_000_000_000
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+
+
+def test_a_walk_has_a_deadline_inside() -> None:
+    world = new_world()
+    lake = world.lake
+    for number in range(100):
+        lake.put(f"path-{number:03}", "1")
+    patient = lake.ports
+    hasty = expiring(_with(patient, _Running()))
+    query = ListQuery("", "", "", 10)
+    assert objects.list_objects(expiring(patient), lake.repo, "main", query).lines
+    with pytest.raises(Unavailable, match="took too long"):
+        for _ in range(40):
+            objects.list_objects(hasty, lake.repo, "main", query)
+    hasty = expiring(_with(patient, _Running()))
+    with pytest.raises(Unavailable, match="took too long"):
+        for _ in range(40):
+            compare.diff_refs(hasty, lake.repo, "main", "other", DiffQuery())
+    hasty = expiring(_with(patient, _Running()))
+    with pytest.raises(Unavailable, match="took too long"):
+        for _ in range(40):
+            repository.list_page(hasty, "", "lake", "", 10)
+
+
+def _with(ports: Ports, clock: Clock) -> Ports:
+    return replace(ports, clock=clock)
