@@ -1,0 +1,116 @@
+"""What scripts/real_aws.sh does with a deployed stack: its story, and the removal of what it keeps.
+
+    python -m scripts.real_aws story STACK     through the API, by the client of lakeFS
+    python -m scripts.real_aws remove STACK    table, bucket and secret, which outlive the stack
+
+`--url` names a local engine instead of AWS; the tests use it.
+"""
+
+import argparse
+import sys
+import urllib.request
+from typing import Any
+
+from scripts import deploy
+
+PART_BYTES = 5 << 20  # the least that S3 takes for a part that is not the last
+
+
+def story(stack: str, url: str = "") -> None:
+    """A repository, a commit, a merge, an upload in two parts; raises if anything is not so."""
+    import lakefs
+    from lakefs.client import Client
+
+    told = deploy.outputs(stack, url)
+    where = deploy.local_url(url, told["ApiId"]) if url else told["Url"]
+    key, secret = deploy.first_credentials(stack, url)
+    client = Client(host=where, username=key, password=secret)
+    repo = lakefs.Repository("release", client=client)
+    repo.create(storage_namespace=f"s3://{told['Bucket']}/release")
+    main = repo.branch("main")
+    main.object("a").upload(data=b"first", pre_sign=False)
+    first = main.commit("first").get_commit()
+    feature = repo.branch("feature").create("main")
+    feature.object("b").upload(data=b"second", pre_sign=True)
+    feature.commit("second")
+    feature.merge_into(main)
+    _upload_in_parts(client, "release", "main", "large")
+    main.commit("large")
+    paths = [each.path for each in main.objects()]
+    assert paths == ["a", "b", "large"], paths
+    body = main.object("large").reader(mode="rb", pre_sign=True).read()
+    assert body == _part(1) + _part(2), len(body)
+    assert [each.path for each in repo.ref(first.id).objects()] == ["a"]
+
+
+def _part(number: int) -> bytes:
+    return bytes([number]) * PART_BYTES if number == 1 else b"end"
+
+
+def _upload_in_parts(client: Any, repository: str, branch: str, path: str) -> None:
+    """Create, put each part by its URL, complete."""
+    from lakefs_sdk import CompletePresignMultipartUpload, UploadPart
+
+    api = client.sdk_client.experimental_api
+    upload = api.create_presign_multipart_upload(repository, branch, path, parts=2)
+    parts = []
+    for number, url in enumerate(upload.presigned_urls, start=1):
+        request = urllib.request.Request(url, _part(number), method="PUT")
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            parts.append(UploadPart(part_number=number, etag=answer.headers["ETag"].strip('"')))
+    api.complete_presign_multipart_upload(
+        repository,
+        branch,
+        upload.upload_id,
+        path,
+        complete_presign_multipart_upload=CompletePresignMultipartUpload(
+            physical_address=upload.physical_address, parts=parts
+        ),
+    )
+
+
+def remove(stack: str, url: str = "") -> None:
+    """Delete what a stack keeps when it is deleted.  What is gone already is passed over."""
+    from botocore.exceptions import ClientError
+
+    account = deploy.client("sts", url).get_caller_identity()["Account"]
+    objects = deploy.client("s3", url)
+    bucket = f"{stack}-data-{account}-{objects.meta.region_name}"
+    actions = (
+        lambda: _empty(objects, bucket),
+        lambda: objects.delete_bucket(Bucket=bucket),
+        lambda: deploy.client("dynamodb", url).delete_table(TableName=stack),
+        lambda: deploy.client("secretsmanager", url).delete_secret(
+            SecretId=stack, ForceDeleteWithoutRecovery=True
+        ),
+    )
+    for action in actions:
+        try:
+            action()
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _GONE:
+                raise
+
+
+_GONE = ("NoSuchBucket", "ResourceNotFoundException")
+
+
+def _empty(objects: Any, bucket: str) -> None:
+    for page in objects.get_paginator("list_object_versions").paginate(Bucket=bucket):
+        for found in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+            objects.delete_object(Bucket=bucket, Key=found["Key"], VersionId=found["VersionId"])
+
+
+def main() -> None:
+    """Run one of the two."""
+    parser = argparse.ArgumentParser(description="the story of a deployed stack, and its removal")
+    parser.add_argument("what", choices=["story", "remove"])
+    parser.add_argument("stack")
+    parser.add_argument("--url", default="", help="of a local engine; AWS without it")
+    given = parser.parse_args()
+    {"story": story, "remove": remove}[given.what](given.stack, given.url)
+    sys.stdout.write(f"{given.what}: done\n")
+
+
+if __name__ == "__main__":
+    main()
