@@ -22,6 +22,7 @@ from graveler.errors import NotFound, RangeUnsatisfiable, Unavailable
 
 UNVERSIONED = "null"  # the version that S3 names where it keeps none
 _ERROR_LENGTH_MAX = 4_096
+_REGION_SECONDS = 3.0
 _CODE = re.compile(rb"<Code>([A-Za-z0-9]+)</Code>")
 _REGISTERED = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)
 
@@ -143,3 +144,14 @@ def _bounds(response: BaseHTTPResponse, address: str) -> tuple[int, int, int]:
     if not (length.isascii() and length.isdigit()):
         raise Unavailable(f"read an object: length of the answer is not named: {address=}")
     return 0, int(length), int(length)
+
+
+def region_told(origin: str) -> str:
+    """The region that a bucket names to whoever asks at its origin, unsigned; empty: none.  One
+    request, sent once."""
+    with urllib3.PoolManager(timeout=_REGION_SECONDS, retries=False) as pool:
+        try:
+            answer = pool.request("HEAD", f"{origin}/", redirect=False)
+        except HTTPError:
+            return ""
+        return answer.headers.get("x-amz-bucket-region", "")

@@ -35,9 +35,10 @@ from graveler.block.adapter import (
     Presigned,
 )
 from graveler.block.address import Parts
-from graveler.block.ranged_get import RangedGets, ReadingOptions
+from graveler.block.ranged_get import RangedGets, ReadingOptions, region_told
 from graveler.block.s3_calls import Call, S3Calls
 from graveler.block.s3_places import Places
+from graveler.block.s3_regions import Regions
 from graveler.block.s3_urls import S3Urls
 from graveler.clock import Clock
 from graveler.errors import NotFound, RangeUnsatisfiable
@@ -66,7 +67,8 @@ class S3Blocks:
         chosen = options or S3Options()
         self._places = Places(buckets, session.settings.endpoint_url)
         self._calls = S3Calls(session, chosen.writing)
-        self.urls = S3Urls(session, self._places, clock)
+        regions = Regions(session, self._places, region_told)
+        self.urls = S3Urls(session, self._places, clock, regions)
         self._reads = RangedGets(self.urls, chosen.reading)
         self._resending = s3_uploads.Resending(clock, chosen.parts)
 

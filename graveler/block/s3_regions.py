@@ -9,33 +9,17 @@ driver.
 
 import threading
 from collections.abc import Callable
-from typing import Final
-
-import urllib3
-from urllib3.exceptions import HTTPError
 
 from graveler.aws import AwsSession
 from graveler.block.s3_places import Places
 
-_HEADER: Final = "x-amz-bucket-region"
-_SECONDS: Final = 3.0
 Ask = Callable[[str], str]  # the region that the bucket's origin names; empty: none
-
-
-def asked(origin: str) -> str:
-    """Ask a bucket at its origin.  One request, sent once."""
-    with urllib3.PoolManager(timeout=_SECONDS, retries=False) as pool:
-        try:
-            answer = pool.request("HEAD", f"{origin}/", redirect=False)
-        except HTTPError:
-            return ""
-        return answer.headers.get(_HEADER, "")
 
 
 class Regions:
     """The regions of buckets.  Thread-safe; sends nothing before it is asked."""
 
-    def __init__(self, session: AwsSession, places: Places, ask: Ask = asked) -> None:
+    def __init__(self, session: AwsSession, places: Places, ask: Ask) -> None:
         self._session = session
         self._places = places
         self._ask = ask

@@ -26,12 +26,10 @@ _MARGIN_NS = 120 * limits.SECOND_NS
 class S3Urls:
     """Makes URLs; sends nothing but the question for a bucket's region.  Thread-safe."""
 
-    def __init__(
-        self, session: AwsSession, places: Places, clock: Clock, regions: Regions | None = None
-    ) -> None:
+    def __init__(self, session: AwsSession, places: Places, clock: Clock, regions: Regions) -> None:
         self._session = session
         self._places = places
-        self._regions = regions or Regions(session, places)
+        self._regions = regions
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], Presigned] = {}

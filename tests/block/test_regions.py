@@ -7,8 +7,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from graveler.aws import AwsSession, AwsSettings
+from graveler.block.ranged_get import region_told
 from graveler.block.s3_places import Places
-from graveler.block.s3_regions import Regions, asked
+from graveler.block.s3_regions import Regions
 from graveler.block.s3_urls import S3Urls
 from graveler.clock import SystemClock
 
@@ -76,8 +77,8 @@ def origin() -> Iterator[str]:
 
 
 def test_the_answers_status_does_not_matter(origin: str) -> None:
-    assert asked(origin) == ELSEWHERE
+    assert region_told(origin) == ELSEWHERE
 
 
 def test_no_answer_is_none() -> None:
-    assert asked("http://127.0.0.1:9") == ""
+    assert region_told("http://127.0.0.1:9") == ""
