@@ -52,8 +52,9 @@ _REFUSED: Final = {
 }
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 within the limits of `admission`."""
+class _Connection(HttpToolsProtocol):
+    """From its beginning to its end: whether it may stay, how it is closed, and how fast what is
+    sent to it has to be read."""
 
     def __init__(self, *arguments: Any, admission: Admission, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -70,8 +71,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading: TimerHandle | None = None
         self._awaits: Callable[[], None] | None = None  # what `_reading` calls
         self._writing: TimerHandle | None = None
-
-    # ---- the connection ----
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
@@ -138,7 +137,40 @@ class BoundedProtocol(HttpToolsProtocol):
     def _address(self) -> str:
         return self.client[0] if self.client else ""
 
-    # ---- what arrives ----
+    def _await(self, seconds: float, call: Callable[[], None] | None) -> None:
+        """`call` after so many seconds, instead of what was awaited."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._awaits = call
+        self._reading = None if call is None else self.loop.call_later(seconds, call)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_writing()
+
+    def resume_writing(self) -> None:
+        self._cancel_writing()
+        super().resume_writing()
+
+    def _await_writing(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        seconds = self._bounds.progress_seconds
+        self._writing = self.loop.call_later(seconds, self._check_writing, waiting)
+
+    def _check_writing(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < self._bounds.progress_bytes_min:
+            self.transport.abort()
+        else:
+            self._await_writing()
+
+    def _cancel_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+
+
+class BoundedProtocol(_Connection):
+    """HTTP/1.1 within the limits of `admission`: what arrives, and when it has to."""
 
     def data_received(self, data: bytes) -> None:
         self._loose_bytes += len(data)
@@ -227,13 +259,6 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._awaits is not None:
             self._await(0.0, None)
 
-    def _await(self, seconds: float, call: Callable[[], None] | None) -> None:
-        """`call` after so many seconds, instead of what was awaited."""
-        if self._reading is not None:
-            self._reading.cancel()
-        self._awaits = call
-        self._reading = None if call is None else self.loop.call_later(seconds, call)
-
     def _late(self) -> None:
         if self._taken_pause():
             self._await(self._bounds.head_seconds, self._late)
@@ -257,30 +282,6 @@ class BoundedProtocol(HttpToolsProtocol):
         flow = self.flow
         assert isinstance(flow, _Flow)
         return flow.taken_pause()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._await_writing()
-
-    def resume_writing(self) -> None:
-        self._cancel_writing()
-        super().resume_writing()
-
-    def _await_writing(self) -> None:
-        waiting = self.transport.get_write_buffer_size()
-        seconds = self._bounds.progress_seconds
-        self._writing = self.loop.call_later(seconds, self._check_writing, waiting)
-
-    def _check_writing(self, before: int) -> None:
-        if before - self.transport.get_write_buffer_size() < self._bounds.progress_bytes_min:
-            self.transport.abort()
-        else:
-            self._await_writing()
-
-    def _cancel_writing(self) -> None:
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
 
 
 class _Flow(FlowControl):
@@ -310,7 +311,7 @@ class _Cycle(RequestResponseCycle):
 class _Outlet:
     """What the answer to a request is written to."""
 
-    def __init__(self, connection: BoundedProtocol) -> None:
+    def __init__(self, connection: _Connection) -> None:
         self._connection = connection
         self.write = connection.transport.write
         self.is_closing = connection.transport.is_closing

@@ -33,7 +33,7 @@ from graveler.kv import folder
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.layout import decode_row
 from graveler.kv.store import ABSENT, Declined, Row
-from graveler.kv.waiting import WouldWait
+from graveler.kv.waiting import PromptThreads
 from graveler.records import Absent
 
 _REOPEN_SECONDS: Final = 1.0
@@ -75,7 +75,7 @@ class Database:
         self._clock = clock
         self._counts = counts
         self._closed = False
-        self._prompt: frozenset[int] = frozenset()  # threads that must not wait
+        self.prompt = PromptThreads()
         self._reopen_after = 0.0
         self._owner = folder.own(path)
         try:
@@ -84,17 +84,6 @@ class Database:
             os.close(self._owner)
             raise
 
-    def forbid_waiting(self, thread: int) -> None:
-        self._prompt |= {thread}
-
-    def allow_waiting(self, thread: int) -> None:
-        self._prompt -= {thread}
-
-    def check_patient(self) -> None:
-        """Raises `WouldWait` on a thread that must not wait."""
-        if threading.get_ident() in self._prompt:
-            raise WouldWait("kv: the call would wait on a thread that must not")
-
     def read(self, flat: bytes) -> bytes | None:
         opened = self._opened
         try:
@@ -102,7 +91,7 @@ class Database:
         except Exception as error:
             raise self._translated(error, "read") from error
         if flat in opened.group.pending:
-            self.check_patient()
+            self.prompt.check()
             with self.lock:
                 self._confirm(opened, opened.group.cover(flat))
         return stored
@@ -115,14 +104,14 @@ class Database:
             raise self._translated(error, "read") from error
         pending = opened.group.pending
         if pending and any(flat in pending for flat in flats):
-            self.check_patient()
+            self.prompt.check()
             with self.lock:
                 self._confirm(opened, max(map(opened.group.cover, flats), default=0))
         return stored
 
     def read_range(self, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
         """The first `count` rows, all of one moment."""
-        self.check_patient()
+        self.prompt.check()
         opened = self._opened
         try:
             found = _scan(opened.rows, low, high, count)

@@ -85,14 +85,14 @@ class RocksStore:
     def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
         check_write(partition, key, value)
         flat, stored = flat_key(partition, key), encode_row(value, version, 0)
-        self._files.check_patient()
+        self._files.prompt.check()
         with self._files.lock:
             self._files.put(flat, stored)
 
     def set_many(self, writes: Sequence[Write]) -> None:
         for write in writes:
             check_write(write.partition, write.key, write.value)
-        self._files.check_patient()
+        self._files.prompt.check()
         for at in range(0, len(writes), limits.kv_batch_count_max):
             rows = [
                 (flat_key(partition, key), encode_row(value, version, 0))
@@ -114,7 +114,7 @@ class RocksStore:
         flat, stored = flat_key(partition, key), encode_row(value, version, order)
         place = other_place(condition)
         seen = [flat] if place is ABSENT else [flat, flat_key(*place)]
-        self._files.check_patient()
+        self._files.prompt.check()
         with self._files.lock:
             current = self._files.current(flat)
             other = ABSENT if place is ABSENT else self._files.current(seen[1])
@@ -133,7 +133,7 @@ class RocksStore:
         assert order > 0, "order 0 belongs to rows that nobody ordered"
         check_write(partition, key, value)
         flat, stored = flat_key(partition, key), encode_row(value, version, order)
-        self._files.check_patient()
+        self._files.prompt.check()
         with self._files.lock:
             current = self._files.current(flat)
             if current is not ABSENT and current.order >= order:
@@ -145,7 +145,7 @@ class RocksStore:
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
     ) -> None:
         check_removal(partition, keys, versions)
-        self._files.check_patient()
+        self._files.prompt.check()
         if versions:
             self._remove_seen([flat_key(partition, key) for key in keys], versions)
             return
@@ -170,11 +170,11 @@ class RocksStore:
 
     def forbid_waiting(self, thread: int) -> None:
         """See `Prompt`."""
-        self._files.forbid_waiting(thread)
+        self._files.prompt.add(thread)
 
     def allow_waiting(self, thread: int) -> None:
         """See `Prompt`."""
-        self._files.allow_waiting(thread)
+        self._files.prompt.discard(thread)
 
     def close(self) -> None:
         """Make everything durable, let go of the folder.  Later calls raise `Unavailable`."""

@@ -7,6 +7,7 @@ the others wait.  `WouldWait` is no failure: nothing was done, and the same call
 is right.  For drivers and the service.
 """
 
+import threading
 from typing import Protocol, runtime_checkable
 
 
@@ -26,3 +27,21 @@ class Prompt(Protocol):
     def allow_waiting(self, thread: int) -> None:
         """The opposite."""
         ...
+
+
+class PromptThreads:
+    """The threads that a driver keeps from waiting."""
+
+    def __init__(self) -> None:
+        self._threads: frozenset[int] = frozenset()
+
+    def add(self, thread: int) -> None:
+        self._threads |= {thread}
+
+    def discard(self, thread: int) -> None:
+        self._threads -= {thread}
+
+    def check(self) -> None:
+        """Raises `WouldWait` on such a thread."""
+        if threading.get_ident() in self._threads:
+            raise WouldWait("kv: the call would wait on a thread that must not")
