@@ -79,7 +79,9 @@ def operations(counted: Mapping[str, Spent]) -> dict[str, Operation]:
         request("stat, committed"),
         request("stat, staged"),
         request("list page", answer_bytes=30_000),
-        request("link or stage"),
+        request("stage"),
+        request("upload address"),
+        request("link"),
         request("upload"),
         request("delete"),
         request("create branch"),
@@ -110,7 +112,7 @@ def goals(counted: Mapping[str, Spent]) -> list[Goal]:
         return MILLION * Operation(name, spent, 0).dynamodb + MILLION * Operation(name, spent, 0).s3
 
     write = {
-        "the row and the second read": parts("link or stage", 1),
+        "the row and the second read": parts("stage", 1),
         "share of a commit of 100": parts("commit of 100", 100),
         "share of its clean-up": parts("clean-up after a commit of 100", 100),
     }
@@ -130,7 +132,7 @@ def goals(counted: Mapping[str, Spent]) -> list[Goal]:
 def ranges_that_fit(counted: Mapping[str, Spent], rows: int) -> int:
     """How many ranges a commit of `rows` may rewrite before a write costs more than the goal."""
     name = {100: "100", 1_000: "1,000"}[rows]
-    spent = counted["link or stage"].shared_by(1)
+    spent = counted["stage"].shared_by(1)
     spent += counted[f"commit of {name}"].shared_by(rows)
     spent += counted[f"clean-up after a commit of {name}"].shared_by(rows)
     line = Operation("write", spent, 0)
@@ -258,7 +260,7 @@ def _busy(people: int) -> Mapping[str, float]:
     return {
         "stat, committed": 200_000 * people,
         "list page": 20_000 * people,
-        "link or stage": 30_000 * people,
+        "stage": 30_000 * people,
         "commit of 100": 300 * people,
         "merge of 1": 50 * people,
         "create branch": 50 * people,
@@ -273,7 +275,7 @@ TEAMS = (
         "10,000 reads/s and 2,000 writes/s, all month",
         {
             "stat, committed": 10_000 * SECONDS,
-            "link or stage": 2_000 * SECONDS,
+            "stage": 2_000 * SECONDS,
             "commit of 1,000": 2 * SECONDS,
         },
         10_000,
@@ -303,7 +305,7 @@ def month(team: Team, prices: Mapping[str, Operation], counted: Mapping[str, Spe
 def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float, float]]:
     """Server, its price, and the million requests a month (nine reads to a write) that cost as
     much: over the HTTP API, and without it (a function URL)."""
-    mix = [(prices["stat, committed"], 0.9), (prices["link or stage"], 0.1)]
+    mix = [(prices["stat, committed"], 0.9), (prices["stage"], 0.1)]
     with_gateway = sum(each.total * share for each, share in mix)
     without = with_gateway - dollars("gateway", 1)
     return [

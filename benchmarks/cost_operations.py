@@ -30,6 +30,7 @@ from graveler.engine import (
     merge,
     objects,
     repository,
+    uploads,
 )
 from graveler.engine.ports import Ports, Sequential
 from graveler.ids import BranchId
@@ -151,6 +152,23 @@ def _upload(lake: MeteredLake) -> Spent:
 
 def _stage(lake: MeteredLake) -> Spent:
     return lake.spent(lambda: lake.stage(7_001))
+
+
+def _written_address(lake: MeteredLake, number: int) -> uploads.Link:
+    """An address that was handed out for a path, with the bytes behind it."""
+    address = uploads.hand_out(lake.ports, lake.repo, "main", lake.path(number))
+    lake.ports.blocks.put(address, [b"x" * 64])
+    return uploads.Link(address, _digest(number, 0), 64)
+
+
+def _hand_out(lake: MeteredLake) -> Spent:
+    path = lake.path(7_005)
+    return lake.spent(lambda: uploads.hand_out(lake.ports, lake.repo, "main", path))
+
+
+def _link(lake: MeteredLake) -> Spent:
+    path, link = lake.path(7_006), _written_address(lake, 7_006)
+    return lake.spent(lambda: uploads.link(lake.ports, lake.repo, "main", path, link))
 
 
 def _stat_staged(lake: MeteredLake) -> Spent:
@@ -290,7 +308,9 @@ def _idle_sweep(lake: MeteredLake) -> Spent:
 
 OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
     "upload": _upload,
-    "link or stage": _stage,
+    "stage": _stage,
+    "upload address": _hand_out,
+    "link": _link,
     "stat, staged": _stat_staged,
     "stat, committed": _stat,
     "delete": _delete,

@@ -72,10 +72,14 @@ def _said(spent: Spent) -> str:
     said = ", ".join(f"{count} {name}" for name, count in spent.requests.items() if count)
     stored = [
         f"{count:g} {what}"
-        for count, what in ((spent.s3_writes, "PUT"), (spent.s3_reads, "GET"))
+        for count, what in ((spent.s3_writes, "PUT"), (spent.s3_reads, "GET or HEAD"))
         if count
     ]
     return "; ".join([said, *stored])
+
+
+def _requests(spent: Spent) -> float:
+    return spent.kv_requests + spent.s3_writes + spent.s3_reads
 
 
 def _per_million(spent: Spent) -> float:
@@ -99,12 +103,14 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
     for name, peer in LAKEFS.items():
         spent = counted[name]
         yield (
-            f"| {name} | {_said(spent)} | {spent.kv_requests + spent.s3_writes:g} "
+            f"| {name} | {_said(spent)} | {_requests(spent):g} "
             f"| {spent.reads:g}, {spent.writes:g} | {_per_million(spent):.2f} "
             f"| {peer.requests} | {peer.dynamodb + peer.s3:g} | {peer.dollars:.2f} |"
         )
     for name in (
-        "link or stage",
+        "stage",
+        "upload address",
+        "link",
         "commit of 1,000",
         "clean-up after a commit of 100",
         "clean-up after a commit of 1,000",
@@ -113,7 +119,7 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
     ):
         spent = counted[name]
         yield (
-            f"| {name} | {_said(spent)} | {spent.kv_requests + spent.s3_writes:g} "
+            f"| {name} | {_said(spent)} | {_requests(spent):g} "
             f"| {spent.reads:g}, {spent.writes:g} | {_per_million(spent):.2f} | | | |"
         )
     both = _per_million(counted["commit of 100"])

@@ -45,6 +45,11 @@ def test_a_row_of_a_batch_is_a_unit(counted: dict[str, Spent]) -> None:
     assert counted["commit of 100"].writes == 5
 
 
+def test_a_link_looks_at_the_object(counted: dict[str, Spent]) -> None:
+    assert counted["link"].s3_reads == 1 and counted["stage"].s3_reads == 0
+    assert counted["link"].kv_requests == counted["stage"].kv_requests + 1
+
+
 def test_every_metric_of_the_janitor_is_in_the_table() -> None:
     tree = ast.parse((ROOT / "functions" / "janitor" / "handler.py").read_text(encoding="utf-8"))
     written = [
