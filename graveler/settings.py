@@ -6,6 +6,7 @@ On AWS the template sets, for each function:
 
     GRAVELER_TABLE, GRAVELER_SECRET     names of the table and of the secret
     GRAVELER_BUCKETS                    names, with commas; the first is the deployment's own
+    GRAVELER_READ_ONLY_BUCKETS          those of them that are only read, with commas
     GRAVELER_CACHE_MIB                  how much of the folder for temporary files (TMPDIR, else
                                         /tmp) is for tables that were read or written
     GRAVELER_CACHE_FOLDER               another folder for them
@@ -74,6 +75,7 @@ class Deployment:
     memory_bytes: int = 1 << 30
     endpoint_url: str = ""
     commit_rows_max: int = limits.commit_rows_max
+    read_only_buckets: tuple[str, ...] = ()
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
@@ -85,7 +87,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
     return Deployment(
         table,
         secret,
-        tuple(name for name in buckets.split(",") if name),
+        _names(buckets),
         jobs_queue=variables.get("GRAVELER_JOBS_QUEUE", ""),
         cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "") or _temporary(variables),
         cache_bytes=_whole(variables, "GRAVELER_CACHE_MIB", 400) << 20,
@@ -94,7 +96,12 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         memory_bytes=_whole(variables, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1024) << 20,
         endpoint_url=variables.get("AWS_ENDPOINT_URL", ""),
         commit_rows_max=_whole(variables, "GRAVELER_COMMIT_ROWS_MAX", limits.commit_rows_max),
+        read_only_buckets=_names(variables.get("GRAVELER_READ_ONLY_BUCKETS", "")),
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
 
 
 def _temporary(variables: Mapping[str, str]) -> str:

@@ -17,5 +17,7 @@ def test_tables_are_kept_among_temporary_files_unless_a_folder_is_named() -> Non
 
 def test_what_a_template_must_say_is_asked_for_by_name() -> None:
     assert deployment(GIVEN).buckets == ("one", "two")
+    assert deployment(GIVEN).read_only_buckets == ()
+    assert deployment({**GIVEN, "GRAVELER_READ_ONLY_BUCKETS": "two,"}).read_only_buckets == ("two",)
     with pytest.raises(Invalid, match="missing=GRAVELER_SECRET,GRAVELER_BUCKETS"):
         deployment({"GRAVELER_TABLE": "lake", "GRAVELER_SECRET": ""})

@@ -15,7 +15,7 @@ from graveler.assembly.drivers import Drivers
 from graveler.assembly.fanout import ThreadFanout
 from graveler.aws import AwsSession
 from graveler.block.retrying import RetryingBlocks
-from graveler.block.s3 import S3Blocks
+from graveler.block.s3 import S3Blocks, S3Options
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
@@ -34,7 +34,9 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     clock = SystemClock()
     table = DynamoStore(session, deployment.table, clock=clock, ids=ids)
     kv = RetryingStore(table, clock, THROTTLED_STORE)
-    blocks = RetryingBlocks(S3Blocks(session, clock, deployment.buckets), clock, RetryPolicy())
+    options = S3Options(read_only=deployment.read_only_buckets)
+    buckets = S3Blocks(session, clock, deployment.buckets, options)
+    blocks = RetryingBlocks(buckets, clock, RetryPolicy())
     shared = Path(deployment.shared_folder) if deployment.shared_folder else ABSENT
     folder, budget = Path(deployment.cache_folder), deployment.cache_bytes
     files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes)

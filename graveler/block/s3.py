@@ -1,9 +1,10 @@
 """Objects in S3 buckets: `s3://bucket/key`.
 
-Only buckets that are named may be touched.  They keep versions: a version is what S3 calls so, and
-a bucket without them serves everything but the deletion of a version (`Unsupported`), which garbage
-collection needs.  Etags and conditions are S3's own.  Times are in whole seconds; a put answers
-with the time of its answer, which may be seconds behind the object's own.
+Only buckets that are named may be touched, and some of them only read.  They keep versions: a
+version is what S3 calls so, and a bucket without them serves everything but the deletion of a
+version (`Unsupported`), which garbage collection needs.  Etags and conditions are S3's own.  Times
+are in whole seconds; a put answers with the time of its answer, which may be seconds behind the
+object's own.
 
 Reads (`get`, `read`, `head`) are signed URLs over a pool of connections (ranged_get.py) and load no
 S3 client; the first write or list makes one.  Of what anybody can see nothing is ever sent twice
@@ -47,11 +48,13 @@ from graveler.requests import RetryPolicy
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How long to wait for S3, how many connections to keep, and how often to send a part."""
+    """How long to wait for S3, how many connections to keep, how often to send a part, and which
+    of the buckets are only read."""
 
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     writing: CallPolicy = field(default_factory=lambda: CallPolicy(read_seconds=20.0))
     parts: RetryPolicy = field(default_factory=RetryPolicy)
+    read_only: tuple[str, ...] = ()
 
 
 class S3Blocks:
@@ -65,7 +68,7 @@ class S3Blocks:
         options: S3Options | None = None,
     ) -> None:
         chosen = options or S3Options()
-        self._places = Places(buckets, session.settings.endpoint_url)
+        self._places = Places(buckets, session.settings.endpoint_url, chosen.read_only)
         self._calls = S3Calls(session, chosen.writing)
         regions = Regions(session, self._places, region_told)
         self.urls = S3Urls(session, self._places, clock, regions)
@@ -109,7 +112,7 @@ class S3Blocks:
         mode: Mode = OVERWRITE,
         storage_class: str = "",
     ) -> ObjectHead:
-        target = self._places.object(address)
+        target = self._places.written(address)
         return s3_uploads.put(self._calls, target, body, mode, storage_class, self._resending)
 
     def head(self, address: str) -> ObjectHead:
@@ -120,12 +123,12 @@ class S3Blocks:
         return s3_versions.page(self._calls, self._places.prefix(prefix), after, limit)
 
     def copy(self, source: str, destination: str) -> ObjectHead:
-        target, origin = self._places.object(destination), self._places.object(source)
+        target, origin = self._places.written(destination), self._places.object(source)
         found = self._reads.head(origin.address)
         return s3_uploads.copy(self._calls, origin, found, target, self._resending)
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        parts = self._places.object(address)
+        parts = self._places.written(address)
         if version != ANY_VERSION:
             s3_versions.delete(self._calls, parts, version)
             return
@@ -149,7 +152,7 @@ class S3Blocks:
         return self.urls.presign_part(address, part.upload_id, part.number, seconds)
 
     def create_upload(self, address: str) -> str:
-        return s3_uploads.create(self._calls, self._places.object(address), "")
+        return s3_uploads.create(self._calls, self._places.written(address), "")
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         bounds.check_part_number(number)
@@ -170,7 +173,7 @@ class S3Blocks:
         s3_uploads.abort(self._calls, self._upload(address, upload_id), upload_id)
 
     def _upload(self, address: str, upload_id: str) -> Parts:
-        parts = self._places.object(address)
+        parts = self._places.written(address)
         if not upload_id:
             raise NotFound(f"upload is not known: {upload_id=} {address=}")
         return parts

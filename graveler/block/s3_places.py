@@ -15,16 +15,30 @@ SCHEME = "s3"
 
 
 class Places:
-    """The buckets that may be touched."""
+    """The buckets that may be touched, and those among them that are only read."""
 
-    def __init__(self, buckets: Collection[str], endpoint_url: str) -> None:
+    def __init__(
+        self, buckets: Collection[str], endpoint_url: str, read_only: Collection[str] = ()
+    ) -> None:
         self._buckets = frozenset(buckets)
+        self._read_only = frozenset(read_only)
         self._endpoint_url = endpoint_url.rstrip("/")
 
     def object(self, address: str) -> Parts:
         """The parts of an object's address; `Invalid` if it is not served here."""
         parts = split(address)
         self._check(parts, address)
+        return parts
+
+    def written(self, address: str) -> Parts:
+        """As `object`, of an address that is to be written or deleted; `Invalid` if its bucket is
+        only read."""
+        parts = self.object(address)
+        if parts.bucket in self._read_only:
+            raise Invalid(
+                "bucket is only read here: to have it written, name it in ExistingBuckets of the "
+                f"template instead of ReadOnlyBuckets: {address=}"
+            )
         return parts
 
     def prefix(self, prefix: str) -> Parts:

@@ -47,9 +47,10 @@ class S3Urls:
 
         `only_create` signs `If-None-Match: *`: S3 refuses a request that does not send it, and one
         that sends it for an object that is there."""
-        parts = self._places.object(address)
         if method not in ("GET", "PUT"):
             raise Invalid(f"only GET and PUT can be presigned: {method=}")
+        places = self._places
+        parts = places.object(address) if method == "GET" else places.written(address)
         if len(content_type) > limits.content_type_length_bytes_max:
             raise Invalid("content type is too long to presign")
         query = {"response-content-type": content_type} if content_type else {}
@@ -66,7 +67,7 @@ class S3Urls:
 
     def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
         """A URL that stores part `number` of an upload."""
-        parts = self._places.object(address)
+        parts = self._places.written(address)
         bounds.check_part_number(number)
         if not upload_id:
             raise NotFound(f"upload is not known: {upload_id=} {address=}")

@@ -14,9 +14,9 @@ import pytest
 
 from graveler.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
 from graveler.block import s3_uploads
-from graveler.block.adapter import Part
+from graveler.block.adapter import Part, PartOf
 from graveler.block.address import split
-from graveler.block.s3 import S3Blocks
+from graveler.block.s3 import S3Blocks, S3Options
 from graveler.block.s3_calls import S3Calls
 from graveler.block.s3_places import Places
 from graveler.block.s3_regions import Regions
@@ -143,6 +143,30 @@ def test_what_does_not_answer_is_unavailable() -> None:
     ):
         with pytest.raises(Unavailable):
             call()
+
+
+def test_a_bucket_that_is_only_read_is_never_sent_a_write() -> None:
+    nowhere = AwsSettings("us-east-1", "http://127.0.0.1:9", "test", "test")
+    options = S3Options(read_only=("source",))
+    blocks = S3Blocks(AwsSession(nowhere), SystemClock(), ["lake", "source"], options)
+    address = "s3://source/a"
+    for call in (
+        lambda: blocks.put(address, [b"x"]),
+        lambda: blocks.copy("s3://lake/a", address),
+        lambda: blocks.delete(address),
+        lambda: blocks.delete(address, "version"),
+        lambda: blocks.presign(address, "PUT", 60, ""),
+        lambda: blocks.presign(address, "PUT", 60, "", PartOf("upload", 1)),
+        lambda: blocks.create_upload(address),
+        lambda: blocks.put_part(address, "upload", 1, [b"x"]),
+        lambda: blocks.complete_upload(address, "upload", (Part(1, "etag"),)),
+        lambda: blocks.abort_upload(address, "upload"),
+    ):
+        with pytest.raises(Invalid, match="name it in ExistingBuckets"):
+            call()
+    assert "source" in blocks.presign(address, "GET", 60, "").url
+    with pytest.raises(Unavailable):  # sent, and nobody is there
+        blocks.copy(address, "s3://lake/a")
 
 
 # ---- URLs for others -----------------------------------------------------------------------------

@@ -167,6 +167,12 @@ def test_the_stage_is_throttled(resources: dict[str, Any]) -> None:
     }
 
 
+def test_functions_know_what_is_only_read() -> None:
+    variables = yaml.load(TEMPLATE.read_text(), _Loader)["Globals"]["Function"]["Environment"]
+    names = variables["Variables"]["GRAVELER_READ_ONLY_BUCKETS"]
+    assert names == {"!Join": [",", {"!Ref": "ReadOnlyBuckets"}]}
+
+
 def test_what_is_only_read_is_never_written(resources: dict[str, Any]) -> None:
     for name, each in granting(resources).items():
         for statement in statements(each):
