@@ -88,6 +88,7 @@ link_address_seconds = 24 * 3600
 job_record_keep_seconds = 24 * 3600
 job_lease_seconds = 60  # a job whose runner was silent for longer is taken over
 job_attempt_count_max = 5
+copy_in_request_bytes_max = 1024 * 1024 * 1024  # of an object; a longer copy is a job's
 presign_seconds_max = 15 * 60
 collect_min_age_seconds = 24 * 3600  # no operation lives half as long
 retention_days_max = 36_500

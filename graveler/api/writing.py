@@ -13,6 +13,8 @@ from graveler.api.service import Call, Endpoint
 from graveler.engine import objects
 from graveler.engine.objects import Source, Upload
 from graveler.errors import Invalid, Unsupported
+from graveler.jobs import copying
+from graveler.jobs.orders import CopyOrder
 
 _DEFAULT_TYPE: Final = "application/octet-stream"
 _META: Final = b"x-lakefs-meta-"
@@ -132,7 +134,12 @@ def copy_object(call: Call) -> Answer:
     branch, path = call.arguments["branch"], call.query["dest_path"]
     source = Source(call.body.get("src_ref") or branch, call.body["src_path"])
     force = call.body.get("force", False)
-    entry = objects.copy(call.ports, call.repo, branch, path, source, force=force)
+    there = objects.to_be_copied(call.ports, call.repo, branch, path, source, force=force)
+    if copying.is_too_long(there, call.due):
+        order = CopyOrder(there, source, path, force)
+        entry = copying.attend(call.desk, branch, order, call.due)
+    else:
+        entry = objects.copy(call.ports, call.repo, branch, path, source, there, force=force)
     return answers.json(shapes.full_stats(call.repo, path, entry), 201)
 
 

@@ -26,7 +26,7 @@ Errors: `NotFound`, `AlreadyExists`, `PreconditionFailed`, `RangeUnsatisfiable`,
 `Unsupported`.  One verb is one request, but for a put of a long body.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol
@@ -112,6 +112,12 @@ class PartOf(NamedTuple):
 
 WHOLE: Final = PartOf("", 0)  # no part: the object itself
 
+Beat = Callable[[], object]
+
+
+def unwatched() -> None:
+    """Nobody watches what takes long."""
+
 
 class BlockStore(Protocol):
     """See the module's clauses."""
@@ -147,8 +153,12 @@ class BlockStore(Protocol):
         """Objects whose address begins with `prefix` and is greater than `after` (may be empty)."""
         ...
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
-        """A second object with the same bytes; the destination is overwritten."""
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        """A second object with the same bytes; the destination is overwritten.
+
+        `beat` is called again and again by a copy that takes several requests.  If it raises, its
+        error passes on and nothing is stored.
+        """
         ...
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:

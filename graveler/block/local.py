@@ -7,7 +7,7 @@ any processes; UPDATE, OVERWRITE beside it, and delete by version are exact with
 process serves a store.  Folders are never removed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     WHOLE,
+    Beat,
     Body,
     Mode,
     ObjectHead,
@@ -25,6 +26,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    unwatched,
 )
 from graveler.block.files import Chunks, Files
 from graveler.block.imports import ImportRoots
@@ -110,13 +112,14 @@ class LocalBlocks:
         tree = self._files if parts.bucket else self._imports
         return self._pages.page(tree, parts, after, limit)
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         # A true copy: a hard link would carry the old time, by which a sweep tells young from old.
         parts = layout.owned(destination)
         chunks = self._open(source)
         try:
             chunks.end = chunks.head().size
-            return self._files.write(layout.place(parts), chunks, OVERWRITE, parts.address)
+            watched = _watched(chunks, beat)
+            return self._files.write(layout.place(parts), watched, OVERWRITE, parts.address)
         finally:
             chunks.close()
 
@@ -163,3 +166,9 @@ class LocalBlocks:
         if not parts.bucket:
             return self._imports.open(parts)
         return self._files.open(layout.place(parts), parts.address)
+
+
+def _watched(chunks: Iterable[bytes], beat: Beat) -> Iterator[bytes]:
+    for chunk in chunks:
+        beat()
+        yield chunk

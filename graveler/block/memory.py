@@ -20,6 +20,7 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     WHOLE,
+    Beat,
     Body,
     ListedObject,
     Mode,
@@ -29,6 +30,7 @@ from graveler.block.adapter import (
     PartOf,
     Presigned,
     Update,
+    unwatched,
 )
 from graveler.block.address import split, split_prefix
 from graveler.clock import Clock
@@ -93,7 +95,8 @@ class MemoryBlocks:
             lines = tuple(ListedObject(a, self._listed(a)) for a in found[:limit])
         return ObjectPage(lines, len(found) > limit)
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        beat()
         target = self._canonical(destination)
         return self._store(target, self._stored(self._canonical(source)).content, OVERWRITE)
 

@@ -13,6 +13,7 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     WHOLE,
+    Beat,
     Blocks,
     Body,
     Mode,
@@ -21,6 +22,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    unwatched,
 )
 from graveler.requests import Counts
 
@@ -58,9 +60,9 @@ class ObservedBlocks:
         self._counts.add("list")
         return self._store.list(prefix, after, limit)
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         self._counts.add("copy")
-        return self._store.copy(source, destination)
+        return self._store.copy(source, destination, beat)
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         self._counts.add("delete")

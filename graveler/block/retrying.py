@@ -31,6 +31,7 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     WHOLE,
+    Beat,
     Blocks,
     Body,
     Mode,
@@ -39,6 +40,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    unwatched,
 )
 from graveler.block.bodies import Rereadable
 from graveler.clock import Clock
@@ -82,8 +84,8 @@ class RetryingBlocks:
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         return self._repeat(lambda: self._store.list(prefix, after, limit))
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
-        return self._repeat(lambda: self._store.copy(source, destination))
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        return self._repeat(lambda: self._store.copy(source, destination, beat))
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         self._repeat(lambda: self._store.delete(address, version))

@@ -27,6 +27,7 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     WHOLE,
+    Beat,
     Body,
     Mode,
     ObjectHead,
@@ -34,6 +35,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    unwatched,
 )
 from graveler.block.address import Parts
 from graveler.block.ranged_get import RangedGets, ReadingOptions, region_told
@@ -122,10 +124,10 @@ class S3Blocks:
         bounds.check_page(limit)
         return s3_versions.page(self._calls, self._places.prefix(prefix), after, limit)
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         target, origin = self._places.written(destination), self._places.object(source)
         found = self._reads.head(origin.address)
-        return s3_uploads.copy(self._calls, origin, found, target, self._resending)
+        return s3_uploads.copy(self._calls, origin, found, target, self._resending, beat=beat)
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         parts = self._places.written(address)

@@ -15,7 +15,16 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.block import bounds
-from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Part, Update
+from graveler.block.adapter import (
+    CREATE,
+    OVERWRITE,
+    Beat,
+    Mode,
+    ObjectHead,
+    Part,
+    Update,
+    unwatched,
+)
 from graveler.block.address import Parts
 from graveler.block.ranged_get import UNVERSIONED, parsed_date
 from graveler.block.retrying import repeated
@@ -39,7 +48,8 @@ class Lengths(NamedTuple):
     part: int
 
 
-COPIED = Lengths(5 * 1024**3, 512 * 1024**2)  # S3 copies no more at once
+# S3 would copy 5 GiB at once, and say nothing until it is done.
+COPIED = Lengths(limits.copy_in_request_bytes_max, 512 * 1024**2)
 _COPIED_AT_ONCE = 16  # parts: half of the connections of a client
 
 
@@ -142,16 +152,18 @@ def copy(
     target: Parts,
     resending: Resending,
     lengths: Lengths = COPIED,
+    *,
+    beat: Beat = unwatched,
 ) -> ObjectHead:
     """A copy of the version that `found` names; an object may be copied onto itself.
 
-    Cost: one request; of what is longer than S3 copies at once, one for each part and two more,
-    sixteen parts at a time."""
+    Cost: one request; of what is longer than 1 GiB, one for each part and two more, sixteen parts
+    at a time, with `beat` called after each."""
     origin = {"Bucket": source.bucket, "Key": source.key}
     if found.version != UNVERSIONED:
         origin["VersionId"] = found.version
     if found.size > lengths.at_once:
-        return _copy_long(calls, origin, found, target, resending, lengths.part)
+        return _copy_long(calls, origin, found, target, resending, lengths.part, beat)
     call = Call("copy_object", "copy an object", target.bucket, target.key)
     # Without the second directive S3 reads the tags of the source, which needs a right of its own.
     directives = {"MetadataDirective": "REPLACE", "TaggingDirective": "REPLACE"}
@@ -172,6 +184,7 @@ def _copy_long(
     target: Parts,
     resending: Resending,
     part: int,
+    beat: Beat,
 ) -> ObjectHead:
     upload_id = resending(lambda: create(calls, target, ""))
     call = Call("upload_part_copy", "copy a part", target.bucket, target.key)
@@ -192,8 +205,16 @@ def _copy_long(
 
     try:
         with ThreadPoolExecutor(_COPIED_AT_ONCE, "copy") as threads:
-            stored = tuple(threads.map(copied, range(0, found.size, step)))
-        return complete(calls, target, upload_id, stored, OVERWRITE, found.size)
+            begun = [threads.submit(copied, start) for start in range(0, found.size, step)]
+            try:
+                stored = []
+                for each in begun:
+                    stored.append(each.result())
+                    beat()
+            finally:
+                for each in begun:
+                    each.cancel()  # what has not begun, if one failed or nobody waits any more
+        return complete(calls, target, upload_id, tuple(stored), OVERWRITE, found.size)
     except BaseException:
         with suppress(GravelerError):
             abort(calls, target, upload_id)

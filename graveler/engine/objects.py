@@ -252,29 +252,52 @@ def _delete_all(
 
 
 def copy(
-    ports: Ports, repo: Repository, branch: str, path: str, source: Source, *, force: bool = False
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    path: str,
+    source: Source,
+    there: Entry | Literal[Absent.ABSENT] = ABSENT,
+    *,
+    force: bool = False,
 ) -> Entry:
     """A second object with the bytes, metadata and type of `source`, staged at `path`.
 
-    The bytes are copied, so that each entry has an object of its own.  Errors: `NotFound`, `Gone`,
-    `Refused` for a source that the repository may not read, and those of `upload`.
+    The bytes are copied, so that each entry has an object of its own.  `there`: what `to_be_copied`
+    has found already.  Errors: `NotFound`, `Gone`, `Refused` for a source that the repository may
+    not read, and those of `upload`.
     """
+    if there is ABSENT:
+        there = to_be_copied(ports, repo, branch, path, source, force=force)
+    made = bytes_copied(ports, repo, there, source.path)
+    return stage(ports, repo, branch, path, made, force=force)
+
+
+def to_be_copied(
+    ports: Ports, repo: Repository, branch: str, path: str, source: Source, *, force: bool = False
+) -> Entry:
+    """What a copy would take, if it may be made.  Errors: those of `stat`; `Refused`."""
     parse_path(path)
     check_writable(repo, force)
     check_branch(ports, repo, branch)
-    there = stat(ports, repo, source.ref, source.path)
+    return stat(ports, repo, source.ref, source.path)
+
+
+def bytes_copied(ports: Ports, repo: Repository, there: Entry, path: str) -> Entry:
+    """An entry like `there`, to be staged, with an object of its own.  `path`: where it was found.
+
+    Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`."""
     relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
     bytes_at = reachable.address_of(ports, repo, there)
     try:
         ports.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
-        raise Gone(f"no data: path={source.path}") from error
-    made = there._replace(
+        raise Gone(f"no data: path={path}") from error
+    return there._replace(
         address=relative,
         address_type=AddressType.RELATIVE,
         modified_ns=ports.clock.now_ns(),
     )
-    return stage(ports, repo, branch, path, made, force=force)
 
 
 def set_user_metadata(

@@ -1,21 +1,19 @@
 """Ports that call something before each request that takes long: a beat, or the end of the time.
 
-What calls raises to stop the work.  Only scans, tables, and lists and deletions of files are
-watched: every flow that can take long makes such requests again and again, while the swaps that
-decide, and what settles them, are never held up.  For this folder.
+What calls raises to stop the work.  Only scans, tables, and lists, copies and deletions of
+files are watched: every flow that can take long makes such requests again and again, while the
+swaps that decide, and what settles them, are never held up.  For this folder.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from graveler.block.adapter import ANY_VERSION, Blocks, ObjectPage
+from graveler.block.adapter import ANY_VERSION, Beat, Blocks, ObjectHead, ObjectPage, unwatched
 from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
 from graveler.engine.ports import Ports
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.store import Place, Row, ScanPage, Store, Write
 from graveler.records import Absent, RangeRef, Record
-
-Beat = Callable[[], None]
 
 
 def beating(ports: Ports, beat: Beat) -> Ports:
@@ -63,12 +61,19 @@ class _BeatingBlocks:
         self.read = blocks.read
         self.put = blocks.put
         self.head = blocks.head
-        self.copy = blocks.copy
         self.presign = blocks.presign
         self.create_upload = blocks.create_upload
         self.put_part = blocks.put_part
         self.complete_upload = blocks.complete_upload
         self.abort_upload = blocks.abort_upload
+
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        def both() -> None:
+            self._beat()
+            beat()
+
+        self._beat()
+        return self._blocks.copy(source, destination, both)
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         self._beat()

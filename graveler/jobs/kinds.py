@@ -8,7 +8,7 @@ from graveler.engine import bulk_landing, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
-from graveler.jobs import committing, orders, stepwise
+from graveler.jobs import committing, copying, orders, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
 
 Landed = CommitEntry | Literal[Absent.ABSENT]
@@ -54,6 +54,11 @@ def _land(task: Task) -> Landed:
     return bulk_landing.finish(task.ports, task.repo, task.job.branch, job_id, finish)
 
 
+def _copy(task: Task) -> Landed:
+    copying.work(task.ports, task.repo, task.job, task.pulse)
+    return ABSENT
+
+
 def _collect(task: Task) -> Landed:
     stepwise.collect(task.ports, task.repo, task.job, task.order, task.pulse)
     return ABSENT
@@ -73,4 +78,5 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.COLLECT: _collect,
     orders.DUMP: _dump,
     orders.LAND: _land,
+    orders.COPY: _copy,
 }

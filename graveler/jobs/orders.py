@@ -6,23 +6,26 @@ For this folder and the service.
 import json
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from graveler.engine.bulk_landing import Finish
 from graveler.engine.commit import CommitRequest
 from graveler.engine.importing import KIND as IMPORT
 from graveler.engine.jobs import MARK_KEY, Ordered, once
 from graveler.engine.merge import MergeRequest
-from graveler.records import ABSENT, Job
+from graveler.engine.objects import Source
+from graveler.records import ABSENT, Entry, Job
+from graveler.wire import decode_entry, encode_entry
 
 COMMIT: Final = "commit"
 MERGE: Final = "merge"
 COLLECT: Final = "gc"
+COPY: Final = "copy"
 DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
 _STEM_LENGTH = 32
 
-__all__ = ["COLLECT", "COMMIT", "DUMP", "IMPORT", "LAND", "MERGE", "Asked"]
+__all__ = ["COLLECT", "COMMIT", "COPY", "DUMP", "IMPORT", "LAND", "MERGE", "Asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,11 @@ class Asked:
     kind: str
     branch: str = ""
     said: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)  # by who asked; no part of what was said
 
     @property
     def body(self) -> str:
-        return json.dumps(self.said, sort_keys=True)
+        return json.dumps({**self.said, **self.found}, sort_keys=True)
 
     @property
     def stem(self) -> str:
@@ -98,6 +102,28 @@ def land_request(order: Ordered) -> tuple[str, Finish]:
     said = json.loads(order.body)
     job_id: str = said.pop("job")
     return job_id, Finish(**said)
+
+
+class CopyOrder(NamedTuple):
+    """The entry whose bytes are to be copied, where it was found, and what is to be staged."""
+
+    there: Entry
+    source: Source
+    path: str
+    force: bool
+
+
+def copy_asked(branch: str, order: CopyOrder) -> Asked:
+    """A copy of what was at its source when it was asked for first.  Pure."""
+    said = {"source": [*order.source], "path": order.path, "force": order.force}
+    return Asked(COPY, branch, said, {"entry": encode_entry(order.there).hex()})
+
+
+def copy_order(order: Ordered) -> CopyOrder:
+    """The copy that a job is to make.  Pure."""
+    said = json.loads(order.body)
+    there = decode_entry(bytes.fromhex(said["entry"]))
+    return CopyOrder(there, Source(*said["source"]), said["path"], said["force"])
 
 
 def collect_asked(*, dry_run: bool) -> Asked:

@@ -12,6 +12,7 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     WHOLE,
+    Beat,
     Blocks,
     Body,
     Mode,
@@ -20,6 +21,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    unwatched,
 )
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.testing.faults import Fault, FaultPlan
@@ -59,8 +61,8 @@ class FaultyBlocks:
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         return self._send("list", lambda: self._store.list(prefix, after, limit))
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
-        return self._send("copy", lambda: self._store.copy(source, destination))
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        return self._send("copy", lambda: self._store.copy(source, destination, beat))
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         self._send("delete", lambda: self._store.delete(address, version))

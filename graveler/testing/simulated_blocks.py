@@ -20,6 +20,7 @@ from graveler.block.adapter import (
     OVERWRITE,
     TO_END,
     WHOLE,
+    Beat,
     Body,
     ListedObject,
     Mode,
@@ -28,6 +29,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    unwatched,
 )
 from graveler.block.address import range_file
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
@@ -143,9 +145,10 @@ class SimulatedBlocks(_WithoutParts):
         lines = [ListedObject(name, self._shared.held[name][0]) for name in rest[:limit]]
         return ObjectPage(tuple(lines), len(rest) > limit)
 
-    def copy(self, source: str, destination: str) -> ObjectHead:
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         self._step()
         content = self._found(source)[1]
+        beat()
         self._step()
         return self._shared.put(destination, content)
 

@@ -1,6 +1,7 @@
 """Requests that take long are answered in time, counted from when they arrived."""
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -10,11 +11,13 @@ from graveler.api.service import Service, ServiceSettings
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signing import Signer
+from graveler.ids import JobId
 from graveler.jobs.handing import Patience
+from graveler.jobs.queue import JobMessage
 from graveler.testing.asgi import Ask, Door
 from graveler.testing.http_client import basic
 from tests.api.serving import ADMINISTRATOR, USER
-from tests.jobs.world import World, new_world
+from tests.jobs.world import LONG, World, new_world, put_long
 
 SECRET = bytes(range(32))
 HAND_OVER, ANSWER = 20.0, 27.0
@@ -29,6 +32,39 @@ def _service(world: World, pools: Pools) -> Service:
     settings = ServiceSettings("mem", patience=Patience(HAND_OVER, ANSWER))
     signer = Signer(SECRET, "", ports.clock)
     return Service(ports, Authenticator(keeper, SECRET), signer, settings, pools, world.queue)
+
+
+def test_a_copy_that_takes_long_is_left_to_a_worker_and_told_to_whoever_asks_again() -> None:
+    world = new_world()
+    put_long(world)
+    short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
+    pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
+    loop = asyncio.new_event_loop()
+    try:
+        door = Door(
+            api_route(_service(world, pools)).handle,
+            loop,
+            {"Authorization": basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)},
+        )
+        asked = Ask.json(
+            "POST",
+            "/repositories/lake/branches/main/objects/copy?dest_path=copied",
+            {"src_ref": LONG.ref, "src_path": LONG.path},
+        )
+        first = door.send(asked)
+        [message] = world.queue.messages
+        assert isinstance(message, JobMessage)
+        assert first.status == 503 and f"outcome unknown: job={message.job}" in first.body.decode()
+        assert any(name.lower() == "retry-after" for name in first.headers)
+        world.work(JobId(message.job))
+        second = door.send(asked)
+    finally:
+        pools.close()
+        loop.close()
+    said = json.loads(second.body)
+    assert second.status == 201 and said["path"] == "copied"
+    assert world.lake.ports.blocks.read(said["physical_address"], 0, 100) == b"long"
+    assert len(world.queue.messages) == 1
 
 
 def test_the_time_that_it_took_to_know_the_sender_counts() -> None:

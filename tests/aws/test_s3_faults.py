@@ -349,6 +349,33 @@ def test_one_failure_of_a_copied_part_is_survived(
     assert proxy.operations.count("PUT") == 4
 
 
+def test_a_copy_that_is_stopped_sends_no_more_parts_and_drops_its_upload(
+    direct: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    beats = list[int]()
+
+    def beat() -> None:
+        beats.append(1)
+        if len(beats) == 2:
+            raise Stopped
+
+    found = direct.put(address, [LONG] * 12)
+    calls = S3Calls(AwsSession(local(proxy.url)), CallPolicy(read_seconds=20))
+    resending = s3_uploads.Resending(SystemClock(), RetryPolicy())
+    target = split(f"{address}-copy")
+    with pytest.raises(Stopped):
+        s3_uploads.copy(calls, split(address), found, target, resending, LENGTHS, beat=beat)
+    with pytest.raises(NotFound):
+        direct.head(target.address)
+    assert proxy.operations.count("DELETE") == 1
+    beats = [1, 1]
+    s3_uploads.copy(calls, split(address), found, target, resending, LENGTHS, beat=beat)
+    assert len(beats) == 5  # one of each part
+
+
 def test_a_copy_does_not_ask_for_the_tags_of_its_source(
     far: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str
 ) -> None:

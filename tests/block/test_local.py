@@ -117,6 +117,20 @@ class TestFiles:
             del body
         assert len(os.listdir("/dev/fd")) == before
 
+    def test_a_copy_that_is_stopped_stores_nothing(self, blocks: LocalBlocks) -> None:
+        class Stopped(Exception):
+            pass
+
+        def stop() -> None:
+            raise Stopped
+
+        blocks.put("local://lake/a", [b"x" * 600_000])
+        with pytest.raises(Stopped):
+            blocks.copy("local://lake/a", "local://lake/b", stop)
+        assert [line.address for line in blocks.list("local://lake/", "", 5).lines] == [
+            "local://lake/a"
+        ]
+
     def test_no_verb_leaks_descriptors(self, blocks: LocalBlocks) -> None:
         blocks.put("local://lake/a", [b"x"])
         before = len(os.listdir("/dev/fd"))

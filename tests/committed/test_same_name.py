@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.block.adapter import ObjectHead
+from graveler.block.adapter import Beat, ObjectHead, unwatched
 from graveler.block.local import LocalBlocks
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock, SystemIds
@@ -52,9 +52,9 @@ def test_what_is_stored_again_is_another_version_so_that_no_collection_takes_it(
 
 def test_a_file_that_is_collected_between_two_looks_is_written(tmp_path: Path) -> None:
     class Collecting(MemoryBlocks):
-        def copy(self, source: str, destination: str) -> ObjectHead:
+        def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
             self.delete(source)
-            return super().copy(source, destination)
+            return super().copy(source, destination, beat)
 
     blocks = Collecting(SystemClock())
     files = StoredFiles(blocks, tmp_path)

@@ -26,6 +26,7 @@ from tests.jobs.world import (
     Held,
     World,
     begin_commit,
+    begin_copy,
     begin_import,
     begin_merge,
     new_world,
@@ -45,6 +46,7 @@ RESTARTED: dict[str, Callable[[World], Job]] = {
     orders.MERGE: begin_merge,
     orders.IMPORT: begin_import,
     orders.LAND: begin_landing,
+    orders.COPY: begin_copy,
 }
 
 

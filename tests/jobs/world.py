@@ -4,16 +4,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from graveler import assembly
+from graveler import assembly, limits
 from graveler.block.adapter import CREATE
-from graveler.engine import history, importing, jobs, repository
+from graveler.engine import history, importing, jobs, objects, repository
 from graveler.engine.commit import CommitRequest
 from graveler.engine.history import LogRequest
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.engine.merge import MergeRequest
+from graveler.engine.objects import Source
 from graveler.ids import JobId
-from graveler.jobs import asking, orders, working
+from graveler.jobs import asking, handing, orders, working
 from graveler.jobs.handing import Desk
+from graveler.jobs.orders import CopyOrder
 from graveler.jobs.queue import JobMessage, Message
 from graveler.records import CommitEntry, Job
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -136,6 +138,29 @@ def begin_import(world: World) -> Job:
     job = importing.submit(world.lake.ports, world.lake.repo, "main", request, owner=b"")
     world.queue.enqueue(JobMessage(world.lake.repo.id, job.id))
     return job
+
+
+LONG = Source("other", "c")
+
+
+def copy_of(world: World, path: str = "copied") -> CopyOrder:
+    """The order of a copy of what is at LONG: an entry that says that it is long."""
+    there = objects.to_be_copied(world.lake.ports, world.lake.repo, "main", path, LONG)
+    return CopyOrder(there, LONG, path, False)
+
+
+def put_long(world: World, content: bytes = b"long") -> None:
+    """Stage, at LONG, an object that is longer than a request copies."""
+    ports, repo = world.lake.ports, world.lake.repo
+    made = objects.upload(ports, repo, "other", "c", objects.Upload([content]))
+    size = limits.copy_in_request_bytes_max + 1
+    objects.stage(ports, repo, "other", "c", made._replace(size=size))
+
+
+def begin_copy(world: World) -> Job:
+    put_long(world)
+    asked = orders.copy_asked("main", copy_of(world))
+    return handing.submit(world.desk, asked, handing.newest(world.desk, asked))
 
 
 BEGUN: dict[str, tuple[Begin, dict[str, str]]] = {

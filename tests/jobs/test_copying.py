@@ -1,0 +1,223 @@
+"""Copies of long objects: left to a worker, joined, told once, taken over."""
+
+import pytest
+
+from graveler import limits
+from graveler.engine import jobs, objects
+from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown
+from graveler.ids import JobId
+from graveler.jobs import copying
+from graveler.jobs.beating import beating
+from graveler.jobs.handing import AT_ONCE, Patience
+from graveler.jobs.queue import JobMessage
+from graveler.records import Entry, Job, JobState
+from tests.jobs.world import (
+    Killed,
+    World,
+    begin_copy,
+    calls_of,
+    copy_of,
+    new_world,
+    put_long,
+    replaced,
+)
+
+SHORT = Patience(20.0, 27.0)
+
+
+def attend(world: World, path: str = "copied") -> Entry:
+    due = SHORT.since(world.lake.ports.clock.steady_seconds())
+    return copying.attend(world.desk, "main", copy_of(world, path), due)
+
+
+def left_to_a_worker(world: World, path: str = "copied") -> JobId:
+    with pytest.raises(OutcomeUnknown, match="joins it; outcome unknown: job=copy-"):
+        attend(world, path)
+    [message] = world.queue.messages
+    assert isinstance(message, JobMessage)
+    world.queue.messages.clear()
+    return JobId(message.job)
+
+
+def stat(world: World, path: str = "copied") -> Entry:
+    return objects.stat(world.lake.ports, world.lake.repo, "main", path)
+
+
+def content(world: World, path: str = "copied") -> bytes:
+    where = objects.physical_address(world.lake.repo, stat(world, path))
+    return world.lake.ports.blocks.read(where, 0, 100)
+
+
+def object_count(world: World) -> int:
+    stem = f"{world.lake.repo.namespace}/data/"
+    return len(world.lake.ports.blocks.list(stem, "", 1_000).lines)
+
+
+def test_only_what_is_long_is_left_to_a_worker_and_only_where_requests_end() -> None:
+    world = new_world()
+    put_long(world)
+    there = copy_of(world).there
+    at_most = there._replace(size=limits.copy_in_request_bytes_max)
+    assert copying.is_too_long(there, SHORT.since(0.0))
+    assert not copying.is_too_long(there, AT_ONCE.since(0.0))
+    assert not copying.is_too_long(at_most, SHORT.since(0.0))
+
+
+def test_the_same_request_joins_the_running_copy_and_is_told_its_result() -> None:
+    world = new_world()
+    put_long(world)
+    job = left_to_a_worker(world)
+    with pytest.raises(OutcomeUnknown, match=job):
+        attend(world)
+    assert world.queue.messages == []
+    with pytest.raises(NotFound):
+        stat(world)
+    world.work(job)
+    made = attend(world)
+    assert made == stat(world) and content(world) == b"long"
+    assert made.address != copy_of(world).there.address
+    assert left_to_a_worker(world) != job  # somebody was told: a new request
+
+
+def test_a_copy_that_is_done_in_time_is_the_answer() -> None:
+    world = new_world()
+    put_long(world)
+    lake, script = world.lake.interposed()
+
+    def work() -> None:
+        [message] = world.queue.messages
+        assert isinstance(message, JobMessage)
+        world.work(JobId(message.job))
+
+    script.before("get", work, 8)  # while the request waits
+    assert attend(World(lake, world.queue)) == stat(world)
+    assert script.finished
+
+
+def test_a_failure_is_told_once_to_the_same_request() -> None:
+    world = new_world()
+    put_long(world)
+    job = left_to_a_worker(world)
+    where = objects.physical_address(world.lake.repo, copy_of(world).there)
+    world.lake.ports.blocks.delete(where)
+    world.work(job)
+    with pytest.raises(Gone, match="path=c"):
+        attend(world)
+    assert left_to_a_worker(world) != job
+
+
+def test_what_was_at_the_source_first_is_copied() -> None:
+    world = new_world()
+    put_long(world)
+    job = left_to_a_worker(world)
+    put_long(world, b"newer")
+    world.work(job)
+    assert content(world) == b"long"
+    again = left_to_a_worker(world)  # what it would be told is not what is there now
+    world.work(again)
+    assert attend(world) == stat(world) and content(world) == b"newer"
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_copy_that_somebody_has_replaced_is_made_again(replace: bool) -> None:
+    world = new_world()
+    put_long(world)
+    job = left_to_a_worker(world)
+    world.work(job)
+    if replace:
+        world.lake.put("copied", "other")
+    else:
+        world.lake.delete("copied")
+    world.work(left_to_a_worker(world))
+    assert content(world) == b"long"
+
+
+def test_a_copy_onto_its_source_is_told_too() -> None:
+    world = new_world()
+    put_long(world)
+    order = copy_of(world, "c")._replace(source=objects.Source("main", "c"))
+    ports, repo = world.lake.ports, world.lake.repo
+    objects.stage(ports, repo, "main", "c", order.there)
+
+    def ask() -> Entry:
+        there = objects.to_be_copied(ports, repo, "main", "c", order.source)
+        due = SHORT.since(ports.clock.steady_seconds())
+        return copying.attend(world.desk, "main", order._replace(there=there), due)
+
+    with pytest.raises(OutcomeUnknown):
+        ask()
+    [message] = world.queue.messages
+    assert isinstance(message, JobMessage)
+    world.work(JobId(message.job))
+    assert ask() == stat(world, "c") and len(world.queue.messages) == 1
+
+
+def _calls() -> list[tuple[str, int]]:
+    world = new_world()
+    job = begin_copy(world)
+    return calls_of(world, lambda lake: world.work(job.id, lake))
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+@pytest.mark.parametrize("call", _calls())
+def test_another_worker_takes_over_at_any_request(call: tuple[str, int], stalls: bool) -> None:
+    world = new_world()
+    job = begin_copy(world)
+    replaced(world, job.id, call, stalls=stalls)
+    ended = world.status(job.id)
+    assert ended.state is JobState.DONE and content(world) == b"long"
+    assert attend(world) == stat(world)
+
+
+def test_what_was_copied_is_not_copied_again() -> None:
+    world = new_world()
+    job = begin_copy(world)
+    lake, script = world.lake.interposed()
+
+    def die() -> None:
+        raise Killed
+
+    script.before("set_newer", die)
+    with pytest.raises(Killed):
+        world.work(job.id, lake)
+    copied = object_count(world)
+    world.pass_lease()
+    world.work(job.id)
+    assert object_count(world) == copied
+    assert attend(world) == stat(world)
+
+
+def test_a_worker_that_was_taken_over_while_it_copied_stages_nothing() -> None:
+    """Its copy is finished long after another one's was told, and replaced."""
+    world = new_world()
+    job = begin_copy(world)
+    ports, repo = world.lake.ports, world.lake.repo
+    owner = ports.ids.stamp()
+    jobs.claim(ports, repo, job.id, owner)
+    world.pass_lease()
+    world.work(job.id)
+    attend(world)
+    world.lake.put("copied", "newer")
+    pulse = jobs.Pulse(ports, repo, job.id, owner)
+    with pytest.raises(jobs.Stopped):
+        copying.work(ports, repo, job, pulse)
+    assert world.lake.tree()["copied"] == "newer"
+
+
+def test_a_copy_that_nobody_did_in_time_is_given_up() -> None:
+    world = new_world()
+    job: Job = begin_copy(world)
+    world.lake.ports.clock.sleep(limits.job_seconds_max)
+    world.work(job.id)
+    with pytest.raises(Conflict, match="given up"):
+        attend(world)
+
+
+def test_a_copy_beats_before_and_within() -> None:
+    world = new_world()
+    put_long(world)
+    where = objects.physical_address(world.lake.repo, copy_of(world).there)
+    beats, others = list[int](), list[int]()
+    blocks = beating(world.lake.ports, lambda: beats.append(1)).blocks
+    blocks.copy(where, f"{where}-copy", lambda: others.append(1))
+    assert (len(beats), len(others)) == (2, 1)
