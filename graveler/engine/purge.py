@@ -6,7 +6,9 @@
 By then no operation on the repository can be on its way: each of them, bulk jobs and uploads by
 handed out addresses included, ends within that time.  Files go while the claim of the namespace
 names the repository, and no other one lies on it; only files of the shapes that a repository gives.
-The claim goes after them, so that whoever claims the namespace next shares it with nobody.  Staging
+The claim goes after them, so that whoever claims the namespace next shares it with nobody.  Files
+that were written after three quarters of the undo period stay: a purge that was slow may meet those
+of the next owner, which another purge made room for.  Staging
 tokens are found by branches and clean-up records, so these go after the tokens' rows.
 
 Every step may be repeated, by any number of purgers; one that has no time left is gone on with.
@@ -34,6 +36,7 @@ from graveler.staging import area
 
 _OWN = "_graveler/"
 _GoesOn = Callable[[], bool]
+_LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # whatever was on its way has ended
 
 
 def list_due(ports: Ports) -> Iterator[Deleted]:
@@ -61,7 +64,7 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
         deleted.forget(ports.kv, gone)  # its deletion died before it was one
         return True
     repo = gone.repository
-    whole = _drop_files(ports, repo, goes_on) and _drop_rows(ports, repo, goes_on)
+    whole = _drop_files(ports, gone, goes_on) and _drop_rows(ports, repo, goes_on)
     if whole:
         deleted.forget(ports.kv, gone)
     return whole
@@ -70,8 +73,9 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def _drop_files(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
+def _drop_files(ports: Ports, gone: Deleted, goes_on: _GoesOn) -> bool:
     """Whether none is left; also if the namespace is another's by now, or never was claimed."""
+    repo = gone.repository
     place = address.marker(repo.namespace)
     claim = f"{repo.id} {repo.uid}\n".encode()
     try:
@@ -82,9 +86,10 @@ def _drop_files(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
     if found != claim:
         return True
     _check_alone(ports, repo)
-    files = _files(ports, repo)
+    before_ns = gone.deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
+    files = _files(ports, repo, before_ns)
     dropped = _drop_all(ports, files, lambda file: _drop(ports, file), goes_on)
-    if not (dropped and _drop_notes(ports, repo, goes_on)):
+    if not (dropped and _drop_notes(ports, repo, before_ns, goes_on)):
         return False
     _drop(ports, ListedObject(place, head))
     return True
@@ -100,23 +105,26 @@ def _check_alone(ports: Ports, repo: Repository) -> None:
                 raise Refused(f"not purged: {other.id} has its files too: repository={repo.id}")
 
 
-def _files(ports: Ports, repo: Repository) -> Iterator[ListedObject]:
+def _files(ports: Ports, repo: Repository, before_ns: int) -> Iterator[ListedObject]:
+    """Files of the shapes that the repository gave, last written before `before_ns`."""
     for folder in (FILES, OBJECTS):
         for file in list_all(ports.blocks, f"{repo.namespace}/{folder}"):
             name = address.relative_to(repo.namespace, file.address)
-            if name is not ABSENT and is_ours(name):
+            if name is not ABSENT and is_ours(name) and file.head.modified_ns < before_ns:
                 yield file
 
 
-def _drop_notes(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
-    """What jobs and collections have written beside the files, as far as the store lets go: a
-    worker may have no right to delete the lists of what was collected.  They are few."""
+def _drop_notes(ports: Ports, repo: Repository, before_ns: int, goes_on: _GoesOn) -> bool:
+    """What jobs and collections have written beside the files, as far as the store lets go: the
+    worker of an older stack has no right to delete the lists of what was collected."""
 
     def drop(file: ListedObject) -> None:
         with suppress(Refused):
             _drop(ports, file)
 
-    return _drop_all(ports, list_all(ports.blocks, f"{repo.namespace}/{_OWN}"), drop, goes_on)
+    listed = list_all(ports.blocks, f"{repo.namespace}/{_OWN}")
+    notes = (file for file in listed if file.head.modified_ns < before_ns)
+    return _drop_all(ports, notes, drop, goes_on)
 
 
 def _drop_all(

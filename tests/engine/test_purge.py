@@ -227,3 +227,27 @@ def test_a_purge_that_dies_anywhere_is_gone_on_with(storage: Storage) -> None:
     purged(storage)
     assert everything(storage) == set(FOREIGN)
     assert not [each for each in partitions(storage) if repo.uid.encode() in each]
+
+
+def test_a_purge_that_stalls_takes_nothing_from_the_next_owner(storage: Storage) -> None:
+    """It has seen its claim; then another purge ends, and the namespace is claimed and filled."""
+    old = grown(storage)
+    repository.delete(storage.ports, old)
+    storage.clock.sleep(2 * DAY)
+    [gone] = purge.list_due(storage.ports)
+    script = Script()
+    slow = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+    kept: list[set[str]] = []
+
+    def next_owner() -> None:
+        assert purged(storage) == [True]
+        repository.create(storage.ports, NewRepository("lake", "mem://bucket/lake"))
+        storage.commit(a="new", b="newer")
+        storage.collect()
+        storage.blocks.put("mem://bucket/lake/_graveler/dumps/new.json", [b"of the next"])
+        kept.append(everything(storage))
+
+    script.after("scan", next_owner)  # that of the repositories, behind the look at the claim
+    assert purge.purge(slow, gone)
+    assert script.finished and everything(storage) == kept[0]
+    assert storage.restarted().read("main@", "a") == b"new"

@@ -181,14 +181,14 @@ def test_what_is_only_read_is_never_written(resources: dict[str, Any]) -> None:
                 assert all(verb.startswith(("Get", "List")) for verb in verbs), name
 
 
-def deletes(resources: dict[str, Any], key: str) -> bool:
-    """Whether the worker may delete that object of the stack's bucket."""
+def deletes(resources: dict[str, Any], key: str, action: str = "s3:DeleteObject") -> bool:
+    """Whether the worker may delete that object, or version, of the stack's bucket."""
     names = ["WorkerRole", *(p["!Ref"] for p in worker_policies(resources) if "!Ref" in p)]
     verdicts = [
         statement["Effect"]
         for name in names
         for statement in statements(resources[name]["Properties"])
-        if "s3:DeleteObject" in statement["Action"]
+        if action in [statement["Action"], *statement["Action"]]
         for pattern in patterns(statement["Resource"])
         if matches(pattern, f"arn:aws:s3:::bucket/{key}")
     ]
@@ -222,6 +222,12 @@ OURS = (
     "lake/_lakefs/" + "0" * 64,
     "_lakefs/" + "0" * 64,
     "lake/_graveler/steps/gc-1/uses-00000.json.gz",
+    # What the purge of a deleted repository removes.
+    "_graveler/gc/01/condemned-00000.jsonl",
+    "lake/_graveler/gc/01/deleted-00000.jsonl",
+    "lake/_graveler/gc/hashes/" + "0" * 64,
+    "lake/_graveler/dumps/01.json",
+    "lake/_graveler/jobs/job/part-1-0",
 )
 NOT_OURS = (
     f"mydata/{FOLDER}/{UNIQUE}",
@@ -232,7 +238,9 @@ NOT_OURS = (
     f"lake/data/{FOLDER[:9]}/{FOLDER[10:]}/{UNIQUE},{SIGNATURE}",
     f"lake/data/2026/11/22/10/00/a/{UNIQUE}",
     "lake/not_lakefs/x",
-    "lake/_graveler/gc/x",
+    "lake/not_graveler/gc/x",
+    "lake/_graveler",
+    "lake/_graveler2/gc/x",
     "lake/orders.csv",
 )
 
@@ -240,6 +248,8 @@ NOT_OURS = (
 def test_only_names_of_our_layout_can_be_deleted(resources: dict[str, Any]) -> None:
     for key in OURS:
         assert deletes(resources, key), key
+        # Purges and collections delete the version that was listed.
+        assert deletes(resources, key, "s3:DeleteObjectVersion"), key
     for key in NOT_OURS:
         assert not deletes(resources, key), key
 
