@@ -94,6 +94,7 @@ collect_min_age_seconds = 24 * 3600  # no operation lives half as long
 retention_days_max = 36_500
 retention_branches_max = 1_000
 collect_undo_seconds = 24 * 3600
+collect_turn_seconds = 15 * 60  # of a cluster, from its last beat on
 collect_condemn_count_max = 1_000  # metaranges of one call of a cluster
 collect_period_seconds = 24 * 3600
 collections_ordered_max = 20  # by one round of the janitor

@@ -329,6 +329,7 @@ _EVENTS = (
 
 _GC_RULES = REPO + "/settings/gc_rules"
 _GC_RUNS = REPO + "/gc/runs"
+_GC_TURNS = REPO + "/gc/turns"
 _UPKEEP = (
     Route("getGCRules", "GET", _GC_RULES, "repositories", "For how long commits are kept",
           "retention:GetGarbageCollectionRules", _REPOSITORY,
@@ -355,6 +356,16 @@ _UPKEEP = (
     Route("sweepCollection", "PUT", _GC_RUNS + "/{id}/sweeping", "retention",
           "Say that the files of such a run are about to be deleted; 409: they must not be",
           "retention:CollectGarbage", _REPOSITORY, body="CollectionSweep",
+          answers={204: ""}, **_POOL),
+    Route("beginCollectionTurn", "POST", _GC_TURNS, "retention",
+          "Begin a collection on a cluster; 409: another collection is on its way",
+          "retention:CollectGarbage", _REPOSITORY, body="CollectionTurnCreation",
+          answers={201: "CollectionTurn"}, **_POOL),
+    Route("beatCollectionTurn", "PUT", _GC_TURNS + "/{id}", "retention",
+          "Say that such a collection is alive; 409: it must delete nothing more",
+          "retention:CollectGarbage", _REPOSITORY, answers={200: "CollectionTurn"}, **_POOL),
+    Route("endCollectionTurn", "DELETE", _GC_TURNS + "/{id}", "retention",
+          "End the turn of such a collection", "retention:CollectGarbage", _REPOSITORY,
           answers={204: ""}, **_POOL),
     Route("dumpSubmit", "POST", REPO + "/dump", "repositories",
           "Have refs and commits dumped into tables of the repository's folder",

@@ -1,7 +1,8 @@
 """Endpoints of what keeps a repository in order: the rule of retention, collections of garbage.
 
 A collection answers at once and runs as a job.  Unless asked to delete it changes nothing: it says
-what would be condemned and deleted.  One that runs on a cluster condemns commits here.
+what would be condemned and deleted.  One that runs on a cluster has its
+turn here, and condemns commits.
 """
 
 import json
@@ -11,12 +12,13 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import collect, condemning, jobs, retention
+from graveler.engine import cluster_turns, collect, condemning, jobs, retention
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import parse_branch_id
 from graveler.jobs import handing, rota
 from graveler.jobs.orders import COLLECT, is_dry_run
 from graveler.records import ABSENT, Job
+from graveler.refs.turns import Turn
 
 
 def get_gc_rules(call: Call) -> Answer:
@@ -68,15 +70,36 @@ def condemn_commits(call: Call) -> Answer:
     """Of a run that a cluster names."""
     body = call.body
     order = condemning.Order(
-        call.arguments["id"], body.get("files", 0), body.get("size_bytes", 0), body["metaranges"]
+        *(call.arguments["id"], body.get("files", 0), body.get("size_bytes", 0)),
+        *(body["metaranges"], body.get("turn", "")),
     )
     done = condemning.condemn(call.ports, call.repo, order)
     return answers.json({"metaranges": done.metaranges, "undone": done.undone})
 
 
 def sweep_collection(call: Call) -> Answer:
-    condemning.sweep(call.ports, call.repo, call.arguments["id"], call.body["undone"])
+    run, undone, turn = call.arguments["id"], call.body["undone"], call.body.get("turn", "")
+    condemning.sweep(call.ports, call.repo, run, undone, turn)
     return NO_CONTENT
+
+
+def begin_turn(call: Call) -> Answer:
+    turn = cluster_turns.begin(call.ports, call.repo, call.body["id"])
+    return answers.json(_turn(turn), 201)
+
+
+def beat_turn(call: Call) -> Answer:
+    turn = cluster_turns.beat(call.ports, call.repo, call.arguments["id"])
+    return answers.json(_turn(turn))
+
+
+def end_turn(call: Call) -> Answer:
+    cluster_turns.end(call.ports, call.repo, call.arguments["id"])
+    return NO_CONTENT
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    return {"id": turn.job, "until_time": shapes.moment(turn.until_ns)}
 
 
 def _run(call: Call, id: str) -> str:
@@ -115,4 +138,7 @@ ENDPOINTS = {
     "undoCollection": undo_collection,
     "condemnCommits": condemn_commits,
     "sweepCollection": sweep_collection,
+    "beginCollectionTurn": begin_turn,
+    "beatCollectionTurn": beat_turn,
+    "endCollectionTurn": end_turn,
 }

@@ -18,6 +18,7 @@ from graveler.api.schema_words import (
 
 _FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
 _COUNT: Final = {**INTEGER, "minimum": 0}
+_TURN: Final = text("Of whoever asks; 409 without")
 _DAYS: Final = {"type": "integer", "minimum": 0, "maximum": limits.retention_days_max}
 
 REQUESTS: Final[Mapping[str, Schema]] = {
@@ -36,8 +37,10 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         ),
         files=_COUNT,
         size_bytes=_COUNT,
+        turn=_TURN,
     ),
-    "CollectionSweep": record("undone", undone=_COUNT),
+    "CollectionSweep": record("undone", undone=_COUNT, turn=_TURN),
+    "CollectionTurnCreation": record("id", id=text("A fresh one: 1 to 64 letters and digits")),
 }
 
 ANSWERS: Final[Mapping[str, Schema]] = {
@@ -54,6 +57,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         metaranges=items(text("Its content may go once the undo period is over")),
         undone={**INTEGER, "description": "How many runs were taken back before"},
     ),
+    "CollectionTurn": record("id until_time", until_time={"type": "string", "format": "date-time"}),
     "CollectionStatus": record(
         "id done update_time dry_run",
         "run candidates",

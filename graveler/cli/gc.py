@@ -9,11 +9,11 @@ from dataclasses import replace
 from graveler import limits
 from graveler.cli.gc_arguments import UNCHANGED, GcOptions, RetentionOptions
 from graveler.cli.stores import opened
-from graveler.engine import collect, janitor, repository
+from graveler.engine import cluster_turns, collect, janitor, repository
 from graveler.engine import retention as rules
 from graveler.engine.candidates import Doomed
 from graveler.engine.ports import Ports
-from graveler.errors import Invalid, NotFound, Refused
+from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.ids import parse_branch_id
 from graveler.records import Repository
 from graveler.refs.retention import FOREVER, Retention
@@ -30,8 +30,10 @@ def gc(options: GcOptions) -> int:
             if options.delete:
                 janitor.sweep(ports, repo)
             try:
+                if options.delete:
+                    cluster_turns.check_none(ports, repo)
                 found = collect.collect(ports, repo, delete=options.delete)
-            except Refused as error:
+            except (Conflict, Refused) as error:
                 if options.repository:
                     raise
                 print(f"repository={repo.id}: {error}")

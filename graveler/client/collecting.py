@@ -4,7 +4,8 @@
 
 One that runs on a cluster finds and deletes files by itself, and asks only what may be used:
 
-    (its list) ──► condemn ──► a day ──► sweep ──► (deletes)
+    begin ──► (its list) ──► condemn ──► sweep what an earlier run condemned ──► (deletes) ──► end
+          beat … beat
 
 Each call is one request, and raises what `Session.ask` does.  For whoever uses the package.
 """
@@ -78,31 +79,63 @@ def undo(session: Session, repository: str, run: str) -> None:
 # ---- a collection that runs elsewhere ------------------------------------------------------------
 
 
+def begin(session: Session, repository: str, turn: str) -> None:
+    """Take the repository's turn under a fresh name, 1 to 64 letters and digits.  `Conflict`: a
+    collection is on its way, here or there.  Once or often."""
+    session.ask("POST", _turns(repository), {"id": turn})
+
+
+def beat(session: Session, repository: str, turn: str) -> None:
+    """Hold the turn for `limits.collect_turn_seconds` from now on.  `Conflict`: it is lost; delete
+    nothing more."""
+    session.ask("PUT", _turns(repository, turn))
+
+
+def end(session: Session, repository: str, turn: str) -> None:
+    """Let others begin.  Once or often."""
+    session.ask("DELETE", _turns(repository, turn))
+
+
 def condemn(
-    session: Session, repository: str, run: str, listed: Files, metaranges: Sequence[str]
+    session: Session,
+    repository: str,
+    run: str,
+    listed: Files,
+    metaranges: Sequence[str],
+    *,
+    turn: str,
 ) -> int:
     """Have commits with these metaranges refused from now on, as far as retention does not keep
     them; how many runs had been taken back, which `sweep` is to be told.
 
     `run`: the caller's, 1 to 64 letters and digits; it can be taken back by `undo`.  To be called
     before a list of `listed` files counts, also without metaranges.  `Conflict`: the run was taken
-    back.  Once or often.  One request for each 1,000 metaranges.
+    back, or the turn is lost.  Once or often.  One request for each 1,000 metaranges.
     """
     said: dict[str, Any] = {}
     for at in range(0, len(metaranges) or 1, limits.collect_condemn_count_max):
         part = list(metaranges[at : at + limits.collect_condemn_count_max])
-        body = {"metaranges": part, "files": listed.count, "size_bytes": listed.size_bytes}
+        body = {
+            "metaranges": part,
+            "files": listed.count,
+            "size_bytes": listed.size_bytes,
+            "turn": turn,
+        }
         answer = session.ask("POST", _runs(repository, run, "condemned"), body)
         said = said or _checked(answer, "metaranges", "undone")
     return int(said["undone"])
 
 
-def sweep(session: Session, repository: str, run: str, undone: int) -> None:
+def sweep(session: Session, repository: str, run: str, undone: int, *, turn: str) -> None:
     """Say that files which a run listed are about to be deleted: it cannot be taken back any more.
 
-    `Conflict`: it was, or another was since; `NotFound`: it never condemned.  Nothing of its list
-    may be deleted then.  Once or often."""
-    session.ask("PUT", _runs(repository, run, "sweeping"), {"undone": undone})
+    `Conflict`: it was, or another was since, or the turn is lost; `NotFound`: it never condemned.
+    Nothing of its list may be deleted then.  Once or often."""
+    session.ask("PUT", _runs(repository, run, "sweeping"), {"undone": undone, "turn": turn})
+
+
+def _turns(repository: str, *turn: str) -> str:
+    return below("repositories", repository, "gc", "turns", *turn)
 
 
 def _runs(repository: str, *run: str) -> str:

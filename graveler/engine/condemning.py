@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine import collect, collectable, marking, roots
+from graveler.engine import cluster_turns, collect, collectable, marking, roots
 from graveler.engine.content_use import NO_FILE
 from graveler.engine.ports import Ports
 from graveler.engine.roots import Judged
@@ -35,12 +35,13 @@ _RUN: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 
 class Order(NamedTuple):
     """A run, how many files of how many bytes its list has, and some metaranges that roots told as
-    not kept."""
+    not kept.  `turn`: that of the cluster (cluster_turns.py)."""
 
     run: str
     files: int
     size: int
     metaranges: Sequence[MetarangeId]
+    turn: str
 
 
 class Condemned(NamedTuple):
@@ -56,10 +57,10 @@ def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
     again.  May be repeated, and a run may condemn in several calls.
 
     Not condemned is what a kept commit shares, what is younger than `collect_min_age_seconds`, what
-    no commit has.  Errors: `Invalid`; `Conflict` if the run was taken back, or its files are being
-    deleted.  Cost: that of `roots.judged`, 1 KV request for each 1,000 runs, 3 for the run, 1 for
-    the repository and 1 for each 1,000 marks; a block request for each metarange, and for each
-    commit that is kept again.
+    no commit has.  Errors: `Invalid`; `Conflict` if the run was taken back, its files are being
+    deleted, or the turn is not the caller's.  Cost: that of `roots.judged`, 1 KV request for each
+    1,000 runs, 3 for the run, 1 for the turn, 1 for the repository and 1 for each 1,000 marks; a
+    block request for each metarange, and for each commit that is kept again.
     """
     if _RUN.fullmatch(order.run) is None:
         raise Invalid(f"a run must be named by 1 to 64 letters and digits: run={order.run!r:.80}")
@@ -68,6 +69,7 @@ def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
             f"too many metaranges for one call: {len(order.metaranges)} > "
             f"{limits.collect_condemn_count_max}"
         )
+    cluster_turns.check(ports, repo, order.turn)
     states = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
     now_ns = ports.clock.now_ns()
     if order.run not in states:
@@ -130,17 +132,19 @@ def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:
     ]
 
 
-def sweep(ports: Ports, repo: Repository, run: str, undone: int) -> None:
+def sweep(ports: Ports, repo: Repository, run: str, undone: int, turn: str) -> None:
     """From now on the run cannot be taken back: its files are about to be deleted.  Whatever was
     condemned for the undo period, and is not kept, says from now on that its content is gone.
     To be called before the roots are read that decide what is deleted.
 
-    `undone`: what the run was answered when it condemned.  Its list may name files that another run
-    has condemned before, so it counts no more once any run was taken back since; the next run
-    condemns anew what is left.  May be repeated.  Errors: `NotFound`, and `Conflict` in such a
-    case: nothing of its list may be deleted.  Cost: 1 KV request for each 1,000 runs, 2 more; that
-    of `roots.judged`, and 1 for each 1,000 marks that change.
+    `turn`: that of the cluster.  `undone`: what the run was answered when it condemned.  Its list
+    may name files that another run has condemned before, so it counts no more once any run was
+    taken back since; the next run condemns anew what is left.  May be repeated.  Errors:
+    `NotFound`, and `Conflict` in such a case and without the turn: nothing of its list may be
+    deleted.  Cost: 1 KV request for each 1,000 runs, 3 more; that of `roots.judged`, and 1 for each
+    1,000 marks that change.
     """
+    cluster_turns.check(ports, repo, turn)
     states = [seen.run.state for seen in runs.list_all(ports.kv, repo)]
     seen = runs.get(ports.kv, repo, run)
     if states.count(RunState.UNDONE) == undone:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from graveler import limits
 from graveler.clock import ulid
-from graveler.engine import collect, condemned_lists, jobs, steps
+from graveler.engine import cluster_turns, collect, condemned_lists, jobs, steps
 from graveler.engine.candidates import Doomed
 from graveler.engine.jobs import Ordered
 from graveler.engine.ports import Ports
@@ -23,9 +23,11 @@ from graveler.refs.sizes import Size
 def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) -> None:
     """Collect, or only find out what would be; note totals, and where the lists stand.
 
-    What jobs that have died left behind is removed.  Errors: those of `collect`."""
+    What jobs that have died left behind is removed.  Errors: those of `collect`; `Conflict` if a
+    cluster collects."""
     dry_run = orders.is_dry_run(order)
     if not dry_run:
+        cluster_turns.check_none(ports, repo)
         steps.forget_ended(ports, repo)
     found = collect.collect(ports, repo, delete=not dry_run, steps=kept)
     size = Size(found.files, found.commits, ports.clock.now_ns())

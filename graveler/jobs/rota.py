@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from graveler import limits
 from graveler.clock import ulid
-from graveler.engine import jobs, retention
+from graveler.engine import cluster_turns, jobs, retention
 from graveler.engine.jobs import NewJob
 from graveler.engine.ports import Ports
 from graveler.engine.rounds import in_turn
@@ -44,7 +44,8 @@ def rehearse(desk: Desk) -> Job:
 def order(desk: Desk) -> Job:
     """Order a collection that condemns and deletes; the running one, if there is one.
 
-    Errors: `Contended`, `Unavailable`.  Cost: 4 KV requests and a message.
+    Errors: `Conflict` while a cluster collects, `Contended`, `Unavailable`.  Cost: 4 KV requests
+    and a message.
     """
     found = _taken(desk, 0, _begun)
     assert found is not ABSENT, "whoever need not wait gets a job"
@@ -85,8 +86,9 @@ def _taken(
         now_ns = ports.clock.now_ns()
         if seen is not ABSENT:
             age_seconds = (now_ns - seen.turn.ordered_ns) / limits.SECOND_NS
+            cluster_turns.refuse_held(seen.turn, now_ns)
             known = records.find(ports.kv, repo, seen.turn.job)
-            if known is ABSENT and age_seconds < _DAY_SECONDS:
+            if known is ABSENT and not seen.turn.until_ns and age_seconds < _DAY_SECONDS:
                 return begun(desk, seen.turn.job)  # its orderer died: an ended job is kept a day
             if age_seconds < rest_seconds:
                 return ABSENT

@@ -1,10 +1,11 @@
-"""Keeping a bulk job alive while Spark works on it.  For this package."""
+"""Keeping bulk jobs, and turns of collection, alive while Spark works.  For this package."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from graveler.client import Session, bulk
+from graveler import limits
+from graveler.client import Session, bulk, collecting
 from graveler.client.bulk import BulkJob
 from graveler.errors import Conflict, GravelerError
 
@@ -51,3 +52,42 @@ def cancelled_on_error(
             with suppress(GravelerError):
                 bulk.cancel(session, repository, job)
         raise
+
+
+@contextmanager
+def turns_held(
+    session: Session,
+    repositories: Sequence[str],
+    turn: str,
+    period: float = limits.collect_turn_seconds / 10,
+) -> Iterator[Callable[[], None]]:
+    """Have the turn to collect these repositories; all or none.
+
+    Given is what to call before anything is deleted: it raises `Conflict` if a turn was lost.  What
+    keeps a beat from arriving does no harm: the next one may.  Errors: `Conflict` if another
+    collection is on its way."""
+    over = threading.Event()
+
+    def check() -> None:
+        for repository in repositories:
+            collecting.beat(session, repository, turn)
+
+    def beat() -> None:
+        while not over.wait(period):
+            for repository in repositories:
+                with suppress(GravelerError):
+                    collecting.beat(session, repository, turn)
+
+    thread = threading.Thread(target=beat, name=f"turn-{turn}", daemon=True)
+    try:
+        for repository in repositories:
+            collecting.begin(session, repository, turn)
+        thread.start()
+        yield check
+    finally:
+        over.set()
+        if thread.ident is not None:
+            thread.join()
+        for repository in repositories:
+            with suppress(GravelerError):  # over after a while by itself
+                collecting.end(session, repository, turn)

@@ -15,13 +15,13 @@ never back, so 2 misses none; a file that is written again is another version, a
 of hashes keeps garbage.  Any file that cannot be read ends the run before anything is deleted.  A
 metarange that no commit has is garbage like any other: commit it within a day of writing it.  What
 retention lets go is a root of step 5 until its commits' marks have stood for the undo period, so it
-goes as with the server's own run, and `client.collecting.undo` takes a run back.  One collection of
-a repository at a time, this or that.  For whoever uses the package.
+goes as with the server's own run, and `client.collecting.undo` takes a run back.  It has each
+repository's turn while it runs, so that no other collection does.  For whoever uses the package.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +35,7 @@ from graveler.clock import SystemIds, ulid
 from graveler.engine.collect import CollectSettings, check_settings
 from graveler.errors import Corrupt, Invalid
 from graveler.spark import leftovers, pieces, scopes, sweeping, uses
+from graveler.spark.beating import turns_held
 from graveler.spark.lake import Lake
 from graveler.spark.listing import LISTED, Listed, Scope, listed
 from graveler.spark.scopes import Found, Roots
@@ -89,10 +90,11 @@ def collect(
 
     Errors: `Invalid` (settings; no repository), `Refused` if a repository's files are not its own,
     `Corrupt` if the list lacks what is in use or too much would go; `Conflict` if the run was taken
-    back at once; whatever a task could not read, wrapped by Spark.  Then nothing was deleted.  A
-    dry run does not ask whether what is due was taken back.  Cost: that of a list of all files, of
-    the roots twice, of `uses.by_metaranges`; for each repository a request to the API for each
-    1,000 metaranges that retention lets go and one more; two for each file that is deleted.
+    back at once, or another collection of a repository is on its way; whatever a task could not
+    read, wrapped by Spark.  Then nothing was deleted.  A dry run does not ask whether what is due
+    was taken back.  Cost: that of a list of all files, of the roots twice, of `uses.by_metaranges`;
+    for each repository a request to the API for each 1,000 metaranges that retention lets go, four
+    more, and one each 90 s; two for each file that is deleted.
     """
     chosen = careful or Careful()
     check_settings(chosen.settings)
@@ -103,24 +105,41 @@ def collect(
     before_ns = now_ns - chosen.settings.min_age_seconds * limits.SECOND_NS
     due_ns = now_ns - chosen.settings.undo_seconds * limits.SECOND_NS
     scope = scopes.scope_of(lake, repositories, run, before_ns)
-    found, roots = _found(lake, scope, now_ns, chosen)
     if dry_run:
+        found, roots = _found(lake, scope, now_ns, chosen)
         due = _due(lake, scope, found, scopes.earlier(scope, due_ns))
         still = roots.beside(roots, due_goes=True)
         swept = _kept(scope, _unused(lake, scope, due, still), "due")
     else:
-        scopes.condemn(lake, scope, found, roots, now_ns)
-        # Before the roots: they name what is given up by saying so no more.
-        earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
-        last = scopes.roots(lake, scope, "roots-late")
-        late = last.beside(roots)
-        due = _due(lake, scope, found, earlier)
-        swept = sweeping.sweep(scope, _unused(lake, scope, due, late))
-        scopes.forget(scope, due_ns)
-        leftovers.remove(lake.spark, scope, last.jobs)
+        with turns_held(lake.session, [each.id for each in scope.repositories], run) as check:
+            found, swept = _deleted(lake, scope, (now_ns, due_ns), chosen, check)
     report = _report(lake, scope, found, "condemned")
     report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))
     return Collection(run, _sum(found), _sum(swept), report)
+
+
+def _deleted(
+    lake: Lake,
+    scope: Scope,
+    times: tuple[int, int],
+    careful: Careful,
+    check: Callable[[], None],
+) -> tuple[list[Found], list[Found]]:
+    """All steps; what was condemned now, and what is gone.  `times`: now, and before when a run is
+    due."""
+    now_ns, due_ns = times
+    found, roots = _found(lake, scope, now_ns, careful)
+    scopes.condemn(lake, scope, found, roots, now_ns)
+    # Before the roots: they name what is given up by saying so no more.
+    earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
+    last = scopes.roots(lake, scope, "roots-late")
+    due = _due(lake, scope, found, earlier)
+    unused = _unused(lake, scope, due, last.beside(roots))
+    check()  # what came before is refused without the turn; deletions are our own
+    swept = sweeping.sweep(scope, unused)
+    scopes.forget(scope, due_ns)
+    leftovers.remove(lake.spark, scope, last.jobs)
+    return found, swept
 
 
 def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[list[Found], Roots]:

@@ -210,7 +210,7 @@ def condemn(lake: Lake, scope: Scope, found: Sequence[Found], roots: Roots, now_
         files = Files(sum(each.files for each in mine), sum(each.size for each in mine))
         letting_go = (*roots.expiring, *roots.due)
         dying = [name for number, name in letting_go if number == repo.number]
-        undone = collecting.condemn(lake.session, repo.id, scope.run, files, dying)
+        undone = collecting.condemn(lake.session, repo.id, scope.run, files, dying, turn=scope.run)
         said = {"run": scope.run, "created_ns": now_ns, "undone": undone}
         said["pieces"] = [each.name for each in mine]
         opened(scope.place).blocks.put(
@@ -239,7 +239,7 @@ def sweepable(lake: Lake, scope: Scope, runs: Sequence[Earlier]) -> list[Earlier
     def one(each: Earlier) -> bool:
         try:
             repo = scope.repositories[each.repo].id
-            collecting.sweep(lake.session, repo, each.run, each.undone)
+            collecting.sweep(lake.session, repo, each.run, each.undone, turn=scope.run)
         except (Conflict, NotFound):
             return False  # what is left is condemned anew by this run
         return True

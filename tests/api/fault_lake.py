@@ -87,6 +87,7 @@ def lake(around: Surroundings) -> World:
     world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", watched))["id"]
     world.names["range"] = _range_of(world)
     world.names["run"] = _condemned(world)
+    _done(door, Ask.json("POST", LAKE + "/gc/turns", {"id": "01TURN"}))
     return world
 
 

@@ -38,6 +38,7 @@ _STATUS = {
     "commitAsync": MAIN + "/commits/async/{id}/status",
     "dumpSubmit": LAKE + "/dump?task_id={id}",
     "orderCollection": LAKE + "/gc/runs/{id}",
+    "to delete": "/repositories/spare/gc/runs/{id}",  # in the lake a cluster has the turn
     "mergeIntoBranchAsync": LAKE + "/refs/dev/merge/clean/async/{id}/status",
 }
 
@@ -195,6 +196,9 @@ def _check_answer(case: Case, world: World, heard: Heard, known: Known) -> None:
         assert _finished(door, world, heard.json) == 200, "the upload cannot be finished"
     elif case.operation in ("beginBulkJob", "beatBulkJob"):
         assert door.get(f"{CLEAN}/bulk/{heard.json['id']}") == heard.json
+    elif case.operation in ("beginCollectionTurn", "beatCollectionTurn"):  # clocks go on
+        assert heard.json["id"] == known.heard.json["id"]
+        assert heard.json["until_time"] >= known.heard.json["until_time"]
     elif case.operation == "login":
         token = {"Authorization": f"Bearer {heard.json['token']}"}
         assert door.send(Ask("GET", "/user", (), token)).status == 200
@@ -220,7 +224,8 @@ def _allowed(
         return either
     if not case.goes_on:
         return [known.after]
-    job = running.door.get(_STATUS[case.operation].format(id=heard.json["id"]))
+    status = _STATUS.get(case.note) or _STATUS[case.operation]
+    job = running.door.get(status.format(id=heard.json["id"]))
     if "error" in job:
         said = job["error"] if isinstance(job["error"], str) else job["error"]["message"]
         return either if UNKNOWN in said else [known.before]

@@ -79,17 +79,27 @@ def test_unknown_collections_and_wrong_orders(client: Client, repo: str) -> None
 
 def test_a_cluster_condemns_and_sweeps(client: Client, repo: str) -> None:
     where = f"/repositories/{repo}/gc/runs"
-    body = {"metaranges": ["0" * 64], "files": 3, "size_bytes": 5}
+    turns = f"/repositories/{repo}/gc/turns"
+    body = {"metaranges": ["0" * 64], "files": 3, "size_bytes": 5, "turn": "T"}
+    begun = client.send("POST", turns, body={"id": "T"})
+    assert begun.status == 201 and begun.json["until_time"].endswith("Z"), begun.body
+    assert client.send("PUT", f"{turns}/T").json["id"] == "T"
     for run in ("01A", "01B"):
         found = client.send("POST", f"{where}/{run}/condemned", body=body)
         assert (found.status, found.json) == (200, {"metaranges": [], "undone": 0})
     assert client.send("DELETE", f"{where}/01A").status == 204
     assert client.send("POST", f"{where}/01A/condemned", body=body).status == 409
     for run in ("01A", "01B"):
-        assert client.send("PUT", f"{where}/{run}/sweeping", body={"undone": 0}).status == 409
+        assert (
+            client.send("PUT", f"{where}/{run}/sweeping", body={"undone": 0, "turn": "T"}).status
+            == 409
+        )
     assert client.send("POST", f"{where}/01C/condemned", body=body).json["undone"] == 1
     for _ in range(2):
-        assert client.send("PUT", f"{where}/01C/sweeping", body={"undone": 1}).status == 204
+        assert (
+            client.send("PUT", f"{where}/01C/sweeping", body={"undone": 1, "turn": "T"}).status
+            == 204
+        )
     assert client.send("DELETE", f"{where}/01C").status == 409
 
 
@@ -104,7 +114,34 @@ def test_wrong_words_of_a_cluster(client: Client, repo: str) -> None:
     ):
         assert client.send("POST", f"{where}/{path}", body=wrong).status == 400
     assert client.send("PUT", f"{where}/01A/sweeping", body={}).status == 400
-    assert client.send("PUT", f"{where}/01A/sweeping", body={"undone": 0}).status == 404
+    assert client.send("PUT", f"{where}/01A/sweeping", body={"undone": 0}).status == 409
+    turns = f"/repositories/{repo}/gc/turns"
+    assert client.send("POST", turns, body={"id": "T"}).status == 201
+    body = {"undone": 0, "turn": "T"}
+    assert client.send("PUT", f"{where}/01A/sweeping", body=body).status == 404
     for verb, path in (("POST", "condemned"), ("PUT", "sweeping")):
         said = client.send(verb, f"{where}/01A/{path}", headers={"Authorization": ""})
         assert said.status == 401
+
+
+def test_a_cluster_without_its_turn_is_refused(client: Client, repo: str) -> None:
+    where, turns = f"/repositories/{repo}/gc/runs", f"/repositories/{repo}/gc/turns"
+    body = {"metaranges": [], "undone": 0}
+    for verb, path in (("POST", "01A/condemned"), ("PUT", "01A/sweeping")):
+        refused = client.send(verb, f"{where}/{path}", body=body)
+        assert refused.status == 409 and "begin one with POST gc/turns" in refused.message
+        refused = client.send(verb, f"{where}/{path}", body={**body, "turn": "T"})
+        assert refused.status == 409 and "turn=T" in refused.message
+    assert client.send("PUT", f"{turns}/T").status == 409
+    assert client.send("DELETE", f"{turns}/T").status == 204
+    for wrong in ({}, {"id": ""}, {"id": "a-b"}, {"id": 1}, {"id": "x" * 65}):
+        assert client.send("POST", turns, body=wrong).status == 400
+    assert client.send("POST", turns, body={"id": "T"}).status == 201
+    assert client.send("POST", turns, body={"id": "U"}).status == 409
+    assert client.send("POST", where, body={"dry_run": False}).status == 409
+    assert client.send("POST", where, body={"dry_run": True}).status == 202
+    assert client.send("DELETE", f"{turns}/T").status == 204
+    assert client.send("POST", turns, body={"id": "T"}).status == 409
+    assert client.send("POST", turns, body={"id": "U"}).status == 201
+    for verb, path in (("POST", turns), ("PUT", f"{turns}/U"), ("DELETE", f"{turns}/U")):
+        assert client.send(verb, path, headers={"Authorization": ""}).status == 401

@@ -10,7 +10,16 @@ from graveler.block import address
 from graveler.cli.main import main
 from graveler.cli.sweeping import collect_garbage
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
-from graveler.engine import branching, commit, importing, janitor, objects, repository, verify
+from graveler.engine import (
+    branching,
+    cluster_turns,
+    commit,
+    importing,
+    janitor,
+    objects,
+    repository,
+    verify,
+)
 from graveler.engine.ports import Ports
 from graveler.engine.repository import NewRepository
 from graveler.records import Repository
@@ -246,3 +255,19 @@ def test_a_service_that_collects_starts_and_stops(tmp_path: Path) -> None:
             repository_of(client)
         code, _, err = service.end()
     assert (code, err) == (0, "")
+
+
+def test_nothing_is_deleted_while_a_cluster_collects(
+    lake: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, before = lake[0], _stored(lake[0])
+    gc = ("gc", "--store", str(folder))
+    store = open_embedded(folder)
+    cluster_turns.begin(store.ports, repository.get(store.ports, "lake"), "T")
+    store.close()
+    assert main((*gc, "--delete", "--repository", "lake")) == 1
+    assert "a cluster collects this repository" in capsys.readouterr().err
+    assert main((*gc, "--delete")) == 0
+    assert "repository=lake: a cluster collects" in capsys.readouterr().out
+    assert main(gc) == 0 and _stored(folder) >= before
+    assert "kept; would be deleted" in capsys.readouterr().out

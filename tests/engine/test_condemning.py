@@ -6,7 +6,16 @@ import pytest
 
 from graveler import limits
 from graveler.block.observed import ObservedBlocks
-from graveler.engine import branching, bulk, collect, commit, condemning, retention, root_pages
+from graveler.engine import (
+    branching,
+    bulk,
+    cluster_turns,
+    collect,
+    commit,
+    condemning,
+    retention,
+    root_pages,
+)
 from graveler.engine.condemning import Condemned, Order
 from graveler.engine.root_pages import Root
 from graveler.errors import Conflict, Gone, Invalid, NotFound
@@ -18,6 +27,8 @@ from graveler.refs.runs import RunState
 from graveler.requests import Counts
 from graveler.testing.interposed import InterposedStore, Script
 from tests.engine.storage import DAY, HOUR, Storage
+
+TURN = "T1"
 
 
 def metarange(storage: Storage, commit: str) -> MetarangeId:
@@ -44,9 +55,19 @@ def root(storage: Storage, metarange: MetarangeId) -> Root:
     return only
 
 
+def have_turn(storage: Storage) -> None:
+    cluster_turns.begin(storage.ports, storage.repo, TURN)
+
+
+def sweep(storage: Storage, run: str, undone: int) -> None:
+    have_turn(storage)
+    condemning.sweep(storage.ports, storage.repo, run, undone, TURN)
+
+
 def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Condemned:
     asked = metaranges or expiring(storage)
-    return condemning.condemn(storage.ports, storage.repo, Order(run, 3, 300, asked))
+    have_turn(storage)
+    return condemning.condemn(storage.ports, storage.repo, Order(run, 3, 300, asked, TURN))
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -72,9 +93,9 @@ def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
     assert root(storage, content) == Root("metarange", content, False, True, "expiring")
     storage.wait(DAY)
     assert root(storage, content) == Root("metarange", content, False, True, "due")
-    condemning.sweep(storage.ports, storage.repo, "R1", 0)
+    sweep(storage, "R1", 0)
     assert root(storage, content) == Root("metarange", content, False, True, "gone")
-    condemning.sweep(storage.ports, storage.repo, "R1", 0)  # an answer may be lost
+    sweep(storage, "R1", 0)  # an answer may be lost
     (run,) = collect.list_runs(storage.ports, storage.repo)
     assert (run.state, run.count, run.size) == (RunState.SWEEPING, 3, 300)
 
@@ -182,10 +203,10 @@ def test_a_run_is_taken_back_until_it_is_swept(aged: tuple[Storage, CommitId]) -
     with pytest.raises(Conflict, match="begin another"):
         condemn(storage)
     with pytest.raises(Conflict, match="taken back"):
-        condemning.sweep(storage.ports, storage.repo, "R1", 0)
+        sweep(storage, "R1", 0)
     assert marks(storage) == {}
     assert condemn(storage, "R2").undone == 1
-    condemning.sweep(storage.ports, storage.repo, "R2", 1)
+    sweep(storage, "R2", 1)
     with pytest.raises(Conflict, match="cannot be undone"):
         collect.undo(storage.ports, storage.repo, "R2")
 
@@ -199,7 +220,7 @@ def test_no_run_counts_from_before_another_was_taken_back(
     condemn(storage, "R2")
     collect.undo(storage.ports, storage.repo, "R1")
     with pytest.raises(Conflict, match="taken back"):
-        condemning.sweep(storage.ports, storage.repo, "R2", 0)
+        sweep(storage, "R2", 0)
     assert state(storage, "R2") is RunState.CONDEMNED
 
 
@@ -226,7 +247,7 @@ def test_a_run_that_is_taken_back_while_it_is_about_to_be_swept_is_not(
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
     script.before(verb, lambda: collect.undo(storage.ports, storage.repo, "R1"))
     with pytest.raises(Conflict, match="taken back"):
-        condemning.sweep(ports, storage.repo, "R1", 0)
+        condemning.sweep(ports, storage.repo, "R1", 0, TURN)
     assert script.finished and state(storage) is RunState.UNDONE
 
 
@@ -240,7 +261,7 @@ def test_the_collection_that_runs_here_lets_such_a_run_go_on(
     storage.wait(DAY)
     assert storage.collect().deleted == () and storage.stored() == stored
     assert state(storage) is RunState.SWEPT
-    condemning.sweep(storage.ports, storage.repo, "R1", 0)
+    sweep(storage, "R1", 0)
     with pytest.raises(Gone):
         branching.create_branch(storage.ports, storage.repo, "late", old)
 
@@ -249,12 +270,13 @@ def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
     ports, repo = storage.ports, storage.repo
     for run in ("", "a/b", "x" * 65, "é"):
         with pytest.raises(Invalid, match="letters and digits"):
-            condemning.condemn(ports, repo, Order(run, 0, 0, []))
+            condemning.condemn(ports, repo, Order(run, 0, 0, [], TURN))
     many = [MetarangeId("0" * 64)] * (limits.collect_condemn_count_max + 1)
     with pytest.raises(Invalid, match="too many"):
-        condemning.condemn(ports, repo, Order("R", 0, 0, many))
+        condemning.condemn(ports, repo, Order("R", 0, 0, many, TURN))
+    have_turn(storage)
     with pytest.raises(NotFound, match="no such run"):
-        condemning.sweep(ports, repo, "R", 0)
+        condemning.sweep(ports, repo, "R", 0, TURN)
     assert list(runs.list_all(ports.kv, repo)) == []
 
 
@@ -267,15 +289,17 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
         kv=ObservedStore(storage.ports.kv, kv),
         blocks=ObservedBlocks(storage.ports.blocks, blocks),
     )
-    repo, order = storage.repo, Order("R1", 0, 0, asked)
-    marked = {"get": 3, "scan": 9, "set_if": 2, "set_many": 1}
-    for expected in (marked, {"get": 2, "scan": 9}):
+    repo, order = storage.repo, Order("R1", 0, 0, asked, TURN)
+    have_turn(storage)
+    marked = {"get": 4, "scan": 9, "set_if": 2, "set_many": 1}
+    for expected in (marked, {"get": 3, "scan": 9}):
         before = kv.snapshot(), blocks.snapshot()
         condemning.condemn(ports, repo, order)
         assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {"head": 1})
     storage.wait(DAY)
-    told = {"get": 2, "scan": 10, "set_if": 1, "set_many": 1}
-    for expected in (told, {"get": 2, "scan": 10}):
+    have_turn(storage)
+    told = {"get": 3, "scan": 10, "set_if": 1, "set_many": 1}
+    for expected in (told, {"get": 3, "scan": 10}):
         before = kv.snapshot(), blocks.snapshot()
-        condemning.sweep(ports, repo, "R1", 0)
+        condemning.sweep(ports, repo, "R1", 0, TURN)
         assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {})

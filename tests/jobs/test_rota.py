@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.engine import jobs, repository, retention
+from graveler.engine import cluster_turns, jobs, repository, retention
 from graveler.engine.repository import NewRepository
-from graveler.errors import Gone, Unavailable
+from graveler.errors import Conflict, Gone, Unavailable
 from graveler.ids import JobId
 from graveler.jobs import rota
+from graveler.jobs.handing import Desk
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, Job, JobState
 from graveler.refs import jobs as records
@@ -310,3 +311,49 @@ def test_a_repository_whose_store_does_not_answer_is_passed_over() -> None:
     script.before("get", refuse, 1)
     assert daily(world, lake) == 2
     assert isinstance(world.queue, Held) and len(world.queue.messages) == 2
+
+
+# ---- beside clusters -----------------------------------------------------------------------------
+
+
+def test_nobody_collects_here_while_a_cluster_does() -> None:
+    world = with_rule(new_world())
+    ports, repo = world.lake.ports, world.lake.repo
+    cluster_turns.begin(ports, repo, "A")
+    with pytest.raises(Conflict, match="turn=A"):
+        rota.order(world.desk)
+    assert daily(world) == 0 and on_record(world) == []
+    assert rota.rehearse(world.desk).id
+    cluster_turns.end(ports, repo, "A")
+    assert daily(world) == 0, "it was collected today"
+    job = rota.order(world.desk)
+    with pytest.raises(Conflict, match=job.id):
+        cluster_turns.begin(ports, repo, "B")
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+    cluster_turns.begin(ports, repo, "B")
+
+
+def test_a_cluster_that_died_keeps_nobody_from_collecting() -> None:
+    world = with_rule(new_world())
+    cluster_turns.begin(world.lake.ports, world.lake.repo, "A")
+    world.lake.ports.clock.sleep(limits.collect_turn_seconds + 1)
+    assert daily(world) == 0, "its run was begun today"
+    world.lake.ports.clock.sleep(DAY)
+    assert daily(world) == 1
+
+
+def test_a_job_that_comes_too_late_gives_way_to_a_cluster() -> None:
+    """Its orderer slept for a day between the turn and the job."""
+    world = new_world()
+    lake, script = world.lake.interposed()
+
+    def sleep() -> None:
+        world.lake.ports.clock.sleep(DAY + 1)
+        cluster_turns.begin(world.lake.ports, world.lake.repo, "A")
+
+    script.after("set_if", sleep)
+    job = rota.order(Desk(lake.ports, lake.repo, world.queue))
+    assert script.finished
+    world.work(job.id)
+    assert "turn=A" in world.status(job.id).error

@@ -3,11 +3,12 @@
 import os
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PythonException
@@ -17,25 +18,29 @@ from pyspark.sql import functions as F
 from graveler.assembly.embedded import open_embedded
 from graveler.block import address
 from graveler.block.adapter import Blocks
-from graveler.client import bulk
+from graveler.client import Session, bulk
+from graveler.client import collecting as turns
 from graveler.clock import SystemClock, descending_partition
 from graveler.committed import writer
 from graveler.engine import branching, objects, repository, resetting, tagging
 from graveler.engine.collect import CollectSettings
 from graveler.engine.ports import Ports, keyspace
-from graveler.errors import Invalid, NotFound, Refused
+from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import BreakParameters, Entry
 from graveler.refs import cleanups, commits
 from graveler.spark import Lake as Connected
 from graveler.spark import collecting, connect, pieces, scopes, uses
+from graveler.spark.beating import turns_held
 from graveler.spark.collecting import Careful, collect
 from graveler.spark.listing import Collected, hashed, slices_of
 from graveler.spark.places import Place, opened
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
+from tests.client.scripted import Said, scripted
 from tests.engine.lake import Lake
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import KEYS
+from tests.waiting import until
 
 DAY_NS = 24 * 3600 * 10**9
 HISTORIES = 200 // SHARE
@@ -245,6 +250,54 @@ def test_a_run_deletes_what_one_a_day_before_condemned(spark: SparkSession) -> N
         again = collect(days_on(lake, 2.2), names, ALL, dry_run=False)
         assert (again.condemned.files, again.deleted.files) == (0, 0)
         assert world.stored() == world.used
+
+
+class Losing(Session):
+    """Whose turns are taken away once it has condemned."""
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        said = super().ask(method, path, body)
+        if path.endswith("/condemned"):
+            assert body is not None
+            repository, turn = path.split("/")[-5], str(body["turn"])
+            turns.end(self, repository, turn)
+        return said
+
+
+def test_a_collection_has_the_turn_of_each_repository(spark: SparkSession) -> None:
+    with world_of(2, 5_003) as world, connect(spark, world.store, KEYS) as lake:
+        before, names, session = world.stored(), sorted(world.used), lake.session
+        with turns_held(session, names, "A") as check:
+            check()
+            with pytest.raises(Conflict, match="turn=A"):
+                turns.begin(session, names[1], "B")
+            with pytest.raises(Conflict, match="turn=A"):
+                collect(lake, names[1:], ALL, dry_run=False)
+            collect(lake, names[1:], ALL)
+        turns.begin(session, names[1], "B")
+        with pytest.raises(Conflict, match="turn=B"):
+            collect(lake, names, ALL, dry_run=False)
+        turns.begin(session, names[0], "C")  # given back, for it could not have both
+        for name, turn in zip(names, "CB", strict=True):
+            turns.end(session, name, turn)
+        collect(lake, names, ALL, dry_run=False)
+        losing = Losing(lake.session.url, *KEYS, LaterClock(1.1))
+        with pytest.raises(Conflict, match="delete nothing"):
+            collect(replace(lake, session=losing), names, ALL, dry_run=False)
+        assert world.stored() == before
+        collect(days_on(lake, 1.2), names, ALL, dry_run=False)
+        assert world.stored() == world.used
+
+
+def test_a_turn_beats_while_it_is_held() -> None:
+    with scripted([Said(201), Said(503), *[Said(200)] * 100_000]) as server:
+        session = Session(server.url, *KEYS)
+        with turns_held(session, ["lake"], "A", 0.01):
+            until(lambda: len(server.asked) > 4, "beats have arrived")
+        asked = [(each.method, each.path.removeprefix("/api/v1")) for each in server.asked]
+    where = "/repositories/lake/gc/turns"
+    assert (asked[0], asked[-1]) == (("POST", where), ("DELETE", f"{where}/A"))
+    assert set(asked[1:-1]) == {("PUT", f"{where}/A")}
 
 
 def test_what_only_saved_work_for_what_is_gone_goes_too(spark: SparkSession) -> None:
