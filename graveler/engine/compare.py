@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import diff, merge, reader
-from graveler.engine.heads import commit_of, fresh, head_of, lookup
-from graveler.engine.ports import Ports, keyspace, operation_deadline
+from graveler.engine.heads import commit_of, fresh, head_of, timed_lookup
+from graveler.engine.ports import Deadline, Ports, keyspace, operation_deadline
 from graveler.framing import identity_of
 from graveler.ids import NO_METARANGE, MetarangeId, parse_branch_id, parse_prefix
 from graveler.records import (
@@ -82,15 +82,21 @@ def diff_refs(
     here, there = ours.commit.metarange, theirs.commit.metarange
     if not three_dot:
         return page_of(lambda start: diff.diff(space, here, there, start, prefix), query)
-    base = base_metarange(ports, repo, theirs, ours)
+    base = base_metarange(ports, repo, theirs, ours, operation_deadline(ports))
     return page_of(lambda start: merge.differences(space, base, there, here, start, prefix), query)
 
 
 def base_metarange(
-    ports: Ports, repo: Repository, source: CommitEntry, destination: CommitEntry
+    ports: Ports,
+    repo: Repository,
+    source: CommitEntry,
+    destination: CommitEntry,
+    deadline: Deadline,
 ) -> MetarangeId:
-    """What the merge base says; for unrelated histories, nothing."""
-    base = graph.merge_base(lookup(ports, repo), source.id, destination.id)
+    """What the merge base says; for unrelated histories, nothing.  `Unavailable` once the time is
+    over."""
+    look = timed_lookup(ports, repo, "merge base search", deadline)
+    base = graph.merge_base(look, source.id, destination.id)
     return NO_METARANGE if base is ABSENT else commit_of(ports, repo, base).metarange
 
 

@@ -11,7 +11,7 @@ of this package.
 from collections.abc import Callable
 from contextlib import suppress
 
-from graveler.engine.ports import Ports, operation_deadline
+from graveler.engine.ports import Deadline, Ports
 from graveler.errors import Gone, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
@@ -76,10 +76,8 @@ def lookup(ports: Ports, repo: Repository) -> Lookup:
     return lambda commit_id: commit_of(ports, repo, commit_id)
 
 
-def timed_lookup(ports: Ports, repo: Repository, what: str) -> Lookup:
-    """`lookup` for a walk of any length that a request waits for: `Unavailable` once its time is
-    over."""
-    deadline = operation_deadline(ports)
+def timed_lookup(ports: Ports, repo: Repository, what: str, deadline: Deadline) -> Lookup:
+    """`lookup` for a walk of any length: `Unavailable` once its time is over."""
 
     def look(commit_id: CommitId) -> Commit:
         deadline.check(what)

@@ -57,7 +57,8 @@ def log(
     content can be read no more.
 
     Cost: one KV request for each commit that is not cached; with path filters also the ranges that
-    two adjacent commits do not share.
+    two adjacent commits do not share.  A page behind `after` begins there (`refs.history.log`): on
+    the way only merges, and what stands beside their first parents, are looked up one by one.
     """
     if len(request.objects) + len(request.prefixes) > limits.log_paths_count_max:
         raise Invalid(f"objects and prefixes: at most {limits.log_paths_count_max} together")
@@ -72,7 +73,7 @@ def log(
         first_parent=request.first_parent,
         limit=request.limit,
     )
-    entries = walks.log(timed_lookup(ports, repo, "log"), start, query)
+    entries = walks.log(timed_lookup(ports, repo, "log", operation_deadline(ports)), start, query)
     if keys or stems:
         entries = _touching(ports, repo, entries, keys, stems)
     return walks.log_page(entries, query)
@@ -129,5 +130,6 @@ def _differ(
 def merge_base(ports: Ports, repo: Repository, source: str, destination: str) -> Bases:
     """The commits that the refs mean, and the base that a merge would take.  `NotFound`."""
     left, right = head_of(ports, repo, source).id, head_of(ports, repo, destination).id
-    base = graph.merge_base(timed_lookup(ports, repo, "merge base search"), left, right)
+    look = timed_lookup(ports, repo, "merge base search", operation_deadline(ports))
+    base = graph.merge_base(look, left, right)
     return Bases(left, right, CommitId("") if base is ABSENT else base)

@@ -135,7 +135,7 @@ def _move(
             if landed is not None:
                 return landed
             try:
-                seen, tokens = _cleaned(ports, repo, branch, seen)
+                seen, tokens = _cleaned(ports, repo, branch, seen, deadline)
                 landed = _landed(ports, repo, seen, tried, terms.once)
                 if landed is not None:
                     return landed
@@ -172,15 +172,15 @@ def _move(
 
 
 def _cleaned(
-    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned
+    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, deadline: Deadline
 ) -> tuple[Versioned, tuple[StagingToken, ...]]:
     """A record to land on, and the tokens to take off it; nothing staged differs from its head."""
     if nothing_staged(ports, seen):
         return seen, ()
-    check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen)
+    check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen, deadline)
     sealed = seal(ports, repo, branch, seen)
     tokens = sealed.branch.sealed
-    check_clean(ports, repo, branch, tuple(reversed(tokens)), sealed)
+    check_clean(ports, repo, branch, tuple(reversed(tokens)), sealed, deadline)
     return sealed, tokens
 
 
@@ -190,14 +190,19 @@ def check_clean(
     branch: BranchId,
     tokens_newest_first: Sequence[StagingToken],
     seen: Versioned,
+    deadline: Deadline,
 ) -> None:
-    """Raises `DirtyBranch` if any staged row says something else than the record's commit."""
+    """Raises `DirtyBranch` if any staged row says something else than the record's commit.
+
+    Holds `_BATCH` rows at a time; `Unavailable` once the time is over.
+    """
     if not tokens_newest_first:
         return
     space = keyspace(ports, repo)
     metarange = commit_of(ports, repo, seen.branch.commit).metarange
     staged = _items(ports, tokens_newest_first)
     while batch := list(islice(staged, _BATCH)):
+        deadline.check("landing a commit")
         there = reader.get_many(space, metarange, [key for key, _ in batch])
         for key, value in batch:
             old = there.get(key)

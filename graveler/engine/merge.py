@@ -21,7 +21,14 @@ from graveler.engine import landing
 from graveler.engine.compare import DiffPage, DiffQuery, base_metarange, page_of
 from graveler.engine.heads import check_kept, commit_of, head_of, resolved
 from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
-from graveler.engine.ports import Ports, check_writable, given_or_now, keyspace
+from graveler.engine.ports import (
+    Deadline,
+    Ports,
+    check_writable,
+    given_or_now,
+    keyspace,
+    operation_deadline,
+)
 from graveler.engine.sealing import Once
 from graveler.errors import Invalid, MergeConflict, NoChanges
 from graveler.ids import (
@@ -81,8 +88,10 @@ def merge(
     theirs = CommitEntry(meant.commit, commit_of(ports, repo, meant.commit))
     check_kept(ports, repo, theirs.id)
 
+    deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
+
     def build(head: CommitEntry) -> Commit:
-        base = base_metarange(ports, repo, theirs, head)
+        base = base_metarange(ports, repo, theirs, head, deadline)
         if not (request.allow_empty or force) and _equals(ports, repo, base, theirs):
             raise NoChanges(f"update branch {name}: no changes")
         merged = trees.merge(
@@ -166,7 +175,7 @@ def _previewed(
     differences: _Differences,
 ) -> DiffPage:
     theirs, ours = head_of(ports, repo, refs[0]), head_of(ports, repo, refs[1])
-    base = base_metarange(ports, repo, theirs, ours)
+    base = base_metarange(ports, repo, theirs, ours, operation_deadline(ports))
     prefix, space = parse_prefix(query.prefix), keyspace(ports, repo)
     there, here = theirs.commit.metarange, ours.commit.metarange
     return page_of(lambda start: differences(space, base, there, here, start, prefix), query)

@@ -68,11 +68,12 @@ def ancestor(lookup: Lookup, id: CommitId, steps: int) -> CommitId:
     commit = lookup(id)
     if steps > commit.depth:
         raise NotFound("not found")
-    return _at_depth(lookup, CommitEntry(id, commit), commit.depth - steps)
+    return at_depth(lookup, CommitEntry(id, commit), commit.depth - steps)
 
 
-def _at_depth(lookup: Lookup, entry: CommitEntry, depth: int) -> CommitId:
-    """The first-parent ancestor at `depth`, which is at most the entry's own."""
+def at_depth(lookup: Lookup, entry: CommitEntry, depth: int) -> CommitId:
+    """The first-parent ancestor at `depth`, which is at most the entry's own.  O(log depth)
+    calls."""
     id, commit = entry
     at = commit.depth
     while at > depth:
@@ -93,6 +94,12 @@ def nth_parent(lookup: Lookup, id: CommitId, number: int) -> CommitId:
     if number > len(parents):
         raise NotFound("not found")
     return parents[number - 1]
+
+
+def on_line(lookup: Lookup, entry: CommitEntry, other: CommitEntry) -> bool:
+    """Whether `other` is `entry` or a first-parent ancestor of it.  O(log depth) calls."""
+    depth = other.commit.depth
+    return depth <= entry.commit.depth and at_depth(lookup, entry, depth) == other.id
 
 
 # ---- merge base ----------------------------------------------------------------------------------
@@ -202,7 +209,7 @@ def _descend(lookup: Lookup, level: Sequence[_Visit], room: int) -> Iterator[_St
     if len(level) == 1 and lengths[0] > 1:
         visit = level[0]
         depth = visit.commit.depth - lengths[0]
-        yield _Step(_at_depth(lookup, CommitEntry(visit.id, visit.commit), depth), visit.sides)
+        yield _Step(at_depth(lookup, CommitEntry(visit.id, visit.commit), depth), visit.sides)
     elif len(level) == 2 and min(lengths) > 1:
         yield from _side_by_side(lookup, level[0], level[1], min(lengths))
     else:
@@ -225,8 +232,8 @@ def _side_by_side(lookup: Lookup, one: _Visit, two: _Visit, length: int) -> Iter
         yield _Step(first.id, one.sides)
         yield _Step(second.id, two.sides)
     else:
-        yield _Step(_at_depth(lookup, first, end), one.sides)
-        yield _Step(_at_depth(lookup, second, second.commit.depth - length), two.sides)
+        yield _Step(at_depth(lookup, first, end), one.sides)
+        yield _Step(at_depth(lookup, second, second.commit.depth - length), two.sides)
 
 
 def _pair_step(

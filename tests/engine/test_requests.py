@@ -6,6 +6,7 @@ cache answers is no request.  One shard, unless the test says so.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -286,6 +287,21 @@ def test_log_of_cached_commits(counted: Counted) -> None:
     head = lake.head()
     request = history.LogRequest()
     assert counted.of(lambda: history.log(lake.ports, lake.repo, head, request)) == {}
+
+
+def test_a_deep_page_of_the_log(counted: Counted) -> None:
+    """Behind 20 commits or 180: the branch, then jumps along the line, then the page itself."""
+    lake = counted.lake
+    for _ in range(200):
+        lake.commit(allow_empty=True)
+    spent: dict[int, int] = {}
+    for depth in (20, 60, 180):
+        cold = lake.another_process()
+        after = history.get_commit(lake.ports, lake.repo, f"main~{depth}").id
+        request = history.LogRequest(after=after, amount=5)
+        page = partial(history.log, cold.ports, cold.repo, "main", request)
+        spent[depth] = sum(counted.of(page).values())
+    assert max(spent.values()) <= 30, spent
 
 
 def test_linked_upload(counted: Counted) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine import history, resetting
+from graveler.engine import compare, history, merge, resetting
 from graveler.engine.history import LogRequest
 from graveler.errors import Unavailable
 from graveler.testing.clockwork import TickingClock
@@ -28,11 +28,21 @@ def _merge_base(lake: Lake) -> object:
     return history.merge_base(lake.ports, lake.repo, "dev", "main")
 
 
-def _reset_prefix(lake: Lake) -> object:
-    return resetting.reset_prefix(lake.ports, lake.repo, "main", "p/")
+def _reset_prefix(lake: Lake) -> None:
+    resetting.reset_prefix(lake.ports, lake.repo, "main", "p/")
 
 
-@pytest.mark.parametrize("walk", [_log, _deep_page, _merge_base, _reset_prefix])
+def _three_dot(lake: Lake) -> object:
+    return compare.diff_refs(lake.ports, lake.repo, "main", "dev", compare.DiffQuery())
+
+
+def _merge_preview(lake: Lake) -> object:
+    return merge.preview(lake.ports, lake.repo, "dev", "main", compare.DiffQuery())
+
+
+@pytest.mark.parametrize(
+    "walk", [_log, _deep_page, _merge_base, _reset_prefix, _three_dot, _merge_preview]
+)
 def test_a_walk_ends_with_the_time_of_its_request(
     lake: Lake, walk: Callable[[Lake], object]
 ) -> None:
@@ -58,3 +68,16 @@ def test_a_walk_ends_with_the_time_of_its_request(
     with pytest.raises(Unavailable, match="too long"):
         walk(mine)
     assert lake.another_process().record() == record
+
+
+def test_a_look_for_uncommitted_changes_ends_with_the_time_of_a_commit(lake: Lake) -> None:
+    lake.branch("dev")
+    lake.commit_of("dev", x="1")
+    lake.put("p", "1")
+    clock = TickingClock()
+    mine, script = Lake(replace(lake.ports, clock=clock), lake.repo).interposed()
+    script.after("scan", lambda: clock.sleep(limits.commit_seconds_max + 1))
+    record = lake.record()
+    with pytest.raises(Unavailable, match="too long"):
+        mine.merge("dev")
+    assert script.finished and lake.another_process().record() == record

@@ -83,6 +83,52 @@ def test_log_after_a_commit_continues_the_log() -> None:
             assert shown(made, start, LogQuery(after=id_of(number))) == whole[at + 1 :], f"{seed=}"
 
 
+@pytest.mark.parametrize("first_parent", [False, True])
+def test_every_page_of_a_log_with_long_runs_follows_the_one_before(first_parent: bool) -> None:
+    """Lines between merges, some side by side, and every end that a log may have."""
+    for seed in range(25):
+        chance = random.Random(seed)
+        made = Table()
+        tips = [made.add(created_ns=chance.randrange(9))]
+        for _ in range(7):
+            tip = made.add_line(chance.randrange(1, 9), chance.choice(tips))
+            others = [tip] if chance.random() < 0.4 else [tip, chance.choice(tips)]
+            tips.append(made.add(*others, created_ns=chance.randrange(9)))
+        start = tips[-1]
+        whole = shown(made, start, LogQuery(first_parent=first_parent))
+        for number in range(start + 1):
+            query = LogQuery(after=id_of(number), first_parent=first_parent)
+            at = whole.index(number) if number in whole else len(whole)
+            assert shown(made, start, query) == whole[at + 1 :], f"{seed=} {number=}"
+            stop = chance.randrange(start + 1)
+            last = whole.index(stop) if stop in whole else len(whole)
+            query = LogQuery(after=id_of(number), stop_at=id_of(stop), first_parent=first_parent)
+            assert shown(made, start, query) == whole[at + 1 : last + 1], f"{seed=} {number=}"
+
+
+@pytest.mark.parametrize("first_parent", [False, True])
+def test_a_deep_page_costs_no_more_than_one_near_the_head(first_parent: bool) -> None:
+    made = Table()
+    tip = made.add_line(5_000)
+    for depth in (10, 100, 4_000):
+        query = LogQuery(after=id_of(tip - depth), first_parent=first_parent)
+        made.calls = 0
+        entries = list(islice(log(made.lookup, id_of(tip), query), 5))
+        assert made.numbers[entries[0].id] == tip - depth - 1
+        assert made.calls <= 2 * 26 + 10  # two ways along jumps, and the page
+
+
+def test_of_a_merge_only_what_stands_beside_it_is_walked() -> None:
+    made = Table()
+    old = made.add_line(1_000)
+    merged = made.add(made.add_line(3, old), made.add_line(4, old))
+    tip = made.add_line(1_000, merged)
+    made.calls = 0
+    entries = list(islice(log(made.lookup, id_of(tip), LogQuery(after=id_of(old - 500))), 5))
+    assert made.numbers[entries[0].id] == old - 501
+    assert made.calls <= 4 * 22 + 20
+
+
 def test_log_after_a_commit_that_is_not_in_it_is_empty() -> None:
     made = dated([(), (0,), (0,)], [1, 2, 3])
     assert shown(made, 1, LogQuery(after=id_of(2))) == []

@@ -294,7 +294,7 @@ MUTANTS = (
         (
             Edit(
                 LANDING,
-                "    check_clean(ports, repo, branch, tuple(reversed(tokens)), sealed)\n",
+                "    check_clean(ports, repo, branch, tuple(reversed(tokens)), sealed, deadline)\n",
                 "",
             ),
         ),
@@ -306,8 +306,7 @@ MUTANTS = (
         (
             Edit(
                 LANDING,
-                "    check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen)\n",
-                "    check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen)\n"
+                "    sealed = seal(ports, repo, branch, seen)\n",
                 "    return seen, ()\n",
             ),
         ),
