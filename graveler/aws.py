@@ -221,6 +221,13 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(fate, "", 0, f"{type(error).__name__}: {error}", {})
 
 
+def failure_said(code: str, message: str) -> Failure:
+    """What an answer says of one of many things that it was asked to do: a code without a status.
+    The outcome of what is neither busy nor denied is unknown."""
+    status = 403 if code == "AccessDenied" else 500
+    return Failure(_answered(code, status), code, status, message, {})
+
+
 def is_busy(code: str) -> bool:
     """Whether an error code says: not applied, too much at once."""
     return code in _BUSY_CODES
@@ -255,6 +262,7 @@ __all__ = [
     "Failure",
     "Fate",
     "failure_of",
+    "failure_said",
     "is_busy",
     "unavailable",
 ]

@@ -29,6 +29,7 @@ scan_page_count_max = 10_000
 page_count_default = 100
 page_count_max = 1_000
 bulk_delete_count_max = 1_000
+block_delete_count_max = 1_000
 import_paths_count_max = 100
 log_paths_count_max = 100
 range_header_length_max = 128

@@ -20,13 +20,15 @@ all.
     B8  deleting what is not there is no error; with a version, only that version goes
     B9  a presigned URL is good for one method, one address, at most `limits.presign_seconds_max`;
         a PUT of the whole object never replaces one if `only_create` was asked for
+    B10  deleting many does to each what B8 says, in any order; if one fails, an error says so,
+        after the others were tried, and all of it may be repeated
 
 Errors: `NotFound`, `AlreadyExists`, `PreconditionFailed`, `RangeUnsatisfiable`, `StorageFull`,
 `Unavailable`, `Invalid`,
-`Unsupported`.  One verb is one request, but for a put of a long body.
+`Unsupported`.  One verb is one request, but for a put of a long body and a deletion of many.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol
@@ -119,6 +121,13 @@ def unwatched() -> None:
     """Nobody watches what takes long."""
 
 
+class Target(NamedTuple):
+    """What is to be deleted: an object, or only if it still is the version named."""
+
+    address: str
+    version: str = ANY_VERSION
+
+
 class BlockStore(Protocol):
     """See the module's clauses."""
 
@@ -207,5 +216,18 @@ class Multipart(Protocol):
         ...
 
 
-class Blocks(BlockStore, Multipart, Protocol):
-    """Both together: what every driver and wrapper is."""
+class BulkDeletes(Protocol):
+    """Many deletions at once: each is what `BlockStore.delete` is."""
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        """Remove up to `limits.block_delete_count_max` objects, in any order; more are `Invalid`.
+
+        What the first that failed would raise alone is raised once all were tried; of those that
+        failed, and of those alone, nothing is known.  A request that fails as a whole raises at
+        once, and any of them may be gone.
+        """
+        ...
+
+
+class Blocks(BlockStore, Multipart, BulkDeletes, Protocol):
+    """All together: what every driver and wrapper is."""

@@ -3,7 +3,7 @@
 Pure; for the drivers of this folder.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from itertools import pairwise
 
 from graveler import limits
@@ -40,6 +40,14 @@ def check_page(limit: int) -> None:
     """`Invalid` for a page size out of bounds."""
     if not 1 <= limit <= limits.scan_page_count_max:
         raise Invalid(f"list limit must be 1 to {limits.scan_page_count_max}: {limit=}")
+
+
+def check_targets(targets: Sized) -> None:
+    """`Invalid` for more deletions than one call may ask for."""
+    if len(targets) > limits.block_delete_count_max:
+        raise Invalid(
+            f"at most {limits.block_delete_count_max} deletions at once: count={len(targets)}"
+        )
 
 
 def measured(body: Iterable[bytes]) -> Iterator[bytes]:

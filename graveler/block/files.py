@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from graveler import limits
 from graveler.block import layout
@@ -29,10 +30,18 @@ from graveler.block.folders import (
 from graveler.block.layout import Place
 from graveler.block.walking import Child, Found, FoundHead, Start
 from graveler.clock import Clock, Ids
-from graveler.errors import Corrupt, NotFound, PreconditionFailed
+from graveler.errors import Corrupt, GravelerError, NotFound, PreconditionFailed
 from graveler.records import ABSENT, Absent
 
 _LOCKS = 64
+
+
+class Doomed(NamedTuple):
+    """A file to remove, if it still is of that version."""
+
+    place: Place
+    version: str
+    address: str
 
 
 class Files:
@@ -67,19 +76,35 @@ class Files:
                     self._folders.sync(place.folders, folder, address)
                 return head_of(os.fstat(temporary.file))
 
-    def remove(self, place: Place, version: str, address: str) -> None:
-        """Remove a file, if it is there and of that version."""
+    def remove(self, doomed: Sequence[Doomed]) -> None:
+        """Remove files of one folder, each if it is there and of that version; the folder is synced
+        once, for all that were removed.  Raises for the first that failed, after the others."""
+        first, failed = doomed[0], list[GravelerError]()
         with (
-            translated(address),
+            translated(first.address),
             suppress(FileNotFoundError),
-            closing(open_folder(self._folders.root, place.folders)) as folder,
+            closing(open_folder(self._folders.root, first.place.folders)) as folder,
         ):
-            with self._lock(place):
-                status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
-                if version not in (ANY_VERSION, head_of(status).version):
-                    return
+            gone = False
+            for each in doomed:
+                try:
+                    gone = self._unlink(folder, each) or gone
+                except GravelerError as error:
+                    failed.append(error)
+            if gone:
+                self._folders.sync(first.place.folders, folder, first.address)
+        if failed:
+            raise failed[0]
+
+    def _unlink(self, folder: int, doomed: Doomed) -> bool:
+        """Whether a file was removed."""
+        place, version, address = doomed
+        with translated(address), suppress(FileNotFoundError), self._lock(place):
+            status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
+            if version in (ANY_VERSION, head_of(status).version):
                 os.unlink(place.name, dir_fd=folder)
-            self._folders.sync(place.folders, folder, address)
+                return True
+        return False
 
     def start(self, parts: Parts) -> Start:
         """Where a list of a bucket's keys begins."""

@@ -26,14 +26,15 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    Target,
     unwatched,
 )
-from graveler.block.files import Chunks, Files
+from graveler.block.files import Chunks, Doomed, Files
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
 from graveler.block.signing import Presigner, Unsigned
 from graveler.clock import Clock, Ids
-from graveler.errors import Unsupported
+from graveler.errors import GravelerError, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,34 @@ _UNSIGNED = Unsigned()
 _NO_IMPORTS = ImportRules()
 
 
-class LocalBlocks:
+class _LocalDeletes:
+    """Deletions: the files of one folder together, so that it is synced once."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self.delete_all((Target(address, version),))
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        bounds.check_targets(targets)
+        folders: dict[tuple[str, ...], list[Doomed]] = {}
+        for target in targets:
+            parts = layout.owned(target.address)
+            place = layout.place(parts)
+            doomed = Doomed(place, target.version, parts.address)
+            folders.setdefault(place.folders, []).append(doomed)
+        failed: list[GravelerError] = []
+        for each in folders.values():
+            try:
+                self._files.remove(each)
+            except GravelerError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+
+class LocalBlocks(_LocalDeletes):
     """`BlockStore` and `Multipart` on a folder.  Without a `signer` nothing can be presigned."""
 
     def __init__(
@@ -63,7 +91,7 @@ class LocalBlocks:
         signer: Presigner = _UNSIGNED,
         imports: ImportRules = _NO_IMPORTS,
     ) -> None:
-        self._files = Files(root, clock, ids)
+        super().__init__(Files(root, clock, ids))
         self._uploads = LocalUploads(str(root), self._files, ids)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
@@ -122,10 +150,6 @@ class LocalBlocks:
             return self._files.write(layout.place(parts), watched, OVERWRITE, parts.address)
         finally:
             chunks.close()
-
-    def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        parts = layout.owned(address)
-        self._files.remove(layout.place(parts), version, parts.address)
 
     def presign(
         self,

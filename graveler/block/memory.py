@@ -33,6 +33,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import split, split_prefix
+from graveler.block.deleting import OneByOne
 from graveler.clock import Clock
 from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
 
@@ -47,7 +48,7 @@ class _Upload(NamedTuple):
     parts: dict[int, tuple[str, bytes]]
 
 
-class MemoryBlocks:
+class MemoryBlocks(OneByOne):
     """`BlockStore` and `Multipart` for the addresses of one scheme."""
 
     def __init__(self, clock: Clock, scheme: str = "mem") -> None:

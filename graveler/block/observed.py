@@ -5,7 +5,7 @@ not counted apart, and presigning makes no request.  Answers and errors pass thr
 Tests, benchmarks and assembly may use it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from graveler.block.adapter import (
@@ -22,17 +22,30 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    Target,
     unwatched,
 )
 from graveler.requests import Counts
 
 
-class ObservedBlocks:
-    """`Blocks` that counts what it passes on."""
+class _Observed:
+    """Deletions; those of many count as one."""
 
     def __init__(self, store: Blocks, counts: Counts) -> None:
         self._store = store
         self._counts = counts
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self._counts.add("delete")
+        self._store.delete(address, version)
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        self._counts.add("delete_all")
+        self._store.delete_all(targets)
+
+
+class ObservedBlocks(_Observed):
+    """`Blocks` that counts what it passes on."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         self._counts.add("get")
@@ -63,10 +76,6 @@ class ObservedBlocks:
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         self._counts.add("copy")
         return self._store.copy(source, destination, beat)
-
-    def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        self._counts.add("delete")
-        self._store.delete(address, version)
 
     def presign(
         self,

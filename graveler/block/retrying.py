@@ -40,6 +40,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    Target,
     unwatched,
 )
 from graveler.block.bodies import Rereadable
@@ -52,13 +53,29 @@ T = TypeVar("T")
 Held = Sequence[bytes] | Rereadable
 
 
-class RetryingBlocks:
-    """`Blocks` that repeats what may be repeated; each attempt is a request of its own."""
+class _Repeating:
+    """Deletions, of one and of many, and how they and the rest are repeated.
+
+    Of many deletions all are sent again when one fails: those that are gone cost next to nothing.
+    """
 
     def __init__(self, store: Blocks, clock: Clock, policy: RetryPolicy) -> None:
         self._store = store
         self._clock = clock
         self._policy = policy
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self._repeat(lambda: self._store.delete(address, version))
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        self._repeat(lambda: self._store.delete_all(targets))
+
+    def _repeat(self, call: Callable[[], T]) -> T:
+        return repeated(call, self._clock, self._policy)
+
+
+class RetryingBlocks(_Repeating):
+    """`Blocks` that repeats what may be repeated; each attempt is a request of its own."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         return self._repeat(lambda: self._store.get(address, start, end))
@@ -86,9 +103,6 @@ class RetryingBlocks:
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         return self._repeat(lambda: self._store.copy(source, destination, beat))
-
-    def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        self._repeat(lambda: self._store.delete(address, version))
 
     def presign(
         self,
@@ -132,9 +146,6 @@ class RetryingBlocks:
             except Unavailable as error:
                 if not attempts.another(error):
                     raise attempts.verdict(error) from error
-
-    def _repeat(self, call: Callable[[], T]) -> T:
-        return repeated(call, self._clock, self._policy)
 
     def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put; find out by its bytes whether it landed."""

@@ -12,7 +12,8 @@ from here: assembly puts `RetryingBlocks` around it.  The parts of a long put ar
 object only once all are there.
 
 Requests: one for each verb, but a copy (2), the deletion of a version (2, a list among them), a
-long put (one for each part and two more), a range without bytes (a head).
+long put (one for each part and two more), a range without bytes (a head), a deletion of many
+(s3_deletes.py).
 """
 
 import tempfile
@@ -23,7 +24,6 @@ from typing import Literal
 from graveler.aws import AwsSession, CallPolicy
 from graveler.block import bounds, s3_uploads, s3_versions
 from graveler.block.adapter import (
-    ANY_VERSION,
     OVERWRITE,
     TO_END,
     WHOLE,
@@ -39,7 +39,8 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import Parts
 from graveler.block.ranged_get import RangedGets, ReadingOptions, region_told
-from graveler.block.s3_calls import Call, S3Calls
+from graveler.block.s3_calls import S3Calls
+from graveler.block.s3_deletes import S3Deletes
 from graveler.block.s3_places import Places
 from graveler.block.s3_regions import Regions
 from graveler.block.s3_urls import S3Urls
@@ -59,8 +60,8 @@ class S3Options:
     read_only: tuple[str, ...] = ()
 
 
-class S3Blocks:
-    """`BlockStore` and `Multipart`.  Thread-safe; sends nothing before the first verb."""
+class S3Blocks(S3Deletes):
+    """`Blocks`.  Thread-safe; sends nothing before the first verb."""
 
     def __init__(
         self,
@@ -70,8 +71,10 @@ class S3Blocks:
         options: S3Options | None = None,
     ) -> None:
         chosen = options or S3Options()
-        self._places = Places(buckets, session.settings.endpoint_url, chosen.read_only)
-        self._calls = S3Calls(session, chosen.writing)
+        super().__init__(
+            Places(buckets, session.settings.endpoint_url, chosen.read_only),
+            S3Calls(session, chosen.writing),
+        )
         regions = Regions(session, self._places, region_told)
         self.urls = S3Urls(session, self._places, clock, regions)
         self._reads = RangedGets(self.urls, chosen.reading)
@@ -128,13 +131,6 @@ class S3Blocks:
         target, origin = self._places.written(destination), self._places.object(source)
         found = self._reads.head(origin.address)
         return s3_uploads.copy(self._calls, origin, found, target, self._resending, beat=beat)
-
-    def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        parts = self._places.written(address)
-        if version != ANY_VERSION:
-            s3_versions.delete(self._calls, parts, version)
-            return
-        self._calls.send(Call("delete_object", "delete an object", parts.bucket, parts.key))
 
     def presign(
         self,

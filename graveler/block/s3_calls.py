@@ -65,7 +65,7 @@ class S3Calls:
         try:
             answer: dict[str, Any] = getattr(client, call.verb)(**target, **arguments)
         except FAILURES as error:
-            raise _kind(failure_of(error), call) from error
+            raise error_of(failure_of(error), call) from error
         return answer
 
     def _client(self) -> Client:
@@ -82,7 +82,8 @@ class S3Calls:
             return self._made[0]
 
 
-def _kind(failure: Failure, call: Call) -> GravelerError:
+def error_of(failure: Failure, call: Call) -> GravelerError:
+    """The kind of error that the table above says."""
     said = f"{call.what}: address=s3://{call.bucket}/{call.key}"
     if failure.code in _ABSENT:
         return NotFound(f"{said} code={failure.code}")

@@ -15,7 +15,7 @@ from graveler.block.ranged_get import UNVERSIONED
 from graveler.block.s3_calls import Call, S3Calls
 from graveler.errors import Unavailable, Unsupported
 
-_PAGE_MAX = 1_000  # what S3 lists at most in one request
+PAGE_MAX = 1_000  # what S3 lists at most in one request
 _PAGES_MAX = 10_000  # replaced versions may stand between two that are there
 
 
@@ -39,10 +39,9 @@ def page(calls: S3Calls, prefix: Parts, after: str, limit: int) -> ObjectPage:
 def delete(calls: S3Calls, target: Parts, version: str) -> None:
     """Remove a version, and before it whatever it replaced.  Two requests, and one more for each
     replaced version."""
-    if version == UNVERSIONED:
-        raise Unsupported(f"bucket keeps no versions to delete by: address={target.address}")
+    check_version(target, version)
     doomed: list[str] = []
-    for found in _versions(calls, target, "", _PAGE_MAX):
+    for found in _versions(calls, target, "", PAGE_MAX):
         if found["Key"] != target.key:
             break  # the key itself comes before those that it begins
         if doomed or found["VersionId"] == version:
@@ -52,6 +51,12 @@ def delete(calls: S3Calls, target: Parts, version: str) -> None:
         calls.send(call, VersionId=name)
 
 
+def check_version(target: Parts, version: str) -> None:
+    """`Unsupported` for what a bucket without versions calls one."""
+    if version == UNVERSIONED:
+        raise Unsupported(f"bucket keeps no versions to delete by: address={target.address}")
+
+
 def head(calls: S3Calls, target: Parts, version: str) -> ObjectHead:
     """What is known of one version, whether or not it was replaced meanwhile."""
     call = Call("head_object", "head a version", target.bucket, target.key, is_write=False)
@@ -59,7 +64,9 @@ def head(calls: S3Calls, target: Parts, version: str) -> ObjectHead:
     return _head({"Size": answer["ContentLength"], "VersionId": version, **answer})
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """Where a list of versions goes on: behind a key, or behind a version of it."""
+
     key: str
     version: str
 
@@ -72,15 +79,15 @@ class _Place(NamedTuple):
 def _versions(calls: S3Calls, prefix: Parts, after: str, count: int) -> Iterator[dict[str, Any]]:
     """Versions with a key behind `after`, in byte order of keys, the newest of each key first."""
     call = Call("list_object_versions", "list versions", prefix.bucket, is_write=False)
-    place = _Place(after, "")
+    place = Place(after, "")
     for _ in range(_PAGES_MAX):
         answer = calls.send(
-            call, Prefix=prefix.key, MaxKeys=min(count, _PAGE_MAX), **place.arguments()
+            call, Prefix=prefix.key, MaxKeys=min(count, PAGE_MAX), **place.arguments()
         )
         yield from answer.get("Versions", ())
         if not answer.get("IsTruncated"):
             return
-        place = _Place(answer["NextKeyMarker"], answer.get("NextVersionIdMarker", ""))
+        place = Place(answer["NextKeyMarker"], answer.get("NextVersionIdMarker", ""))
     raise Unavailable(f"list objects: too many replaced versions: prefix={prefix.address}")
 
 

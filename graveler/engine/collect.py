@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graveler import limits
+from graveler.block.adapter import Target
 from graveler.clock import ulid
 from graveler.engine import collectable, condemned_lists, listed, marking
 from graveler.engine.candidates import Candidates, Doomed, candidates_of
@@ -183,14 +184,17 @@ def _delete_all(
         doomed = tuple(each for each in page if each.address in due)
         if doomed:
             condemned_lists.log_deleted(ports, repo, run, number, doomed)
-            ports.fanout.map(lambda each: _delete(ports, repo, each), doomed)
+            _delete(ports, repo, doomed)
             swept += doomed
     turn(ports, repo, sweeping, RunState.SWEPT)
     return swept
 
 
-def _delete(ports: Ports, repo: Repository, doomed: Doomed) -> None:
-    ports.blocks.delete(f"{repo.namespace}/{doomed.address}", doomed.version)
+def _delete(ports: Ports, repo: Repository, doomed: Sequence[Doomed]) -> None:
+    """At most a page of a list."""
+    ports.blocks.delete_all(
+        [Target(f"{repo.namespace}/{each.address}", each.version) for each in doomed]
+    )
 
 
 def _condemn(ports: Ports, repo: Repository, verdict: Verdict, doomed: Sequence[Doomed]) -> str:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from graveler import limits
 from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.engine.candidates import Doomed, Kind, is_ours
@@ -19,7 +20,7 @@ from graveler.errors import Corrupt
 from graveler.records import Repository
 
 Page = tuple[Doomed, ...]
-_PAGE_COUNT = 1_000
+_PAGE_COUNT = limits.block_delete_count_max
 _ORDER: dict[Kind, int] = {"metarange": 0, "range": 1, "object": 2}
 
 

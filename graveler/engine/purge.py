@@ -16,14 +16,14 @@ What others have imported from the namespace by its address is lost, as with any
 For delivery.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from math import inf
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import ListedObject
+from graveler.block.adapter import ListedObject, Target
 from graveler.block.listing import list_all
 from graveler.engine.candidates import FILES, OBJECTS, is_ours
 from graveler.engine.ports import Ports
@@ -50,8 +50,9 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
     `seconds`.
 
     Errors: `Refused` if another repository lies on its files: then nothing is removed.  Cost: a
-    list of the namespace and a deletion for each file; 2 KV requests for each 1,000 rows, 1 for
-    each shard of each token, 128 for each rule of events, 1 for each 1,000 repositories.
+    list of the namespace and a deletion for each 1,000 files, and for each note; 2 KV requests for
+    each 1,000 rows, 1 for each shard of each token, 128 for each rule of events, 1 for each 1,000
+    repositories.
     """
     end = ports.clock.steady_seconds() + seconds
 
@@ -87,8 +88,11 @@ def _drop_files(ports: Ports, gone: Deleted, goes_on: _GoesOn) -> bool:
         return True
     _check_alone(ports, repo)
     before_ns = gone.deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
-    files = _files(ports, repo, before_ns)
-    dropped = _drop_all(ports, files, lambda file: _drop(ports, file), goes_on)
+
+    def drop(page: Sequence[ListedObject]) -> None:
+        ports.blocks.delete_all([Target(file.address, file.head.version) for file in page])
+
+    dropped = _drop_all(_files(ports, repo, before_ns), drop, goes_on)
     if not (dropped and _drop_notes(ports, repo, before_ns, goes_on)):
         return False
     _drop(ports, ListedObject(place, head))
@@ -122,21 +126,23 @@ def _drop_notes(ports: Ports, repo: Repository, before_ns: int, goes_on: _GoesOn
         with suppress(Refused):
             _drop(ports, file)
 
+    def drop_page(page: Sequence[ListedObject]) -> None:
+        ports.fanout.map(drop, page)
+
     listed = list_all(ports.blocks, f"{repo.namespace}/{_OWN}")
     notes = (file for file in listed if file.head.modified_ns < before_ns)
-    return _drop_all(ports, notes, drop, goes_on)
+    return _drop_all(notes, drop_page, goes_on)
 
 
 def _drop_all(
-    ports: Ports,
     files: Iterator[ListedObject],
-    drop: Callable[[ListedObject], None],
+    drop: Callable[[Sequence[ListedObject]], None],
     goes_on: _GoesOn,
 ) -> bool:
-    while page := list(islice(files, limits.page_count_max)):
+    while page := list(islice(files, limits.block_delete_count_max)):
         if not goes_on():
             return False
-        ports.fanout.map(drop, page)
+        drop(page)
     return True
 
 

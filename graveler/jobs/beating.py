@@ -8,7 +8,15 @@ swaps that decide, and what settles them, are never held up.  For this folder.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from graveler.block.adapter import ANY_VERSION, Beat, Blocks, ObjectHead, ObjectPage, unwatched
+from graveler.block.adapter import (
+    ANY_VERSION,
+    Beat,
+    Blocks,
+    ObjectHead,
+    ObjectPage,
+    Target,
+    unwatched,
+)
 from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
 from graveler.engine.ports import Ports
 from graveler.ids import MetarangeId, RangeId
@@ -82,6 +90,10 @@ class _BeatingBlocks:
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         self._beat()
         self._blocks.delete(address, version)
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        self._beat()
+        self._blocks.delete_all(targets)
 
 
 class _BeatingRanges:

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from graveler.block.deleting import delete_every
 from graveler.block.listing import list_all
 from graveler.engine.candidates import FILES
 from graveler.spark import pieces
@@ -32,7 +33,7 @@ def remove(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) 
     the numbers of their repositories.
 
     Cost: a request for each 1,000 ranges, for each 1,000 ranges whose names are kept, and for each
-    1,000 files of jobs, one at least for each first digit; one for each file that is deleted.
+    1,000 files of jobs, one at least for each first digit; one for each 1,000 that are deleted.
     """
     work: list[tuple[int, str, list[str]]] = []
     for one in scope.repositories:
@@ -50,11 +51,7 @@ def remove(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) 
 
 def _removed(scope: Scope, repo: int, digit: str, alive: list[str]) -> int:
     found = _hashes(scope, repo, digit) if digit else _of_jobs(scope, repo, frozenset(alive))
-    blocks, count = opened(scope.place).blocks, 0
-    for where in found:
-        blocks.delete(where)
-        count += 1
-    return count
+    return delete_every(opened(scope.place).blocks, found)
 
 
 def _hashes(scope: Scope, repo: int, digit: str) -> Iterator[str]:

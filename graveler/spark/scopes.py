@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from graveler import limits
 from graveler.block import address
+from graveler.block.deleting import delete_every
 from graveler.block.listing import list_all
 from graveler.client import bulk, collecting
 from graveler.client.collecting import Files
@@ -264,7 +265,7 @@ def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, 
 def forget(scope: Scope, due_ns: int) -> None:
     """Remove what no later run will look at: files written before `due_ns`, dry runs and failed
     ones among them, but for the last run before then and those since.  A list of each repository's
-    files, and a request for each that goes, some at a time."""
+    files, and a request for each 1,000 that go."""
     blocks = opened(scope.place).blocks
     old: list[str] = []
     for repo in scope.repositories:
@@ -282,5 +283,4 @@ def forget(scope: Scope, due_ns: int) -> None:
             if line.address.removeprefix(prefix).partition("/")[0] not in kept
             and line.head.modified_ns <= due_ns
         ]
-    with ThreadPoolExecutor(_ASKERS, "forget") as pool:
-        list(pool.map(blocks.delete, old))
+    delete_every(blocks, old)

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from graveler import limits
 from graveler.aws import AwsSession, AwsSettings
 from graveler.block import address
+from graveler.block.deleting import delete_every
 from graveler.client import Session, bulk
 from graveler.client.bulk import BulkJob
 from graveler.clock import SystemClock
@@ -140,7 +141,5 @@ def from_pieces(spark: SparkSession, place: Place, names: Sequence[str]) -> Data
 
 
 def forget(place: Place, names: Sequence[str]) -> None:
-    """Remove pieces.  A request each."""
-    blocks = opened(place).blocks
-    with ThreadPoolExecutor(_READERS, "staged") as pool:
-        list(pool.map(blocks.delete, names))
+    """Remove pieces.  A request for each 1,000."""
+    delete_every(opened(place).blocks, names)

@@ -4,7 +4,7 @@ Plans and faults are those of `faults.py`.  The body of a request that is to go 
 first, as a service would have it when its answer is lost.  For tests only.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
 from graveler.block.adapter import (
@@ -21,6 +21,7 @@ from graveler.block.adapter import (
     Part,
     PartOf,
     Presigned,
+    Target,
     unwatched,
 )
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
@@ -29,14 +30,40 @@ from graveler.testing.faults import Fault, FaultPlan
 T = TypeVar("T")
 
 
-class FaultyBlocks:
-    """`Blocks` whose requests go wrong by plan."""
+class _Faulty:
+    """Deletions, and what becomes of any request."""
 
     def __init__(self, store: Blocks, plan: FaultPlan) -> None:
         self.requests = 0
         self.late: list[Callable[[], object]] = []  # call them to let them land
         self._store = store
         self._plan = plan
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self._send("delete", lambda: self._store.delete(address, version))
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        self._send("delete_all", lambda: self._store.delete_all(targets))
+
+    def _send(self, verb: str, call: Callable[[], T]) -> T:
+        return self._become(self._next(verb), call)
+
+    def _next(self, verb: str) -> Fault:
+        self.requests += 1
+        return self._plan(self.requests, verb)
+
+    def _become(self, fault: Fault, call: Callable[[], T]) -> T:
+        if fault in (Fault.LOST, Fault.REPEATED):
+            call()
+        if fault in (Fault.NONE, Fault.REPEATED):
+            return call()
+        if fault is Fault.LATE:
+            self.late.append(call)
+        raise _error(fault, f"injected: {fault=} request={self.requests}")
+
+
+class FaultyBlocks(_Faulty):
+    """`Blocks` whose requests go wrong by plan."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         return self._send("get", lambda: self._store.get(address, start, end))
@@ -63,9 +90,6 @@ class FaultyBlocks:
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         return self._send("copy", lambda: self._store.copy(source, destination, beat))
-
-    def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        self._send("delete", lambda: self._store.delete(address, version))
 
     def presign(
         self,
@@ -98,22 +122,6 @@ class FaultyBlocks:
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
-
-    def _send(self, verb: str, call: Callable[[], T]) -> T:
-        return self._become(self._next(verb), call)
-
-    def _next(self, verb: str) -> Fault:
-        self.requests += 1
-        return self._plan(self.requests, verb)
-
-    def _become(self, fault: Fault, call: Callable[[], T]) -> T:
-        if fault in (Fault.LOST, Fault.REPEATED):
-            call()
-        if fault in (Fault.NONE, Fault.REPEATED):
-            return call()
-        if fault is Fault.LATE:
-            self.late.append(call)
-        raise _error(fault, f"injected: {fault=} request={self.requests}")
 
 
 def _error(fault: Fault, said: str) -> Unavailable:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from graveler import limits
-from graveler.block.adapter import CREATE, Blocks, PartOf
+from graveler.block.adapter import CREATE, Blocks, PartOf, Target
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.testing.block_clauses import Capabilities, PutClauses, ReadClauses, content
 from graveler.testing.block_oracle import compare_at_random
@@ -108,6 +108,62 @@ class ChangeClauses(Capabilities):
         with pytest.raises(NotFound):
             blocks.head(address)
 
+    def test_b10_many_are_deleted_as_each_would_be(self, blocks: Blocks) -> None:
+        names = [f"{self.bucket}/{key}" for key in ("a/1", "a/2", "a/3", "b", "c/d/1", "c/d/2")]
+        old = {name: blocks.put(name, [b"old"]) for name in names}
+        new = {name: blocks.put(name, [b"new"]) for name in names[1::2]}
+        blocks.delete_all(())
+        blocks.delete_all(
+            [
+                Target(f"{self.bucket}/none"),
+                Target(f"{self.bucket}/a", "some-version"),
+                *(Target(name, old[name].version) for name in reversed(names[:4])),
+                Target(names[4]),
+                Target(names[5], new[names[5]].version),
+            ]
+        )
+        left = blocks.list(f"{self.bucket}/", "", 10).lines
+        assert [line.address for line in left] == [names[1], names[3]]
+        for name in (names[1], names[3]):
+            assert self.seen(blocks.head(name)) == self.seen(new[name])
+            assert content(blocks, name) == b"new"
+
+    def test_b10_both_versions_of_one_name_may_be_meant(self, blocks: Blocks) -> None:
+        name = f"{self.bucket}/a"
+        versions = [blocks.put(name, [b"%d" % number]).version for number in range(2)]
+        blocks.delete_all([Target(name, version) for version in versions])
+        with pytest.raises(NotFound):
+            blocks.head(name)
+
+    def test_b10_there_is_a_most_and_nothing_else_goes(self, blocks: Blocks) -> None:
+        name = f"{self.bucket}/a"
+        blocks.put(name, [b"kept"])
+        many = [Target(name)] * (limits.block_delete_count_max + 1)
+        for wrong in (many, [Target("other://bucket/a")], [Target(f"{self.bucket}/../a")]):
+            with pytest.raises(Invalid):
+                blocks.delete_all(wrong)
+        assert content(blocks, name) == b"kept"
+
+    def test_b10_a_whole_batch_goes(self, blocks: Blocks) -> None:
+        names = [f"{self.bucket}/d/{number:03}" for number in range(60)]
+        heads = [blocks.put(name, [b"x"]) for name in names]
+        due = [Target(*pair) for pair in zip(names, (h.version for h in heads), strict=True)]
+        blocks.delete_all(due[::-2])
+        blocks.delete_all(due[::-2])
+        left = blocks.list(f"{self.bucket}/", "", 100).lines
+        assert [line.address for line in left] == names[::2]
+
+    def test_hostile_names_are_deleted_together(self, blocks: Blocks) -> None:
+        names = [f"{self.bucket}/{key}" for key in KEYS_IN_ORDER]
+        heads = {name: blocks.put(name, [b"x"], CREATE) for name in names if self._listed(name)}
+        blocks.delete_all([Target(name, head.version) for name, head in heads.items()])
+        for name in heads:
+            with pytest.raises(NotFound):
+                blocks.head(name)
+
+    def _listed(self, name: str) -> bool:
+        return self.unlistable.isdisjoint(name)
+
     def test_a_copy_stands_alone(self, blocks: Blocks) -> None:
         source, target = f"{self.bucket}/a", f"{self.bucket}/folder/b"
         first = blocks.put(source, [b"bytes"])
@@ -142,6 +198,7 @@ class AddressClauses(Capabilities):
                 lambda bad=bad: blocks.copy(bad, good),
                 lambda bad=bad: blocks.copy(good, bad),
                 lambda bad=bad: blocks.delete(bad),
+                lambda bad=bad: blocks.delete_all([Target(bad)]),
                 lambda bad=bad: blocks.presign(bad, "GET", 60, ""),
                 lambda bad=bad: blocks.presign(bad, "PUT", 60, ""),
                 lambda bad=bad: blocks.create_upload(bad),

@@ -32,6 +32,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import range_file
+from graveler.block.deleting import OneByOne
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import EMPTY_METARANGE, Columns, Metarange
 from graveler.committed.tiers import StoredFiles
@@ -98,7 +99,7 @@ def _no_parts(address: str) -> Unsupported:
     return Unsupported(f"simulated objects are not uploaded in parts: {address=}")
 
 
-class SimulatedBlocks(_WithoutParts):
+class SimulatedBlocks(_WithoutParts, OneByOne):
     """`Blocks` of one client, without uploads in parts.  `step` is called before each effect; it
     may raise."""
 

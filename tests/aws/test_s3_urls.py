@@ -14,7 +14,7 @@ import pytest
 
 from graveler.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
 from graveler.block import s3_uploads
-from graveler.block.adapter import Part, PartOf
+from graveler.block.adapter import Part, PartOf, Target
 from graveler.block.address import split
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.block.s3_calls import S3Calls
@@ -155,6 +155,7 @@ def test_a_bucket_that_is_only_read_is_never_sent_a_write() -> None:
         lambda: blocks.copy("s3://lake/a", address),
         lambda: blocks.delete(address),
         lambda: blocks.delete(address, "version"),
+        lambda: blocks.delete_all([Target(address)]),
         lambda: blocks.presign(address, "PUT", 60, ""),
         lambda: blocks.presign(address, "PUT", 60, "", PartOf("upload", 1)),
         lambda: blocks.create_upload(address),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block.deleting import OneByOne
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine import jobs
@@ -38,6 +39,10 @@ class _Watched:
         return told
 
 
+class _WatchedBlocks(OneByOne, _Watched):
+    """Each of many deletions is told, as if it were alone: a worker may die between two."""
+
+
 @dataclass
 class Worker:
     """A process of its own: nothing is cached.  `requests`: verbs, and addresses of objects.  It
@@ -59,7 +64,7 @@ class Worker:
 
     def lake(self) -> Lake:
         storage = self.storage
-        blocks: Any = _Watched(storage.blocks, self._tell)
+        blocks: Any = _WatchedBlocks(storage.blocks, self._tell)
         kv: Any = _Watched(storage.ports.kv, self._tell)
         ranges = SstRangeStore(StoredFiles(blocks, storage.scratch))
         clock = storage.clock

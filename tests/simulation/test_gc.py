@@ -3,7 +3,7 @@
 A failure prints profile and seed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
@@ -88,8 +88,9 @@ _STRIKE = Candidates.strike
 def whatever_version(patch: pytest.MonkeyPatch) -> None:
     """A file that was written again is deleted with the old one."""
 
-    def delete(ports: Ports, repo: Repository, doomed: Doomed) -> None:
-        ports.blocks.delete(f"{repo.namespace}/{doomed.address}", ANY_VERSION)
+    def delete(ports: Ports, repo: Repository, doomed: Sequence[Doomed]) -> None:
+        for each in doomed:
+            ports.blocks.delete(f"{repo.namespace}/{each.address}", ANY_VERSION)
 
     patch.setattr(collect, "_delete", delete)
 

@@ -1,6 +1,7 @@
 """Everything works on S3 and DynamoDB: executors go there with the role of the job."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,9 +30,12 @@ from graveler.spark import (
     import_,
     ranges,
     read,
+    sweeping,
     write,
 )
+from graveler.spark.listing import LISTED, Collected, Scope
 from graveler.spark.places import Place, opened
+from graveler.testing.fault_proxy import fault_proxy
 from tests.api.serving import ADMINISTRATOR, USER, listening
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
@@ -103,6 +107,35 @@ def test_all_of_it_through_the_service_on_aws(
     gone = before - names(there)
     assert swept.deleted.files == 1 and gone == {orphan}
     assert read(lake, "sales/main/t").count() == 50 and read(lake, "sales/main~1/t").count() == 50
+
+
+def test_a_sweep_asks_for_stretches_and_not_for_files(
+    lake: Lake, engine: str, tmp_path: Path
+) -> None:
+    clock, ids = SystemClock(), SystemIds()
+    direct = opened(Place(f"s3:{NAME}", "", endpoint_url=engine)).blocks
+    namespace = f"s3://{NAME}/swept"
+    addresses = [new_data_address(clock, ids, b"one") for _ in range(300)]
+    for name in addresses[:20]:
+        direct.put(f"{namespace}/{name}", [b"an older version"])
+    rows = [
+        (0, name, direct.put(f"{namespace}/{name}", [b"x"]).version, 1, True, 0)
+        for name in addresses
+    ]
+    direct.put(f"{namespace}/{addresses[9]}", [b"written again"])
+    with fault_proxy(engine) as proxy:
+        place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
+        scope = Scope(place, (Collected(0, "swept", namespace, 0),), "run", 0)
+        swept = sweeping.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        asked = Counter(proxy.operations)
+    batches = len(swept)  # each leaves a note of what it has deleted
+    assert sum(found.files for found in swept) == 300 and 1 <= batches <= 4
+    # Of each: one list, one deletion, and one more for older versions, which only the first have.
+    assert set(asked) == {"GET", "POST", "PUT"} and asked["PUT"] == batches
+    assert asked["GET"] == batches and batches + 1 <= asked["POST"] <= 2 * batches
+    left = [line.address for line in direct.list(f"{namespace}/data/", "", 1_000).lines]
+    assert left == [f"{namespace}/{addresses[9]}"]
+    assert direct.read(left[0], 0, 100) == b"written again"
 
 
 def names(place: Place) -> set[str]:

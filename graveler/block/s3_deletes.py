@@ -1,0 +1,183 @@
+"""The deletion of objects, one and many.
+
+What a version has replaced goes before it (s3_versions.py says why).  So many are deleted in two
+rounds: first all older versions of all of them, then the versions named.  A key of which an older
+version stays keeps the named one too, and is told.
+
+    versions   one list over the stretch from the first key to the last, 1,000 versions a
+               page; what lies between two keys is passed over once a page ends in it, so there are
+               hardly ever more pages than keys.  Keys that lie far apart are looked for by eight
+    deletions  1,000 a request, in each round
+
+S3 answers for each key; an answer that is lost says nothing of any.  For the S3 driver.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from graveler.aws import failure_said
+from graveler.block import bounds, s3_versions
+from graveler.block.adapter import ANY_VERSION, Target
+from graveler.block.address import Parts
+from graveler.block.s3_calls import Call, S3Calls, error_of
+from graveler.block.s3_places import Places
+from graveler.block.s3_versions import PAGE_MAX, Place
+from graveler.errors import GravelerError
+
+_AT_ONCE: Final = 8  # walks, where what is wanted lies far apart
+_FEW: Final = 100
+_GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion"})
+_UNSPEAKABLE: Final = re.compile("[\x00-\x1f\x7f\ufffe\uffff]")  # in XML
+
+
+class _Named(NamedTuple):
+    """A version of a key; the version may be empty."""
+
+    key: str
+    version: str
+
+    def told(self) -> dict[str, str]:
+        """As S3 wants it."""
+        return {"Key": self.key} | ({"VersionId": self.version} if self.version else {})
+
+
+class S3Deletes:
+    """The deletions of the S3 driver.  Thread-safe."""
+
+    def __init__(self, places: Places, calls: S3Calls) -> None:
+        self._places = places
+        self._calls = calls
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self._delete(self._places.written(address), version)
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        bounds.check_targets(targets)
+        found = [(self._places.written(target.address), target.version) for target in targets]
+        for parts, version in found:
+            s3_versions.check_version(parts, version)
+        failed: list[GravelerError] = []
+        alone = [each for each in found if _UNSPEAKABLE.search(each[0].key)]
+        for parts, version in alone:
+            try:
+                self._delete(parts, version)
+            except GravelerError as error:
+                failed.append(error)
+        buckets: dict[str, list[_Named]] = {}
+        for parts, version in found:
+            if not _UNSPEAKABLE.search(parts.key):
+                buckets.setdefault(parts.bucket, []).append(_Named(parts.key, version))
+        for bucket, names in buckets.items():
+            failed += _in_bucket(self._calls, bucket, names)
+        if failed:
+            raise failed[0]
+
+    def _delete(self, parts: Parts, version: str) -> None:
+        if version != ANY_VERSION:
+            s3_versions.delete(self._calls, parts, version)
+            return
+        self._calls.send(Call("delete_object", "delete an object", parts.bucket, parts.key))
+
+
+def _in_bucket(calls: S3Calls, bucket: str, names: Iterable[_Named]) -> list[GravelerError]:
+    """What went wrong."""
+    whole: set[_Named] = set()
+    wanted: dict[str, set[str]] = {}
+    for each in names:
+        if each.version == ANY_VERSION:
+            whole.add(each)
+        else:
+            wanted.setdefault(each.key, set()).add(each.version)
+    older: list[_Named] = []
+    newest: list[_Named] = []
+    for key, versions in groupby(_versions(calls, bucket, sorted(wanted)), lambda each: each.key):
+        doomed: list[_Named] = []
+        for each in versions:
+            if doomed or each.version in wanted[key]:
+                doomed.append(each)
+        newest += doomed[:1]
+        older += doomed[1:]
+    failed = _send(calls, bucket, older)
+    last = [each for each in newest if each.key not in failed]
+    return [*failed.values(), *_send(calls, bucket, [*last, *sorted(whole)]).values()]
+
+
+def _versions(calls: S3Calls, bucket: str, keys: Sequence[str]) -> list[_Named]:
+    """All versions of these keys, in their order, the newest of each first."""
+    if not keys:
+        return []
+    found, place = _page(calls, bucket, keys, Place("", ""))
+    left = keys[bisect_left(keys, place.key) :] if place.key else ()
+    count = _AT_ONCE if len(left) > _FEW else 1
+    size = -(-len(left) // count)
+    parts = [left[at : at + size] for at in range(0, len(left), size or 1)]
+    with ThreadPoolExecutor(_AT_ONCE, "versions") as pool:
+        for more in pool.map(lambda part: _walk(calls, bucket, part, place), parts):
+            found += more
+    return found
+
+
+def _walk(calls: S3Calls, bucket: str, keys: Sequence[str], place: Place) -> list[_Named]:
+    """As `_versions`, of keys that are not before `place`, page after page."""
+    found: list[_Named] = []
+    while keys:
+        page, place = _page(calls, bucket, keys, place)
+        found += page
+        keys = keys[bisect_left(keys, place.key) :] if place.key else ()
+    return found
+
+
+def _page(
+    calls: S3Calls, bucket: str, keys: Sequence[str], place: Place
+) -> tuple[list[_Named], Place]:
+    """Versions of some of these keys, and where to go on; no key there: they are at an end."""
+    call = Call("list_object_versions", "list versions", bucket, is_write=False)
+    wanted, prefix = frozenset(keys), _common(keys[0], keys[-1])
+    place = max(place, Place(_before(keys[0]), ""))
+    behind = place.arguments() if place.key >= prefix else {}
+    answer = calls.send(call, Prefix=prefix, MaxKeys=PAGE_MAX, **behind)
+    found = [
+        _Named(str(each["Key"]), str(each["VersionId"]))
+        for each in answer.get("Versions", ())
+        if each["Key"] in wanted
+    ]
+    if not answer.get("IsTruncated"):
+        return found, Place("", "")
+    return found, Place(str(answer["NextKeyMarker"]), str(answer.get("NextVersionIdMarker", "")))
+
+
+def _common(first: str, last: str) -> str:
+    """What all keys from the one to the other begin with."""
+    count = 0
+    while count < min(len(first), len(last)) and first[count] == last[count]:
+        count += 1
+    return first[:count]
+
+
+def _before(key: str) -> str:
+    """Some text that sorts before `key`, with next to nothing between the two."""
+    last = key[-1:]
+    return f"{key[:-1]}{chr(ord(last) - 1)}~" if " " < last <= "~" else key[:-1]
+
+
+def _send(calls: S3Calls, bucket: str, names: Sequence[_Named]) -> Mapping[str, GravelerError]:
+    """Delete; the keys that are still there, and why."""
+    call = Call("delete_objects", "delete objects", bucket)
+    failed: dict[str, GravelerError] = {}
+    for at in range(0, len(names), PAGE_MAX):
+        told = [each.told() for each in names[at : at + PAGE_MAX]]
+        answer = calls.send(call, Delete={"Objects": told, "Quiet": True})
+        for said in answer.get("Errors", ()):
+            if said.get("Code") not in _GONE:
+                failed.setdefault(str(said["Key"]), _error(bucket, said))
+    return failed
+
+
+def _error(bucket: str, said: Mapping[str, Any]) -> GravelerError:
+    key, code = str(said["Key"]), str(said.get("Code", ""))
+    failure = failure_said(code, str(said.get("Message", "")))
+    return error_of(failure, Call("delete_objects", "delete an object of many", bucket, key))
