@@ -91,10 +91,10 @@ class Deadline:
         self._clock = clock
         self._end = clock.steady_seconds() + seconds
 
-    def check(self, what: str) -> None:
-        """Raises `Unavailable` once the time is over."""
+    def check(self, what: str, remedy: str = "try again") -> None:
+        """Raises `Unavailable` once the time is over; its text ends with the remedy."""
         if self._clock.steady_seconds() > self._end:
-            raise Unavailable(f"{what} took too long and was given up; try again")
+            raise Unavailable(f"{what} took too long and was given up; {remedy}")
 
 
 class Unconfirmed:

@@ -9,6 +9,9 @@ intent that may not be acted on before every operation alive now is gone; after 
 left alone, for the swap may have landed.  Basis: docs/protocol.md.
 """
 
+from collections.abc import Iterator
+from itertools import islice
+
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine import landing
@@ -29,7 +32,7 @@ from graveler.refs import cleanups
 from graveler.staging import area, stack
 from graveler.streams import END, Item
 
-_CHECKED_COUNT = 1_000  # staged rows between two looks at the clock
+_SMALLER = "nothing was dropped; reset smaller prefixes, or the whole branch at once"
 
 
 def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -> None:
@@ -74,7 +77,12 @@ def reset_path(
 def reset_prefix(
     ports: Ports, repo: Repository, branch: str, prefix: str, *, force: bool = False
 ) -> None:
-    """Drop the uncommitted changes of all paths that begin with `prefix`.  Errors as `reset`."""
+    """Drop the uncommitted changes of all paths that begin with `prefix`.  Errors as `reset`, and
+    `Unavailable` if they are too many for the time of a request: nothing was dropped then.
+
+    Atomic.  Holds `limits.kv_batch_count_max` rows at a time.  More of them than that are read
+    twice: to count them, and to cover them.
+    """
     stem = parse_prefix(prefix)
     _cover(ports, repo, parse_branch_id(branch), (stem, b""), force)
 
@@ -88,14 +96,20 @@ def _cover(
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
             seen = fresh(ports, repo, branch)
-            keys = _staged_keys(ports, seen, stretch, deadline)
-            if not keys:
+            batches = _staged(ports, seen, stretch, deadline)
+            keys = next(batches, None)
+            if keys is None:
                 return
             if len(seen.branch.sealed) >= limits.reset_token_count_max:
                 raise Conflict(
                     f"too many resets since the last commit; commit first: branch={branch}"
                 )
-            token = _filled(ports, repo, branch, _reverting(ports, repo, seen, keys))
+            further = sum(len(batch) for batch in batches)
+            token = _noted(ports, repo, branch, len(keys) + further)
+            _fill(ports, token, _reverting(ports, repo, seen, keys))
+            if further:
+                for batch in _staged(ports, seen, stretch, deadline, keys[-1] + b"\0"):
+                    _fill(ports, token, _reverting(ports, repo, seen, batch))
             record = seen.branch
             wanted = record._replace(
                 rev=record.rev + 1,
@@ -111,23 +125,34 @@ def _cover(
     raise Contended(f"reset kept losing; try again: branch={branch}")
 
 
-def _staged_keys(
-    ports: Ports, seen: Versioned, stretch: tuple[bytes, bytes], deadline: Deadline
-) -> list[bytes]:
-    """Staged keys from the first of `stretch` to before its second (empty: all with that
-    prefix)."""
+def _staged(
+    ports: Ports,
+    seen: Versioned,
+    stretch: tuple[bytes, bytes],
+    deadline: Deadline,
+    begin: bytes = b"",
+) -> Iterator[list[bytes]]:
+    """Staged keys from the first of `stretch` to before its second (empty: all with that prefix),
+    none before `begin`, as many at a time as one batch writes.
+
+    Two calls may differ by what was written in between, which is as good as written after the
+    reset or before it.
+    """
     start, end = stretch
     cursor = stack.view(ports.kv, seen.branch.tokens_newest_first, fanout=ports.fanout)
-    cursor.seek(start)
-    keys: list[bytes] = []
-    while (item := cursor.peek()) is not END:
-        if (item[0] >= end) if end else (not item[0].startswith(start)):
-            break
-        if len(keys) % _CHECKED_COUNT == 0:
-            deadline.check("reset")
-        keys.append(item[0])
-        cursor.advance()
-    return keys
+    cursor.seek(max(start, begin))
+
+    def keys() -> Iterator[bytes]:
+        while (item := cursor.peek()) is not END:
+            if (item[0] >= end) if end else (not item[0].startswith(start)):
+                return
+            yield item[0]
+            cursor.advance()
+
+    found = keys()
+    while batch := list(islice(found, limits.kv_batch_count_max)):
+        deadline.check("reset", _SMALLER)
+        yield batch
 
 
 def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes]) -> list[Item]:
@@ -136,18 +161,21 @@ def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes
     return [(key, there.get(key, TOMBSTONE)) for key in keys]
 
 
-def _filled(ports: Ports, repo: Repository, branch: BranchId, items: list[Item]) -> StagingToken:
-    """A token that nobody knows yet, holding `items`; noted for clean-up before it has a row."""
-    token = new_token(ports, repo, len(items))
+def _noted(ports: Ports, repo: Repository, branch: BranchId, rows: int) -> StagingToken:
+    """A token that nobody knows yet; noted for clean-up before it has a row."""
+    token = new_token(ports, repo, rows)
     due_ns = area.born_ns(token) + ports.settings.unnamed_token_seconds * limits.SECOND_NS
     ports.kv.set_many(cleanups.cleanup_writes(repo, branch, [token], due_ns, ports.ids))
+    return token
+
+
+def _fill(ports: Ports, token: StagingToken, items: list[Item]) -> None:
     wid = ports.ids.stamp()
     writes: list[Write] = [
         area.row_write(token, key, value, wid=wid, version=ports.ids.stamp())
         for key, value in items
     ]
     ports.kv.set_many(writes)
-    return token
 
 
 def hard_reset(

@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from graveler import limits
 from graveler.block.observed import ObservedBlocks
 from graveler.committed import reader, writer
 from graveler.engine import (
@@ -287,6 +288,24 @@ def test_log_of_cached_commits(counted: Counted) -> None:
     head = lake.head()
     request = history.LogRequest()
     assert counted.of(lambda: history.log(lake.ports, lake.repo, head, request)) == {}
+
+
+def test_a_reset_of_a_prefix_writes_batch_by_batch(
+    counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are covered in batches; small resets are read once, larger ones twice."""
+    monkeypatch.setattr(limits, "kv_batch_count_max", 4)
+    lake = counted.lake
+    lake.commit_of(**{"p1": "1", "p2": "1", "q": "1"})
+    spent = []
+    for rows in (4, 10):
+        for number in range(rows):
+            lake.put(f"p{number}", "2")
+        lake.put("q", f"{rows}")
+        spent.append(counted.of(lambda: resetting.reset_prefix(lake.ports, lake.repo, "main", "p")))
+        assert lake.tree() == {"a": "1", "b": "2", "p1": "1", "p2": "1", "q": f"{rows}"}
+    assert [each["set_many"] for each in spent] == [1 + 1, 1 + 3]
+    assert lake.uncommitted() == [("changed", "q")]
 
 
 def test_a_deep_page_of_the_log(counted: Counted) -> None:
