@@ -1,6 +1,6 @@
 """Whose files may be collected, and how a repository says that they are.
 
-For collect.py and condemning.py.
+For collect.py, condemning.py and verify.py.
 """
 
 from dataclasses import replace
@@ -22,21 +22,36 @@ def checked(ports: Ports, repo: Repository) -> Repository:
 
     Cost: 2 KV requests, 1 more for each 1,000 repositories, and a read."""
     repo = repositories.get(ports.kv, repo.id)
+    check_own(ports, repo)
+    return repo
+
+
+def check_own(ports: Ports, repo: Repository) -> None:
+    """Raises `Refused`, which names the remedy, unless the repository has claimed its namespace and
+    no other live one lies on it.
+
+    Cost: a KV request for each 1,000 repositories, and a read."""
     claim = f"{repo.id} {repo.uid}\n".encode()
     try:
         found = ports.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
     except NotFound:
         found = b""
     if found != claim:
-        raise Refused(f"not collected: its namespace is not its own: repository={repo.id}")
+        raise Refused(
+            f"not collected: its namespace is not its own: repository={repo.id}; import its "
+            "objects into a repository with a namespace of its own, and delete this one"
+        )
     after, more = "", True
     while more:
         page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
         for other in page:
             after = other.id
             if other.id != repo.id and address.overlaps(other.namespace, repo.namespace):
-                raise Refused(f"not collected: {other.id} has its files too: repository={repo.id}")
-    return repo
+                raise Refused(
+                    f"not collected: {other.id} has its files too: repository={repo.id}; import "
+                    "the objects of one into a repository with a namespace of its own, and "
+                    "delete it"
+                )
 
 
 def announce(ports: Ports, repo: Repository) -> None:

@@ -5,11 +5,16 @@ Creation, in this order, so that a crash leaves nothing that matters:
     claim the namespace (conditional put)  →  first commit and branch, under a fresh uid
                                            →  note that a deleted repository loses its name
                                            →  the repository record (compare-and-swap)
+                                           →  look for overlaps again; withdraw if there is one
 
 Two repositories on one namespace would collect each other's objects as garbage, so the claim comes
 first and names the uid that it is for.  The claim stands as long as a repository of that uid is or
 was: its record, live or deleted, has the uid, or another record has taken the place of its own.  A
 claim whose repository never came to be may be taken over once its creator cannot be alive any more.
+
+Namespaces inside one another have different claims.  Of two that are created at the same moment,
+each writes its record before it looks again, so at least one sees the other, and whoever sees the
+other deletes its own repository: one stays at most.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,10 +85,10 @@ class NewRepository:
 def create(ports: Ports, new: NewRepository) -> Repository:
     """Make a repository.
 
-    Errors: `AlreadyExists`; `Invalid` for names, for break parameters, for a namespace that another
-    repository uses or a rule watches, and for content without a branch.  Cost: about 5 KV requests,
-    a page of the lists of repositories and of rules for each 1,000 of them, and one put; with
-    content, what its commit costs.
+    Errors: `AlreadyExists`; `OutcomeUnknown`; `Invalid` for names, for break parameters, for a
+    namespace that another repository uses or a rule watches, and for content without a branch.
+    Cost: about 5 KV requests, two pages of the list of repositories and one of that of rules for
+    each 1,000 of them, and one put; with content, what its commit costs.
     """
     if new.bare and new.content is not ABSENT:
         raise Invalid("a bare repository has no branch that could hold content")
@@ -105,8 +110,21 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     deadline.check("repository creation")
     if not repositories.put_new(ports.kv, repo, ports.ids.stamp(), there):
         raise AlreadyExists("error creating repository: not unique")
+    _withdraw_from_overlap(ports, repo)
     ports.cache.put_repository(repo)
     return repo
+
+
+def _withdraw_from_overlap(ports: Ports, repo: Repository) -> None:
+    """Raises `Invalid` if a repository was created meanwhile inside this one or around it; this one
+    is deleted then, and what it had is purged."""
+    with Unconfirmed("repository creation") as sent:
+        sent.note()  # the record is there
+        try:
+            _check_unused(ports, repo)
+        except Invalid:
+            delete(ports, repo, force=True)
+            raise
 
 
 def _check_unwatched(ports: Ports, repo: Repository) -> None:
@@ -148,7 +166,7 @@ def _check_unused(ports: Ports, repo: Repository) -> None:
     while more:
         page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
         for other in page:
-            if address.overlaps(other.namespace, repo.namespace):
+            if other.uid != repo.uid and address.overlaps(other.namespace, repo.namespace):
                 raise _in_use(repo)
             after = other.id
 

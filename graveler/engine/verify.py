@@ -1,5 +1,5 @@
-"""Verification: every branch, tag, commit, metarange, range and (if asked) object that is
-reachable.
+"""Verification: the claim of every namespace, and every branch, tag, commit, metarange, range and
+(if asked) object that is reachable.
 
 Reads everything and changes nothing.  Damage is returned, not raised, so that one damaged file does
 not hide the next.
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from graveler import limits
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
-from graveler.engine import reachable
+from graveler.engine import collectable, reachable
 from graveler.engine.ports import Ports, keyspace
-from graveler.errors import Corrupt, GravelerError, NotFound
+from graveler.errors import Corrupt, GravelerError, NotFound, Refused
 from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
 from graveler.records import TOMBSTONE, Repository
@@ -40,11 +40,21 @@ def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
         page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
         for repo in page:
             after = repo.id
+            for where, what in _namespace(ports, repo):
+                yield Damage(repo.id, where, what)
             for where, what in _repository(ports, repo, objects):
                 yield Damage(repo.id, where, what)
 
 
 Found = tuple[str, str]
+
+
+def _namespace(ports: Ports, repo: Repository) -> Iterator[Found]:
+    """Whether the repository has claimed its namespace, and shares it with nobody."""
+    try:
+        collectable.check_own(ports, repo)
+    except Refused as error:
+        yield f"namespace {repo.namespace}", str(error)
 
 
 class _Content(NamedTuple):

@@ -11,7 +11,7 @@ from graveler.block import address
 from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine import collectable, repository
+from graveler.engine import collectable, purge, repository
 from graveler.engine.ports import Ports, Sequential
 from graveler.engine.repository import NewRepository, create
 from graveler.errors import (
@@ -24,7 +24,7 @@ from graveler.errors import (
 )
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, BreakParameters, Repository
-from graveler.refs import repositories
+from graveler.refs import deleted, repositories
 from graveler.refs.cache import RefCache
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore
@@ -221,6 +221,43 @@ def test_every_kind_of_repository_claims_its_namespace(world: World, kind: dict[
     alone = replace(world.ports, kv=MemoryStore(), cache=RefCache(world.clock))
     with pytest.raises(Invalid, match="in use"):
         create(alone, NewRepository("second", PLACE, **kind))
+
+
+@pytest.mark.parametrize(("slow", "fast"), [(PLACE, f"{PLACE}/inside"), (f"{PLACE}/inside", PLACE)])
+def test_of_two_nested_ones_at_the_same_moment_one_stays(
+    world: World, slow: str, fast: str
+) -> None:
+    """Neither sees the other's record before it writes its own, and their claims differ."""
+    ports, script = world.interposed()
+    script.before("set_if", lambda: world.make("fast", fast), 2)
+    with pytest.raises(Invalid, match="in use"):
+        create(ports, NewRepository("slow", slow))
+    assert script.finished
+    assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["fast"]
+    assert [gone.id for gone in deleted.list_all(world.ports.kv)] == ["slow"]
+    assert collectable.checked(world.ports, repository.get(world.ports, "fast")).namespace == fast
+    # Nothing of it is left half-made: the purge removes the rest.
+    world.clock.sleep(2 * limits.collect_undo_seconds)
+    repository.delete(world.ports, repository.get(world.ports, "fast"))
+    world.clock.sleep(2 * limits.collect_undo_seconds)
+    for gone in purge.list_due(world.ports):
+        assert purge.purge(world.ports, gone)
+    assert world.make("slow", slow).namespace == slow
+
+
+def test_a_creation_that_cannot_look_again_is_unknown(world: World) -> None:
+    calls: list[str] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        calls.append(verb)
+        return Fault.REFUSED if verb == "scan" and calls.count("set_if") == 2 else Fault.NONE
+
+    with pytest.raises(OutcomeUnknown):
+        create(
+            replace(world.ports, kv=FaultyStore(world.ports.kv, plan)),
+            NewRepository("one", PLACE),
+        )
+    assert repository.get(world.ports, "one").namespace == PLACE
 
 
 # ---- creation and deletion -----------------------------------------------------------------------

@@ -1,15 +1,19 @@
 """Verification tells all damage of records, files and objects, each where it is."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
-from graveler.engine import branching, history, objects, tagging
+from graveler.engine import branching, history, objects, repository, tagging
+from graveler.engine.repository import NewRepository
 from graveler.engine.verify import verify
 from graveler.ids import CommitId
-from graveler.refs import commits
+from graveler.records import ABSENT
+from graveler.refs import commits, repositories
+from graveler.testing.interposed import InterposedStore, Script
 from tests.engine.storage import Storage, new_storage
 
 
@@ -82,3 +86,46 @@ def test_a_file_that_is_not_what_was_written_is_told(storage: Storage) -> None:
     storage.blocks.put(place, [b"no table at all"], OVERWRITE)
     ((where, _),) = told(storage)
     assert where.endswith(f"file {metarange}")
+
+
+@pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
+def test_bare_and_read_only_repositories_are_no_damage(
+    storage: Storage, kind: dict[str, bool]
+) -> None:
+    repository.create(storage.ports, NewRepository("guest", "mem://bucket/guest", **kind))
+    assert told(storage) == []
+
+
+@pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
+def test_a_namespace_that_was_never_claimed_is_told_with_the_remedy(
+    storage: Storage, kind: dict[str, bool]
+) -> None:
+    """As older releases made bare and read-only repositories."""
+    repository.create(storage.ports, NewRepository("guest", "mem://bucket/guest", **kind))
+    storage.blocks.delete(address.marker("mem://bucket/guest"))
+    ((name, where, what),) = verify(storage.restarted().ports, objects=True)
+    assert (name, where) == ("guest", "namespace mem://bucket/guest")
+    assert "is not its own" in what and "import its objects" in what
+
+
+def test_repositories_that_share_a_namespace_are_both_told(storage: Storage) -> None:
+    guest = repository.create(storage.ports, NewRepository("guest", "mem://bucket/guest"))
+    seen = repositories.find(storage.ports.kv, guest.id)
+    assert seen is not ABSENT
+    moved = replace(guest, namespace="mem://bucket/lake/inside")
+    repositories.swap(storage.ports.kv, seen, moved, storage.ports.ids.stamp())
+    storage.blocks.put(address.marker(moved.namespace), [f"guest {guest.uid}\n".encode()])
+    found = list(verify(storage.restarted().ports))
+    assert [(each.repository, each.where) for each in found] == [
+        ("guest", "namespace mem://bucket/lake/inside"),
+        ("lake", "namespace mem://bucket/lake"),
+    ]
+    assert "lake has its files too" in found[0].what and "delete it" in found[0].what
+
+
+def test_a_repository_that_is_deleted_meanwhile_is_no_damage(storage: Storage) -> None:
+    guest = repository.create(storage.ports, NewRepository("guest", "mem://bucket/guest"))
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+    script.after("scan", lambda: repository.delete(storage.ports, guest))
+    assert list(verify(ports)) == [] and script.finished
