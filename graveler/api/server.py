@@ -68,6 +68,7 @@ class _Connection(HttpToolsProtocol):
         self._body_bytes_seen = 0  # when the window began
         self._ending = False  # answered: what still comes is dropped
         self._deaf = False  # refused: it is not even parsed
+        self._owed = b""  # a refusal that follows the answer that is being given
         self._reading: TimerHandle | None = None
         self._awaits: Callable[[], None] | None = None  # what `_reading` calls
         self._writing: TimerHandle | None = None
@@ -109,17 +110,25 @@ class _Connection(HttpToolsProtocol):
     def _close(self) -> None:
         """What was answered is sent first, for a bounded time."""
         if not self.transport.is_closing():
+            request = self._request
+            if self._owed and request is not None and request.response_complete:
+                self.transport.write(self._owed)
             self.transport.close()
             self._await(self._bounds.linger_seconds, self.transport.abort)
 
     def _refuse(self, answer: bytes) -> None:
-        """Answer in the place of whoever still works at the request, unless an answer has begun."""
+        """Answer in the place of whoever still works at the request, unless an answer has begun.
+        A head is refused once the request before it was answered."""
         if self._deaf or self.transport.is_closing():
             return
         self._deaf = self._ending = True
         self._loose_bytes = 0
         request = self._request
         answering = request is not None and not request.response_complete
+        if answering and self._in_head:
+            self._owed = answer
+            self._await(0.0, None)
+            return
         if request is not None and answering:
             request.disconnected = True
             request.message_event.set()
@@ -203,14 +212,13 @@ class BoundedProtocol(_Connection):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if not self._ending and self._head_bytes > self._bounds.head_bytes_max:
+            self._refuse_long()
         self._in_head = False
         self._body_bytes = self._body_bytes_seen = 0
         if self._ending:
             return
         self._loose_bytes = 0
-        if self._head_bytes > self._bounds.head_bytes_max:
-            self._refuse_long()
-            return
         super().on_headers_complete()
         self.cycle.__class__ = _Cycle  # uvicorn lets nobody name the class that it makes
         self.cycle.transport = _Outlet(self)  # type: ignore[assignment]
@@ -228,17 +236,20 @@ class BoundedProtocol(_Connection):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._ending:
-            self._close()
-        else:
+        if not self._ending:
             super().on_message_complete()
+        elif not self._owed:
+            self._close()
 
     def on_response_complete(self) -> None:
-        if self._ending:
+        if self._ending and not self.pipeline:
             self.server_state.total_requests += 1
-        else:
+            if self._owed:
+                self._close()
+        else:  # what came before a head that was refused is answered first
             super().on_response_complete()
-            self._watch()
+            if not self._ending:
+                self._watch()
 
     def _refuse_long(self) -> None:
         count_max = self._bounds.head_bytes_max

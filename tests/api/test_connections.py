@@ -78,6 +78,17 @@ def test_a_second_head_has_the_same_time(hasty: Served) -> None:
         assert (said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 408 ")) == (2, 1)
 
 
+@pytest.mark.parametrize("long", ["/" + "x" * 100_000, "/_health"])
+def test_a_head_is_refused_behind_the_answers_before_it(hasty: Served, long: str) -> None:
+    """However far the server is with these when the head proves too long."""
+    more = "X-Long: " + "x" * 100_000
+    with _connected(hasty) as raw:
+        raw.sendall(_head(hasty, "GET", "/_health") * 3 + _head(hasty, "GET", long, more))
+        said = b"".join(iter(lambda: raw.recv(65_536), b""))
+        assert (said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 431 ")) == (3, 1)
+        assert said.rindex(b"HTTP/1.1 200 ") < said.index(b"HTTP/1.1 431 ")
+
+
 @pytest.fixture(scope="module")
 def bodies(hasty: Served) -> dict[str, tuple[str, str]]:
     """A request of every way in which bodies are read."""
