@@ -44,6 +44,8 @@ connection_progress_seconds = 20  # what moves too slowly for so long is cut
 connection_rate_bytes_min = 1_024  # a second, of a body or of an answer that is being read
 connection_linger_seconds = 10  # the rest of a request that was answered early
 connection_linger_bytes_max = 64 * 1024 * 1024
+connection_pipeline_count_max = 16  # requests that wait for the answer to one before them
+open_body_length_bytes_max = 16 * 1024  # of calls that need no credentials
 request_head_bytes_max = 64 * 1024  # and so many of the trailers of a body
 request_head_seconds = 20
 

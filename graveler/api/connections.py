@@ -33,6 +33,7 @@ class ConnectionLimits:
     rate_bytes_min: float = limits.connection_rate_bytes_min
     linger_seconds: float = limits.connection_linger_seconds
     linger_bytes_max: int = limits.connection_linger_bytes_max
+    pipeline_count_max: int = limits.connection_pipeline_count_max
 
     @property
     def progress_bytes_min(self) -> float:

@@ -41,6 +41,11 @@ class Reader:
             if each.place == "header"
         )
         self.has_body = bool(route.body)
+        self._body_length_max = (
+            limits.json_body_length_bytes_max
+            if route.authenticated
+            else limits.open_body_length_bytes_max
+        )
         self._check_body = body_check(route.body, CATALOGUE) if route.body else _unchecked
         self._body_may_lack = self.has_body and not CATALOGUE[route.body].get("required")
 
@@ -62,7 +67,7 @@ class Reader:
 
     async def body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Any:
         """The JSON body, checked."""
-        raw = await whole_body(receive, headers, limits.json_body_length_bytes_max)
+        raw = await whole_body(receive, headers, self._body_length_max)
         if not raw.strip():
             if self._body_may_lack:
                 return {}

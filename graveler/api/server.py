@@ -23,6 +23,7 @@ from graveler.api.connections import Admission, Admitted, ConnectionLimits
 from graveler.api.front import DIRECT, Front
 
 _STOP_SECONDS: Final = 20
+_HEAD_END: Final = b"\r\n\r\n"
 _BACKLOG: Final = 1_024
 BOUNDS: Final = ConnectionLimits()
 
@@ -68,6 +69,8 @@ class _Connection(HttpToolsProtocol):
         self._body_bytes_seen = 0  # when the window began
         self._ending = False  # answered: what still comes is dropped
         self._deaf = False  # refused: it is not even parsed
+        self._begun = False  # a head began in the bytes that came last
+        self._bodies_bytes = 0  # of bodies, among these
         self._owed = b""  # a refusal that follows the answer that is being given
         self._reading: TimerHandle | None = None
         self._awaits: Callable[[], None] | None = None  # what `_reading` calls
@@ -110,22 +113,21 @@ class _Connection(HttpToolsProtocol):
     def _close(self) -> None:
         """What was answered is sent first, for a bounded time."""
         if not self.transport.is_closing():
-            request = self._request
-            if self._owed and request is not None and request.response_complete:
-                self.transport.write(self._owed)
             self.transport.close()
             self._await(self._bounds.linger_seconds, self.transport.abort)
 
     def _refuse(self, answer: bytes) -> None:
         """Answer in the place of whoever still works at the request, unless an answer has begun.
-        A head is refused once the request before it was answered."""
+        What is wrong behind a request that is whole is refused once that was answered."""
         if self._deaf or self.transport.is_closing():
             return
         self._deaf = self._ending = True
         self._loose_bytes = 0
         request = self._request
         answering = request is not None and not request.response_complete
-        if answering and self._in_head:
+        if request is not None and answering and (self.pipeline or not request.more_body):
+            if self.pipeline and request.more_body:
+                self.pipeline.popleft()  # it is the one that is refused, and has not begun
             self._owed = answer
             self._await(0.0, None)
             return
@@ -183,8 +185,14 @@ class BoundedProtocol(_Connection):
 
     def data_received(self, data: bytes) -> None:
         self._loose_bytes += len(data)
+        self._begun, self._bodies_bytes = False, 0
         if not self._deaf:
             super().data_received(data)
+        if self._begun and self._in_head:
+            # Where in these bytes it begins is not told: behind bodies, and behind other heads.
+            heads = data.rfind(_HEAD_END)
+            others = max(self._bodies_bytes, 0 if heads < 0 else heads + len(_HEAD_END))
+            self._loose_bytes = len(data) - others
         if self.transport.is_closing():
             return
         if self._ending:
@@ -194,9 +202,16 @@ class BoundedProtocol(_Connection):
             self._refuse_long()
         else:
             self._watch()
+            request = self._request
+            if self._awaits is None and (request is None or request.response_complete):
+                # A line break alone, which begins no request, must not end all deadlines.
+                self._await(self._bounds.idle_seconds, self._close)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(_refusal("400 Bad Request", "request has an error: it must be HTTP/1.1"))
 
     def on_message_begin(self) -> None:
-        self._in_head = True
+        self._in_head = self._begun = True
         self._head_bytes = 0
         if not self._ending:
             self._loose_bytes = 0
@@ -214,6 +229,8 @@ class BoundedProtocol(_Connection):
     def on_headers_complete(self) -> None:
         if not self._ending and self._head_bytes > self._bounds.head_bytes_max:
             self._refuse_long()
+        elif not self._ending and len(self.pipeline) >= self._bounds.pipeline_count_max:
+            self._refuse(_REFUSED[Admitted.TOO_MANY])
         self._in_head = False
         self._body_bytes = self._body_bytes_seen = 0
         if self._ending:
@@ -232,6 +249,7 @@ class BoundedProtocol(_Connection):
         if self._ending:
             return
         self._loose_bytes = 0
+        self._bodies_bytes += len(body)
         self._body_bytes += len(body)
         super().on_body(body)
 
@@ -244,10 +262,13 @@ class BoundedProtocol(_Connection):
     def on_response_complete(self) -> None:
         if self._ending and not self.pipeline:
             self.server_state.total_requests += 1
-            if self._owed:
+            if self._owed and not self.transport.is_closing():
+                self.transport.write(self._owed)
                 self._close()
         else:  # what came before a head that was refused is answered first
             super().on_response_complete()
+            if self.pipeline:
+                self.flow.pause_reading()
             if not self._ending:
                 self._watch()
 
@@ -267,7 +288,7 @@ class BoundedProtocol(_Connection):
         elif request is not None and request.more_body and not request.response_complete:
             if self._awaits != self._check_body:
                 self._await(self._bounds.progress_seconds, self._check_body)
-        elif self._awaits is not None:
+        elif self._awaits is not None and request is not None:
             self._await(0.0, None)
 
     def _late(self) -> None:

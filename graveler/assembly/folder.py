@@ -10,6 +10,7 @@ from graveler.clock import Ids
 from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
 
 KEY_LENGTH = 32
+_PARTS = ("kv", "objects", "scratch", "key", "credentials")  # of a store's folder
 
 
 def prepared(store: Path) -> Path:
@@ -33,8 +34,22 @@ def prepared(store: Path) -> Path:
 
 
 def _close(folder: Path) -> None:
-    """Take everybody else's rights from a folder and what it holds: 0700 and 0600.  What lies in a
-    folder that is closed already cannot be reached and is not looked at.  Links are left alone."""
+    """Take everybody else's rights from a store: 0700 and 0600.  What lies in a folder that is
+    closed already cannot be reached and is not looked at.  Links are left alone, and so is whatever
+    is no part of a store: somebody may have named a folder by mistake."""
+    if not _narrow(folder, folder.stat().st_mode, 0o700):
+        return
+    for name in _PARTS:
+        part = folder / name
+        if part.is_symlink() or not part.exists():
+            continue
+        if part.is_dir():
+            _close_all(part)
+        else:
+            _narrow(part, part.lstat().st_mode, 0o600)
+
+
+def _close_all(folder: Path) -> None:
     if not _narrow(folder, folder.stat().st_mode, 0o700):
         return
     for at, folders, files in os.walk(folder):

@@ -4,9 +4,10 @@
     key        `by_key` failures at once from all addresses together, then as many a minute
 
 A request beyond either is refused before its secret is looked at.  Failures on a key by others do
-not hold up an address that has lately given the right secret, so nobody can lock the administrator
-out from elsewhere.  A process counts for itself and remembers `_COUNT_MAX` addresses and as many
-keys, those that failed last.  Thread-safe.  For authenticator.py.
+not hold up an address that has lately given the right secret to this process.  An address that is
+new to it may have to wait while others guess, but no longer than a minute after they stop.
+A process counts for itself and remembers `_COUNT_MAX` addresses and as many keys, those that failed
+last.  Thread-safe.  For authenticator.py.
 """
 
 import hashlib

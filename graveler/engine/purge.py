@@ -39,10 +39,11 @@ _GoesOn = Callable[[], bool]
 _LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # whatever was on its way has ended
 
 
-def list_due(ports: Ports) -> Iterator[Deleted]:
-    """Deleted repositories whose undo period is over.  1 KV request for each 1,000 deleted ones."""
+def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
+    """Deleted repositories whose undo period is over, by name from behind `after`.  1 KV request
+    for each 1,000 deleted ones."""
     due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
-    return (gone for gone in deleted.list_all(ports.kv) if gone.deleted_ns <= due_ns)
+    return (gone for gone in deleted.list_all(ports.kv, after) if gone.deleted_ns <= due_ns)
 
 
 def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
@@ -63,6 +64,8 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
     is_live = record is not ABSENT and record.repository.state is not RepositoryState.DELETED
     if is_live and record is not ABSENT and record.repository.uid == gone.uid:
         deleted.forget(ports.kv, gone)  # its deletion died before it was one
+        return True
+    if not deleted.stands(ports.kv, gone):  # deleted anew since it was listed: not due yet
         return True
     repo = gone.repository
     whole = _drop_files(ports, gone, goes_on) and _drop_rows(ports, repo, goes_on)

@@ -7,42 +7,46 @@ functions and the local service.
 """
 
 import logging
-from itertools import islice
+from itertools import chain, islice, takewhile
 from math import inf
 from typing import Final
 
 from graveler import limits
 from graveler.engine import purge
 from graveler.engine.ports import Ports
-from graveler.errors import GravelerError, Refused
+from graveler.errors import GravelerError, Invalid, Refused
 from graveler.jobs.queue import PurgeMessage, Queue
 
+_START_LENGTH: Final = 2
 _LOG: Final = logging.getLogger("graveler.jobs")
 
 
 def order(ports: Ports, queue: Queue) -> int:
     """Hand on what is due; how many repositories.
 
+    They begin at a name that is drawn by chance: what cannot be purged holds up nobody else.
     At most `limits.purges_ordered_max`.  Errors: `Unavailable`.  Cost: that of `purge.list_due`,
     and a message each."""
-    due = list(islice(purge.list_due(ports), limits.purges_ordered_max))
+    start = ports.ids.unique(_START_LENGTH)
+    before = takewhile(lambda gone: gone.id <= start, purge.list_due(ports))
+    due = list(islice(chain(purge.list_due(ports, start), before), limits.purges_ordered_max))
     for gone in due:
         queue.enqueue(PurgeMessage(gone.id, gone.uid))
     return len(due)
 
 
-def run(ports: Ports, queue: Queue, message: PurgeMessage, seconds: float) -> None:
-    """Do what a message asks for, or part of it: after `seconds` the rest is enqueued again.
+def run(ports: Ports, message: PurgeMessage, seconds: float) -> None:
+    """Do what a message asks for, or part of it: after `seconds` the rest is left to the message
+    of a later round, so that a long purge never has two of them on their way for long.
 
     Errors: `Unavailable`.  What may not be removed is said in the log."""
     for gone in purge.list_due(ports):
         if PurgeMessage(gone.id, gone.uid) != message:
             continue
         try:
-            if not purge.purge(ports, gone, seconds):
-                queue.enqueue(message)
-        except Refused as error:
-            _LOG.warning("deleted repository not purged: %s", error)
+            purge.purge(ports, gone, seconds)
+        except (Refused, Invalid) as error:  # tried again, it would be refused again
+            _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)
 
 
 def run_all(ports: Ports, seconds: float = inf) -> None:

@@ -52,7 +52,7 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         _run_batch(ports, message)
         return
     if isinstance(message, PurgeMessage):
-        purging.run(ports, queue, message, seconds)
+        purging.run(ports, message, seconds)
         return
     until = ports.clock.steady_seconds() + seconds
     try:

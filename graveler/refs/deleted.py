@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graveler import wire
 from graveler.ids import BranchId, RepositoryId, RepositoryUid
 from graveler.kv.store import Store
-from graveler.records import Repository, RepositoryState
+from graveler.records import ABSENT, Repository, RepositoryState
 from graveler.refs import listing
 from graveler.refs.space import DELETED
 
@@ -48,6 +48,12 @@ def list_all(kv: Store, after: str = "") -> Iterator[Deleted]:
         pairs = wire.decode_pairs(row.value)
         namespace, deleted_ns = pairs["namespace"], int(pairs["deleted_ns"])
         yield Deleted(RepositoryId(id), RepositoryUid(uid), namespace, deleted_ns, row.version)
+
+
+def stands(kv: Store, gone: Deleted) -> bool:
+    """Whether the record is still the one that was read.  One request."""
+    row = kv.get(DELETED, _key(gone.id, gone.uid))
+    return row is not ABSENT and row.version == gone.version
 
 
 def forget(kv: Store, gone: Deleted) -> None:

@@ -20,7 +20,11 @@ from tests.api.serving import API, Served, served
 from tests.waiting import until
 
 SOON = ConnectionLimits(
-    head_seconds=0.2, progress_seconds=0.3, linger_seconds=0.5, linger_bytes_max=1024 * 1024
+    head_seconds=0.2,
+    progress_seconds=0.3,
+    linger_seconds=0.5,
+    linger_bytes_max=1024 * 1024,
+    idle_seconds=2,
 )
 FOREVER = 1e9
 SENT_MAX = 256 * 1024 * 1024  # by a test that waits for the service to hang up
@@ -89,6 +93,51 @@ def test_a_head_is_refused_behind_the_answers_before_it(hasty: Served, long: str
         assert said.rindex(b"HTTP/1.1 200 ") < said.index(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_line_break_ends_no_deadline(hasty: Served, before: int) -> None:
+    with _connected(hasty) as raw:
+        raw.sendall(_head(hasty, "GET", "/_health") * before + b"\r\n")
+        said = b"".join(iter(lambda: raw.recv(65_536), b""))
+        assert said.count(b"HTTP/1.1 200 ") == before
+    _gone(hasty)
+
+
+def test_a_head_that_is_too_long_and_has_no_end_is_refused_however_it_arrives(
+    hasty: Served,
+) -> None:
+    whole = _head(hasty, "GET", "/_health")
+    for pieces in ([whole + b"GET /" + b"x" * 70_000], [whole, b"G", b"ET /" + b"x" * 70_000]):
+        with _connected(hasty) as raw:
+            for piece in pieces:
+                raw.sendall(piece)
+            said = b"".join(iter(lambda: raw.recv(65_536), b""))
+            assert (said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 431 ")) == (1, 1)
+
+
+def test_few_requests_wait_on_one_connection(hasty: Served) -> None:
+    with _connected(hasty) as raw:
+        raw.sendall(_head(hasty, "GET", "/_health", authorized=False) * 400)
+        said = b"".join(iter(lambda: raw.recv(65_536), b""))
+        assert 1 <= said.count(b"HTTP/1.1 200 ") <= 17 + 1 and said.count(b"HTTP/1.1 429 ") == 1
+
+
+def test_a_body_that_stops_is_refused_behind_the_answer_that_is_given(
+    hasty: Served, bodies: dict[str, tuple[str, str]]
+) -> None:
+    with _connected(hasty) as raw:
+        late = _head(hasty, *bodies["json"], "Content-Length: 3000000")
+        raw.sendall(_head(hasty, "GET", "/_health") * 2 + late)
+        said = b"".join(iter(lambda: raw.recv(65_536), b""))
+        assert (said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 408 ")) == (2, 1)
+
+
+def test_garbage_behind_a_request_is_refused_behind_its_answer(hasty: Served) -> None:
+    with _connected(hasty) as raw:
+        raw.sendall(_head(hasty, "GET", "/_health") + b"\x00\x01 garbage\r\n\r\n")
+        said = b"".join(iter(lambda: raw.recv(65_536), b""))
+        assert (said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 400 ")) == (1, 1)
+
+
 @pytest.fixture(scope="module")
 def bodies(hasty: Served) -> dict[str, tuple[str, str]]:
     """A request of every way in which bodies are read."""
@@ -110,7 +159,8 @@ def test_a_body_that_stops_is_answered_408(
     hasty: Served, bodies: dict[str, tuple[str, str]], way: str, sent: bytes
 ) -> None:
     with _connected(hasty) as raw:
-        raw.sendall(_head(hasty, *bodies[way], "Content-Length: 3000000") + sent)
+        length = 9_000 if way == "login" else 3_000_000  # of what strangers may send at all
+        raw.sendall(_head(hasty, *bodies[way], f"Content-Length: {length}") + sent[: length - 1])
         status, connection, _ = _answer(raw)
         assert (status, connection) == (408, "close")
     _gone(hasty)

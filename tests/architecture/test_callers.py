@@ -12,6 +12,7 @@ ALLOWED = {
     "graveler.api.dispatch:ApiRoute.matches": "Starlette calls it",
     "graveler.api.pages:Pages.matches": "Starlette calls it",
     "graveler.api.server:BoundedProtocol.on_chunk_header": "the parser of HTTP calls it",
+    "graveler.api.server:BoundedProtocol.send_400_response": "uvicorn calls it",
     "graveler.api.server:_Connection.timeout_keep_alive_handler": "uvicorn calls it",
     "graveler.cli.main:main": "the command's entry point",
     "graveler.client.bulk:status": "users call it",

@@ -42,7 +42,8 @@ def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
     [message] = queue.messages
     assert isinstance(message, PurgeMessage) and message.repository == "lake"
     working.run(storage.ports, queue, message, 0.0)
-    assert queue.messages == [message, message] and left(storage) == ["lake", "late"]
+    assert queue.messages == [message] and left(storage) == ["lake", "late"]
+    assert purging.order(storage.ports, queue) == 1
     working.run(storage.ports, queue, message)
     assert queue.messages == [message, message] and left(storage) == ["late"]
     working.run(storage.ports, queue, message)  # delivered twice
@@ -87,3 +88,27 @@ def test_a_service_purges_by_itself(storage: Storage, caplog: pytest.LogCaptureF
     purging.run_all(ports)
     assert left(storage) == [] and storage.stored() == set()
     assert list(purge.list_due(ports)) == []
+
+
+def test_what_cannot_be_purged_holds_up_nobody_else(storage: Storage) -> None:
+    """Each round begins at another name."""
+    for number in range(3 * limits.purges_ordered_max):
+        new = NewRepository(f"{'abcdefghij'[number % 10]}-repo-{number}", f"mem://bucket/{number}")
+        repository.delete(storage.ports, repository.create(storage.ports, new))
+    storage.clock.sleep(DAY + 1)
+    ordered: set[str] = set()
+    for _ in range(200):
+        queue = Held()
+        purging.order(storage.ports, queue)
+        ordered |= {message.repository for message in queue.messages if message is not None}
+    assert ordered == set(left(storage))
+
+
+def test_what_was_deleted_anew_since_it_was_listed_stays(storage: Storage) -> None:
+    [gone] = purge.list_due(storage.ports)
+    deleted.note(
+        storage.ports.kv, gone.repository, gone.deleted_ns + DAY, storage.ports.ids.stamp()
+    )
+    before = storage.stored()
+    assert purge.purge(storage.ports, gone) and storage.stored() == before
+    assert left(storage) == ["lake"]

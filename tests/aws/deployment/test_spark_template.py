@@ -74,7 +74,10 @@ def test_no_statement_grants_everything(resources: dict[str, Any]) -> None:
     assert trusted == {"glue.amazonaws.com", "emr-serverless.amazonaws.com"}
 
 
-RANGE, OBJECT = "DataBucket/lake/_lakefs/0a", "DataBucket/lake/data/gqmsl4kpdnzqvbmc0000/x"
+RANGE, OBJECT = (
+    "DataBucket/lake/_lakefs/0a",
+    "DataBucket/lake/data/gqmsl4kpdnzqvbmc0000/gqmsl4kpdnzqvbmc0001",
+)
 MARK, KEPT = "DataBucket/lake/_graveler/jobs/j/part-1", "DataBucket/_graveler/gc/cluster/r/s.json"
 
 
@@ -90,6 +93,8 @@ MARK, KEPT = "DataBucket/lake/_graveler/jobs/j/part-1", "DataBucket/_graveler/gc
         ("s3:DeleteObjectVersion", OBJECT, ["CollectRole"]),
         ("s3:DeleteObjectVersion", "DataBucket/lake/data/of-mine/x", []),
         ("s3:DeleteObject", "DataBucket/lake/x", []),
+        ("s3:DeleteObject", "DataBucket/metadata/table=x/day=2026-01-01/part-0", []),
+        ("s3:DeleteObject", "DataBucket/my_lakefs/x", []),
         ("s3:PutObject", OBJECT, []),
         ("s3:GetObject", OBJECT, []),
         ("s3:GetObject", "SourceBucket/rows/part-1", ["ImportRole"]),
