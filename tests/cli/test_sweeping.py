@@ -46,6 +46,7 @@ def test_every_repository_is_swept_although_one_round_failed() -> None:
         repository.create(ports, NewRepository(name, f"mem://{name}/")) for name in ("one", "two")
     ]
     watched.scanned.clear()
+    watched.enough.clear()  # creations list the repositories, too
     watched.refusals = 1
     sweeper = Sweeper(ports, 0.001, 0.001)
     sweeper.start()

@@ -84,6 +84,8 @@ def test_the_core_is_answered_as_recorded(stack: Stack) -> None:
     swapped = {
         "local://": "s3://",
         "s3://": "local://",
+        "internal_auth_session": "__Host-internal_auth_session",  # the gateway is reached by TLS
+        "HttpOnly; SameSite": "Secure; HttpOnly; SameSite",
         **dict(zip(ADMINISTRATOR, keys, strict=True)),
     }
     assert wrong(stack, run_of(stack, right), CORE, swapped) == {}
