@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from graveler.spark import Lake, connect, diff, entries, import_
 
-KEYS = ("BENCHKEY", "bench-secret")
+KEYS = ("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
 TASK_ROWS = 300_000  # in a task of either side
 WARM_ROWS = 2_000_000  # of both sides before the first round: what a JVM compiles, it has by then
 CHANGED = 100  # one row in so many

@@ -19,5 +19,5 @@ def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_what_grows_with_ranges_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     found = spark_ranges.measured(spark, tmp_path / "store", 60)
-    assert (found["ranges"], found["records"]) == (60, 3_000_000)
+    assert (found["ranges"], found["records"]) == (60, 600_000)
     assert found.keys() >= STEPS.keys()
