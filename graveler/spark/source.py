@@ -213,8 +213,9 @@ def _diff(lake: Lake, asked: Asked) -> Planned:
 
 def _stretch(stretch: Stretch) -> Piece:
     both = (*stretch.left, *stretch.right)
+    sides = {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}
     return Piece(
-        [{"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}],
+        [{**sides, "after": stretch.after, "upto": stretch.upto}],
         min(ref.min_key for ref in both),
         max(ref.max_key for ref in both),
     )

@@ -115,7 +115,9 @@ def test_damage_is_an_error_and_never_fewer_rows(lake: Lake, repository: str) ->
     bucket = repository + "-a"
     put(lake, bucket, {"t/a": table(0, 10), "t/b": table(10, 20)}, f"{repository}/main")
     df = read(lake, f"{repository}/main/t")
-    address = [row["address"] for row in entries(lake, f"{repository}/main/t/b").collect()]
+    address = [
+        row["address"] for row in entries(lake, f"{repository}/main", prefix="t/b").collect()
+    ]
     file = Path(lake.store, "objects", bucket, address[0].rpartition("/")[2] + "%")
     raw = file.read_bytes()
     for damaged in (raw[: len(raw) // 2], b"", b"x" * len(raw)):

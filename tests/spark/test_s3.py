@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from graveler.aws import AwsSession, AwsSettings
 from graveler.block.address import new_data_address
 from graveler.client import break_parameters
 from graveler.clock import SystemClock, SystemIds
+from graveler.errors import AlreadyExists
 from graveler.kv.dynamodb_table import create_table
 from graveler.settings import Deployment
 from graveler.spark import (
@@ -67,7 +69,10 @@ def lake(spark: SparkSession, engine: str, tmp_path: Path) -> Iterator[Lake]:
     made = Deployment(NAME, "", (NAME,), cache_folder=str(tmp_path), endpoint_url=engine)
     session, ids = AwsSession(AwsSettings(endpoint_url=engine)), SystemIds()
     ports, secret = ports_of(aws_drivers(session, made, ids), bytes(32)), bytes(32)
-    accounts.create(accounts.keeper(ports.kv, ports.clock, ids, secret), USER, "", ADMINISTRATOR)
+    with suppress(AlreadyExists):  # by an earlier test, in the same table
+        accounts.create(
+            accounts.keeper(ports.kv, ports.clock, ids, secret), USER, "", ADMINISTRATOR
+        )
     settings = ServiceSettings(blockstore_type="s3", presigns=True)
     with listening(open_service(ports, StorageSigns(), secret, settings)) as (client, _):
         keys = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
