@@ -61,8 +61,8 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
         return ports.clock.steady_seconds() < end
 
     record = repositories.find(ports.kv, gone.id)
-    is_live = record is not ABSENT and record.repository.state is not RepositoryState.DELETED
-    if is_live and record is not ABSENT and record.repository.uid == gone.uid:
+    found = ABSENT if record is ABSENT else record.repository
+    if found is not ABSENT and found.uid == gone.uid and found.state is not RepositoryState.DELETED:
         deleted.forget(ports.kv, gone)  # its deletion died before it was one
         return True
     if not deleted.stands(ports.kv, gone):  # deleted anew since it was listed: not due yet

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from graveler import limits, wire
+from graveler import wire
 from graveler.clock import Ids
 from graveler.kv.store import Row, Store, Write
 from graveler.records import ABSENT, Absent, Repository
@@ -59,8 +59,7 @@ def put_all(kv: Store, repository: Repository, marks: Mapping[str, Mark], fresh:
         Write(partition, condemned_key(id), _encode(mark), fresh.stamp())
         for id, mark in marks.items()
     ]
-    for first in range(0, len(writes), limits.kv_batch_count_max):
-        kv.set_many(writes[first : first + limits.kv_batch_count_max])
+    listing.put_all(kv, writes)
 
 
 def forget(kv: Store, repository: Repository, ids: Iterable[str]) -> None:

@@ -1,15 +1,17 @@
-"""One page of records out of a stretch of keys, deleted and hidden ones left out.  For this folder.
+"""One page of records out of a stretch of keys, deleted and hidden ones left out; many rows stored.
+
+For this folder.
 
 A page asks the store for one row more than it shows, so that "more" is known without a second
 request.  Records that are left out cost more requests only when there are many of them: what is
 asked for grows tenfold each time, up to `_ROWS_MAX` rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from graveler import limits
-from graveler.kv.store import Row, Store
+from graveler.kv.store import Row, Store, Write
 from graveler.streams import successor
 
 T = TypeVar("T")
@@ -60,3 +62,9 @@ def page(
             return tuple(found), True
         found.append(record)
     return tuple(found), False
+
+
+def put_all(kv: Store, writes: Sequence[Write]) -> None:
+    """Store rows.  One request for each 1,000; may be repeated."""
+    for first in range(0, len(writes), limits.kv_batch_count_max):
+        kv.set_many(writes[first : first + limits.kv_batch_count_max])

@@ -6,7 +6,7 @@ author's word.  The record goes when a ref leads to the commit again.  For the e
 
 from collections.abc import Iterable, Iterator
 
-from graveler import limits, wire
+from graveler import wire
 from graveler.clock import Ids
 from graveler.ids import CommitId
 from graveler.kv.store import Store, Write
@@ -27,8 +27,7 @@ def put(
     """Note them.  One request for each 1,000; may be repeated."""
     partition, raw = space(repository), wire.encode_pairs({"since_ns": str(since_ns)})
     writes = [Write(partition, unreached_key(id), raw, fresh.stamp()) for id in commits]
-    for first in range(0, len(writes), limits.kv_batch_count_max):
-        kv.set_many(writes[first : first + limits.kv_batch_count_max])
+    listing.put_all(kv, writes)
 
 
 def forget(kv: Store, repository: Repository, commits: Iterable[CommitId]) -> None:
