@@ -22,6 +22,8 @@ all.
         a PUT of the whole object never replaces one if `only_create` was asked for
     B10  deleting many does to each what B8 says, in any order; if one fails, an error says so,
         after the others were tried, and all of it may be repeated
+    B11  where the storage cannot tell a version from one that is written later, `check_versions`
+        and every deletion by such a version raise `Unsupported`, and nothing is deleted
 
 Errors: `NotFound`, `AlreadyExists`, `PreconditionFailed`, `RangeUnsatisfiable`, `StorageFull`,
 `Unavailable`, `Invalid`,
@@ -226,6 +228,11 @@ class BulkDeletes(Protocol):
         failed, and of those alone, nothing is known.  A request that fails as a whole raises at
         once, and any of them may be gone.
         """
+        ...
+
+    def check_versions(self, address: str) -> None:
+        """Raises `Unsupported`, whose text names the remedy, where a deletion by version could
+        remove what was written after the version was seen.  One request at most."""
         ...
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from graveler import limits
 from graveler.block import bounds
 from graveler.block.adapter import BulkDeletes, Target
-from graveler.errors import GravelerError
+from graveler.errors import GravelerError, Unsupported
 
 
 class _Deletes(Protocol):
@@ -22,6 +22,8 @@ class _Deletes(Protocol):
 class OneByOne:
     """`BulkDeletes` of whoever can delete one."""
 
+    keeps_versions = True
+
     def delete_all(self: _Deletes, targets: Sequence[Target]) -> None:
         bounds.check_targets(targets)
         failed: list[GravelerError] = []
@@ -32,6 +34,11 @@ class OneByOne:
                 failed.append(error)
         if failed:
             raise failed[0]
+
+    def check_versions(self, address: str) -> None:
+        """Nothing is asked."""
+        if not self.keeps_versions:
+            raise Unsupported(f"no versions are kept here: keep them first: {address=}")
 
 
 def delete_every(blocks: BulkDeletes, addresses: Iterable[str]) -> int:

@@ -1,7 +1,8 @@
 """Objects in the memory of this process: the reference that says what every other driver must do.
 
-An object's etag is the MD5 of its bytes in hex, its version a number that never comes back.  Bodies
-are taken whole before the lock, so a body that raises leaves nothing behind.  For tests, and as the
+An object's etag is the MD5 of its bytes in hex, its version a number that never comes back, or
+`null` while versions are not kept (`keeps_versions`), as in S3.  Bodies are
+taken whole before the lock, so a body that raises leaves nothing behind.  For tests, and as the
 fake of every test above.
 """
 
@@ -36,6 +37,8 @@ from graveler.block.address import split, split_prefix
 from graveler.block.deleting import OneByOne
 from graveler.clock import Clock
 from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
+
+_UNVERSIONED = "null"
 
 
 class _Stored(NamedTuple):
@@ -103,6 +106,8 @@ class MemoryBlocks(OneByOne):
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         canonical = self._canonical(address)
+        if version == _UNVERSIONED:
+            self.check_versions(address)
         with self._lock:
             stored = self._objects.get(canonical)
             if stored is None or version not in (ANY_VERSION, stored.head.version):
@@ -205,7 +210,8 @@ class MemoryBlocks(OneByOne):
             if isinstance(mode, Update) and (present is None or present.head.etag != mode.etag):
                 raise PreconditionFailed(f"object has not the etag named: address={canonical}")
             self._serial += 1
-            version, now_ns = str(self._serial), self._clock.now_ns()
+            version = str(self._serial) if self.keeps_versions else _UNVERSIONED
+            now_ns = self._clock.now_ns()
             head = ObjectHead(len(content), etag, now_ns, version, storage_class)
             if present is None:
                 insort(self._addresses, canonical)

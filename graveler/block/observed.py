@@ -43,6 +43,10 @@ class _Observed:
         self._counts.add("delete_all")
         self._store.delete_all(targets)
 
+    def check_versions(self, address: str) -> None:
+        self._counts.add("check_versions")
+        self._store.check_versions(address)
+
 
 class ObservedBlocks(_Observed):
     """`Blocks` that counts what it passes on."""

@@ -70,6 +70,9 @@ class _Repeating:
     def delete_all(self, targets: Sequence[Target]) -> None:
         self._repeat(lambda: self._store.delete_all(targets))
 
+    def check_versions(self, address: str) -> None:
+        self._repeat(lambda: self._store.check_versions(address))
+
     def _repeat(self, call: Callable[[], T]) -> T:
         return repeated(call, self._clock, self._policy)
 

@@ -1,8 +1,9 @@
 """Objects in S3 buckets: `s3://bucket/key`.
 
 Only buckets that are named may be touched, and some of them only read.  They keep versions: a
-version is what S3 calls so, and a bucket without them serves everything but the deletion of a
-version (`Unsupported`), which garbage collection needs.  Etags and conditions are S3's own.  Times
+version is what S3 calls so.  What was stored while a bucket kept none has the version `null`; it is
+deleted by that only while the bucket does keep versions, for then no later put is it (`Unsupported`
+otherwise: garbage collection needs it).  Etags and conditions are S3's own.  Times
 are in whole seconds; a put answers with the time of its answer, which may be seconds behind the
 object's own.
 

@@ -8,6 +8,7 @@ version stays keeps the named one too, and is told.
                page; what lies between two keys is passed over once a page ends in it, so there are
                hardly ever more pages than keys.  Keys that lie far apart are looked for by eight
     deletions  1,000 a request, in each round
+    versioning one request for each bucket of which a key was stored before versions were kept
 
 S3 answers for each key; an answer that is lost says nothing of any.  For the S3 driver.
 """
@@ -23,6 +24,7 @@ from graveler.aws import failure_said
 from graveler.block import bounds, s3_versions
 from graveler.block.adapter import ANY_VERSION, Target
 from graveler.block.address import Parts
+from graveler.block.ranged_get import UNVERSIONED
 from graveler.block.s3_calls import Call, S3Calls, error_of
 from graveler.block.s3_places import Places
 from graveler.block.s3_versions import PAGE_MAX, Place
@@ -58,8 +60,8 @@ class S3Deletes:
     def delete_all(self, targets: Sequence[Target]) -> None:
         bounds.check_targets(targets)
         found = [(self._places.written(target.address), target.version) for target in targets]
-        for parts, version in found:
-            s3_versions.check_version(parts, version)
+        for bucket in sorted({parts.bucket for parts, version in found if version == UNVERSIONED}):
+            s3_versions.check_bucket(self._calls, bucket)
         failed: list[GravelerError] = []
         alone = [each for each in found if _UNSPEAKABLE.search(each[0].key)]
         for parts, version in alone:
@@ -75,6 +77,9 @@ class S3Deletes:
             failed += _in_bucket(self._calls, bucket, names)
         if failed:
             raise failed[0]
+
+    def check_versions(self, address: str) -> None:
+        s3_versions.check_bucket(self._calls, self._places.written(address).bucket)
 
     def _delete(self, parts: Parts, version: str) -> None:
         if version != ANY_VERSION:

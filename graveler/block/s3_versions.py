@@ -39,7 +39,7 @@ def page(calls: S3Calls, prefix: Parts, after: str, limit: int) -> ObjectPage:
 def delete(calls: S3Calls, target: Parts, version: str) -> None:
     """Remove a version, and before it whatever it replaced.  Two requests, and one more for each
     replaced version."""
-    check_version(target, version)
+    check_version(calls, target, version)
     doomed: list[str] = []
     for found in _versions(calls, target, "", PAGE_MAX):
         if found["Key"] != target.key:
@@ -51,10 +51,23 @@ def delete(calls: S3Calls, target: Parts, version: str) -> None:
         calls.send(call, VersionId=name)
 
 
-def check_version(target: Parts, version: str) -> None:
-    """`Unsupported` for what a bucket without versions calls one."""
+def check_version(calls: S3Calls, target: Parts, version: str) -> None:
+    """`Unsupported` for a version that the next put would replace.  One request for what was stored
+    while the bucket kept no versions, none for others."""
     if version == UNVERSIONED:
-        raise Unsupported(f"bucket keeps no versions to delete by: address={target.address}")
+        check_bucket(calls, target.bucket)
+
+
+def check_bucket(calls: S3Calls, bucket: str) -> None:
+    """`Unsupported` unless every put makes a new version.  One request."""
+    what = "ask whether versions are kept (s3:GetBucketVersioning)"
+    answer = calls.send(Call("get_bucket_versioning", what, bucket, is_write=False))
+    if answer.get("Status") != "Enabled":
+        raise Unsupported(
+            f"nothing is deleted by version while the bucket keeps none: {bucket=}; enable "
+            f"versioning (aws s3api put-bucket-versioning --bucket {bucket} "
+            "--versioning-configuration Status=Enabled), and try again a day later"
+        )
 
 
 def head(calls: S3Calls, target: Parts, version: str) -> ObjectHead:

@@ -89,7 +89,8 @@ def collect(
 
     `steps`: those of the job that runs it; it goes on where an earlier run of the job was.
 
-    Errors: `Refused` if the namespace is not this repository's alone; `Invalid` for settings;
+    Errors: `Refused` if the namespace is not this repository's alone; `Unsupported` if its bucket
+    keeps no versions: nothing is condemned then; `Invalid` for settings;
     `Gone` or `Corrupt` if something in use cannot be read (nothing is deleted then); `Contended`.
     Cost: a list of the namespace, and what `marking.mark` reads; both less what `steps` hold.
     """

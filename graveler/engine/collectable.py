@@ -18,12 +18,21 @@ _ROUNDS = 20
 def checked(ports: Ports, repo: Repository) -> Repository:
     """The repository as it is now.  Raises `NotFound`; `Refused` unless it has claimed its
     namespace and no other one reads it: stores of earlier versions may have read-only or bare
-    repositories on the files of another one.
+    repositories on the files of another one; `Unsupported` where the storage keeps no versions.
 
-    Cost: 2 KV requests, 1 more for each 1,000 repositories, and a read."""
+    Cost: 2 KV requests, 1 more for each 1,000 repositories, a read, and `check_exact`."""
     repo = repositories.get(ports.kv, repo.id)
     check_own(ports, repo)
+    check_exact(ports, repo)
     return repo
+
+
+def check_exact(ports: Ports, repo: Repository) -> None:
+    """Raises `Unsupported`, which names the remedy, unless files can be deleted exactly as they
+    were listed: what is written again in between must stay, and a range has the same bytes then.
+
+    Cost: a request to the storage."""
+    ports.blocks.check_versions(address.marker(repo.namespace))
 
 
 def check_own(ports: Ports, repo: Repository) -> None:

@@ -57,10 +57,11 @@ def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
     again.  May be repeated, and a run may condemn in several calls.
 
     Not condemned is what a kept commit shares, what is younger than `collect_min_age_seconds`, what
-    no commit has.  Errors: `Invalid`; `Conflict` if the run was taken back, its files are being
-    deleted, or the turn is not the caller's.  Cost: that of `roots.judged`, 1 KV request for each
-    1,000 runs, 3 for the run, 1 for the turn, 1 for the repository and 1 for each 1,000 marks; a
-    block request for each metarange, and for each commit that is kept again.
+    no commit has.  Errors: `Invalid`; `Unsupported` where the storage keeps no versions: nothing is
+    condemned then; `Conflict` if the run was taken back, its files are being deleted, or the turn
+    is not the caller's.  Cost: that of `roots.judged`, 1 KV request for each 1,000 runs, 3 for the
+    run, 1 for the turn, 1 for the repository and 1 for each 1,000 marks; a block request, 1 for
+    each metarange, and 1 for each commit that is kept again.
     """
     if _RUN.fullmatch(order.run) is None:
         raise Invalid(f"a run must be named by 1 to 64 letters and digits: run={order.run!r:.80}")
@@ -70,6 +71,7 @@ def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
             f"{limits.collect_condemn_count_max}"
         )
     cluster_turns.check(ports, repo, order.turn)
+    collectable.check_exact(ports, repo)
     states = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
     now_ns = ports.clock.now_ns()
     if order.run not in states:

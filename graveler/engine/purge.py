@@ -25,6 +25,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ListedObject, Target
 from graveler.block.listing import list_all
+from graveler.engine import collectable
 from graveler.engine.candidates import FILES, OBJECTS, is_ours
 from graveler.engine.ports import Ports
 from graveler.engine.retention import list_refs
@@ -50,7 +51,8 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
     """Remove what a repository had that is due; whether nothing is left.  Ends soon after
     `seconds`.
 
-    Errors: `Refused` if another repository lies on its files: then nothing is removed.  Cost: a
+    Errors: `Refused` if another repository lies on its files, `Unsupported` if the storage keeps no
+    versions of them: then nothing is removed.  Cost: a
     list of the namespace and a deletion for each 1,000 files, and for each note; 2 KV requests for
     each 1,000 rows, 1 for each shard of each token, 128 for each rule of events, 1 for each 1,000
     repositories.
@@ -90,6 +92,7 @@ def _drop_files(ports: Ports, gone: Deleted, goes_on: _GoesOn) -> bool:
     if found != claim:
         return True
     _check_alone(ports, repo)
+    collectable.check_exact(ports, repo)
     before_ns = gone.deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
 
     def drop(page: Sequence[ListedObject]) -> None:

@@ -69,6 +69,7 @@ class _BeatingBlocks:
         self.read = blocks.read
         self.put = blocks.put
         self.head = blocks.head
+        self.check_versions = blocks.check_versions
         self.presign = blocks.presign
         self.create_upload = blocks.create_upload
         self.put_part = blocks.put_part

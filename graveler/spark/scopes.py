@@ -94,8 +94,9 @@ class Earlier(NamedTuple):
 
 
 def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) -> Scope:
-    """Errors: `NotFound`; `Refused` for one whose files may be another's too; `Invalid`.  One
-    request to the API for each and for each 1,000 that there are."""
+    """Errors: `NotFound`; `Refused` for one whose files may be another's too; `Unsupported` for one
+    whose bucket keeps no versions; `Invalid`.  One request to the API for each and for each 1,000
+    that there are, and two to the storage for each."""
     everyone = list(_everyone(lake))
     asked = [each for each in everyone if each.id in set(repositories)]
     missing = set(repositories) - {each.id for each in asked}
@@ -143,6 +144,7 @@ def _check_own(place: Place, one: Collected, everyone: Sequence[Collected]) -> N
     for other in everyone:
         if other.id != one.id and address.overlaps(other.namespace, one.namespace):
             raise Refused(f"not collected: {other.id} has its files too: repository={one.id}")
+    opened(place).blocks.check_versions(address.marker(one.namespace))
 
 
 def roots(lake: Lake, scope: Scope, label: str) -> Roots:

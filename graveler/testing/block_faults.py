@@ -45,6 +45,9 @@ class _Faulty:
     def delete_all(self, targets: Sequence[Target]) -> None:
         self._send("delete_all", lambda: self._store.delete_all(targets))
 
+    def check_versions(self, address: str) -> None:
+        self._send("check_versions", lambda: self._store.check_versions(address))
+
     def _send(self, verb: str, call: Callable[[], T]) -> T:
         return self._become(self._next(verb), call)
 

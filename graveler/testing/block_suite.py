@@ -108,6 +108,13 @@ class ChangeClauses(Capabilities):
         with pytest.raises(NotFound):
             blocks.head(address)
 
+    def test_b11_versions_are_kept(self, blocks: Blocks) -> None:
+        first = blocks.put(f"{self.bucket}/a", [b"same"])
+        blocks.check_versions(f"{self.bucket}/a")
+        again = blocks.put(f"{self.bucket}/a", [b"same"])
+        blocks.delete(f"{self.bucket}/a", first.version)
+        assert self.seen(blocks.head(f"{self.bucket}/a")) == self.seen(again)
+
     def test_b10_many_are_deleted_as_each_would_be(self, blocks: Blocks) -> None:
         names = [f"{self.bucket}/{key}" for key in ("a/1", "a/2", "a/3", "b", "c/d/1", "c/d/2")]
         old = {name: blocks.put(name, [b"old"]) for name in names}

@@ -16,8 +16,15 @@ def create_bucket(session: AwsSession, name: str, *, versioned: bool = True) -> 
     if session.region() != "us-east-1":
         more["CreateBucketConfiguration"] = {"LocationConstraint": session.region()}
     client.create_bucket(Bucket=name, **more)
+    client.close()
     if versioned:
-        client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+        keep_versions(session, name)
+
+
+def keep_versions(session: AwsSession, name: str, *, status: str = "Enabled") -> None:
+    """From now on every put makes a version; `Suspended`: not any more."""
+    client = _client(session)
+    client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": status})
     client.close()
 
 

@@ -23,7 +23,7 @@ from graveler.testing.fault_proxy import (
     lost_answer,
     lost_request,
 )
-from tests.aws.buckets import create_bucket
+from tests.aws.buckets import create_bucket, keep_versions
 from tests.aws.conftest import local
 
 LIST, DELETE = "GET", "POST"
@@ -296,10 +296,11 @@ def test_names_that_xml_cannot_hold_are_deleted_alone(
 
 
 def test_a_bucket_without_versions_deletes_by_none(
-    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str
+    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, session: AwsSession
 ) -> None:
     [kept] = stored(direct, bucket, "a")
+    keep_versions(session, bucket, status="Suspended")
     with pytest.raises(Unsupported):
         far.delete_all([kept, Target(f"s3://{bucket}/b", "null")])
-    assert wire.proxy.operations == []
+    assert wire.proxy.operations == [LIST]  # it asked whether versions are kept
     assert direct.head(kept.address).version == kept.version

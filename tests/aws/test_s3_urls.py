@@ -27,7 +27,7 @@ from graveler.errors import Invalid, NotFound, Unavailable, Unsupported
 from graveler.limits import SECOND_NS
 from graveler.requests import RetryPolicy
 from graveler.testing.block_clauses import content
-from tests.aws.buckets import create_bucket
+from tests.aws.buckets import create_bucket, keep_versions
 
 NOW_NS = 1_795_000_000 * SECOND_NS
 KEYS = ("a", "a b+c", "é/日本", "%2F?x=y&z#q", "~-._/", "quote'\"", "data/0/1", "line\nbreak")
@@ -291,12 +291,40 @@ def test_a_bucket_without_versions_serves_all_but_their_deletion(
     [line] = blocks.list(f"s3://{name}/", "", 10).lines
     assert line.head.version == head.version == blocks.head(f"s3://{name}/a").version
     blocks.copy(f"s3://{name}/a", f"s3://{name}/b")
-    with pytest.raises(Unsupported):
-        blocks.delete(f"s3://{name}/a", head.version)
+    for refused in (
+        lambda: blocks.check_versions(f"s3://{name}/a"),
+        lambda: blocks.delete(f"s3://{name}/a", head.version),
+        lambda: blocks.delete_all([Target(f"s3://{name}/a", head.version)]),
+    ):
+        with pytest.raises(Unsupported, match=f"put-bucket-versioning --bucket {name}"):
+            refused()
     blocks.delete(f"s3://{name}/a")
     assert [line.address for line in blocks.list(f"s3://{name}/", "", 9).lines] == [
         f"s3://{name}/b"
     ]
+
+
+def test_what_was_stored_before_versions_were_kept_is_deleted_exactly(
+    session: AwsSession, fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    create_bucket(session, name, versioned=False)
+    blocks = S3Blocks(session, SystemClock(), [name])
+    names = [f"s3://{name}/{key}" for key in "abcd"]
+    before = {each: blocks.put(each, [b"same"]) for each in names}
+    keep_versions(session, name)
+    blocks.check_versions(names[0])
+    again = {each: blocks.put(each, [b"same"]) for each in (names[0], names[2])}
+    for each in names[:2]:
+        blocks.delete(each, before[each].version)
+    blocks.delete_all([Target(each, before[each].version) for each in names[2:]])
+    lines = blocks.list(f"s3://{name}/", "", 9).lines
+    assert {line.address: line.head.version for line in lines} == {
+        each: head.version for each, head in again.items()
+    }
+    keep_versions(session, name, status="Suspended")
+    with pytest.raises(Unsupported):
+        blocks.check_versions(names[0])
 
 
 def test_replaced_versions_are_listed_past_and_deleted_with_their_successor(

@@ -2,10 +2,12 @@
 
 import pytest
 
+from graveler.block.adapter import Target
 from graveler.block.memory import MemoryBlocks
 from graveler.block.observed import ObservedBlocks
 from graveler.block.retrying import RetryingBlocks
 from graveler.clock import SystemClock
+from graveler.errors import NotFound, Unsupported
 from graveler.requests import Counts, RetryPolicy
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.block_suite import BlockSuite
@@ -29,6 +31,28 @@ class TestObservedBlocks(BlockSuite):
     @pytest.fixture
     def blocks(self) -> ObservedBlocks:
         return ObservedBlocks(MemoryBlocks(SystemClock()), Counts())
+
+
+def test_b11_what_was_stored_without_versions_is_deleted_once_they_are_kept() -> None:
+    blocks = MemoryBlocks(SystemClock())
+    blocks.keeps_versions = False
+    first = blocks.put("mem://bucket/a", [b"same"])
+    assert blocks.put("mem://bucket/a", [b"same"]).version == first.version
+    for refused in (
+        lambda: blocks.check_versions("mem://bucket/a"),
+        lambda: blocks.delete("mem://bucket/a", first.version),
+        lambda: blocks.delete_all([Target("mem://bucket/a", first.version)]),
+    ):
+        with pytest.raises(Unsupported):
+            refused()
+    assert blocks.read("mem://bucket/a", 0, 9) == b"same"
+    blocks.keeps_versions = True
+    blocks.check_versions("mem://bucket/a")
+    other = blocks.put("mem://bucket/b", [b"null"])
+    blocks.delete("mem://bucket/a", first.version)
+    with pytest.raises(NotFound):
+        blocks.head("mem://bucket/a")
+    assert blocks.head("mem://bucket/b") == other
 
 
 class TestFaultyBlocksWithoutFaults(BlockSuite):

@@ -24,7 +24,7 @@ from graveler.engine import (
     verify,
 )
 from graveler.engine.collect import CollectSettings
-from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused
+from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused, Unsupported
 from graveler.ids import RepositoryId, RepositoryUid
 from graveler.records import ABSENT, AddressType, CommitEntry, Entry
 from graveler.refs import repositories
@@ -454,3 +454,34 @@ def test_a_repository_that_was_never_collected_costs_no_look(storage: Storage) -
     storage.wait(2 * DAY)
     storage.collect()
     assert not repository.get(storage.restarted().ports, "lake").collected  # no commit condemned
+
+
+def test_nothing_is_condemned_where_no_versions_are_kept(lost: tuple[Storage, str]) -> None:
+    storage, _ = lost
+    before = everything(storage)
+    storage.blocks.keeps_versions = False
+    for delete in (False, True):
+        with pytest.raises(Unsupported):
+            storage.collect(delete=delete)
+    assert everything(storage) == before and collect.list_runs(storage.ports, storage.repo) == []
+
+
+def test_what_was_stored_without_versions_goes_once_they_are_kept(storage: Storage) -> None:
+    storage.blocks.keeps_versions = False
+    storage.commit(a="kept")
+    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    storage.commit("side", b="lost")
+    branching.delete_branch(storage.ports, storage.repo, "side")
+    storage.blocks.keeps_versions = True
+    storage.collect()
+    storage.wait(8 * DAY)
+    assert {each.version for each in storage.collect().condemned} == {"null"}
+    storage.wait(DAY)
+    assert storage.collect().deleted
+    assert storage.read("main", "a") == b"kept"
+
+
+def everything(storage: Storage) -> set[str]:
+    """Addresses below the namespace."""
+    page = storage.blocks.list("mem://bucket/lake/", "", 10_000)
+    return {line.address for line in page.lines}

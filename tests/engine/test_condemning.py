@@ -18,7 +18,7 @@ from graveler.engine import (
 )
 from graveler.engine.condemning import Condemned, Order
 from graveler.engine.root_pages import Root
-from graveler.errors import Conflict, Gone, Invalid, NotFound
+from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
 from graveler.kv.observed import ObservedStore
 from graveler.refs import commits, condemned, runs
@@ -295,7 +295,10 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
     for expected in (marked, {"get": 3, "scan": 9}):
         before = kv.snapshot(), blocks.snapshot()
         condemning.condemn(ports, repo, order)
-        assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {"head": 1})
+        assert (kv.since(before[0]), blocks.since(before[1])) == (
+            expected,
+            {"check_versions": 1, "head": 1},
+        )
     storage.wait(DAY)
     have_turn(storage)
     told = {"get": 3, "scan": 10, "set_if": 1, "set_many": 1}
@@ -303,3 +306,13 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
         before = kv.snapshot(), blocks.snapshot()
         condemning.sweep(ports, repo, "R1", 0, TURN)
         assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {})
+
+
+def test_nothing_is_condemned_where_no_versions_are_kept(aged: tuple[Storage, str]) -> None:
+    storage, _ = aged
+    have_turn(storage)
+    storage.blocks.keeps_versions = False
+    with pytest.raises(Unsupported):
+        condemning.condemn(storage.ports, storage.repo, Order("R", 1, 1, expiring(storage), TURN))
+    assert collect.list_runs(storage.ports, storage.repo) == []
+    assert not list(condemned.list_all(storage.ports.kv, storage.repo))

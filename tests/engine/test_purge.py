@@ -17,7 +17,7 @@ from graveler.engine import (
     watching,
 )
 from graveler.engine.repository import NewRepository
-from graveler.errors import Invalid, Refused, Unavailable
+from graveler.errors import Invalid, Refused, Unavailable, Unsupported
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, Repository
 from graveler.refs import arrivals, deleted, repositories
@@ -162,6 +162,19 @@ def test_files_that_another_repository_lies_on_stay_until_it_is_gone(storage: St
         purged(storage)
     assert everything(storage) == before
     repository.delete(storage.ports, moved)
+    assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
+
+
+def test_nothing_goes_while_no_versions_are_kept(storage: Storage) -> None:
+    repo = grown(storage)
+    repository.delete(storage.ports, repo)
+    storage.clock.sleep(2 * DAY)
+    files, rows = everything(storage), partitions(storage)
+    storage.blocks.keeps_versions = False
+    with pytest.raises(Unsupported):
+        purged(storage)
+    assert everything(storage) == files and partitions(storage) == rows
+    storage.blocks.keeps_versions = True
     assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
 
 
