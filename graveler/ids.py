@@ -29,6 +29,7 @@ NO_METARANGE = MetarangeId("")  # what the first commit of a repository holds: n
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}", re.ASCII)
 _BRANCH = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]*", re.ASCII)
 _LOCAL = "local://"
+_OWN_SEGMENTS = ("_graveler", "_lakefs")  # below which repositories keep files of their own
 _NAMESPACE = re.compile(r"(s3|local|mem)://[^\s?#%\\\x00-\x1f\x7f]+")
 _HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _TAG_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\]\\/%@$]")
@@ -76,8 +77,8 @@ def parse_tag_id(text: str) -> TagId:
 
 
 def parse_namespace(text: str) -> str:
-    """`scheme://bucket[/prefix]`, no empty, '.' or '..' segment; returned without trailing
-    slashes.
+    """`scheme://bucket[/prefix]`, no empty, '.' or '..' segment and none of those below which
+    repositories keep files of their own; returned without trailing slashes.
 
     `local:///x` is `local://x`: clients put a slash behind the prefix that `/config` names.
     """
@@ -95,6 +96,12 @@ def parse_namespace(text: str) -> str:
             "storage_namespace invalid: no segment may be empty, '.' or '..': "
             f"storage_namespace={_shown(text)}"
         )
+    for segment in segments:
+        if segment in _OWN_SEGMENTS:
+            raise Invalid(
+                f"storage_namespace invalid: no segment may be '{segment}', where a repository "
+                f"keeps files of its own: storage_namespace={_shown(text)}"
+            )
     return stripped
 
 

@@ -4,8 +4,9 @@
     key        `by_key` failures at once from all addresses together, then as many a minute
 
 A request beyond either is refused before its secret is looked at.  Failures on a key by others do
-not hold up an address that has lately given the right secret to this process.  An address that is
-new to it may have to wait while others guess, but no longer than a minute after they stop.
+not hold up an address that gave the right secret to this process within the last hour.  An address
+that is new to it may have to wait while others guess, but no longer than a minute after they stop.
+The set-up token is no key: its failures count by address alone.
 A process counts for itself and remembers `_COUNT_MAX` addresses and as many keys, those that failed
 last.  Thread-safe.  For authenticator.py.
 """
@@ -15,16 +16,19 @@ import math
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from graveler.clock import Clock
 from graveler.errors import Throttled
+from graveler.records import ABSENT, Absent
 
 V = TypeVar("V")
 
 _COUNT_MAX: Final = 4_096
 _TRUSTED_SECONDS: Final = 3_600.0
+_RENEWED_SECONDS: Final = 60.0  # how long an address is trusted before that is noted again
 _MINUTE: Final = 60.0
 
 
@@ -49,28 +53,31 @@ class Attempts:
         self._keys = _Failures(rates.by_key)
         self._trusted: OrderedDict[str, float] = OrderedDict()
 
-    def check(self, key: str, address: str) -> None:
+    def check(self, key: str | Literal[Absent.ABSENT], address: str) -> None:
         """Raises `Throttled` if no further guess is looked at."""
         now, address = self._clock.steady_seconds(), _network(address)
         with self._lock:
             wait = self._addresses.wait(address, now)
-            if now >= self._trusted.get(address, float("-inf")):
+            if key is not ABSENT and now >= self._trusted.get(address, float("-inf")):
                 wait = max(wait, self._keys.wait(_digest(key), now))
         if wait > 0:
             raise Throttled("too many failed logins; wait and try again", math.ceil(wait))
 
-    def failed(self, key: str, address: str) -> None:
+    def failed(self, key: str | Literal[Absent.ABSENT], address: str) -> None:
         """A guess was wrong."""
         now = self._clock.steady_seconds()
         with self._lock:
             self._addresses.add(_network(address), now)
-            self._keys.add(_digest(key), now)
+            if key is not ABSENT:
+                self._keys.add(_digest(key), now)
 
     def succeeded(self, address: str) -> None:
-        """A secret was right."""
-        until = self._clock.steady_seconds() + _TRUSTED_SECONDS
+        """A secret was right.  Cheap if that is known of the address: every request may say it."""
+        now, address = self._clock.steady_seconds(), _network(address)
+        if self._trusted.get(address, now) - now > _TRUSTED_SECONDS - _RENEWED_SECONDS:
+            return
         with self._lock:
-            _remember(self._trusted, _network(address), until)
+            _remember(self._trusted, address, now + _TRUSTED_SECONDS)
 
 
 class _Failures:
@@ -105,6 +112,7 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@lru_cache(maxsize=_COUNT_MAX)
 def _network(address: str) -> str:
     """One sender may have a whole /64 of IPv6."""
     try:

@@ -28,7 +28,7 @@ _REFRESH_SECONDS = 2.0
 _ACCEPTED_COUNT_MAX = 1_024
 _HEADER_LENGTH_MAX = 4_096
 _SETUP_TOKEN_LENGTH = 32
-_SETUP = "set-up"  # as which guesses of its token are counted
+_FOREVER = float("inf")  # credentials: good until the account changes
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Authenticator:
         self, authorization: bytes, cookie: str, address: Callable[[], str] = str
     ) -> Account:
         """Whose request this is.  A header, if there is one, decides alone.  `address`: the
-        sender's, asked for only where a secret is compared.  Raises `Unauthenticated`,
+        sender's, asked for only where a secret was given.  Raises `Unauthenticated`,
         `Throttled`."""
         known = self._current()
         if known.account is ABSENT or len(authorization) > _HEADER_LENGTH_MAX:
@@ -84,6 +84,8 @@ class Authenticator:
         seen = digest.digest()
         expires = known.accepted.get(seen, 0.0)
         if expires and self._keeper.clock.now_ns() < expires * SECOND_NS:
+            if expires == _FOREVER:
+                self._attempts.succeeded(address())
             return known.account
         expires = self._verify(known.account, authorization, cookie, address)
         if len(known.accepted) >= _ACCEPTED_COUNT_MAX:
@@ -124,9 +126,10 @@ class Authenticator:
         the set-up token.  Raises `AlreadyExists`, `Refused`, `Throttled`, `Invalid`."""
         if self._found() is not ABSENT:
             raise AlreadyExists("already initialized")
-        self._attempts.check(_SETUP, address)
         if not secrets.same(self.setup_token, token):
-            self._attempts.failed(_SETUP, address)
+            # After the comparison: guesses by others must not keep out whoever has the token.
+            self._attempts.check(ABSENT, address)
+            self._attempts.failed(ABSENT, address)
             raise Refused(
                 "set-up token missing or wrong: send the one that the service printed at its "
                 "start in the header X-Graveler-Setup-Token"
@@ -167,7 +170,7 @@ class Authenticator:
             return self._read_token(account, rest.strip())
         if scheme.lower() == "basic":
             self._compare(account, *_basic(rest.strip()), address())
-            return float("inf")
+            return _FOREVER
         raise Unauthenticated("error authenticating request")
 
     def _compare(self, account: Account, access_key_id: str, secret: str, address: str) -> None:

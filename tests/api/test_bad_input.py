@@ -46,6 +46,8 @@ _NAMESPACES = [
     "local:///../etc",
     "local://a/../b",
     "local://a/./b",
+    "local://a/_lakefs",
+    "local://a/_graveler/b",
     "local://a//b",
     "local://a b/c",
     "local://a\\b/c",

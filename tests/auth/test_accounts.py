@@ -97,11 +97,23 @@ def test_the_set_up_needs_its_token() -> None:
         with pytest.raises(Refused, match="X-Graveler-Setup-Token"):
             bench.auth.set_up("eve", "", GIVEN, f"guess {number}" if number else "", "10.0.0.9")
     with pytest.raises(Throttled):
-        bench.auth.set_up("eve", "", GIVEN, bench.auth.setup_token, "10.0.0.9")
+        bench.auth.set_up("eve", "", GIVEN, "guess", "10.0.0.9")
     assert bench.auth.account() is ABSENT
     assert bench.auth.set_up("ann", "", GIVEN, bench.auth.setup_token, "10.0.0.1")[0].user == "ann"
     with pytest.raises(AlreadyExists):  # it is good for one set-up
         bench.auth.set_up("ann", "", GIVEN, bench.auth.setup_token, "10.0.0.1")
+
+
+def test_guesses_of_others_keep_nobody_from_the_set_up() -> None:
+    bench = Bench()
+    for number in range(100):  # by many addresses, and by the owner's own ten times
+        with pytest.raises(Refused):
+            bench.auth.set_up("eve", "", GIVEN, "guess", f"10.0.{number % 10}.1")
+    with pytest.raises(Throttled):
+        bench.auth.set_up("eve", "", GIVEN, "guess", "10.0.0.1")
+    with pytest.raises(Refused):  # an owner who mistypes it is told so
+        bench.auth.set_up("ann", "", GIVEN, "mistyped", "10.1.1.1")
+    assert bench.auth.set_up("ann", "", GIVEN, bench.auth.setup_token, "10.0.0.1")[0].user == "ann"
 
 
 def test_no_two_services_have_the_same_set_up_token() -> None:

@@ -57,14 +57,34 @@ def test_many_addresses_guess_one_key_together(bench: Bench) -> None:
 
 
 def test_nobody_is_locked_out_by_others(bench: Bench) -> None:
-    """Neither the next request with a header that was right, nor another one of its address."""
+    """Neither the next request with a header that was right, nor another one of its addresses."""
     assert bench.accepts(GIVEN, ADDRESS)
     for number in range(DEFAULT_RATES.by_key):
         guesses(bench, 1, f"10.0.1.{number}")
     assert bench.accepts(GIVEN, OTHER)  # the header was right before
-    assert bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS).token
+    for address in (ADDRESS, OTHER):
+        assert bench.auth.login(KEY, GIVEN.secret_access_key, address).token
     with pytest.raises(Throttled):
-        bench.auth.login(KEY, GIVEN.secret_access_key, OTHER)
+        bench.auth.login(KEY, GIVEN.secret_access_key, "10.0.0.3")
+
+
+def test_an_address_stays_trusted_as_long_as_its_header_is_used(bench: Bench) -> None:
+    for _ in range(24):  # hours of requests that are answered without a comparison
+        assert bench.accepts(GIVEN, ADDRESS)
+        bench.clock.sleep(1_800)
+    assert bench.accepts(GIVEN, ADDRESS)
+    for number in range(DEFAULT_RATES.by_key):
+        guesses(bench, 1, f"10.0.1.{number}")
+    assert bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS).token
+
+
+def test_an_address_that_is_silent_for_an_hour_is_as_new(bench: Bench) -> None:
+    assert bench.accepts(GIVEN, ADDRESS)
+    bench.clock.sleep(3_600)
+    for number in range(DEFAULT_RATES.by_key):
+        guesses(bench, 1, f"10.0.1.{number}")
+    with pytest.raises(Throttled):
+        bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS)
 
 
 def test_a_right_header_goes_on_from_an_address_that_failed(bench: Bench) -> None:

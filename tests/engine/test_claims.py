@@ -211,6 +211,25 @@ def test_no_kind_of_repository_shares_a_namespace(
     assert collectable.checked(world.ports, host).uid == host.uid
 
 
+@pytest.mark.parametrize("segment", ["_lakefs", "_graveler"])
+@pytest.mark.parametrize("where", ["mem://bucket/one/{}", "mem://bucket/{}/one", "mem://{}"])
+def test_no_namespace_lies_among_a_repositorys_own_files(
+    world: World, segment: str, where: str
+) -> None:
+    with pytest.raises(Invalid, match=f"no segment may be '{segment}'"):
+        world.make("inside", where.format(segment))
+    assert world.make("beside", where.format(segment + "-old")).id == "beside"
+
+
+def test_a_repository_that_has_such_a_namespace_already_keeps_it(world: World) -> None:
+    """An earlier version allowed it.  Nobody may create another one around it."""
+    old = replace(world.make("old"), namespace="mem://bucket/lake/_graveler")
+    repositories.change(world.ports.kv, old.id, world.ports.ids, lambda _found, _lost: old)
+    with pytest.raises(Invalid, match="in use"):
+        world.make("around", "mem://bucket/lake")
+    assert repositories.get(world.ports.kv, old.id).namespace == old.namespace
+
+
 @pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
 def test_every_kind_of_repository_claims_its_namespace(world: World, kind: dict[str, bool]) -> None:
     first = create(world.ports, NewRepository("first", PLACE, **kind))
