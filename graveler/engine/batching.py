@@ -15,7 +15,7 @@ from graveler import limits
 from graveler.engine.commit import CommitRequest, commit
 from graveler.engine.heads import fresh
 from graveler.engine.ports import Ports
-from graveler.engine.sealing import Once
+from graveler.engine.sealing import Once, made_once
 from graveler.errors import (
     Conflict,
     Contended,
@@ -122,8 +122,8 @@ def commit_batch(
 
 
 def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
-    """A worker begins a closed batch.  The one after `limits.job_restart_count_max` gives it up:
-    its objects stay staged, for the next commit of the branch.
+    """A worker begins a closed batch.  The one after `limits.job_restart_count_max` gives it up,
+    unless one of them has committed it: its objects stay staged, for the next commit of the branch.
 
     Errors: `Unsupported`, `Contended`, `Unavailable`.  Cost: 2 KV requests.
     """
@@ -133,6 +133,8 @@ def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> Non
         if closing is None:
             return
         if closing.runs >= limits.job_restart_count_max:
+            if _is_landed(ports, repo, rule, closing):
+                return
             _forget(ports, repo, rule, batch)
             raise Unsupported(
                 f"batch not committed by {closing.runs} workers, its objects stay staged: "
@@ -141,6 +143,16 @@ def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> Non
         if _counted(ports, repo, rule, seen, closing._replace(runs=closing.runs + 1)):
             return
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
+
+
+def _is_landed(ports: Ports, repo: Repository, rule: EventRule, closing: Closing) -> bool:
+    """Whether `commit_batch` finds that the batch has ended, and has nothing to commit."""
+    once = Once(BATCH_KEY, closing.batch, closing.since)
+    try:
+        head = fresh(ports, repo, rule.branch).branch.commit
+        return made_once(ports, repo, once, head) is not ABSENT
+    except (HistoryTooLong, NotFound):
+        return True
 
 
 def forget_runs(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:

@@ -88,6 +88,28 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
     return landed
 
 
+def find_landed(
+    ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit, if this request has landed the job; then the job's record says so, too.
+
+    Errors: `NotFound`, `Conflict` (another request has), `HistoryTooLong`, `OutcomeUnknown`,
+    `Unavailable`.  Cost: 3 KV requests, and 1 for each commit made since the job began.
+    """
+    bulk = seen(ports, repo, branch, job_id).bulk
+    job = bulk.job
+    if job.state not in (JobState.LANDING, JobState.DONE):
+        return ABSENT
+    check_same(job, asked.request_id)
+    if job.state is JobState.DONE:
+        return CommitEntry(job.commit, commit_of(ports, repo, job.commit))
+    head = fresh(ports, repo, parse_branch_id(job.branch)).branch.commit
+    landed = made_once(ports, repo, bulk.once, head)
+    if landed is not ABSENT:
+        note_done(ports, repo, job.id, landed)
+    return landed
+
+
 def _landed(ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish) -> CommitEntry:
     prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
     base = bulk.base.commit.metarange

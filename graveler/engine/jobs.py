@@ -39,7 +39,7 @@ from graveler.refs import jobs
 MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # of jobs that a cluster runs: no worker of ours takes them
 _BODY, _SINCE, _KIND, _TOLD, _RESULT = "body", "since", "error_kind", "told", "result"
-_WANTED, _WAITS_FOR = "wanted", "waits_for"
+_WANTED, _WAITS_FOR, _INTENT = "wanted", "waits_for", "intent"
 _RUNS, _FURTHEST = "runs", "furthest"
 _HEARTBEAT_NS = limits.SECOND_NS
 _ROUNDS = 20
@@ -100,7 +100,8 @@ class NewJob:
 class Ordered:
     """An order as it was noted, and what was added: the name of the kind of error that ended the
     job, whether somebody was told its result, that result where it is no commit, to whom it was
-    handed over, and how many runs in a row have not got beyond the progress `furthest`."""
+    handed over, and how many runs in a row have not got beyond the progress `furthest`.  `intent`:
+    how the result is to be staged (intended.py)."""
 
     body: str
     since: CommitId
@@ -110,6 +111,7 @@ class Ordered:
     handed: Handed = NOT_HANDED
     runs: int = 0
     furthest: int = 0
+    intent: str = ""
 
 
 # ---- begin, ask, cancel --------------------------------------------------------------------------
@@ -158,7 +160,17 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
     told, result = bool(said.get(_TOLD, "")), said.get(_RESULT, "")
     handed = Handed(said.get(_WANTED, ""), said.get(_WAITS_FOR, ""))
     runs, furthest = int(said.get(_RUNS, "0")), int(said.get(_FURTHEST, "0"))
-    return Ordered(said[_BODY], since, said.get(_KIND, ""), told, result, handed, runs, furthest)
+    return Ordered(
+        said[_BODY],
+        since,
+        said.get(_KIND, ""),
+        told,
+        result,
+        handed,
+        runs,
+        furthest,
+        said.get(_INTENT, ""),
+    )
 
 
 def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
@@ -173,6 +185,16 @@ def note_result(ports: Ports, repo: Repository, job_id: JobId, result: str) -> N
 
     Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
     jobs.amend(ports.kv, repo, job_id, {_RESULT: result}, ports.ids)
+
+
+def note_intent(ports: Ports, repo: Repository, job_id: JobId, result: str, intent: str) -> Ordered:
+    """What is to be staged, and how; of several runs, whoever notes it first is right.  The order
+    as it then stands.
+
+    Errors: `Unavailable`, `Contended`.  Cost: 3 KV requests."""
+    more = {_RESULT: result, _INTENT: intent}
+    jobs.amend(ports.kv, repo, job_id, more, ports.ids, unless=_INTENT)
+    return ordered(ports, repo, job_id)
 
 
 def note_handed(ports: Ports, repo: Repository, job_id: JobId, handed: Handed) -> None:

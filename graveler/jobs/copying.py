@@ -4,15 +4,18 @@
                                                                            │
                                           another worker stages what was noted: nothing is copied
 
-The object to be copied is the one that was found when the copy was asked for first.  A worker that
-is taken over before it notes what it has copied stages nothing.  For kinds.py and the service.
+The object to be copied is the one that was found when the copy was asked for first.  What is noted
+first is staged once (engine/intended.py), whichever worker does so: one that was taken over, and
+stages late, puts the copy over nothing that was written since.  For kinds.py and the service.
 """
 
+import json
 from math import inf
 from typing import Final
 
 from graveler import limits
-from graveler.engine import jobs, objects
+from graveler.engine import intended, jobs, objects
+from graveler.engine.intended import Intent
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
@@ -80,19 +83,47 @@ def _result(order: Ordered) -> Entry:
 def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
     """Copy, or go on with what was copied, and stage.
 
-    Errors: those of `objects.bytes_copied` and `objects.stage`; `Conflict` if the job is too old;
-    `Stopped` if it is not to be run any more.  Cost: those, and 5 KV requests.
+    Errors: those of `objects.bytes_copied` and `intended.write`; `Conflict` if the job is too old;
+    `Stopped` if it is not to be run any more.  Cost: those, and 8 KV requests.
     """
+    order = jobs.ordered(ports, repo, job.id)
+    if is_staged(ports, repo, job, order):
+        return
     age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
     if age_seconds >= limits.job_seconds_max:  # what was copied may be about to be collected
         raise Conflict(f"copy given up: it was not done in time: id={job.id}")
-    order = jobs.ordered(ports, repo, job.id)
     wanted = orders.copy_order(order)
-    if order.result:
-        made = _result(order)
-        pulse.land(0)
-    else:
-        made = objects.bytes_copied(ports, repo, wanted.there, wanted.source.path)
-        pulse.land(0)
-        jobs.note_result(ports, repo, job.id, encode_entry(made).hex())
-    objects.stage(ports, repo, job.branch, wanted.path, made, force=wanted.force)
+    if not order.intent:
+        made = (
+            _result(order)  # by a version that noted no intent
+            if order.result
+            else objects.bytes_copied(ports, repo, wanted.there, wanted.source.path)
+        )
+        intent = intended.intend(ports, repo, job.branch, wanted.path)
+        order = jobs.note_intent(
+            ports, repo, job.id, encode_entry(made).hex(), json.dumps(intended.encoded(intent))
+        )
+    pulse.land(0)
+    intended.write(
+        ports,
+        repo,
+        job.branch,
+        wanted.path,
+        _result(order),
+        _intent(order),
+        lambda: pulse.beat(always=True),
+        force=wanted.force,
+    )
+
+
+def is_staged(ports: Ports, repo: Repository, job: Job, order: Ordered) -> bool:
+    """Whether an earlier run has staged the copy.  Errors and cost: those of
+    `intended.is_written`."""
+    if not order.intent:
+        return False
+    path = orders.copy_order(order).path
+    return intended.is_written(ports, repo, job.branch, path, _result(order), _intent(order))
+
+
+def _intent(order: Ordered) -> Intent:
+    return intended.decoded(json.loads(order.intent))

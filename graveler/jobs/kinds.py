@@ -1,4 +1,4 @@
-"""What each kind of job does in one run.  For working.py."""
+"""What each kind of job does in one run, and what an earlier run has landed.  For working.py."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
@@ -8,6 +8,7 @@ from graveler.engine import bulk_landing, importing, jobs, merge
 from graveler.engine.heads import commit_of
 from graveler.engine.jobs import Ordered, Pulse
 from graveler.engine.ports import Ports
+from graveler.errors import Conflict, NoChanges, NotFound
 from graveler.jobs import committing, copying, orders, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
 
@@ -65,7 +66,7 @@ def _collect(task: Task) -> Landed:
 
 
 def _dump(task: Task) -> Landed:
-    stepwise.dump(task.ports, task.repo, task.job, task.pulse)
+    stepwise.dump(task.ports, task.repo, task.job, task.order, task.pulse)
     return ABSENT
 
 
@@ -79,4 +80,51 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.DUMP: _dump,
     orders.LAND: _land,
     orders.COPY: _copy,
+}
+
+
+# ---- what has landed before ----------------------------------------------------------------------
+
+
+def find_landed(task: Task) -> Landed | None:
+    """What an earlier run of the job has landed before its worker died; None: nothing.
+
+    For a job that is about to be given up.  Errors: `HistoryTooLong`, `Unavailable`.
+    """
+    find = _FINDERS.get(task.job.kind, _nothing)
+    try:
+        return find(task)
+    except (Conflict, NoChanges, NotFound):  # the branch or the bulk job is gone, or is another's
+        return None
+
+
+def _nothing(_: Task) -> None:
+    return None
+
+
+def _found(landed: Landed) -> CommitEntry | None:
+    return None if landed is ABSENT else landed
+
+
+def _find_commit(task: Task) -> CommitEntry | None:
+    return _found(committing.find_landed(task.ports, task.repo, task.job, task.order))
+
+
+def _find_land(task: Task) -> CommitEntry | None:
+    job_id, finish = orders.land_request(task.order)
+    branch = task.job.branch
+    return _found(bulk_landing.find_landed(task.ports, task.repo, branch, job_id, finish))
+
+
+def _find_copy(task: Task) -> Landed | None:
+    is_staged = copying.is_staged(task.ports, task.repo, task.job, task.order)
+    return ABSENT if is_staged else None
+
+
+_FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
+    orders.COMMIT: _find_commit,
+    orders.MERGE: _find_commit,
+    orders.IMPORT: _find_commit,
+    orders.LAND: _find_land,
+    orders.COPY: _find_copy,
 }

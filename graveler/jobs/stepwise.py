@@ -19,7 +19,11 @@ from graveler.records import Job, JobState, Repository
 
 
 def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
-    """Errors: `Unsupported` if it is given up, `Stopped`, those of `collecting.work`."""
+    """Nothing is left to do if an earlier run has noted its result.
+
+    Errors: `Unsupported` if it is given up, `Stopped`, those of `collecting.work`."""
+    if order.result:
+        return
     try:
         kept = _begun(ports, repo, job, pulse)
     except Unsupported:
@@ -28,8 +32,12 @@ def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pul
     collecting.work(ports, repo, job, order, kept)
 
 
-def dump(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
-    """Errors: `Unsupported` if it is given up, `Stopped`, those of `dumping.dump`."""
+def dump(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
+    """Nothing is left to do if an earlier run has noted its result.
+
+    Errors: `Unsupported` if it is given up, `Stopped`, those of `dumping.dump`."""
+    if order.result:
+        return
     made = dumping.dump(ports, repo, _begun(ports, repo, job, pulse))
     jobs.note_result(ports, repo, job.id, json.dumps(made._asdict()))
 

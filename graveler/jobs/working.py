@@ -23,6 +23,7 @@ from graveler.errors import (
     Contended,
     GravelerError,
     HandedOver,
+    HistoryTooLong,
     Internal,
     NotFound,
     Unavailable,
@@ -33,7 +34,7 @@ from graveler.events.intake import BatchJob
 from graveler.ids import JobId, RepositoryId
 from graveler.jobs import purging
 from graveler.jobs.beating import beating
-from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task
+from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed
 from graveler.jobs.queue import Message, PurgeMessage, Queue
 from graveler.records import JobState, Repository
 from graveler.refs import repositories
@@ -100,7 +101,7 @@ def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: byt
         try:
             jobs.note_run(ports, repo, job, order)
         except Unsupported as error:
-            jobs.fail(ports, repo, job_id, error, owner)
+            _give_up(task, error, owner)
             return job.kind
     try:
         landed = _worked(task)
@@ -115,6 +116,21 @@ def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: byt
         return job.kind
     jobs.end(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
     return job.kind
+
+
+def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
+    """End a job that is not begun once more.  The last worker may have landed it and died before
+    it noted so: then it is done.  `Unavailable`: that could not be found out."""
+    ports, repo, job_id = task.ports, task.repo, task.job.id
+    try:
+        landed = find_landed(task)
+    except HistoryTooLong as unknown:
+        jobs.fail(ports, repo, job_id, unknown, owner)
+        return
+    if landed is None:
+        jobs.fail(ports, repo, job_id, error, owner)
+    else:
+        jobs.end(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
 
 
 def _worked(task: Task) -> Landed:

@@ -96,8 +96,11 @@ def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[A
     return ABSENT if row is ABSENT else wire.decode_pairs(row.value)
 
 
-def amend(kv: Store, repository: Repository, job: JobId, more: Order, ids: Ids) -> None:
-    """Add to an order what became of it, beside what others add; nothing if there is no order.
+def amend(
+    kv: Store, repository: Repository, job: JobId, more: Order, ids: Ids, unless: str = ""
+) -> None:
+    """Add to an order what became of it, beside what others add; nothing if there is no order, or
+    if it has the key `unless`.
 
     A twin of the write that arrives late takes nothing back, and brings no order back that was
     forgotten.  Raises `OutcomeUnknown`, `Contended`.  Two requests, one if nothing is new.
@@ -107,6 +110,8 @@ def amend(kv: Store, repository: Repository, job: JobId, more: Order, ids: Ids) 
         if row is ABSENT:
             return ABSENT
         order = wire.decode_pairs(row.value)
+        if unless in order:
+            return ABSENT
         return ABSENT if order.items() >= more.items() else wire.encode_pairs({**order, **more})
 
     replace_row(kv, (space(repository), job_order_key(job)), ids, change)

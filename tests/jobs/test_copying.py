@@ -169,15 +169,133 @@ def test_another_worker_takes_over_at_any_request(call: tuple[str, int], stalls:
     assert attend(world) == stat(world)
 
 
+def _write(world: World) -> None:
+    world.lake.put("copied", "newer")
+
+
+def _write_and_commit(world: World) -> None:
+    _write(world)
+    world.lake.commit()
+
+
+def _die() -> None:
+    raise Killed
+
+
+def _commit_and_write(world: World) -> None:
+    world.lake.commit()
+    _write(world)
+
+
+def _commit_twice(world: World) -> None:
+    world.lake.commit()
+    _write_and_commit(world)
+    world.lake.commit_of(e="1")
+
+
+def _delete(world: World) -> None:
+    world.lake.delete("copied")
+
+
+def _delete_and_commit(world: World) -> None:
+    _delete(world)
+    world.lake.commit_of(e="1")
+
+
+def _commit(world: World) -> None:
+    world.lake.commit()
+
+
+LATER = {
+    "write": _write,
+    "write, commit": _write_and_commit,
+    "commit, write": _commit_and_write,
+    "commits": _commit_twice,
+    "delete": _delete,
+    "delete, commit": _delete_and_commit,
+    "commit": _commit,
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("call", _calls())
+def test_a_worker_that_stalls_anywhere_puts_its_copy_over_nothing(
+    call: tuple[str, int], later: str
+) -> None:
+    """Another one has done the job, its result was told, and somebody went on from there."""
+    world = new_world()
+    job = begin_copy(world)
+    lake, script = world.lake.interposed()
+    seen = []
+
+    def look() -> tuple[object, ...]:
+        ports, repo = world.lake.ports, world.lake.repo
+        query = objects.ListQuery()
+        shown = objects.list_objects(ports, repo, "main", query)
+        return shown, world.lake.uncommitted(), world.lake.head()
+
+    def strike() -> None:
+        world.pass_lease()
+        world.work(job.id)
+        assert attend(world) == stat(world)
+        LATER[later](world)
+        seen.append(look())
+
+    verb, nth = call
+    script.before(verb, strike, nth)
+    world.work(job.id, lake)
+    assert [look()] == seen
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("call", _calls())
+def test_a_worker_that_takes_over_undoes_no_write_over_the_copy(
+    call: tuple[str, int], later: str
+) -> None:
+    """Somebody saw the copy, and went on from there, before its first worker died."""
+    world = new_world()
+    job = begin_copy(world)
+    lake, script = world.lake.interposed()
+    written = []
+
+    def strike() -> None:
+        if "copied" in world.lake.tree():
+            LATER[later](world)
+            written.append(world.lake.tree())
+        raise Killed
+
+    verb, nth = call
+    script.before(verb, strike, nth)
+    with pytest.raises(Killed):
+        world.work(job.id, lake)
+    world.pass_lease()
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+    assert not written or [world.lake.tree()] == written
+
+
+def test_a_worker_looks_again_if_a_commit_takes_in_what_it_has_seen() -> None:
+    """A row counts for sure only if its token is still open after it was seen."""
+    world = new_world()
+    job = begin_copy(world)
+    lake, script = world.lake.interposed()
+    script.before("get_many", _die)  # what is to be staged is noted
+    with pytest.raises(Killed):
+        world.work(job.id, lake)
+    world.pass_lease()
+    _write(world)
+    lake, script = world.lake.interposed()
+    script.after("get_many", lambda: world.lake.commit_of(e="1"))
+    world.work(job.id, lake)
+    assert script.finished and world.status(job.id).state is JobState.DONE
+    assert world.lake.tree()["copied"] == "newer" and not world.lake.uncommitted()
+
+
 def test_what_was_copied_is_not_copied_again() -> None:
     world = new_world()
     job = begin_copy(world)
     lake, script = world.lake.interposed()
-
-    def die() -> None:
-        raise Killed
-
-    script.before("set_newer", die)
+    script.before("get_many", _die)
     with pytest.raises(Killed):
         world.work(job.id, lake)
     copied = object_count(world)
@@ -198,9 +316,7 @@ def test_a_worker_that_was_taken_over_while_it_copied_stages_nothing() -> None:
     world.work(job.id)
     attend(world)
     world.lake.put("copied", "newer")
-    pulse = jobs.Pulse(ports, repo, job.id, owner)
-    with pytest.raises(jobs.Stopped):
-        copying.work(ports, repo, job, pulse)
+    copying.work(ports, repo, job, jobs.Pulse(ports, repo, job.id, owner))
     assert world.lake.tree()["copied"] == "newer"
 
 

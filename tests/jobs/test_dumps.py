@@ -17,7 +17,7 @@ from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
-from tests.jobs.world import World, calls_of, replaced
+from tests.jobs.world import Killed, World, calls_of, replaced
 
 
 def new_world(scratch: Path) -> tuple[Storage, World]:
@@ -109,3 +109,37 @@ def test_a_worker_without_time_hands_on_and_the_last_gives_up(tmp_path: Path) ->
     world.work(job)
     ended = world.status(job)
     assert ended.state is JobState.FAILED and "dump given up" in ended.error
+
+
+def test_what_the_last_worker_dumped_before_it_died_is_done(tmp_path: Path) -> None:
+    """Its result is noted, and a job's end is the last that is written."""
+    _, undisturbed, first = last_run(tmp_path)
+    calls = calls_of(undisturbed, lambda lake: undisturbed.work(first, lake))
+    end = max(nth for verb, nth in calls if verb == "set_if")
+    storage, world, job = last_run(tmp_path)
+    lake, script = world.lake.interposed()
+    script.before("set_if", strike_dead, end)
+    with pytest.raises(Killed):
+        world.work(job, lake)
+    result = jobs.ordered(world.lake.ports, world.lake.repo, job).result
+    assert result and not world.status(job).ended
+    world.pass_lease()
+    world.work(job)
+    assert world.status(job).state is JobState.DONE
+    assert jobs.ordered(world.lake.ports, world.lake.repo, job).result == result
+    assert dumped_heads(storage, world, job) == {world.lake.head()}
+
+
+def strike_dead() -> None:
+    raise Killed
+
+
+def last_run(tmp_path: Path) -> tuple[Storage, World, JobId]:
+    """A dump of which one run is left."""
+    storage, world = new_world(tmp_path)
+    job, clock = submit(world).id, world.lake.ports.clock
+    for _ in range(limits.job_run_count_max - 1):
+        lake, script = world.lake.interposed()
+        script.after("scan", lambda: clock.sleep(15 * 60))
+        world.work(job, lake, seconds=14 * 60)
+    return storage, world, job

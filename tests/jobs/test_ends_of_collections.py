@@ -12,7 +12,7 @@ from graveler.ids import JobId
 from graveler.records import JobState
 from tests.engine.storage import Storage
 from tests.jobs.aged import aged, due, lines, ordered, puts, totals, undisturbed
-from tests.jobs.cut_off import folder_of, run_of, runs_of, status, steps_of
+from tests.jobs.cut_off import folder_of, result_of, run_of, runs_of, status, steps_of
 
 pytestmark = pytest.mark.usefixtures("small_steps")
 
@@ -37,6 +37,21 @@ def test_a_run_that_adds_nothing_counts_and_the_last_of_twelve_gives_up(tmp_path
         assert status(storage, job).progress == number + 1
     run_of(storage, job)
     check_given_up(storage, job)
+
+
+def test_a_collection_whose_last_worker_died_behind_its_result_is_done(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = aged(tmp_path / "other")
+    verbs = [verb for verb, _ in run_of(other, ordered(other)).requests]
+    end = max(number for number, verb in enumerate(verbs, 1) if verb == "set_if")
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    run_of(storage, job, end, dies=True)
+    result = result_of(storage, job)
+    storage.clock.sleep(limits.job_seconds_max + 1)
+    run_of(storage, job)
+    assert status(storage, job).state is JobState.DONE and result_of(storage, job) == result
+    assert steps_of(storage) == []
 
 
 def test_a_job_that_is_too_old_is_not_begun_once_more(tmp_path: Path) -> None:

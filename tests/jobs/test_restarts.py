@@ -5,17 +5,18 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine import batching, bulk, jobs, watching
+from graveler.engine import batching, branching, bulk, history, jobs, watching
 from graveler.engine.batching import Delivery
 from graveler.engine.bulk import Mode
 from graveler.engine.bulk_landing import Finish
+from graveler.engine.history import LogRequest
 from graveler.engine.watching import NewRule
 from graveler.errors import Unavailable
 from graveler.events.intake import BatchJob
-from graveler.jobs import handing, orders, working
+from graveler.jobs import asking, handing, orders, working
 from graveler.jobs.kinds import KINDS, STEPWISE
 from graveler.jobs.queue import JobMessage
-from graveler.records import Job, JobState
+from graveler.records import CommitEntry, Job, JobState
 from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
@@ -23,12 +24,15 @@ from tests.engine.lake import Lake
 from tests.engine.test_bulk_commits import scanned
 from tests.jobs.test_handed_over import MANY, ROWS_MAX, bounded
 from tests.jobs.world import (
+    COMMIT,
     Held,
+    Killed,
     World,
     begin_commit,
     begin_copy,
     begin_import,
     begin_merge,
+    calls_of,
     new_world,
 )
 
@@ -79,17 +83,11 @@ def test_what_no_worker_can_finish_fails_and_says_so(kind: str) -> None:
 def test_a_worker_that_dies_counts_too(kind: str) -> None:
     """One that is killed says nothing; its lease ends."""
 
-    class Killed(BaseException):
-        pass
-
-    def strike() -> None:
-        raise Killed
-
     world = new_world()
     job = RESTARTED[kind](world)
     for _ in range(limits.job_restart_count_max):
         lake, script = world.lake.interposed()
-        script.before("set_if", strike, 3)  # it has claimed the job, and counted its run
+        script.before("set_if", strike_dead, 3)  # it has claimed the job, and counted its run
         with pytest.raises(Killed):
             world.work(job.id, lake)
         world.pass_lease()
@@ -104,6 +102,103 @@ def test_the_last_run_that_is_allowed_may_still_do_it() -> None:
         cut_off(world, job)
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
+
+
+# ---- what the last worker had landed -------------------------------------------------------------
+
+
+def last_run(kind: str) -> tuple[World, Job]:
+    """A job of which one run is left."""
+    world = new_world()
+    job = RESTARTED[kind](world)
+    for _ in range(limits.job_restart_count_max - 1):
+        cut_off(world, job)
+    return world, job
+
+
+def landed(world: World, job: Job) -> bool:
+    """Whether what the job was to do can be seen."""
+    if job.kind == orders.COPY:
+        return "copied" in world.lake.tree()
+    return len(made(world)) > 1
+
+
+def made(world: World) -> tuple[CommitEntry, ...]:
+    """The commits of `main` after the first, without those that a merge brought in."""
+    request = LogRequest(first_parent=True)
+    entries, _ = history.log(world.lake.ports, world.lake.repo, "main", request)
+    return tuple(entry for entry in entries if entry.commit.parents)
+
+
+@pytest.mark.parametrize("kind", RESTARTED)
+def test_what_the_last_worker_landed_before_it_died_is_done(kind: str) -> None:
+    undisturbed, job = last_run(kind)
+    calls = calls_of(undisturbed, lambda lake: undisturbed.work(job.id, lake))
+    expected = undisturbed.status(job.id)
+    assert expected.state is JobState.DONE
+    seen = set()
+    for verb, nth in calls:
+        if verb != "set_if" or nth <= 2:  # it claims the job, and counts its run
+            continue
+        world, job = last_run(kind)
+        lake, script = world.lake.interposed()
+        script.before(verb, strike_dead, nth)
+        with pytest.raises(Killed):
+            world.work(job.id, lake)
+        is_landed = landed(world, job)
+        world.pass_lease()
+        world.work(job.id)
+        ended = world.status(job.id)
+        assert (ended.state is JobState.DONE) == landed(world, job)
+        assert len(made(world)) <= 2
+        if not is_landed and kind != orders.IMPORT:  # that had got further
+            assert "given up" in ended.error
+        assert not is_landed or ended.state is JobState.DONE
+        if is_landed and kind != orders.COPY:
+            assert ended.commit == made(world)[0].id
+        seen.add(is_landed)
+    assert seen == {True, False}
+
+
+def strike_dead() -> None:
+    raise Killed
+
+
+def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_have_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, job = last_run(orders.COMMIT)
+    cut_off(world, job)
+    for number in range(4):
+        world.lake.commit_of(e=str(number))
+    monkeypatch.setattr(limits, "walk_count_max", 2)
+    world.work(job.id)
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
+
+
+def test_a_job_whose_branch_is_gone_is_given_up() -> None:
+    world = new_world()
+    world.lake.put("d", "3", "other")
+    job = asking.ask(world.desk, orders.commit_asked("other", COMMIT, force=False))
+    for _ in range(limits.job_restart_count_max):
+        cut_off(world, job)
+    branching.delete_branch(world.lake.ports, world.lake.repo, "other")
+    world.work(job.id)
+    assert "given up" in world.status(job.id).error
+
+
+def test_what_cannot_be_found_out_now_is_asked_again() -> None:
+    world, job = last_run(orders.COMMIT)
+    cut_off(world, job)
+    count = iter(range(100))
+    plan = lambda _, verb: Fault.REFUSED if verb == "get" and next(count) > 3 else Fault.NONE  # noqa: E731
+    with pytest.raises(Unavailable):
+        world.work(job.id, world.lake.with_kv(lambda kv: FaultyStore(kv, plan)))
+    assert not world.status(job.id).ended
+    world.pass_lease()
+    world.work(job.id)
+    assert "given up" in world.status(job.id).error
 
 
 def test_an_import_that_gets_further_is_not_given_up() -> None:
@@ -176,3 +271,21 @@ def test_a_batch_that_no_worker_can_commit_is_given_up(caplog: pytest.LogCapture
     assert waiting(world, job) == 0 and "batch given up" in caplog.text
     assert world.lake.uncommitted()
     working.run(world.lake.ports, Held(), job)
+
+
+def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be_given_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = new_world()
+    world.lake.put("late", "1")
+    job = begin_batch(world)
+    for run in range(1, limits.job_restart_count_max + 1):
+        lake, script = world.lake.interposed()
+        is_last = run == limits.job_restart_count_max
+        script.before("set_if", strike_dead, 4 if is_last else 2)  # it forgets, or seals
+        with pytest.raises(Killed):
+            working.run(lake.ports, Held(), job)
+        assert len(made(world)) == (2 if is_last else 1)
+    working.run(world.lake.ports, Held(), job)
+    assert waiting(world, job) == 0 and "given up" not in caplog.text
+    assert len(made(world)) == 2 and not world.lake.uncommitted()

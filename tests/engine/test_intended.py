@@ -1,0 +1,96 @@
+"""Writes that are made once: answers that are lost, and refusals."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from graveler import limits
+from graveler.engine import intended, janitor, objects
+from graveler.engine.objects import Upload
+from graveler.errors import OutcomeUnknown, Refused
+from graveler.records import ABSENT, Entry
+from graveler.staging import area
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.faults import Fault, FaultPlan, FaultyStore
+from tests.engine.lake import Lake, new_lake
+
+
+def stored(lake: Lake) -> Entry:
+    return objects.stored(lake.ports, lake.repo, Upload([b"bytes"]))
+
+
+def write(lake: Lake, entry: Entry, intent: intended.Intent, *, force: bool = False) -> None:
+    intended.write(lake.ports, lake.repo, "main", "p", entry, intent, lambda: None, force=force)
+
+
+def losing(faults: Iterator[Fault]) -> FaultPlan:
+    def plan(_: int, verb: str) -> Fault:
+        return next(faults, Fault.NONE) if verb == "set_if" else Fault.NONE
+
+    return plan
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.DROPPED])
+def test_an_answer_that_is_lost_is_looked_for(fault: Fault) -> None:
+    lake = new_lake()
+    entry = stored(lake)
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(iter([fault]))))
+    write(faulty, entry, intent)
+    lake.put("p", "later")
+    write(lake, entry, intent)
+    assert lake.tree() == {"p": "later"}
+
+
+def test_a_write_whose_answers_are_all_lost_may_have_been_made() -> None:
+    lake = new_lake()
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    always = (Fault.DROPPED for _ in range(10_000))
+    faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(always)))
+    with pytest.raises(OutcomeUnknown):
+        write(faulty, stored(lake), intent)
+
+
+def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
+    lake = new_lake()
+    lake = Lake(replace(lake.ports, clock=TickingClock(), ids=SeededIds(1)), lake.repo)
+    entry = stored(lake)
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    write(lake, entry, intent)
+    lake.commit()
+    lake.delete("p")
+    lake.commit()
+    lake.commit_of(q="1")
+    for _ in range(4):
+        lake.ports.clock.sleep(limits.token_grace_seconds + 1)
+        janitor.sweep(lake.ports, lake.repo)
+    assert area.lookup(lake.ports.kv, (intent.token,), b"p") is ABSENT
+    write(lake, entry, intent)
+    assert lake.tree() == {"q": "1"} and not lake.uncommitted()
+
+
+def test_what_was_there_when_it_was_intended_is_replaced() -> None:
+    lake = new_lake()
+    lake.put("p", "before")
+    entry = stored(lake)
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    write(lake, entry, intent)
+    assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
+
+
+def test_an_intent_is_read_as_it_was_written() -> None:
+    lake = new_lake()
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    assert intended.decoded(intended.encoded(intent)) == intent
+
+
+def test_a_read_only_repository_is_not_written_to() -> None:
+    lake = new_lake()
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    closed = Lake(lake.ports, replace(lake.repo, read_only=True))
+    entry = stored(lake)
+    with pytest.raises(Refused):
+        write(closed, entry, intent)
+    write(closed, entry, intent, force=True)
+    assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
