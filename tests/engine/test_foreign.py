@@ -14,9 +14,11 @@ from graveler.engine.ports import keyspace
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.framing import frame
 from graveler.ids import NO_METARANGE, MetarangeId, RangeId
+from graveler.kv.observed import ObservedStore
 from graveler.records import AddressType, Entry, RangeRef, Record
 from graveler.refs import condemned
 from graveler.refs.condemned import Mark
+from graveler.requests import Counts
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish, write
 from tests.engine.lake import Lake
@@ -137,6 +139,24 @@ def test_records_that_are_no_entries_are_refused(lake: Lake, record: Record) -> 
 def test_entries_that_may_be_land(lake: Lake, entry: Entry) -> None:
     metarange = of_records(lake, [(b"a", encode_entry(entry))])
     assert checked(lake, metarange) == metarange
+
+
+def test_full_addresses_are_judged_by_one_look_at_the_repositories(lake: Lake) -> None:
+    repository.create(lake.ports, repository.NewRepository("other", "mem://bucket/other"))
+
+    def scans(*places: str) -> int:
+        entries = [GOOD._replace(address=place, address_type=FULL) for place in places]
+        metarange = of_records(
+            lake, [(b"%d" % at, encode_entry(entry)) for at, entry in enumerate(entries)]
+        )
+        counts = Counts()
+        counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+        checked(counted, metarange)
+        return counts.snapshot()["scan"]
+
+    assert scans("s3://far/x") == scans("s3://far/x", "s3://far/y", "s3://far/z") == 1
+    with pytest.raises(Invalid, match=r"lies in a repository.*key=b'2'"):
+        scans("s3://far/x", "s3://far/y", "mem://bucket/other/z")
 
 
 def test_all_lies_below_the_prefix(lake: Lake) -> None:

@@ -132,6 +132,20 @@ def test_a_deletion_that_died_before_it_was_one_removes_nothing(storage: Storage
     assert everything(storage) == before and storage.read("main", "a") == b"1"
 
 
+def test_a_deletion_after_one_that_died_has_an_undo_period_of_its_own(storage: Storage) -> None:
+    """The note of the first is due; the second comes between a purger's list and its look."""
+    repo = grown(storage)
+    deleted.note(storage.ports.kv, repo, storage.clock.now_ns(), storage.ports.ids.stamp())
+    storage.clock.sleep(2 * DAY)
+    [due] = purge.list_due(storage.ports)
+    repository.delete(storage.ports, repo)
+    before = everything(storage)
+    purge.purge(storage.ports, due)
+    assert everything(storage) == before and purged(storage) == []
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
+
+
 def test_files_stay_where_the_claim_is_another_s_or_none(storage: Storage) -> None:
     place = address.marker("mem://bucket/lake")
     for claim in (b"other uid\n", b""):
