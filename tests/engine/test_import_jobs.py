@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import assembly
+from graveler import assembly, limits
 from graveler.block.adapter import CREATE
-from graveler.engine import importing, jobs, repository
+from graveler.engine import importing, janitor, jobs, repository
 from graveler.engine.importing import ImportPath, ImportRequest
 from graveler.errors import Invalid, NotFound, Unavailable
 from graveler.ids import JobId
@@ -73,6 +73,19 @@ def test_a_cancellation_is_sent_again_until_it_is_answered(lake: Lake) -> None:
     importing.cancel(faulty(lake, plan).ports, lake.repo, job)
     run(lake, job)
     assert state(lake, job) is JobState.CANCELLED and lake.tree() == {}
+
+
+def test_the_record_of_a_job_that_waits_is_kept_however_old_it_is(lake: Lake) -> None:
+    job = submitted(lake)
+    for _ in range(3):
+        lake.ports.clock.sleep(limits.job_record_keep_seconds + limits.import_seconds_max)
+        assert janitor.sweep(lake.ports, lake.repo).jobs == 0
+    run(lake, job)
+    assert state(lake, job) is JobState.DONE and janitor.sweep(lake.ports, lake.repo).jobs == 0
+    lake.ports.clock.sleep(limits.job_record_keep_seconds + 60)
+    assert janitor.sweep(lake.ports, lake.repo).jobs == 1
+    with pytest.raises(NotFound):
+        state(lake, job)
 
 
 def test_a_landing_that_cannot_be_noted_is_not_begun(lake: Lake) -> None:
