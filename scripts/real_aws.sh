@@ -1,7 +1,9 @@
 #!/bin/sh
 # The release step that needs an AWS account: contract suites, one multipart upload, the
 # deployment and its story, against AWS itself; everything that it made is removed in the end,
-# also after a failure. It costs some cents and takes about a quarter of an hour.
+# also after a failure, but for the bucket that SAM keeps for all deployments of an account and
+# region (stack aws-sam-cli-managed-default): others may use it. It costs some cents and takes
+# about a quarter of an hour.
 #
 #   AWS_PROFILE=… AWS_DEFAULT_REGION=… scripts/real_aws.sh
 #   DRY_RUN=1 scripts/real_aws.sh        prints the commands and runs none
@@ -32,7 +34,12 @@ remove() {
         run "$tools/sam" delete --stack-name "$stack" --no-prompts || status=1
         run "$python" -m scripts.real_aws remove "$stack" || status=1
     fi
-    [ "$status" = 0 ] && echo "real_aws: all passed, and everything is removed"
+    if [ -n "$deployed" ]; then
+        echo "real_aws: kept is SAM's own bucket, which all deployments of this account and region"
+        echo "real_aws: share; if nobody else deploys here, empty it and delete its stack:"
+        echo "real_aws: aws cloudformation delete-stack --stack-name aws-sam-cli-managed-default"
+    fi
+    [ "$status" = 0 ] && echo "real_aws: all passed, and everything else is removed"
     exit "$status"
 }
 trap remove EXIT

@@ -15,11 +15,12 @@ the next rotation (docs/deploy.md).  For this folder and the functions.
 
 import hashlib
 import re
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
 from graveler.auth.accounts import NewCredential
-from graveler.aws import FAILURES, AwsSession, failure_of, unavailable
+from graveler.aws import FAILURES, AwsSession, Client, failure_of, unavailable
 from graveler.errors import Corrupt, NotFound, Unavailable
 
 _FORM: Final = re.compile(r"[0-9A-Za-z]{120}")
@@ -43,27 +44,32 @@ class Secret:
 
 def read_secret(session: AwsSession, name: str) -> Secret:
     """The secret `name`, with the version before it.  `Unavailable` if AWS does not give it; see
-    `parse_secret`.  Two requests."""
-    secret = parse_secret(secret_text(session, name))
-    try:
-        before = parse_secret(_text(session, name, _PREVIOUS))
-    except (NotFound, Corrupt):  # never rotated, or what was there was no secret of ours
-        return secret
+    `parse_secret`.  Two requests of one client: Secrets Manager gives one version an answer."""
+    with closing(session.client("secretsmanager")) as client:
+        secret = parse_secret(_current(client, name))
+        try:
+            before = parse_secret(_text(client, name, _PREVIOUS))
+        except (NotFound, Corrupt):  # never rotated, or what was there was no secret of ours
+            return secret
     return secret if before.key == secret.key else replace(secret, before=before.key)
 
 
 def secret_text(session: AwsSession, name: str) -> str:
     """The characters of a secret of Secrets Manager, empty if it has bytes.  One request.
     `Unavailable` if AWS does not give it."""
+    with closing(session.client("secretsmanager")) as client:
+        return _current(client, name)
+
+
+def _current(client: Client, name: str) -> str:
     try:
-        return _text(session, name, _CURRENT)
+        return _text(client, name, _CURRENT)
     except NotFound as error:
         raise Unavailable(str(error)) from error
 
 
-def _text(session: AwsSession, name: str, stage: str) -> str:
+def _text(client: Client, name: str, stage: str) -> str:
     """Raises `NotFound`, `Unavailable`."""
-    client = session.client("secretsmanager")
     try:
         answer = client.get_secret_value(SecretId=name, VersionStage=stage)
         return str(answer.get("SecretString", ""))
@@ -72,8 +78,6 @@ def _text(session: AwsSession, name: str, stage: str) -> str:
         if failure.code == "ResourceNotFoundException":
             raise NotFound(f"read secret {name=} {stage=}: not found") from error
         raise unavailable(failure, f"read secret {name=}", write=False) from error
-    finally:
-        client.close()
 
 
 def parse_secret(text: str) -> Secret:

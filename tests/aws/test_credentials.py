@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -11,14 +11,27 @@ from graveler.assembly.secret import read_secret
 from graveler.auth import accounts
 from graveler.auth.accounts import NewCredential
 from graveler.auth.authenticator import Authenticator
-from graveler.aws import AwsSession, AwsSettings
+from graveler.aws import AwsSession, AwsSettings, Client
 from graveler.cli.main import main
 from graveler.clock import SystemIds
 from graveler.engine import repository, uploads
 from graveler.engine.repository import NewRepository
 from graveler.errors import Corrupt, Unauthenticated, Unavailable
 from graveler.settings import Deployment
+from graveler.testing.fault_proxy import fault_proxy
 from tests.aws.lake import make_lake
+
+
+class CountingSession(AwsSession):
+    """Tells which clients were made."""
+
+    def __init__(self, settings: AwsSettings) -> None:
+        super().__init__(settings)
+        self.made: list[str] = []
+
+    def client(self, service: str, *given: Any, **named: Any) -> Client:
+        self.made.append(service)
+        return super().client(service, *given, **named)
 
 
 class Made(NamedTuple):
@@ -131,3 +144,12 @@ def test_a_secret_that_is_none_is_told(made: Made) -> None:
         read_secret(made.session, "no-such-secret")
     with pytest.raises(Unavailable):
         read_secret(AwsSession(AwsSettings("us-east-1", "http://127.0.0.1:9", "a", "b")), "x")
+
+
+def test_a_cold_start_reads_both_versions_by_one_client(made: Made, engine: str) -> None:
+    made.rotate(SystemIds().unique(120))
+    with fault_proxy(engine) as proxy:
+        session = CountingSession(AwsSettings("us-east-1", proxy.url, "test", "test"))
+        assert read_secret(session, made.name).before
+        assert session.made == ["secretsmanager"]
+        assert proxy.operations == ["GetSecretValue"] * 2

@@ -38,6 +38,7 @@ def test_the_script_runs_all_and_removes_all() -> None:
     assert commands[2].endswith("scripts.real_aws story released")
     assert "sam delete --stack-name released --no-prompts" in commands[3]
     assert commands[4].endswith("scripts.real_aws remove released") and len(commands) == 5
+    assert "delete-stack --stack-name aws-sam-cli-managed-default" in ran.stdout  # kept, and told
 
 
 def test_it_does_not_take_an_engine_for_aws() -> None:

@@ -236,6 +236,10 @@ NOT_OURS = (
     f"lake/data/{FOLDER[:9]}/{FOLDER[10:]}/{UNIQUE}",
     f"lake/data/{FOLDER}/{UNIQUE[:9]}/{UNIQUE[10:]}",
     f"lake/data/{FOLDER[:9]}/{FOLDER[10:]}/{UNIQUE},{SIGNATURE}",
+    *(
+        f"lake/data/{FOLDER}/{UNIQUE},{SIGNATURE[:at]}/{SIGNATURE[at + 1 :]}"
+        for at in range(len(SIGNATURE))
+    ),
     f"lake/data/2026/11/22/10/00/a/{UNIQUE}",
     "lake/not_lakefs/x",
     "lake/not_graveler/gc/x",
