@@ -9,6 +9,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
@@ -67,14 +68,20 @@ def undo_collection(call: Call) -> Answer:
 
 
 def condemn_commits(call: Call) -> Answer:
-    """Of a run that a cluster names."""
-    body = call.body
-    order = condemning.Order(
-        *(call.arguments["id"], body.get("files", 0), body.get("size_bytes", 0)),
-        *(body["metaranges"], body.get("turn", "")),
-    )
-    done = condemning.condemn(call.ports, call.repo, order)
-    return answers.json({"metaranges": done.metaranges, "undone": done.undone})
+    """Of a run that a cluster names: commits with these metaranges; without any, all that retention
+    lets go, page by page."""
+    body, amount = call.body, limits.collect_mark_count_max
+    sizes = body.get("files", 0), body.get("size_bytes", 0)
+    order = condemning.Order(call.arguments["id"], *sizes, body.get("turn", ""))
+    if "metaranges" in body:
+        if "after" in body:
+            raise Invalid("after is for a call that names no metaranges")
+        done = condemning.condemn(call.ports, call.repo, order, body["metaranges"])
+    else:
+        done = condemning.condemn_page(
+            call.ports, call.repo, order, body.get("after", ""), body.get("amount", amount)
+        )
+    return answers.json(done._asdict())
 
 
 def sweep_collection(call: Call) -> Answer:

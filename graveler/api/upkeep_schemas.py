@@ -30,11 +30,13 @@ REQUESTS: Final[Mapping[str, Schema]] = {
     ),
     "CollectionOrder": record("", dry_run={"type": "boolean", "default": True}),
     "Condemnation": record(
-        "metaranges",
+        "",
         metaranges=items(
             text("One that roots told as not kept", pattern="^[0-9a-f]{64}$"),
             limits.collect_condemn_count_max,
         ),
+        after=text("What the call before gave as following; for calls without metaranges"),
+        amount={"type": "integer", "minimum": 1, "maximum": limits.collect_mark_count_max},
         files=_COUNT,
         size_bytes=_COUNT,
         turn=_TURN,
@@ -53,9 +55,10 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     ),
     "CollectionRootList": many("CollectionRoot"),
     "Condemned": record(
-        "metaranges undone",
+        "metaranges undone following",
         metaranges=items(text("Its content may go once the undo period is over")),
         undone={**INTEGER, "description": "How many runs were taken back before"},
+        following=text("Where the next call begins, empty behind the last"),
     ),
     "CollectionTurn": record("id until_time", until_time={"type": "string", "format": "date-time"}),
     "CollectionStatus": record(

@@ -10,11 +10,9 @@ One that runs on a cluster finds and deletes files by itself, and asks only what
 Each call is one request, and raises what `Session.ask` does.  For whoever uses the package.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graveler import limits
 from graveler.client.session import Session, below
 from graveler.errors import Internal
 
@@ -96,34 +94,22 @@ def end(session: Session, repository: str, turn: str) -> None:
     session.ask("DELETE", _turns(repository, turn))
 
 
-def condemn(
-    session: Session,
-    repository: str,
-    run: str,
-    listed: Files,
-    metaranges: Sequence[str],
-    *,
-    turn: str,
-) -> int:
-    """Have commits with these metaranges refused from now on, as far as retention does not keep
-    them; how many runs had been taken back, which `sweep` is to be told.
+def condemn(session: Session, repository: str, run: str, listed: Files, *, turn: str) -> int:
+    """Have commits refused from now on that retention does not keep; how many runs had been taken
+    back, which `sweep` is to be told.
 
     `run`: the caller's, 1 to 64 letters and digits; it can be taken back by `undo`.  To be called
-    before a list of `listed` files counts, also without metaranges.  `Conflict`: the run was taken
-    back, or the turn is lost.  Once or often.  One request for each 1,000 metaranges.
+    before a list of `listed` files counts.  `Conflict`: the run was taken back, or the turn is
+    lost; `Gone`: it took longer than a day, call again.  Once or often.  One request for each
+    4,000 commits and metaranges that no run has condemned before.
     """
-    said: dict[str, Any] = {}
-    for at in range(0, len(metaranges) or 1, limits.collect_condemn_count_max):
-        part = list(metaranges[at : at + limits.collect_condemn_count_max])
-        body = {
-            "metaranges": part,
-            "files": listed.count,
-            "size_bytes": listed.size_bytes,
-            "turn": turn,
-        }
-        answer = session.ask("POST", _runs(repository, run, "condemned"), body)
-        said = said or _checked(answer, "metaranges", "undone")
-    return int(said["undone"])
+    where = _runs(repository, run, "condemned")
+    body = {"files": listed.count, "size_bytes": listed.size_bytes, "turn": turn}
+    first = said = _checked(session.ask("POST", where, body), "undone", "following")
+    while said["following"]:
+        page = session.ask("POST", where, {**body, "after": said["following"]})
+        said = _checked(page, "undone", "following")
+    return int(first["undone"])
 
 
 def sweep(session: Session, repository: str, run: str, undone: int, *, turn: str) -> None:

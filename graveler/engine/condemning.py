@@ -10,18 +10,31 @@ before the cluster's list counts, so that nobody begins to use what stands in a 
 between leaves marks: they refuse uses, and delete nothing.  The collection that runs here takes
 such a run for one with an empty list.
 
+A cluster has everything condemned that retention lets go, page by page.  The first page judges,
+after the run was noted; what is more than a page it stores as a snapshot (judgements.py), which the
+later pages read.  That is safe although a commit may be kept again meanwhile, by a longer rule or a
+new branch:
+
+- A mark on such a commit refuses its use until the next run takes the mark away.  It deletes
+  nothing: `sweep` judges afresh, and so do the roots that are read after it.  A page looks at the
+  refs again, and leaves out the content of their commits.
+- A commit that is let go after the judgement has no mark.  Its content stays until a later run has
+  condemned it.
+- The age of each metarange is looked at by the page that condemns it.
+
 For delivery.  Basis: docs/protocol.md.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine import cluster_turns, collect, collectable, marking, roots
+from graveler.engine import cluster_turns, collect, collectable, judgements, marking, roots
 from graveler.engine.content_use import NO_FILE
 from graveler.engine.ports import Ports
+from graveler.engine.retention import list_refs
 from graveler.engine.roots import Judged
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import MetarangeId
@@ -31,30 +44,40 @@ from graveler.refs.condemned import Mark
 from graveler.refs.runs import Run, RunState
 
 _RUN: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
+_RECORD_LENGTH: Final = len(f"{'0' * 64} {'0' * 64}\n")
 
 
 class Order(NamedTuple):
-    """A run, how many files of how many bytes its list has, and some metaranges that roots told as
-    not kept.  `turn`: that of the cluster (cluster_turns.py)."""
+    """A run, and how many files of how many bytes its list has.  `turn`: that of the cluster
+    (cluster_turns.py)."""
 
     run: str
     files: int
     size: int
-    metaranges: Sequence[MetarangeId]
     turn: str
 
 
 class Condemned(NamedTuple):
     """The metaranges whose content may go once the undo period is over; how many runs had been
-    taken back before."""
+    taken back before.  `following`: where the next page begins, empty behind the last."""
 
     metaranges: list[MetarangeId]
     undone: int
+    following: str = ""
 
 
-def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
+class _Doomed(NamedTuple):
+    """What is to be marked because its content is let go: a commit, or its metarange itself."""
+
+    metarange: MetarangeId
+    name: str
+
+
+def condemn(
+    ports: Ports, repo: Repository, order: Order, metaranges: Sequence[MetarangeId]
+) -> Condemned:
     """Mark commits with these metaranges, those that retention does not keep; unmark what is kept
-    again.  May be repeated, and a run may condemn in several calls.
+    again.  May be repeated, and a run may condemn in several calls, each of which judges.
 
     Not condemned is what a kept commit shares, what is younger than `collect_min_age_seconds`, what
     no commit has.  Errors: `Invalid`; `Unsupported` where the storage keeps no versions: nothing is
@@ -63,50 +86,100 @@ def condemn(ports: Ports, repo: Repository, order: Order) -> Condemned:
     run, 1 for the turn, 1 for the repository and 1 for each 1,000 marks; a block request, 1 for
     each metarange, and 1 for each commit that is kept again.
     """
-    if _RUN.fullmatch(order.run) is None:
-        raise Invalid(f"a run must be named by 1 to 64 letters and digits: run={order.run!r:.80}")
-    if len(order.metaranges) > limits.collect_condemn_count_max:
+    if len(metaranges) > limits.collect_condemn_count_max:
         raise Invalid(
-            f"too many metaranges for one call: {len(order.metaranges)} > "
+            f"too many metaranges for one call: {len(metaranges)} > "
             f"{limits.collect_condemn_count_max}"
         )
+    states = _noted(ports, repo, order)
+    found = _judged(ports, repo)
+    asked = set(metaranges)
+    doomed = [each for each in _let_go(found) if each.metarange in asked]
+    old, standing = _old(ports, repo, doomed), _standing(found, states)
+    undone = _mark(ports, repo, order, states, [each for each in old if each.name not in standing])
+    return Condemned(_metaranges(old), undone)
+
+
+def condemn_page(
+    ports: Ports, repo: Repository, order: Order, after: str, amount: int
+) -> Condemned:
+    """Put at most `amount` marks on commits and metaranges that retention lets go and that have
+    none; the first page also unmarks what is kept again.  `after`: where the page before said.  A
+    page may be repeated.
+
+    Not condemned is what `condemn` leaves out too.  Errors: those of `condemn`; `Gone` if what the
+    first page judged is not stored any more: begin anew.  Cost: of the first page that of
+    `condemn`, and a put if there are more pages; of a later one a read, 2 KV requests for each
+    1,000 refs instead of the judgement.
+    """
+    spot = judgements.parse_spot(after) if after else ABSENT
+    limit = max(1, min(amount, limits.collect_mark_count_max))
+    states = _noted(ports, repo, order)
+    if spot is ABSENT:
+        found = _judged(ports, repo)
+        standing = _standing(found, states)
+        let_go = _let_go(found)
+        records = [_record(each) for each in let_go if each.name not in standing]
+        stretch = judgements.first(ports, repo, records, limit)
+        doomed = [_decoded(each) for each in stretch.records]
+    elif order.run not in states:
+        raise Conflict(f"run has judged nothing; begin anew, without after: run={order.run}")
+    else:
+        stretch = judgements.later(ports, repo, spot, limit, _RECORD_LENGTH)
+        doomed = _still(ports, repo, [_decoded(each) for each in stretch.records])
+    old = _old(ports, repo, doomed)
+    undone = _mark(ports, repo, order, states, old)
+    return Condemned(_metaranges(old), undone, stretch.following)
+
+
+def _noted(ports: Ports, repo: Repository, order: Order) -> Mapping[str, RunState]:
+    """All runs, as they were before this one was noted."""
+    if _RUN.fullmatch(order.run) is None:
+        raise Invalid(f"a run must be named by 1 to 64 letters and digits: run={order.run!r:.80}")
     cluster_turns.check(ports, repo, order.turn)
     collectable.check_exact(ports, repo)
     states = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
-    now_ns = ports.clock.now_ns()
     if order.run not in states:
+        now_ns = ports.clock.now_ns()
         new = Run(order.run, RunState.CONDEMNED, now_ns, order.files, order.size)
         collect.note(ports, repo, new)
+    return states
+
+
+def _judged(ports: Ports, repo: Repository) -> Judged:
+    """What is kept now.  Notes which commits no ref leads to; unmarks what is kept again."""
     found = roots.judged(ports, repo)
     collect.note_unreached(ports, repo, found.lost, found.found)
     condemned.forget(ports.kv, repo, _revived(ports, repo, found))
-    dying = _dying(ports, repo, found, order.metaranges)
-    commits = {id for id, commit in found.history.items() if commit.metarange in dying}
-    standing = {
-        id
-        for id, mark in found.marks.items()
-        if states.get(mark.run, RunState.UNDONE) is not RunState.UNDONE
-    }
-    fresh = sorted({*dying, *commits} - standing)
-    if fresh:
-        collectable.announce(ports, repo)
-        condemned.put(ports.kv, repo, fresh, Mark(order.run, now_ns), ports.ids)
-    # Whoever took the run back before this look may have missed marks; after it, finds them.
-    if runs.get(ports.kv, repo, order.run).run.state is not RunState.CONDEMNED:
-        condemned.forget(ports.kv, repo, fresh)
-        raise Conflict(f"run was taken back, or its time is over; begin another: run={order.run}")
-    undone = sum(state is RunState.UNDONE for state in states.values())
-    return Condemned(sorted(dying), undone)
+    return found
 
 
-def _dying(
-    ports: Ports, repo: Repository, found: Judged, asked: Sequence[MetarangeId]
-) -> set[MetarangeId]:
-    """Those of `asked` that some commits have, none of them kept, and that were not written lately:
-    a commit may be on its way to a branch, whatever its date."""
-    known = {commit.metarange for commit in found.history.values()}
-    kept = {found.history[id].metarange for id in found.alive}
-    maybe = sorted((known & set(asked)) - kept - set(NO_FILE))
+def _let_go(found: Judged) -> list[_Doomed]:
+    """Commits whose content no kept commit has, and their metaranges."""
+    kept = {found.history[id].metarange for id in found.alive}.union(NO_FILE)
+    named: set[_Doomed] = set()
+    for id, commit in found.history.items():
+        if commit.metarange not in kept:
+            named |= {_Doomed(commit.metarange, each) for each in (id, commit.metarange)}
+    return sorted(named)
+
+
+def _standing(found: Judged, states: Mapping[str, RunState]) -> set[str]:
+    """Commits and metaranges that are marked by a run which was not taken back."""
+    undone = RunState.UNDONE
+    return {id for id, mark in found.marks.items() if states.get(mark.run, undone) is not undone}
+
+
+def _still(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
+    """Without the content of what is a head by now."""
+    heads = list_refs(ports, repo).heads.commits
+    used = {each.metarange for each in doomed if each.name in heads}
+    return [each for each in doomed if each.metarange not in used]
+
+
+def _old(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
+    """Those whose metarange was not written lately: a commit of it may be on its way to a branch,
+    whatever the dates of others."""
     before_ns = ports.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 
     def is_old(metarange: MetarangeId) -> bool:
@@ -116,8 +189,42 @@ def _dying(
             return False
         return head.modified_ns < before_ns
 
-    old = ports.fanout.map(is_old, maybe)
-    return {metarange for metarange, is_ in zip(maybe, old, strict=True) if is_}
+    asked = sorted({each.metarange for each in doomed})
+    old = dict(zip(asked, ports.fanout.map(is_old, asked), strict=True))
+    return [each for each in doomed if old[each.metarange]]
+
+
+def _mark(
+    ports: Ports,
+    repo: Repository,
+    order: Order,
+    states: Mapping[str, RunState],
+    doomed: Sequence[_Doomed],
+) -> int:
+    """Mark them, unless the run was taken back; how many runs were before."""
+    fresh = sorted(each.name for each in doomed)
+    if fresh:
+        collectable.announce(ports, repo)
+        mark = Mark(order.run, ports.clock.now_ns())
+        condemned.put(ports.kv, repo, fresh, mark, ports.ids)
+    # Whoever took the run back before this look may have missed marks; after it, finds them.
+    if runs.get(ports.kv, repo, order.run).run.state is not RunState.CONDEMNED:
+        condemned.forget(ports.kv, repo, fresh)
+        raise Conflict(f"run was taken back, or its time is over; begin another: run={order.run}")
+    return sum(state is RunState.UNDONE for state in states.values())
+
+
+def _metaranges(doomed: Sequence[_Doomed]) -> list[MetarangeId]:
+    return sorted({each.metarange for each in doomed})
+
+
+def _record(doomed: _Doomed) -> bytes:
+    return f"{doomed.metarange} {doomed.name}\n".encode()
+
+
+def _decoded(record: bytes) -> _Doomed:
+    metarange, name = record.decode().split()
+    return _Doomed(MetarangeId(metarange), name)
 
 
 def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from math import inf
+from typing import Literal
 
 from graveler import limits
 from graveler.block import address
@@ -30,7 +31,8 @@ from graveler.engine.candidates import FILES, OBJECTS, is_ours
 from graveler.engine.ports import Ports
 from graveler.engine.retention import list_refs
 from graveler.errors import NotFound, Refused
-from graveler.records import ABSENT, Repository, RepositoryState
+from graveler.ids import RepositoryId, RepositoryUid
+from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import cleanups, deleted, event_rules, repositories, space
 from graveler.refs.deleted import Deleted
 from graveler.staging import area
@@ -43,8 +45,20 @@ _LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # whatever was on it
 def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
     """Deleted repositories whose undo period is over, by name from behind `after`.  1 KV request
     for each 1,000 deleted ones."""
-    due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
+    due_ns = _due_ns(ports)
     return (gone for gone in deleted.list_all(ports.kv, after) if gone.deleted_ns <= due_ns)
+
+
+def find_due(
+    ports: Ports, id: RepositoryId, uid: RepositoryUid
+) -> Deleted | Literal[Absent.ABSENT]:
+    """A deleted repository, if its undo period is over.  1 KV request."""
+    gone = deleted.find(ports.kv, id, uid)
+    return ABSENT if gone is ABSENT or gone.deleted_ns > _due_ns(ports) else gone
+
+
+def _due_ns(ports: Ports) -> int:
+    return ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
 
 
 def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:

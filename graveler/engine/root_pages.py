@@ -9,8 +9,21 @@
 
 The order is that of the continuation key, so no reader can get it wrong.  Tokens are read by their
 birth, afresh for each page: one that is made meanwhile comes later.  What is younger than
-`collect_min_age_seconds` does not stand here for its age: it is never to be deleted.  For the
-service.
+`collect_min_age_seconds` does not stand here for its age: it is never to be deleted.
+
+Content is judged once, by its first page.  If it fits into no page, that page stores a snapshot
+(judgements.py), which the later pages read.  No entry is missed, as in marking.py:
+
+- The continuation key leads to the first page of content only behind the last row of the last
+  token, so the judgement begins when all tokens were read.
+- A row leaves a token only after the commit that holds it is on its branch.  So an entry that was
+  not in its token any more when the token was read is in a commit that the judgement sees.
+- A commit that lands after the judgement holds rows whose addresses the tokens told; or addresses
+  that were staged later, which are new, and too young to be deleted; or entries of other commits,
+  which were kept, or whose marks refuse their use.
+
+Each read from the beginning judges anew.  So the read that follows `condemning.sweep` never gets
+what was judged before it.  For the service.
 """
 
 import json
@@ -19,19 +32,20 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk, dumping, roots
+from graveler.engine import bulk, dumping, judgements, roots
 from graveler.engine.candidates import FILES, used_name
 from graveler.engine.ports import Ports
 from graveler.engine.retention import list_refs
 from graveler.engine.roots import Need, Objects
 from graveler.errors import Invalid
-from graveler.ids import StagingToken
+from graveler.ids import MetarangeId, StagingToken
 from graveler.records import TOMBSTONE, Repository, Staged
 from graveler.refs import cleanups, uploads
 from graveler.staging import area
 from graveler.wire import decode_entry
 
 _PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
+_RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
 _SCANS_MAX: Final = 200  # of a page: branches may have many tokens that hold nothing
 
 
@@ -66,7 +80,7 @@ class RootPage(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a page begins: the phase, and how far it is."""
+    """Where a page begins: the phase, and how far it is.  `key`: in a shard, in hex."""
 
     phase: str
     name: str = ""
@@ -80,9 +94,10 @@ _Part = tuple[list[Root], _Place | None]  # None: the phase is over
 def page(ports: Ports, repo: Repository, after: str, amount: int) -> RootPage:
     """At most `amount` roots from where the page before said; perhaps none though more follow.
 
-    Errors: `Invalid` for an `after` that no page gave.  Cost: of addresses 1 KV request for each
-    1,000 refs and clean-up records and 1 for each shard with rows, 200 at most; of metaranges what
-    `roots.needed` costs.
+    Errors: `Invalid` for an `after` that no page gave; `Gone` if what content was judged to be is
+    not stored any more: begin anew.  Cost: of addresses 1 KV request for each 1,000 refs and
+    clean-up records and 1 for each shard with rows, 200 at most; of metaranges the first page costs
+    what `roots.needed` does, and a put if there are more of them; each other page a read.
     """
     place = _decoded(after)
     limit = max(1, min(amount, limits.bulk_page_count_max))
@@ -140,14 +155,24 @@ def _jobs(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
 
 
 def _content(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
-    found = sorted(roots.needed(ports, repo).items())
-    left = [_root(name, need) for name, need in found if name > place.name]
-    return left[:amount], _next("content", left, amount)
+    if place.name:
+        spot = judgements.parse_spot(place.name)
+        found = judgements.later(ports, repo, spot, amount, _RECORD_LENGTH)
+    else:
+        judged = [_record(*each) for each in sorted(roots.needed(ports, repo).items())]
+        found = judgements.first(ports, repo, judged, amount)
+    following = _Place("content", found.following) if found.following else None
+    return [_root(each) for each in found.records], following
 
 
-def _root(name: str, need: Need) -> Root:
-    kept = need.objects is Objects.KEPT
-    return Root("metarange", name, kept, need.files, _OBJECTS[need.objects])
+def _record(name: MetarangeId, need: Need) -> bytes:
+    return f"{name} {need.objects:d}{need.files:d}\n".encode()
+
+
+def _root(record: bytes) -> Root:
+    name, need = record.decode().split()
+    objects, files = Objects(int(need[0])), need[1] == "1"
+    return Root("metarange", name, objects is Objects.KEPT, files, _OBJECTS[objects])
 
 
 def _next(phase: str, left: list[Root], amount: int) -> _Place | None:

@@ -12,6 +12,7 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
 from graveler.engine import collectable, reachable
+from graveler.engine.collectable import Namespaces
 from graveler.engine.ports import Ports, keyspace
 from graveler.errors import Corrupt, GravelerError, NotFound, Refused
 from graveler.identity import commit_id
@@ -34,25 +35,23 @@ class Damage(NamedTuple):
 
 def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
     """All damage of all repositories; with `objects`, also objects that are missing or of another
-    size.  Cost: everything reachable is read once."""
-    after, more = "", True
-    while more:
-        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
-        for repo in page:
-            after = repo.id
-            for where, what in _namespace(ports, repo):
-                yield Damage(repo.id, where, what)
-            for where, what in _repository(ports, repo, objects):
-                yield Damage(repo.id, where, what)
+    size.  Cost: everything reachable is read once; a list of all repositories."""
+    everyone = list(repositories.every(ports.kv))
+    namespaces = Namespaces((repo.id, repo.namespace) for repo in everyone)
+    for repo in everyone:
+        for where, what in _namespace(ports, repo, namespaces):
+            yield Damage(repo.id, where, what)
+        for where, what in _repository(ports, repo, objects):
+            yield Damage(repo.id, where, what)
 
 
 Found = tuple[str, str]
 
 
-def _namespace(ports: Ports, repo: Repository) -> Iterator[Found]:
+def _namespace(ports: Ports, repo: Repository, everyone: Namespaces) -> Iterator[Found]:
     """Whether the repository has claimed its namespace, and shares it with nobody."""
     try:
-        collectable.check_own(ports, repo)
+        collectable.check_own(ports, repo, everyone)
     except Refused as error:
         yield f"namespace {repo.namespace}", str(error)
 

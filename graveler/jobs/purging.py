@@ -15,7 +15,9 @@ from graveler import limits
 from graveler.engine import purge
 from graveler.engine.ports import Ports
 from graveler.errors import GravelerError, Invalid, Refused
+from graveler.ids import RepositoryId, RepositoryUid
 from graveler.jobs.queue import PurgeMessage, Queue
+from graveler.records import ABSENT
 
 _START_LENGTH: Final = 2
 _LOG: Final = logging.getLogger("graveler.jobs")
@@ -39,14 +41,15 @@ def run(ports: Ports, message: PurgeMessage, seconds: float) -> None:
     """Do what a message asks for, or part of it: after `seconds` the rest is left to the message
     of a later round, so that a long purge never has two of them on their way for long.
 
-    Errors: `Unavailable`.  What may not be removed is said in the log."""
-    for gone in purge.list_due(ports):
-        if PurgeMessage(gone.id, gone.uid) != message:
-            continue
-        try:
-            purge.purge(ports, gone, seconds)
-        except (Refused, Invalid) as error:  # tried again, it would be refused again
-            _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)
+    Errors: `Unavailable`.  What may not be removed is said in the log.  Cost: 1 KV request, and
+    that of `purge.purge`."""
+    gone = purge.find_due(ports, RepositoryId(message.repository), RepositoryUid(message.uid))
+    if gone is ABSENT:
+        return
+    try:
+        purge.purge(ports, gone, seconds)
+    except (Refused, Invalid) as error:  # tried again, it would be refused again
+        _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)
 
 
 def run_all(ports: Ports, seconds: float = inf) -> None:

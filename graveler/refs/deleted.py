@@ -8,11 +8,12 @@ repository of the same name has another uid, so both may be there.  For the engi
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from graveler import wire
 from graveler.ids import BranchId, RepositoryId, RepositoryUid
-from graveler.kv.store import Store
-from graveler.records import ABSENT, Repository, RepositoryState
+from graveler.kv.store import Row, Store
+from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import listing
 from graveler.refs.space import DELETED
 
@@ -45,9 +46,13 @@ def list_all(kv: Store, after: str = "") -> Iterator[Deleted]:
     """Every one, by name.  One request for each 1,000."""
     for name, row in listing.rows(kv, listing.Stretch(DELETED, b"", after=after)):
         id, _, uid = name.partition("/")
-        pairs = wire.decode_pairs(row.value)
-        namespace, deleted_ns = pairs["namespace"], int(pairs["deleted_ns"])
-        yield Deleted(RepositoryId(id), RepositoryUid(uid), namespace, deleted_ns, row.version)
+        yield _decoded(RepositoryId(id), RepositoryUid(uid), row)
+
+
+def find(kv: Store, id: RepositoryId, uid: RepositoryUid) -> Deleted | Literal[Absent.ABSENT]:
+    """That of one repository.  One request."""
+    row = kv.get(DELETED, _key(id, uid))
+    return ABSENT if row is ABSENT else _decoded(id, uid, row)
 
 
 def stands(kv: Store, gone: Deleted) -> bool:
@@ -59,6 +64,11 @@ def stands(kv: Store, gone: Deleted) -> bool:
 def forget(kv: Store, gone: Deleted) -> None:
     """Nothing of it is left; does nothing if it was noted anew.  One request."""
     kv.delete(DELETED, [_key(gone.id, gone.uid)], [gone.version])
+
+
+def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deleted:
+    pairs = wire.decode_pairs(row.value)
+    return Deleted(id, uid, pairs["namespace"], int(pairs["deleted_ns"]), row.version)
 
 
 def _key(id: RepositoryId, uid: RepositoryUid) -> bytes:

@@ -93,8 +93,8 @@ def collect(
     back at once, or another collection of a repository is on its way; whatever a task could not
     read, wrapped by Spark.  Then nothing was deleted.  A dry run does not ask whether what is due
     was taken back.  Cost: that of a list of all files, of the roots twice, of `uses.by_metaranges`;
-    for each repository a request to the API for each 1,000 metaranges that retention lets go, four
-    more, and one each 90 s; two for each file that is deleted.
+    for each repository what `client.collecting.condemn` costs, four more requests to the API, and
+    one each 90 s; two for each file that is deleted.
     """
     chosen = careful or Careful()
     check_settings(chosen.settings)
@@ -129,7 +129,7 @@ def _deleted(
     due."""
     now_ns, due_ns = times
     found, roots = _found(lake, scope, now_ns, careful)
-    scopes.condemn(lake, scope, found, roots, now_ns)
+    scopes.condemn(lake, scope, found, now_ns)
     # Before the roots: they name what is given up by saying so no more.
     earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
     last = scopes.roots(lake, scope, "roots-late")

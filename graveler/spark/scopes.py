@@ -4,6 +4,7 @@
                                           /roots-….arrow       addresses in use, twice
                                           /condemned-….arrow   what nothing used
                                           /summary.json        written last: only then it counts
+    <namespace>/_graveler/gc/cluster/judged/…                  the service's snapshots, of a day
 
 For `collecting.py`; runs in the driver.
 """
@@ -27,8 +28,10 @@ from graveler.client import bulk, collecting
 from graveler.client.collecting import Files
 from graveler.client.session import below
 from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.engine import collectable
+from graveler.engine.collectable import Namespaces
 from graveler.errors import Conflict, Invalid, NotFound, Refused
-from graveler.records import BreakParameters
+from graveler.records import ABSENT, BreakParameters
 from graveler.spark import pieces
 from graveler.spark.lake import Lake, place_of
 from graveler.spark.listing import Collected, Scope, hashed, runs_folder
@@ -105,8 +108,9 @@ def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) 
     places = [place_of(lake, each.namespace, BreakParameters()) for each in asked]
     place = _joined(places)
     numbered = tuple(each._replace(number=at) for at, each in enumerate(asked))
+    namespaces = Namespaces((each.id, each.namespace) for each in everyone)
     for one in numbered:
-        _check_own(place, one, everyone)
+        _check_own(place, one, namespaces)
     return Scope(place, numbered, run, before_ns)
 
 
@@ -132,7 +136,7 @@ def _joined(places: Sequence[Place]) -> Place:
     return replace(places[0], storage=f"s3:{','.join(buckets)}", namespace="")
 
 
-def _check_own(place: Place, one: Collected, everyone: Sequence[Collected]) -> None:
+def _check_own(place: Place, one: Collected, everyone: Namespaces) -> None:
     """Stores of earlier versions may have read-only or bare repositories on another one's files."""
     claim = f"{one.id} ".encode()
     try:
@@ -140,10 +144,10 @@ def _check_own(place: Place, one: Collected, everyone: Sequence[Collected]) -> N
     except NotFound:
         found = b""
     if found != claim:
-        raise Refused(f"not collected: its namespace is not its own: repository={one.id}")
-    for other in everyone:
-        if other.id != one.id and address.overlaps(other.namespace, one.namespace):
-            raise Refused(f"not collected: {other.id} has its files too: repository={one.id}")
+        raise Refused(collectable.not_its_own(one.id))
+    other = everyone.other_on(one.id, one.namespace)
+    if other is not ABSENT:
+        raise Refused(collectable.shared(one.id, other))
     opened(place).blocks.check_versions(address.marker(one.namespace))
 
 
@@ -202,18 +206,16 @@ def _put_addresses(scope: Scope, repo: Collected, name: str, hashes: "array[int]
 # ---- runs ----------------------------------------------------------------------------------------
 
 
-def condemn(lake: Lake, scope: Scope, found: Sequence[Found], roots: Roots, now_ns: int) -> None:
+def condemn(lake: Lake, scope: Scope, found: Sequence[Found], now_ns: int) -> None:
     """Have the commits refused that retention lets go; from then on the run counts.
 
-    `Conflict` if it was taken back meanwhile.  For each repository a request to the API for each
-    1,000 of their metaranges, and a put."""
+    `Conflict` if it was taken back meanwhile.  For each repository what `collecting.condemn` costs,
+    and a put."""
 
     def one(repo: Collected) -> None:
         mine = [each for each in found if each.repo == repo.number]
         files = Files(sum(each.files for each in mine), sum(each.size for each in mine))
-        letting_go = (*roots.expiring, *roots.due)
-        dying = [name for number, name in letting_go if number == repo.number]
-        undone = collecting.condemn(lake.session, repo.id, scope.run, files, dying, turn=scope.run)
+        undone = collecting.condemn(lake.session, repo.id, scope.run, files, turn=scope.run)
         said = {"run": scope.run, "created_ns": now_ns, "undone": undone}
         said["pieces"] = [each.name for each in mine]
         opened(scope.place).blocks.put(
@@ -265,9 +267,9 @@ def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, 
 
 
 def forget(scope: Scope, due_ns: int) -> None:
-    """Remove what no later run will look at: files written before `due_ns`, dry runs and failed
-    ones among them, but for the last run before then and those since.  A list of each repository's
-    files, and a request for each 1,000 that go."""
+    """Remove what no later run will look at: files written before `due_ns`, dry runs, failed ones
+    and the service's snapshots among them, but for the last run before then and those since.  A
+    list of each repository's files, and a request for each 1,000 that go."""
     blocks = opened(scope.place).blocks
     old: list[str] = []
     for repo in scope.repositories:

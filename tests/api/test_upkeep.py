@@ -86,7 +86,8 @@ def test_a_cluster_condemns_and_sweeps(client: Client, repo: str) -> None:
     assert client.send("PUT", f"{turns}/T").json["id"] == "T"
     for run in ("01A", "01B"):
         found = client.send("POST", f"{where}/{run}/condemned", body=body)
-        assert (found.status, found.json) == (200, {"metaranges": [], "undone": 0})
+        told = {"metaranges": [], "undone": 0, "following": ""}
+        assert (found.status, found.json) == (200, told)
     assert client.send("DELETE", f"{where}/01A").status == 204
     assert client.send("POST", f"{where}/01A/condemned", body=body).status == 409
     for run in ("01A", "01B"):
@@ -103,11 +104,27 @@ def test_a_cluster_condemns_and_sweeps(client: Client, repo: str) -> None:
     assert client.send("DELETE", f"{where}/01C").status == 409
 
 
+def test_a_cluster_condemns_all_that_retention_lets_go_page_by_page(
+    client: Client, repo: str
+) -> None:
+    where, body = f"/repositories/{repo}/gc/runs/01A/condemned", {"turn": "T"}
+    assert client.send("POST", where, body={}).status == 409
+    client.send("POST", f"/repositories/{repo}/gc/turns", body={"id": "T"})
+    found = client.send("POST", where, body={**body, "files": 3, "amount": 1})
+    told = {"metaranges": [], "undone": 0, "following": ""}
+    assert (found.status, found.json) == (200, told)
+    gone = client.send("POST", where, body={**body, "after": "0" * 64 + "-1-2"})
+    assert gone.status == 410 and "begin anew" in gone.message
+
+
 def test_wrong_words_of_a_cluster(client: Client, repo: str) -> None:
     where = f"/repositories/{repo}/gc/runs"
     for path, wrong in (
-        ("01A/condemned", {}),
         ("01A/condemned", {"metaranges": ["x"]}),
+        ("01A/condemned", {"metaranges": [], "after": "0" * 64 + "-1-2"}),
+        ("01A/condemned", {"after": "x"}),
+        ("01A/condemned", {"amount": 4_001}),
+        ("0-A/condemned", {}),
         ("01A/condemned", {"metaranges": ["0" * 64] * 1_001}),
         ("01A/condemned", {"metaranges": [], "files": -1}),
         ("0-A/condemned", {"metaranges": []}),

@@ -44,27 +44,27 @@ def test_answers_of_another_service_are_noticed(body: bytes) -> None:
 
 
 def test_a_cluster_condemns_page_by_page() -> None:
-    said = Said(200, b'{"metaranges": [], "undone": 2}')
-    many = [f"{at:064x}" for at in range(2_001)]
-    with scripted([said] * 4) as server:
+    said = [
+        Said(200, json.dumps({"metaranges": [], "undone": undone, "following": following}).encode())
+        for undone, following in ((2, "x-1"), (3, "x-2"), (3, ""))
+    ]
+    with scripted(said) as server:
         session = connect(server.url, KEY, SECRET)
-        assert collecting.condemn(session, "lake", "R", Files(7, 9), many, turn="T") == 2
-        assert collecting.condemn(session, "lake", "R", Files(0, 0), [], turn="T") == 2
+        assert collecting.condemn(session, "lake", "R", Files(7, 9), turn="T") == 2
         bodies = [json.loads(each.body) for each in server.asked]
         paths = {each.path for each in server.asked}
-    assert [len(body["metaranges"]) for body in bodies] == [1_000, 1_000, 1, 0]
-    assert {body["turn"] for body in bodies} == {"T"}
-    assert (bodies[0]["files"], bodies[0]["size_bytes"]) == (7, 9)
+    same = {"files": 7, "size_bytes": 9, "turn": "T"}
+    assert bodies == [same, {**same, "after": "x-1"}, {**same, "after": "x-2"}]
     assert paths == {"/api/v1/repositories/lake/gc/runs/R/condemned"}
 
 
 def test_a_cluster_says_that_it_sweeps(session: Session, repo: str) -> None:
     collecting.begin(session, repo, "T")
-    assert collecting.condemn(session, repo, "R1", Files(), [], turn="T") == 0
+    assert collecting.condemn(session, repo, "R1", Files(), turn="T") == 0
     collecting.undo(session, repo, "R1")
     with pytest.raises(Conflict, match="taken back"):
         collecting.sweep(session, repo, "R1", 0, turn="T")
-    assert collecting.condemn(session, repo, "R2", Files(), [], turn="T") == 1
+    assert collecting.condemn(session, repo, "R2", Files(), turn="T") == 1
     collecting.beat(session, repo, "T")
     collecting.sweep(session, repo, "R2", 1, turn="T")
     with pytest.raises(Conflict):
@@ -76,7 +76,7 @@ def test_a_cluster_has_its_turn_and_nobody_else(session: Session, repo: str) -> 
     for refused in (
         lambda: collecting.begin(session, repo, "T2"),
         lambda: collecting.beat(session, repo, "T2"),
-        lambda: collecting.condemn(session, repo, "R", Files(), [], turn="T2"),
+        lambda: collecting.condemn(session, repo, "R", Files(), turn="T2"),
         lambda: collecting.order(session, repo, dry_run=False),
     ):
         with pytest.raises(Conflict, match="turn="):

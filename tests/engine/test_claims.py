@@ -1,5 +1,6 @@
 """One repository to a namespace: who claims it, and when a claim may be taken over."""
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -360,3 +361,23 @@ def test_a_key_of_metadata_that_no_row_can_hold_is_refused(world: World) -> None
     with pytest.raises(Invalid, match="too long"):
         repository.set_metadata(world.ports, made, {"k" * limits.path_length_bytes_max: "v"})
     assert repository.metadata(world.ports, made) == {}
+
+
+# ---- all namespaces at once ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_namespaces_that_lie_on_one_another_are_found_among_many(seed: int) -> None:
+    chance = random.Random(seed)
+    stems = ["mem://b", "mem://c", "s3://b", "s3a://b", "local://x", "local:///x", "local:///x/y"]
+    named: list[tuple[str, str]] = []
+    for number in range(20):
+        folders = [chance.choice(["a", "b", "ab", "a/"]) for _ in range(chance.randrange(4))]
+        named.append((f"repo-{number}", "/".join([chance.choice(stems), *folders])))
+    everyone = collectable.Namespaces(named)
+    for id, namespace in named:
+        others = {
+            other for other, place in named if other != id and address.overlaps(namespace, place)
+        }
+        found = everyone.other_on(id, namespace)
+        assert found in others if others else found is ABSENT, (id, namespace, seed)

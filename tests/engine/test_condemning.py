@@ -67,7 +67,7 @@ def sweep(storage: Storage, run: str, undone: int) -> None:
 def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Condemned:
     asked = metaranges or expiring(storage)
     have_turn(storage)
-    return condemning.condemn(storage.ports, storage.repo, Order(run, 3, 300, asked, TURN))
+    return condemning.condemn(storage.ports, storage.repo, Order(run, 3, 300, TURN), asked)
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -270,10 +270,10 @@ def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
     ports, repo = storage.ports, storage.repo
     for run in ("", "a/b", "x" * 65, "é"):
         with pytest.raises(Invalid, match="letters and digits"):
-            condemning.condemn(ports, repo, Order(run, 0, 0, [], TURN))
+            condemning.condemn(ports, repo, Order(run, 0, 0, TURN), [])
     many = [MetarangeId("0" * 64)] * (limits.collect_condemn_count_max + 1)
     with pytest.raises(Invalid, match="too many"):
-        condemning.condemn(ports, repo, Order("R", 0, 0, many, TURN))
+        condemning.condemn(ports, repo, Order("R", 0, 0, TURN), many)
     have_turn(storage)
     with pytest.raises(NotFound, match="no such run"):
         condemning.sweep(ports, repo, "R", 0, TURN)
@@ -289,12 +289,12 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
         kv=ObservedStore(storage.ports.kv, kv),
         blocks=ObservedBlocks(storage.ports.blocks, blocks),
     )
-    repo, order = storage.repo, Order("R1", 0, 0, asked, TURN)
+    repo, order = storage.repo, Order("R1", 0, 0, TURN)
     have_turn(storage)
     marked = {"get": 4, "scan": 9, "set_if": 2, "set_many": 1}
     for expected in (marked, {"get": 3, "scan": 9}):
         before = kv.snapshot(), blocks.snapshot()
-        condemning.condemn(ports, repo, order)
+        condemning.condemn(ports, repo, order, asked)
         assert (kv.since(before[0]), blocks.since(before[1])) == (
             expected,
             {"check_versions": 1, "head": 1},
@@ -313,6 +313,6 @@ def test_nothing_is_condemned_where_no_versions_are_kept(aged: tuple[Storage, st
     have_turn(storage)
     storage.blocks.keeps_versions = False
     with pytest.raises(Unsupported):
-        condemning.condemn(storage.ports, storage.repo, Order("R", 1, 1, expiring(storage), TURN))
+        condemn(storage, "R")
     assert collect.list_runs(storage.ports, storage.repo) == []
     assert not list(condemned.list_all(storage.ports.kv, storage.repo))

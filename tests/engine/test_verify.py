@@ -11,8 +11,12 @@ from graveler.engine import branching, history, objects, repository, tagging
 from graveler.engine.repository import NewRepository
 from graveler.engine.verify import verify
 from graveler.ids import CommitId
+from graveler.kv.observed import ObservedStore
+from graveler.kv.store import ScanPage
 from graveler.records import ABSENT
 from graveler.refs import commits, repositories
+from graveler.refs.space import REPOSITORIES
+from graveler.requests import Counts
 from graveler.testing.interposed import InterposedStore, Script
 from tests.engine.storage import Storage, new_storage
 
@@ -106,6 +110,22 @@ def test_a_namespace_that_was_never_claimed_is_told_with_the_remedy(
     ((name, where, what),) = verify(storage.restarted().ports, objects=True)
     assert (name, where) == ("guest", "namespace mem://bucket/guest")
     assert "is not its own" in what and "import its objects" in what
+
+
+def test_repositories_are_listed_once_for_all(storage: Storage) -> None:
+    listed: list[bytes] = []
+
+    class Listing(ObservedStore):
+        def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+            listed.append(partition)
+            return super().scan(partition, start, end, limit)
+
+    for number in range(20):
+        new = NewRepository(f"repo-{number}", f"mem://bucket/{number}")
+        repository.create(storage.ports, new)
+    ports = replace(storage.ports, kv=Listing(storage.ports.kv, Counts()))
+    assert list(verify(ports)) == []
+    assert listed.count(REPOSITORIES) == 1
 
 
 def test_repositories_that_share_a_namespace_are_both_told(storage: Storage) -> None:

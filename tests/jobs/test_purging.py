@@ -11,8 +11,10 @@ from graveler.engine.repository import NewRepository
 from graveler.errors import Unavailable
 from graveler.jobs import purging, working
 from graveler.jobs.queue import PurgeMessage
+from graveler.kv.observed import ObservedStore
 from graveler.records import ABSENT
 from graveler.refs import deleted, repositories
+from graveler.requests import Counts
 from graveler.testing.interposed import InterposedStore, Script
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
@@ -48,6 +50,23 @@ def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
     assert queue.messages == [message, message] and left(storage) == ["late"]
     working.run(storage.ports, queue, message)  # delivered twice
     assert storage.stored() == set()
+
+
+def test_a_message_reads_the_note_of_its_repository_alone(storage: Storage) -> None:
+    for number in range(40):
+        new = NewRepository(f"repo-{number}", f"mem://bucket/{number}")
+        repository.delete(storage.ports, repository.create(storage.ports, new))
+    kept = left(storage)
+    [gone] = purge.list_due(storage.ports)
+    [late] = [each for each in deleted.list_all(storage.ports.kv) if each.id == "repo-7"]
+    counts = Counts()
+    ports = replace(storage.ports, kv=ObservedStore(storage.ports.kv, counts))
+    for id, uid in (("lake", "another"), ("nowhere", gone.uid), (late.id, late.uid)):
+        before = counts.snapshot()
+        purging.run(ports, PurgeMessage(id, uid), 60.0)
+        assert counts.since(before) == {"get": 1} and left(storage) == kept
+    purging.run(ports, PurgeMessage(gone.id, gone.uid), 60.0)
+    assert left(storage) == [each for each in kept if each != "lake"]
 
 
 def test_one_round_orders_so_many(storage: Storage) -> None:
