@@ -59,6 +59,7 @@ job_run_count_max = 12  # in a row that add nothing to what a collection or dump
 job_restart_count_max = (
     4  # runs of a commit, merge, landing, import or batch that get it no further
 )
+batch_restart_seconds = 24 * 3600  # of such runs of a batch, too: an outage is shorter
 job_seconds_max = 11 * 3600  # older ones are not begun once more, however far they are
 step_row_count = 50_000  # of what a collection has found out, and may find out again
 step_length_bytes_max = 256 * 1024 * 1024  # of the names in one range, packed as it may be

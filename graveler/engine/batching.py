@@ -122,8 +122,12 @@ def commit_batch(
 
 
 def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
-    """A worker begins a closed batch.  The one after `limits.job_restart_count_max` gives it up,
-    unless one of them has committed it: its objects stay staged, for the next commit of the branch.
+    """A worker begins a closed batch, or gives it up: its objects stay staged, for the next commit
+    of the branch.
+
+    It is given up if `limits.job_restart_count_max` workers have begun it, the first of them longer
+    ago than `limits.batch_restart_seconds`, and none of them has committed it.  Nobody asks for a
+    batch once more, so an outage of the storage must not use up its runs.
 
     Errors: `Unsupported`, `Contended`, `Unavailable`.  Cost: 2 KV requests.
     """
@@ -132,7 +136,11 @@ def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> Non
         closing = _closing(seen, batch)
         if closing is None:
             return
-        if closing.runs >= limits.job_restart_count_max:
+        now_ns = ports.clock.now_ns()
+        first_ns = closing.first_ns or now_ns
+        age_seconds = (now_ns - first_ns) / limits.SECOND_NS
+        is_old = age_seconds >= limits.batch_restart_seconds
+        if is_old and closing.runs >= limits.job_restart_count_max:
             if _is_landed(ports, repo, rule, closing):
                 return
             _forget(ports, repo, rule, batch)
@@ -140,7 +148,8 @@ def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> Non
                 f"batch not committed by {closing.runs} workers, its objects stay staged: "
                 f"repository={repo.id} branch={rule.branch} rule={rule.id} batch={batch}"
             )
-        if _counted(ports, repo, rule, seen, closing._replace(runs=closing.runs + 1)):
+        begun = closing._replace(runs=closing.runs + 1, first_ns=first_ns)
+        if _counted(ports, repo, rule, seen, begun):
             return
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
@@ -161,7 +170,7 @@ def forget_runs(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> 
     seen = batches.get(ports.kv, repo, rule.id)
     closing = _closing(seen, batch)
     if closing is not None:
-        _counted(ports, repo, rule, seen, closing._replace(runs=0))
+        _counted(ports, repo, rule, seen, closing._replace(runs=0, first_ns=0))
 
 
 def _closing(seen: StoredBatches, batch: str) -> Closing | None:

@@ -20,15 +20,17 @@ from graveler.refs.space import batch_count_key, batch_key, space
 COUNTERS: Final = 16
 _CLOSING: Final = "closing:"
 _RUNS: Final = "runs:"
+_FIRST: Final = "first_ns:"
 
 
 class Closing(NamedTuple):
     """A batch that is to be committed; `since`: the branch's commit before it was closed; `runs`:
-    how many workers have begun it."""
+    how many workers have begun it; `first_ns`: when the first of them did."""
 
     batch: str
     since: CommitId
     runs: int = 0
+    first_ns: int = 0
 
 
 class Batches(NamedTuple):
@@ -55,7 +57,12 @@ def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
         return StoredBatches(Batches(), ABSENT)
     said = wire.decode_pairs(row.value)
     closing = tuple(
-        Closing(name, CommitId(said[_CLOSING + name]), int(said.get(_RUNS + name, "0")))
+        Closing(
+            name,
+            CommitId(said[_CLOSING + name]),
+            int(said.get(_RUNS + name, "0")),
+            int(said.get(_FIRST + name, "0")),
+        )
         for name in sorted(key[len(_CLOSING) :] for key in said if key.startswith(_CLOSING))
     )
     found = Batches(said["open"], int(said["number"]), int(said["opened_ns"]), closing)
@@ -69,6 +76,7 @@ def swap(
     said = {"open": new.open, "number": str(new.number), "opened_ns": str(new.opened_ns)}
     said |= {_CLOSING + each.batch: each.since for each in new.closing}
     said |= {_RUNS + each.batch: str(each.runs) for each in new.closing if each.runs}
+    said |= {_FIRST + each.batch: str(each.first_ns) for each in new.closing if each.first_ns}
     condition: Condition = ABSENT if seen.version is ABSENT else Matches(seen.version)
     try:
         outcome = kv.set_if(

@@ -1,11 +1,12 @@
 """Batches of arrived objects whose record others change, or whose answers are lost."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from graveler import limits
-from graveler.engine import batching, resetting
+from graveler.engine import batching, branching, resetting
 from graveler.engine.batching import Delivery
 from graveler.errors import Contended, OutcomeUnknown, Unsupported
 from graveler.ids import BranchId
@@ -13,6 +14,7 @@ from graveler.kv.store import Store
 from graveler.records import ABSENT
 from graveler.refs.batches import Closing
 from graveler.refs.event_rules import EventRule
+from graveler.testing.clockwork import TickingClock
 from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposed import Script
 from tests.engine.lake import Lake
@@ -197,6 +199,44 @@ def test_a_batch_that_is_given_up_leaves_its_objects_staged(lake: Lake) -> None:
     for _ in range(limits.job_restart_count_max):
         note_run(lake, batch)
     with pytest.raises(Unsupported, match="its objects stay staged"):
-        note_run(lake, batch)
+        note_run(a_day_later(lake), batch)
     assert waiting(lake) == [] and lake.uncommitted()
     note_run(lake, batch)
+
+
+def a_day_later(lake: Lake) -> Lake:
+    clock = TickingClock()
+    clock.sleep(lake.ports.clock.now_ns() / limits.SECOND_NS)
+    clock.sleep(limits.batch_restart_seconds)
+    return Lake(replace(lake.ports, clock=clock), lake.repo)
+
+
+def test_a_batch_is_given_up_by_its_runs_and_by_its_time(lake: Lake) -> None:
+    batch = closed(lake)
+    note_run(lake, batch)
+    note_run(a_day_later(lake), batch)  # too few
+    for _ in range(limits.job_restart_count_max):
+        note_run(lake, batch)  # too early
+    assert runs(lake) == [limits.job_restart_count_max + 2]
+
+
+def test_runs_that_are_forgotten_begin_anew(lake: Lake) -> None:
+    batch = closed(lake)
+    for _ in range(limits.job_restart_count_max):
+        note_run(lake, batch)
+    batching.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    late = a_day_later(lake)
+    for _ in range(limits.job_restart_count_max + 1):
+        note_run(late, batch)
+    assert waiting(lake) == [batch]
+
+
+def test_a_batch_of_a_branch_that_is_gone_is_not_said_to_be_given_up(lake: Lake) -> None:
+    batch = closed(lake)
+    for _ in range(limits.job_restart_count_max):
+        note_run(lake, batch)
+    lake.branch("new")
+    renamed = replace(lake.repo, default_branch=BranchId("new"))
+    branching.delete_branch(lake.ports, renamed, "main")
+    note_run(a_day_later(lake), batch)
+    assert commit(lake, batch) is ABSENT and waiting(lake) == []

@@ -253,23 +253,48 @@ def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None
     assert len(bulk.list_alive(world.lake.ports, world.lake.repo)) == 1
 
 
-def failing(world: World) -> Lake:
-    """Ranges cannot be written, so no commit comes to its end."""
+def no_scans(world: World) -> Lake:
+    """The store answers, but not for what a commit reads."""
     plan = lambda _, verb: Fault.REFUSED if verb == "scan" else Fault.NONE  # noqa: E731
     return world.lake.with_kv(lambda kv: FaultyStore(kv, plan))
+
+
+def run_and_die(world: World, job: BatchJob) -> None:
+    """A worker that is killed in its commit, as by the end of its time or of its memory."""
+    lake, script = world.lake.interposed()
+    script.before("set_if", strike_dead, 2)
+    with pytest.raises(Killed):
+        working.run(lake.ports, Held(), job)
+
+
+TICK_SECONDS = 600
+
+
+@pytest.mark.parametrize("hours", [1, 23])
+def test_an_outage_gives_no_batch_up(hours: int) -> None:
+    world = new_world()
+    world.lake.put("late", "1")
+    job = begin_batch(world)
+    for _ in range(hours * 3600 // TICK_SECONDS):
+        with pytest.raises(Unavailable):
+            working.run(no_scans(world).ports, Held(), job)
+        assert waiting(world, job) == 1
+        world.lake.ports.clock.sleep(TICK_SECONDS)
+    working.run(world.lake.ports, Held(), job)
+    assert waiting(world, job) == 0 and len(made(world)) == 2 and not world.lake.uncommitted()
 
 
 def test_a_batch_that_no_worker_can_commit_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     world = new_world()
     world.lake.put("late", "1")
     job = begin_batch(world)
-    for _ in range(limits.job_restart_count_max):
-        with pytest.raises(Unavailable):
-            working.run(failing(world).ports, Held(), job)
+    for _ in range(limits.batch_restart_seconds // TICK_SECONDS):
+        run_and_die(world, job)
         assert waiting(world, job) == 1
+        world.lake.ports.clock.sleep(TICK_SECONDS)
     working.run(world.lake.ports, Held(), job)
     assert waiting(world, job) == 0 and "batch given up" in caplog.text
-    assert world.lake.uncommitted()
+    assert world.lake.uncommitted() and len(made(world)) == 1
     working.run(world.lake.ports, Held(), job)
 
 
@@ -282,10 +307,13 @@ def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be
     for run in range(1, limits.job_restart_count_max + 1):
         lake, script = world.lake.interposed()
         is_last = run == limits.job_restart_count_max
+        if is_last:
+            world.lake.ports.clock.sleep(limits.batch_restart_seconds - 1)
         script.before("set_if", strike_dead, 4 if is_last else 2)  # it forgets, or seals
         with pytest.raises(Killed):
             working.run(lake.ports, Held(), job)
         assert len(made(world)) == (2 if is_last else 1)
+    world.lake.ports.clock.sleep(1)
     working.run(world.lake.ports, Held(), job)
     assert waiting(world, job) == 0 and "given up" not in caplog.text
     assert len(made(world)) == 2 and not world.lake.uncommitted()
