@@ -39,6 +39,7 @@ multipart_parts_count_max = 10_000
 # connections of the HTTP service
 connections_max = 2_000
 connections_per_address_max = 500
+connections_refused_max = 100  # that may still send before they are closed
 connection_idle_seconds = 75
 connection_progress_seconds = 20  # what moves too slowly for so long is cut
 connection_rate_bytes_min = 1_024  # a second, of a body or of an answer that is being read

@@ -5,8 +5,11 @@
 
 The rate is a least one, over windows of `progress_seconds`, so that a long upload has no absolute
 limit.  Connections are counted by address, of IPv6 by the network of 64 bits that one client has.
-A trusted proxy speaks for many clients: its connections count in the total alone.  Pure; for
-server.py.
+A trusted proxy speaks for many clients: its connections count in the total alone.
+
+A connection that is refused is answered, and what its client sends is dropped until the client
+closes, so that the answer is not lost to a reset.  Only `refused_max` connections are waited for
+at a time; others are closed at once.  Pure; for server.py.
 """
 
 from collections import Counter
@@ -26,6 +29,7 @@ class ConnectionLimits:
 
     connections_max: int = limits.connections_max
     per_address_max: int = limits.connections_per_address_max
+    refused_max: int = limits.connections_refused_max
     head_bytes_max: int = limits.request_head_bytes_max
     head_seconds: float = limits.request_head_seconds
     idle_seconds: int = limits.connection_idle_seconds
@@ -56,6 +60,7 @@ class Admission:
         self.bounds = bounds
         self._front = front
         self._total = 0
+        self._refused = 0
         self._by_client: Counter[str] = Counter()
 
     def enter(self, address: str) -> Admitted:
@@ -79,6 +84,18 @@ class Admission:
             self._by_client[client] -= 1
             if not self._by_client[client]:
                 del self._by_client[client]
+
+    def enter_refused(self) -> bool:
+        """Whether a connection that was refused may stay until its client closes it.
+        `leave_refused` follows if, and only if, the answer is yes."""
+        if self._refused >= self.bounds.refused_max:
+            return False
+        self._refused += 1
+        return True
+
+    def leave_refused(self) -> None:
+        """A connection that was refused, and could stay, has ended."""
+        self._refused -= 1
 
     @property
     def count(self) -> int:

@@ -62,6 +62,7 @@ class _Connection(HttpToolsProtocol):
         self._admission = admission
         self._bounds = admission.bounds
         self._admitted = Admitted.FULL
+        self._refused_stays = False
         self._in_head = False
         self._head_bytes = 0
         self._loose_bytes = 0  # since the last head or piece of a body ended
@@ -83,15 +84,26 @@ class _Connection(HttpToolsProtocol):
         if self._admitted is Admitted.YES:
             self._await(self._bounds.head_seconds, self._close)
         else:
-            self._deaf = self._ending = True
-            self.transport.write(_REFUSED[self._admitted])
+            self._turn_away(_REFUSED[self._admitted])
+
+    def _turn_away(self, answer: bytes) -> None:
+        """Answer before anything was asked.  The client may send its request before it reads."""
+        self._deaf = self._ending = True
+        self.transport.write(answer)
+        self._refused_stays = self._admission.enter_refused()
+        if self._refused_stays:
+            self.transport.write_eof()
+            self._await(self._bounds.linger_seconds, self._close)
+        else:
             self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._admitted is Admitted.YES:
             self._admission.leave(self._address)
-        self._admitted = Admitted.FULL
+        if self._refused_stays:
+            self._admission.leave_refused()
+        self._admitted, self._refused_stays = Admitted.FULL, False
         self._await(0.0, None)
         self._cancel_writing()
         self._unset_keepalive_if_required()

@@ -20,9 +20,10 @@ from types import FrameType
 from typing import Final
 
 from graveler.api.app import create_app, open_service
-from graveler.api.server import Server, make_server
+from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
+from graveler.cli.descriptors import fitted
 from graveler.cli.listening import bind, bound
 from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.sweeping import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
@@ -139,7 +140,17 @@ def _serve(
         on_ready(Running(listen, stop, lambda: server.should_exit))
 
     front = service.settings.front
-    server = make_server(create_app(service), listen.host, listen.port, ready, front=front)
+    bounds = fitted(BOUNDS)
+    if bounds.connections_max < BOUNDS.connections_max:
+        print(
+            f"graveler: serves at most {bounds.connections_max} connections instead of "
+            f"{BOUNDS.connections_max}: the system allows too few open files; raise the hard "
+            "limit (ulimit -Hn)",
+            file=sys.stderr,
+        )
+    server = make_server(
+        create_app(service), listen.host, listen.port, ready, bounds=bounds, front=front
+    )
     gc.collect()
     gc.freeze()  # modules and tables of routes stay: no collection need look at them again
     signals.stop(server)

@@ -4,7 +4,7 @@ import asyncio
 import http.client
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -244,9 +244,9 @@ def test_a_head_that_arrives_at_once_has_the_same_limit(live: Served) -> None:
 
 
 @contextmanager
-def _few(store: Path, **settings: Any) -> Iterator[Served]:
+def _few(store: Path, linger_seconds: float = 60.0, **settings: Any) -> Iterator[Served]:
     """A service of four connections, two of them of one address."""
-    bounds = ConnectionLimits(connections_max=4, per_address_max=2)
+    bounds = ConnectionLimits(connections_max=4, per_address_max=2, linger_seconds=linger_seconds)
     with served(store, settings=ServiceSettings(**settings), bounds=bounds) as running:
         yield running
 
@@ -286,6 +286,69 @@ def test_a_trusted_proxy_has_as_many_as_there_are(tmp_path: Path) -> None:
         assert [_healthy(each) for each in taken] == [200] * 4
         for each in taken:
             each.close()
+
+
+@pytest.mark.parametrize(("proxies", "expected"), [("10.0.0.0/8", 429), ("127.0.0.0/8", 503)])
+def test_a_refused_client_that_sends_first_and_slowly_reads_its_answer(
+    tmp_path: Path, proxies: str, expected: int
+) -> None:
+    front = Front(trusted_proxies=(network(proxies),))
+    with _few(tmp_path / "store", front=front) as live, ExitStack() as taken:
+        for _ in range(2 if expected == 429 else 4):
+            assert _healthy(taken.enter_context(_connected(live))) == 200
+        with _connected(live) as late:
+            assert late.recv(1, socket.MSG_PEEK) == b"H"  # it is refused already
+            length = f"Content-Length: {200 * 8_000}"
+            late.sendall(_head(live, "POST", f"{API}/repositories", length))
+            for _ in range(200):
+                late.sendall(b"x" * 8_000)
+            assert _answer(late)[:2] == (expected, "close")
+            assert late.recv(10) == b""
+
+
+def test_a_refused_client_that_neither_ends_nor_sends_is_closed(tmp_path: Path) -> None:
+    with _few(tmp_path / "store", linger_seconds=0.2) as live, ExitStack() as taken:
+        held = [taken.enter_context(_connected(live)) for _ in range(3)]
+        assert [_healthy(held[0]), _healthy(held[1])] == [200, 200]
+        assert held[2].recv(1, socket.MSG_PEEK) == b"H"
+        connections = live.server.server_state.connections
+        until(lambda: len(connections) == 2, "the third is closed")
+        _flood(held[2], b"x" * 65_536)
+
+
+def test_a_refused_client_that_sends_too_much_is_closed(tmp_path: Path) -> None:
+    with _few(tmp_path / "store", linger_seconds=FOREVER) as live, ExitStack() as taken:
+        held = [taken.enter_context(_connected(live)) for _ in range(3)]
+        assert [_healthy(held[0]), _healthy(held[1])] == [200, 200]
+        _flood(held[2], b"x" * 65_536)
+
+
+def test_only_so_many_refused_clients_are_waited_for() -> None:
+    async def run() -> None:
+        config = uvicorn.Config(_nothing, ws="none", lifespan="off", log_config=None)
+        admission = Admission(ConnectionLimits(connections_max=0, refused_max=1))
+
+        def refused() -> tuple[BoundedProtocol, _Wire]:
+            wire = _Wire()
+            made = BoundedProtocol(config, ServerState(), {}, _Clockwork(), admission=admission)
+            made.connection_made(wire)
+            assert wire.written.startswith(b"HTTP/1.1 503 ")
+            return made, wire
+
+        first, waits = refused()
+        assert waits.ended and not waits.closed
+        second, other = refused()
+        assert other.closed
+        second.connection_lost(None)
+        assert refused()[1].closed
+        first.connection_lost(None)
+        assert not refused()[1].closed
+
+    asyncio.run(run())
+
+
+async def _nothing(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("a connection that is refused asks for nothing")
 
 
 def test_addresses_of_one_client_are_counted_together() -> None:
@@ -344,9 +407,13 @@ class _Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written, self.closed, self.aborted, self.waiting = b"", False, False, 0
+        self.ended = False
 
     def write(self, data: Any) -> None:
         self.written += bytes(data)
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def close(self) -> None:
         self.closed = True

@@ -1,0 +1,59 @@
+"""The limit of open files: raised to what connections need, or fewer connections."""
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from graveler.api.connections import ConnectionLimits
+from graveler.cli.descriptors import lowered
+from tests.cli.service import Service, serving
+
+LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}));"
+
+
+def _status(service: Service, held: ExitStack) -> int:
+    """What a new connection, which stays open, is answered."""
+    url = urlsplit(service.url)
+    raw = held.enter_context(socket.create_connection((url.hostname, url.port), timeout=60))
+    raw.sendall(b"GET /_health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return int(raw.recv(12, socket.MSG_WAITALL).split()[1])
+
+
+def test_a_low_soft_limit_is_raised(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path / "store", prelude=LIMIT.format(200, 4_096)) as service,
+        ExitStack() as held,
+    ):
+        assert [_status(service, held) for _ in range(300)] == [200] * 300
+        code, _, err = service.end()
+        assert (code, err) == (0, "")
+
+
+def test_a_low_hard_limit_means_fewer_connections(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path / "store", prelude=LIMIT.format(300, 300)) as service,
+        ExitStack() as held,
+    ):
+        assert [_status(service, held) for _ in range(18)] == [200] * 18
+        assert _status(service, held) == 429
+        code, _, err = service.end()
+        assert code == 0 and "serves at most 75 connections instead of 2000" in err
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (1_000_000, (2_000, 500, 100)),
+        (2_512, (2_000, 500, 100)),
+        (2_511, (1_999, 499, 100)),
+        (1_024, (512, 128, 100)),
+        (256, (64, 16, 16)),
+        (4, (1, 1, 0)),
+    ],
+)
+def test_connections_fit_into_the_files(files: int, expected: tuple[int, int, int]) -> None:
+    found = lowered(ConnectionLimits(), files)
+    assert (found.connections_max, found.per_address_max, found.refused_max) == expected
