@@ -6,12 +6,13 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import Part
-from graveler.engine import metadata_files, parts
+from graveler.engine import adopting, history, metadata_files, parts
 from graveler.engine.parts import Finish, PartsUpload
 from graveler.errors import Gone, NotFound
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.faults import Fault
 from tests.engine.lake import Lake
+from tests.engine.storage import Storage
 
 
 def uploaded(lake: Lake) -> tuple[PartsUpload, tuple[Part, ...]]:
@@ -79,6 +80,16 @@ def test_a_file_that_vanishes_between_look_and_read_is_gone(lake: Lake) -> None:
     lake.ports.blocks.delete(located.address)
     with pytest.raises(Gone, match="no data"):
         metadata_files.open_file(lake.ports, located)
+
+
+def test_only_files_that_are_there_have_a_place(storage: Storage) -> None:
+    head = history.get_commit(storage.ports, storage.repo, storage.commit(a="1"))
+    metarange = head.commit.metarange
+    assert adopting.metarange_location(storage.ports, storage.repo, metarange) in storage.stored()
+    with pytest.raises(NotFound, match="meta_range not found: meta_range=0"):
+        adopting.metarange_location(storage.ports, storage.repo, "0" * 64)
+    with pytest.raises(NotFound, match="range not found: range=1"):
+        adopting.range_location(storage.ports, storage.repo, "1" * 64)
 
 
 def _file_of(lake: Lake, metarange: str) -> str:
