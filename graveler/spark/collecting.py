@@ -94,7 +94,7 @@ def collect(
     read, wrapped by Spark.  Then nothing was deleted.  A dry run does not ask whether what is due
     was taken back.  Cost: that of a list of all files, of the roots twice, of `uses.by_metaranges`;
     for each repository what `client.collecting.condemn` costs, four more requests to the API, and
-    one each 90 s; two for each file that is deleted.
+    one each 90 s; a read for each file of `_lakefs/` that is deleted.
     """
     chosen = careful or Careful()
     check_settings(chosen.settings)

@@ -3,7 +3,7 @@
 Metaranges go first, for whoever finds a commit's metarange gone knows that its content may be gone
 too; then the rest.  A file is deleted as the version that was listed, so one that was written again
 since stays; deleting one twice does nothing.  Requests: a read for each file that may be a
-metarange, a head for each range, and what the deletion of 1,000 costs.  For `collecting.py`.
+metarange, and what the deletion of 1,000 costs.  For `collecting.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,17 +34,30 @@ def sweep(scope: Scope, due: DataFrame) -> list[Found]:
 
     What is due is first stored, so that both rounds and every attempt delete the same; and in the
     order of names, so that what a task deletes lies together: versions are listed by stretch."""
-    due = due.repartitionByRange("repo", "name").sortWithinPartitions("repo", "name").persist()
+    due = _in_order(due).persist()
     try:
-        swept = [*_round(scope, due, "deleted-first", only_metaranges=True)]
-        return [*swept, *_round(scope, due, "deleted-rest", only_metaranges=False)]
+        files = due.where(due["name"].startswith(FILES))
+        swept = _round(scope, files, "deleted-first", only_metaranges=True)
+        rest = _in_order(_without(scope, due, swept)) if swept else due
+        return [*swept, *_round(scope, rest, "deleted-rest", only_metaranges=False)]
     finally:
         due.unpersist()
 
 
-def _round(scope: Scope, due: DataFrame, name: str, *, only_metaranges: bool) -> list[Found]:
-    rows = due.where(due["name"].startswith(FILES)) if only_metaranges else due
+def _in_order(due: DataFrame) -> DataFrame:
+    return due.repartitionByRange("repo", "name").sortWithinPartitions("repo", "name")
 
+
+def _without(scope: Scope, due: DataFrame, swept: Sequence[Found]) -> DataFrame:
+    """What the first round has left, by its notes: no file is asked for."""
+    notes = [each.name for each in swept]
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in due.schema)
+    gone = pieces.frame(due.sparkSession, scope.place, notes, schema).select("repo", "name")
+    left = due.join(gone.hint("merge"), ["repo", "name"], "left_anti")  # puts the keys first
+    return left.select(*due.columns)
+
+
+def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -> list[Found]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task, made = context.partitionId() if context is not None else 0, 0
@@ -70,13 +83,11 @@ def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
-    """Whether the file is to be deleted in this round: the second finds no metarange any more."""
-    namespace, name = scope.namespace(row["repo"]), row["name"]
+    """Whether the file is to be deleted in this round: the second is given no metarange."""
+    name = row["name"]
     if not is_ours(name) or not row["version"]:
         raise Corrupt(f"a list names what is none of ours: {name=}")
-    if only_metaranges:
-        return _is_metarange(scope, row["repo"], name)
-    return not name.startswith(FILES) or _is_there(scope, f"{namespace}/{name}")
+    return not only_metaranges or _is_metarange(scope, row["repo"], name)
 
 
 def _is_metarange(scope: Scope, repo: int, name: str) -> bool:
@@ -85,14 +96,6 @@ def _is_metarange(scope: Scope, repo: int, name: str) -> bool:
     try:
         space.metarange(MetarangeId(name.removeprefix(FILES)))
     except (NotFound, Corrupt):
-        return False
-    return True
-
-
-def _is_there(scope: Scope, where: str) -> bool:
-    try:
-        opened(scope.place).blocks.head(where)
-    except NotFound:
         return False
     return True
 

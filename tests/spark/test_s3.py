@@ -143,6 +143,24 @@ def test_a_sweep_asks_for_stretches_and_not_for_files(
     assert direct.read(left[0], 0, 100) == b"written again"
 
 
+def test_a_sweep_heads_no_file_of_tables(lake: Lake, engine: str) -> None:
+    direct = opened(Place(f"s3:{NAME}", "", endpoint_url=engine)).blocks
+    namespace = f"s3://{NAME}/tables"
+    files = [f"_lakefs/{number:064x}" for number in range(20)]
+    rows = [
+        (0, name, direct.put(f"{namespace}/{name}", [b"no metarange"]).version, 12, True, 0)
+        for name in files
+    ]
+    with fault_proxy(engine) as proxy:
+        place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
+        scope = Scope(place, (Collected(0, "tables", namespace, 0),), "run", 0)
+        swept = sweeping.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        asked = Counter(proxy.operations)
+    assert sum(found.files for found in swept) == 20
+    assert set(asked) == {"GET", "POST", "PUT"}
+    assert direct.list(f"{namespace}/_lakefs/", "", 1_000).lines == ()
+
+
 def names(place: Place) -> set[str]:
     """What is stored, but for what runs keep."""
     lines = opened(place).blocks.list(f"{place.namespace}/", "", 1_000).lines
