@@ -2,10 +2,10 @@
 
 Creation, in this order, so that a crash leaves nothing that matters:
 
-    claim the namespace (conditional put)  →  first commit and branch, under a fresh uid
-                                           →  note that a deleted repository loses its name
-                                           →  the repository record (compare-and-swap)
-                                           →  look for overlaps again; withdraw if there is one
+    note the namespace  →  look for overlaps  →  claim the namespace (conditional put)
+                        →  first commit and branch, under a fresh uid
+                        →  note that a deleted repository loses its name
+                        →  the repository record (compare-and-swap)  →  remove the note
 
 Two repositories on one namespace would collect each other's objects as garbage, so the claim comes
 first and names the uid that it is for.  The claim stands as long as a repository of that uid is or
@@ -13,8 +13,8 @@ was: its record, live or deleted, has the uid, or another record has taken the p
 claim whose repository never came to be may be taken over once its creator cannot be alive any more.
 
 Namespaces inside one another have different claims.  Of two that are created at the same moment,
-each writes its record before it looks again, so at least one sees the other, and whoever sees the
-other deletes its own repository: one stays at most.
+each writes its note before it looks, at notes first and then at records, so at least one sees the
+other, and whoever sees the other makes no repository: one comes to be at most.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +33,7 @@ from graveler.engine.ports import Ports, Unconfirmed, check_writable, operation_
 from graveler.errors import (
     AlreadyExists,
     Contended,
+    GravelerError,
     Invalid,
     NotFound,
     PreconditionFailed,
@@ -59,7 +60,7 @@ from graveler.records import (
     Repository,
     RepositoryState,
 )
-from graveler.refs import branches, commits, deleted, event_rules, repositories
+from graveler.refs import branches, commits, creating, deleted, event_rules, repositories
 from graveler.refs.repositories import VersionedRepository
 
 FIRST_MESSAGE = "Repository created"
@@ -87,8 +88,8 @@ def create(ports: Ports, new: NewRepository) -> Repository:
 
     Errors: `AlreadyExists`; `OutcomeUnknown`; `Invalid` for names, for break parameters, for a
     namespace that another repository uses or a rule watches, and for content without a branch.
-    Cost: about 5 KV requests, two pages of the list of repositories and one of that of rules for
-    each 1,000 of them, and one put; with content, what its commit costs.
+    Cost: about 8 KV requests, a page of the list of repositories and one of that of rules for each
+    1,000 of them, and one put; with content, what its commit costs.
     """
     if new.bare and new.content is not ABSENT:
         raise Invalid("a bare repository has no branch that could hold content")
@@ -99,7 +100,31 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
         raise AlreadyExists("error creating repository: not unique")
     repo = _drawn(ports, new, name, default_branch)
+    creating.note(ports.kv, repo, ports.ids.stamp())
+    try:
+        _prepare(ports, repo, new, there)
+        deadline.check("repository creation")
+    except GravelerError:
+        _end(ports, repo)
+        raise
+    # If no answer comes, the record may be there soon: the note stays until it is too old.
+    made = repositories.put_new(ports.kv, repo, ports.ids.stamp(), there)
+    _end(ports, repo)
+    if not made:
+        raise AlreadyExists("error creating repository: not unique")
+    ports.cache.put_repository(repo)
+    return repo
+
+
+def _prepare(
+    ports: Ports,
+    repo: Repository,
+    new: NewRepository,
+    there: VersionedRepository | Literal[Absent.ABSENT],
+) -> None:
+    """All but the record: the namespace, and what the repository holds from the beginning."""
     # Bare and read-only ones too: whoever shares a namespace reads and blocks its owner's files.
+    _check_not_creating(ports, repo)
     _check_unused(ports, repo)
     _check_unwatched(ports, repo)
     _claim(ports, repo)
@@ -107,24 +132,24 @@ def create(ports: Ports, new: NewRepository) -> Repository:
         _first_branch(ports, repo, _first_commit(ports, repo, new.content))
     if there is not ABSENT:
         repositories.note_replaced(ports.kv, there.repository, ports.ids.stamp())
-    deadline.check("repository creation")
-    if not repositories.put_new(ports.kv, repo, ports.ids.stamp(), there):
-        raise AlreadyExists("error creating repository: not unique")
-    _withdraw_from_overlap(ports, repo)
-    ports.cache.put_repository(repo)
-    return repo
 
 
-def _withdraw_from_overlap(ports: Ports, repo: Repository) -> None:
-    """Raises `Invalid` if a repository was created meanwhile inside this one or around it; this one
-    is deleted then, and what it had is purged."""
-    with Unconfirmed("repository creation") as sent:
-        sent.note()  # the record is there
-        try:
-            _check_unused(ports, repo)
-        except Invalid:
-            delete(ports, repo, force=True)
-            raise
+def _end(ports: Ports, repo: Repository) -> None:
+    with suppress(Unavailable):  # then it is forgotten when it is too old
+        creating.end(ports.kv, repo)
+
+
+def _check_not_creating(ports: Ports, repo: Repository) -> None:
+    """Raises `Invalid` if somebody else makes a repository on this namespace, inside it or around
+    it.  Forgets those that are dead."""
+    dead_ns = ports.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
+    for other in creating.list_all(ports.kv):
+        if other.uid == repo.uid:
+            continue
+        if other.since_ns <= dead_ns:
+            creating.forget(ports.kv, other)
+        elif address.overlaps(other.namespace, repo.namespace):
+            raise _in_use(repo)
 
 
 def _check_unwatched(ports: Ports, repo: Repository) -> None:

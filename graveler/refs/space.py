@@ -2,6 +2,7 @@
 
     repos             <repository>            the repository record, by name
     watch             <repository>/<uid>/<rule>   what to do with objects that arrive in a bucket
+    creating          <repository>/<uid>    a repository that somebody is about to make
     deleted           <repository>/<uid>    a deleted repository that still has rows or files
     e/<uid>/<rule>/<n>   <object key>         the newest event of one object that a rule took in
     r/<name>/<uid>    everything else of one repository; a re-created one has another uid
@@ -16,6 +17,7 @@ from graveler.records import Repository
 
 REPOSITORIES = b"repos"
 WATCH = b"watch"
+CREATING = b"creating"
 DELETED = b"deleted"
 
 BRANCHES = b"b/"

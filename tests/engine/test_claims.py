@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pytest
@@ -12,7 +13,7 @@ from graveler.block import address
 from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine import collectable, purge, repository
+from graveler.engine import collectable, repository
 from graveler.engine.ports import Ports, Sequential
 from graveler.engine.repository import NewRepository, create
 from graveler.errors import (
@@ -25,7 +26,7 @@ from graveler.errors import (
 )
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, BreakParameters, Repository
-from graveler.refs import deleted, repositories
+from graveler.refs import creating, repositories
 from graveler.refs.cache import RefCache
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore
@@ -60,12 +61,21 @@ class World:
         return create(self.ports, NewRepository(name, namespace))
 
     def dies_after_its_claim(self, name: str) -> None:
-        """A creation whose first row does not get through."""
-        broken = FaultyStore(
-            self.ports.kv, lambda _, verb: Fault.REFUSED if verb == "set" else Fault.NONE
-        )
+        """A creation whose first row behind its claim does not get through."""
+        sets: list[str] = []
+
+        def plan(_: int, verb: str) -> Fault:
+            sets.append(verb)
+            is_lost = verb == "set" and sets.count("set") == 2  # the note is the first
+            return Fault.REFUSED if is_lost else Fault.NONE
+
+        broken = FaultyStore(self.ports.kv, plan)
         with pytest.raises(Unavailable):
             create(replace(self.ports, kv=broken), NewRepository(name, PLACE))
+
+    def elsewhere(self) -> Ports:
+        """Another deployment in the same bucket: only claims tell of it."""
+        return replace(self.ports, kv=MemoryStore(), cache=RefCache(self.clock))
 
     def interposed(self) -> tuple[Ports, Script]:
         script = Script()
@@ -183,21 +193,21 @@ def test_a_mark_of_another_system_is_never_taken_over(world: World, content: byt
 def test_of_two_who_take_over_a_claim_one_gets_it(world: World) -> None:
     world.dies_after_its_claim("first")
     world.clock.sleep(LONG)
-    world.blocks.after_head = lambda: world.make("faster")
+    world.blocks.after_head = lambda: create(world.elsewhere(), NewRepository("faster", PLACE))
     with pytest.raises(Invalid, match="in use"):
         world.make("slower")
-    assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["faster"]
+    assert world.blocks.read(address.marker(PLACE), 0, 6) == b"faster"
 
 
 def test_of_two_who_have_both_seen_that_a_claim_is_dead_one_gets_it(world: World) -> None:
     world.dies_after_its_claim("first")
     world.clock.sleep(LONG)
     ports, script = world.interposed()
-    script.after("get", lambda: world.make("faster"), 2)
+    script.after("get", lambda: create(world.elsewhere(), NewRepository("faster", PLACE)), 2)
     with pytest.raises(Invalid, match="in use"):
         create(ports, NewRepository("slower", PLACE))
     assert script.finished
-    assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["faster"]
+    assert world.blocks.read(address.marker(PLACE), 0, 6) == b"faster"
 
 
 @pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
@@ -238,46 +248,90 @@ def test_every_kind_of_repository_claims_its_namespace(world: World, kind: dict[
     with pytest.raises(Invalid, match="in use"):
         world.make("second")
     # The claim holds without the record, too: another deployment may share the bucket.
-    alone = replace(world.ports, kv=MemoryStore(), cache=RefCache(world.clock))
     with pytest.raises(Invalid, match="in use"):
-        create(alone, NewRepository("second", PLACE, **kind))
+        create(world.elsewhere(), NewRepository("second", PLACE, **kind))
 
 
-@pytest.mark.parametrize(("slow", "fast"), [(PLACE, f"{PLACE}/inside"), (f"{PLACE}/inside", PLACE)])
-def test_of_two_nested_ones_at_the_same_moment_one_stays(
-    world: World, slow: str, fast: str
+NESTED = [(PLACE, f"{PLACE}/inside"), (f"{PLACE}/inside", PLACE), (PLACE, PLACE)]
+
+
+@pytest.mark.parametrize(("slow", "fast"), NESTED)
+@pytest.mark.parametrize("moment", ["before its note", "behind its note", "behind its look"])
+def test_of_two_nested_ones_at_the_same_moment_one_comes_to_be(
+    world: World, slow: str, fast: str, moment: str
 ) -> None:
-    """Neither sees the other's record before it writes its own, and their claims differ."""
+    """Their claims differ, so that notes and records tell."""
     ports, script = world.interposed()
-    script.before("set_if", lambda: world.make("fast", fast), 2)
-    with pytest.raises(Invalid, match="in use"):
-        create(ports, NewRepository("slow", slow))
+    tried: list[str] = []
+
+    def other() -> None:
+        try:
+            tried.append(world.make("fast", fast).id)
+        except Invalid as error:
+            assert "in use" in str(error)
+
+    if moment == "before its note":
+        script.before("set", other)
+    elif moment == "behind its note":
+        script.after("set", other)
+    else:
+        script.before("set_if", other)
+    try:
+        tried.append(create(ports, NewRepository("slow", slow)).id)
+    except Invalid as error:
+        assert "in use" in str(error)
     assert script.finished
-    assert [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]] == ["fast"]
-    assert [gone.id for gone in deleted.list_all(world.ports.kv)] == ["slow"]
-    assert collectable.checked(world.ports, repository.get(world.ports, "fast")).namespace == fast
-    # Nothing of it is left half-made: the purge removes the rest.
-    world.clock.sleep(2 * limits.collect_undo_seconds)
-    repository.delete(world.ports, repository.get(world.ports, "fast"))
-    world.clock.sleep(2 * limits.collect_undo_seconds)
-    for gone in purge.list_due(world.ports):
-        assert purge.purge(world.ports, gone)
-    assert world.make("slow", slow).namespace == slow
+    assert tried == (["fast"] if moment == "before its note" else ["slow"])
+    live = [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]]
+    assert live == tried and not list(creating.list_all(world.ports.kv))
 
 
-def test_a_creation_that_cannot_look_again_is_unknown(world: World) -> None:
+@pytest.mark.parametrize("at", range(1, 14))
+def test_a_creation_that_dies_anywhere_leaves_no_nested_ones(world: World, at: int) -> None:
+    """Another one begins at that moment, a third when the first cannot be alive any more."""
+    blocked = []
+
+    def plan(number: int, _: str) -> Fault:
+        if number == at:
+            with suppress(Invalid):
+                world.make("inside", f"{PLACE}/inside")
+        return Fault.REFUSED if number >= at else Fault.NONE
+
+    with suppress(Unavailable):
+        create(
+            replace(world.ports, kv=FaultyStore(world.ports.kv, plan)),
+            NewRepository("dies", PLACE),
+        )
+    for _ in range(2):
+        try:
+            world.make("later", f"{PLACE}/inside/later")
+        except Invalid as error:
+            blocked.append(str(error))
+        world.clock.sleep(LONG)
+    live = [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]]
+    assert len(live) == 1, (live, blocked)
+
+
+def test_a_creation_without_an_answer_keeps_others_away_until_it_cannot_land(
+    world: World,
+) -> None:
     calls: list[str] = []
 
     def plan(_: int, verb: str) -> Fault:
         calls.append(verb)
-        return Fault.REFUSED if verb == "scan" and calls.count("set_if") == 2 else Fault.NONE
+        return Fault.LATE if calls.count("set_if") == 2 else Fault.NONE
 
+    broken = FaultyStore(world.ports.kv, plan)
     with pytest.raises(OutcomeUnknown):
-        create(
-            replace(world.ports, kv=FaultyStore(world.ports.kv, plan)),
-            NewRepository("one", PLACE),
-        )
-    assert repository.get(world.ports, "one").namespace == PLACE
+        create(replace(world.ports, kv=broken), NewRepository("slow", PLACE))
+    with pytest.raises(Invalid, match="in use"):
+        world.make("fast", f"{PLACE}/inside")
+    broken.land()
+    world.clock.sleep(LONG)
+    with pytest.raises(Invalid, match="in use"):
+        world.make("fast", f"{PLACE}/inside")
+    assert repository.get(world.ports, "slow").namespace == PLACE
+    assert not list(creating.list_all(world.ports.kv))
 
 
 # ---- creation and deletion -----------------------------------------------------------------------
