@@ -65,6 +65,7 @@ def collect_garbage(ports: Ports, repo: Repository) -> None:
 
 def purge_deleted(ports: Ports) -> None:
     """Removes what deleted repositories had, once their undo period is over."""
+    purging.note_older(ports)
     purging.run_all(ports, _TEND_SECONDS)
 
 

@@ -42,6 +42,27 @@ _GoesOn = Callable[[], bool]
 _LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # whatever was on its way has ended
 
 
+def note_older(ports: Ports) -> int:
+    """Note what releases without notes have deleted, as if it were deleted now; how many that is.
+    Once for a store: later calls find that it was done.
+
+    What was purged already is noted with the rest; its purge finds nothing.  A repository whose
+    name another one has taken is not found any more.  Errors: `Unavailable`; may be repeated.
+
+    Cost: 1 KV request; the first time 1 for each 1,000 repositories, and 1 for each that is noted.
+    """
+    if deleted.older_are_noted(ports.kv):
+        return 0
+    known = {(gone.id, gone.uid) for gone in deleted.list_all(ports.kv)}
+    found = [
+        repo for repo in repositories.every_deleted(ports.kv) if (repo.id, repo.uid) not in known
+    ]
+    for repo in found:
+        deleted.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
+    deleted.set_older_noted(ports.kv, ports.ids.stamp())
+    return len(found)
+
+
 def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
     """Deleted repositories whose undo period is over, by name from behind `after`.  1 KV request
     for each 1,000 deleted ones."""

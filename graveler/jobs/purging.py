@@ -23,6 +23,14 @@ _START_LENGTH: Final = 2
 _LOG: Final = logging.getLogger("graveler.jobs")
 
 
+def note_older(ports: Ports) -> None:
+    """Have what older releases deleted purged too, a day from now.  Errors, cost: those of
+    `purge.note_older`."""
+    count = purge.note_older(ports)
+    if count:
+        _LOG.warning("deleted by older releases, to be purged in a day: repositories=%d", count)
+
+
 def order(ports: Ports, queue: Queue) -> int:
     """Hand on what is due; how many repositories.
 

@@ -15,7 +15,7 @@ from graveler.ids import BranchId, RepositoryId, RepositoryUid
 from graveler.kv.store import Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import listing
-from graveler.refs.space import DELETED
+from graveler.refs.space import DELETED, OLDER_DELETIONS, UPKEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,16 @@ def stands(kv: Store, gone: Deleted) -> bool:
 def forget(kv: Store, gone: Deleted) -> None:
     """Nothing of it is left; does nothing if it was noted anew.  One request."""
     kv.delete(DELETED, [_key(gone.id, gone.uid)], [gone.version])
+
+
+def older_are_noted(kv: Store) -> bool:
+    """Whether what older releases deleted, without a note, was noted since.  One request."""
+    return kv.get(UPKEEP, OLDER_DELETIONS) is not ABSENT
+
+
+def set_older_noted(kv: Store, stamp: bytes) -> None:
+    """All of it was.  One request; may be repeated."""
+    kv.set(UPKEEP, OLDER_DELETIONS, wire.encode_pairs({}), stamp)
 
 
 def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deleted:

@@ -124,6 +124,15 @@ def list_page(
     return listing.page(kv, listing.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
 
 
+def every_deleted(kv: Store) -> Iterator[Repository]:
+    """All deleted repositories whose names no other one has taken.  One request for each 1,000
+    repositories."""
+    for _, row in listing.rows(kv, listing.Stretch(REPOSITORIES, b"")):
+        repository = wire.decode_repository(row.value)
+        if repository.state is RepositoryState.DELETED:
+            yield repository
+
+
 def every(kv: Store) -> Iterator[Repository]:
     """All live repositories by name.  One request for each 1,000."""
     after, more = "", True

@@ -4,6 +4,7 @@
     watch             <repository>/<uid>/<rule>   what to do with objects that arrive in a bucket
     creating          <repository>/<uid>    a repository that somebody is about to make
     deleted           <repository>/<uid>    a deleted repository that still has rows or files
+    upkeep            older-deletions       what older releases deleted was noted
     e/<uid>/<rule>/<n>   <object key>         the newest event of one object that a rule took in
     r/<name>/<uid>    everything else of one repository; a re-created one has another uid
 
@@ -19,6 +20,8 @@ REPOSITORIES = b"repos"
 WATCH = b"watch"
 CREATING = b"creating"
 DELETED = b"deleted"
+UPKEEP = b"upkeep"
+OLDER_DELETIONS = b"older-deletions"
 
 BRANCHES = b"b/"
 TAGS = b"t/"

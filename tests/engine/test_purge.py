@@ -179,6 +179,32 @@ def test_files_that_another_repository_lies_on_stay_until_it_is_gone(storage: St
     assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
 
 
+def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
+    """It left no note.  Another one was purged already, and a third has its namespace."""
+    kv = storage.ports.kv
+    repo = grown(storage)
+    again = NewRepository("again", "mem://bucket/again")
+    repository.delete(storage.ports, repository.create(storage.ports, again))
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage) == [True]
+    third = repository.create(storage.ports, replace(again, name="third"))
+    repository.delete(storage.ports, repo)
+    [gone] = deleted.list_all(kv)
+    deleted.forget(kv, gone)
+    noted = repository.create(storage.ports, NewRepository("noted", "mem://bucket/noted"))
+    repository.delete(storage.ports, noted)
+    storage.clock.sleep(DAY - 60)
+    assert purge.note_older(storage.ports) == 2 and purge.note_older(storage.ports) == 0
+    storage.clock.sleep(60)
+    assert [gone.id for gone in purge.list_due(storage.ports)] == ["noted"]
+    storage.clock.sleep(DAY)
+    assert purged(storage) == [True] * 3
+    assert everything(storage) == set(FOREIGN)
+    assert storage.blocks.head(address.marker(third.namespace))
+    assert repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
+    assert purge.note_older(storage.ports) == 0 and list(deleted.list_all(kv)) == []
+
+
 def test_nothing_goes_while_no_versions_are_kept(storage: Storage) -> None:
     repo = grown(storage)
     repository.delete(storage.ports, repo)
