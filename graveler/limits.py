@@ -67,6 +67,7 @@ step_length_bytes_max = 256 * 1024 * 1024  # of the names in one range, packed a
 import_spill_count = 100_000  # records that an import holds in memory, and lists again at most
 bulk_checked_records_max = 50_000  # of what others wrote; of more, ranges spread evenly
 bulk_heartbeat_seconds = 30
+bulk_purpose_length_max = 2_048  # characters: a few words and a path
 bulk_page_count_max = 10_000
 bulk_page_bytes_max = 3 * 1024 * 1024  # of staged values; a function's answer has 6 MiB at most
 write_attempt_count_max = 32  # six are lost now and then where four committers seal all the time

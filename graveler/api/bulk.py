@@ -26,7 +26,9 @@ from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 def begin(call: Call) -> Answer:
     body, branch = call.body, call.arguments["branch"]
     breaks = break_json.parsed(body["breaks"]) if "breaks" in body else ABSENT
-    new = NewBulk(Mode(body["mode"]), body.get("prefix", ""), body.get("id", ""), breaks)
+    mode, prefix = Mode(body["mode"]), body.get("prefix", "")
+    purpose = body.get("purpose", "")
+    new = NewBulk(mode, prefix, body.get("id", ""), breaks, purpose=purpose)
     begun = bulk.begin(call.ports, call.repo, branch, new, force=body.get("force", False))
     return answers.json(_shape(call, begun), 201)
 
@@ -91,6 +93,8 @@ def _shape(call: Call, found: Bulk) -> dict[str, Any]:
     if found.new.message:
         shape["message"] = found.new.message
         shape["metadata"] = dict(found.new.metadata)
+    if found.new.purpose:
+        shape["purpose"] = found.new.purpose
     if job.error:
         shape["error"] = job.error
     if job.commit != NO_COMMIT:

@@ -193,6 +193,10 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         mode=choice("replace", "merge", "commit", "pack"),
         breaks=of("NewBreaks"),
         id=text("Chosen by the caller, so that the same job can be begun again", maxLength=64),
+        purpose=text(
+            "In the caller's words: 409 if a job of the same id was begun for another",
+            maxLength=limits.bulk_purpose_length_max,
+        ),
         force=FLAG,
     ),
     "NewBreaks": record(
@@ -321,7 +325,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "StagedRowList": many("StagedRow"),
     "BulkJob": record(
         "id state branch mode prefix base_commit base_metarange storage_namespace breaks",
-        "commit error",
+        "commit error purpose",
         state=choice("running", "landing", "done", "failed", "cancelled", "expired"),
         mode=choice("replace", "merge", "commit", "pack"),
         breaks=of("Breaks"),

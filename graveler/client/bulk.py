@@ -99,15 +99,23 @@ class Root(NamedTuple):
 
 
 def begin(
-    session: Session, repository: str, branch: str, mode: Mode, *, prefix: str = "", id: str = ""
+    session: Session,
+    repository: str,
+    branch: str,
+    mode: Mode,
+    *,
+    prefix: str = "",
+    id: str = "",
+    purpose: str = "",
 ) -> BulkJob:
     """Begin a job on the head of the branch; with an `id` that is known, that job as it is now:
-    running, landing or done.
+    running, landing or done.  `purpose`: what it is for, in the caller's words.
 
-    `Conflict`: the id is another job's, or of one that cannot land any more.  `Invalid`,
-    `NotFound`, `Refused`.  `OutcomeUnknown`: begin it again by the same id.
+    `Conflict`: the id is another job's, or that of one with another purpose, or of one that cannot
+    land any more.  `Invalid`, `NotFound`, `Refused`.  `OutcomeUnknown`: begin it again by the same
+    id.
     """
-    body = {"mode": mode, "prefix": prefix, "id": id}
+    body = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
     return _begun(session, repository, branch, body)
 
 

@@ -69,7 +69,8 @@ class Mode(StrEnum):
 class NewBulk:
     """What is to be done.  `id`: chosen by the caller, so that the same job can be begun again.
     `breaks`: where ranges are to end instead, for packing alone.  `message`, `metadata`: what a
-    commit that was handed over was to say."""
+    commit that was handed over was to say.  `purpose`: in the caller's words, so that a name which
+    is used again for something else is noticed."""
 
     mode: Mode
     prefix: str = ""
@@ -77,6 +78,11 @@ class NewBulk:
     breaks: BreakParameters | Literal[Absent.ABSENT] = ABSENT
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    purpose: str = ""
+
+    def __str__(self) -> str:
+        """What tells it from another job of its name."""
+        return f"mode={self.mode} prefix={self.prefix!r:.200} purpose={self.purpose!r:.200}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +129,11 @@ def begin(
     """Note a job on the head of the branch; an equal one of that id, if there is one, as it is now.
 
     A commit first seals what is staged: it takes in what was acknowledged before, and writers go
-    on.  Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the
-    id is another job's; so much is sealed that an ordinary commit must come first; something is
-    staged on a branch that is to be packed),
+    on.  A job whose purpose was not said is equal whatever the purpose.
+
+    Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the
+    id is another job's, perhaps of another branch; so much is sealed that an ordinary commit must
+    come first; something is staged on a branch that is to be packed),
     `OutcomeUnknown` (with the same id it may be begun again).  Cost: 2 KV requests, 1 more with an
     id; 2 more if it is there already; with one shard packing 1 more, a commit 2.
     """
@@ -141,14 +149,26 @@ def begin(
     if new.id and not _ID.fullmatch(new.id):
         raise Invalid(f"id must be 1 to 64 letters, digits, '-', '_', '.': id={new.id!r:.80}")
     job_id = JobId(new.id or ports.ids.unique(20))
-    if not new.id or records.find(ports.kv, repo, job_id) is ABSENT:
+    taken = records.find(ports.kv, repo, job_id) if new.id else ABSENT
+    if taken is ABSENT:
         record = _begun_on(ports, repo, name, new.mode)
         begun = begin_on(ports, repo, name, record, replace(new, id=job_id), is_named=bool(new.id))
         if begun is not ABSENT:
             return begun
+        taken = records.get(ports.kv, repo, job_id)
+    if (taken.job.kind, taken.job.branch) != (KIND, name):
+        raise Conflict(
+            f"another job has this id: use another id for this one: id={job_id} "
+            f"asked: branch={name} begun: branch={taken.job.branch} kind={taken.job.kind}"
+        )
     known = status(ports, repo, name, job_id)
-    if (known.mode, known.prefix, known.new.breaks) != (new.mode, new.prefix, new.breaks):
-        raise Conflict(f"another bulk job has this id: id={job_id} mode={known.mode}")
+    was = known.new
+    same = (was.mode, was.prefix, was.breaks) == (new.mode, new.prefix, new.breaks)
+    if not same or was.purpose not in ("", new.purpose):
+        raise Conflict(
+            f"another bulk job has this id: use another id for this one: id={job_id} "
+            f"asked: {new} begun: {was}"
+        )
     return known
 
 
@@ -172,6 +192,8 @@ def begin_on(
     said: dict[str, Any] = {"mode": new.mode, "prefix": new.prefix, "tokens": tokens}
     if new.message:
         said |= {"message": new.message, "metadata": dict(new.metadata)}
+    if new.purpose:
+        said["purpose"] = new.purpose
     if new.breaks is not ABSENT:
         said["breaks"] = break_json.told(new.breaks)
     if is_named:
@@ -227,7 +249,8 @@ def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
 def _asked(job: Job, said: dict[str, Any]) -> NewBulk:
     breaks = break_json.parsed(said["breaks"]) if "breaks" in said else ABSENT
     message, metadata = said.get("message", ""), said.get("metadata", {})
-    return NewBulk(Mode(said["mode"]), said["prefix"], job.id, breaks, message, metadata)
+    purpose = said.get("purpose", "")
+    return NewBulk(Mode(said["mode"]), said["prefix"], job.id, breaks, message, metadata, purpose)
 
 
 def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress: int = -1) -> Bulk:

@@ -45,8 +45,9 @@ class JobTerms:
     """What the commit says, empty for what is usual; and the job's name, if it may be run again.
 
     A job with a name is not cancelled when it fails.  A later call with the same name runs the same
-    job, on the same base, and lands it once; if it has landed, the answer is its commit.  An import
-    keeps what the run before has written."""
+    job, on the same base, and lands it once; if it has landed, the answer is its commit.  A name
+    that was given to another verb, branch, folder or mode is a `Conflict`.  An import keeps what
+    the run before has written."""
 
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -71,13 +72,14 @@ def import_(
     `Refused`, `Conflict` (the branch has uncommitted changes; somebody cancelled the job; the input
     changed while it was read); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
     is the last of these, nothing has landed.  A job that has landed before is answered with its
-    commit, and without a report; one that was cancelled or has expired is a `Conflict`.  While it
+    commit, and without a report; one that was cancelled or has expired is a `Conflict`, and so is a
+    name that was given to something else: another prefix, mode or verb.  While it
     runs, its progress counts finished buckets, then rows.
     """
     if mode not in ("replace", "merge"):
         raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
     where, chosen = parse_target(target), terms or JobTerms()
-    job = begun(lake, where, mode, chosen.id)
+    job = begun(lake, where, mode, chosen.id, "import")
     if job.commit:
         return Imported(job.commit, job.progress, Report())
     place = place_of(lake, job.storage_namespace, job.breaks)
@@ -97,8 +99,14 @@ def import_(
     return Imported(commit, written.count, written.report)
 
 
-def begun(lake: Lake, where: Target, mode: Mode, id: str = "") -> BulkJob:
+def begun(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
     """A job on the head of the branch.  In the mode merge its metarange is of the whole branch, so
-    it has no prefix."""
+    it has no prefix; where it is to land stands in its purpose, beside the `verb`."""
     prefix = where.prefix if mode == "replace" else ""
-    return bulk.begin(lake.session, where.repository, where.branch, mode, prefix=prefix, id=id)
+    purpose = f"{verb} below {where.prefix!r}"
+    return bulk.begin(
+        *(lake.session, where.repository, where.branch, mode),
+        prefix=prefix,
+        id=id,
+        purpose=purpose,
+    )

@@ -80,7 +80,8 @@ def write(
 
     Errors: `Invalid` (target, mode, columns; no rows to append), `Unsupported` (the format, or a
     column that it cannot hold), `NotFound`, `Refused`; `Conflict` (mode error: something is there;
-    the branch has uncommitted changes; somebody cancelled the job); whatever fails a Spark job;
+    the branch has uncommitted changes; somebody cancelled the job; its name was given to
+    something else: another folder, mode, format or verb); whatever fails a Spark job;
     `OutcomeUnknown` if the answer to the landing was lost.  Unless it is the last of these, no file
     is named by any commit.
 
@@ -95,7 +96,8 @@ def write(
     data = to_arrow_schema(_data_columns(df, partition_by))
     check_types(form, data)
     where = parse_target(target)
-    job = begun(lake, where, "replace" if mode == "overwrite" else "merge", chosen.id)
+    verb = f"write {form.name}, {mode}"
+    job = begun(lake, where, "replace" if mode == "overwrite" else "merge", chosen.id, verb)
     if job.commit:
         return Saved(job.commit, 0, job.progress)
     place = place_of(lake, job.storage_namespace, job.breaks)

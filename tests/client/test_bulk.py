@@ -60,6 +60,14 @@ def test_what_cannot_land_says_why(live: Served, session: Session, repo: str) ->
             call()
 
 
+def test_a_name_is_for_one_purpose(session: Session, repo: str) -> None:
+    job = bulk.begin(session, repo, "main", "merge", id="nightly", purpose="import below 'a/'")
+    again = bulk.begin(session, repo, "main", "merge", id="nightly", purpose="import below 'a/'")
+    assert again.id == job.id and again.creation_date == job.creation_date
+    with pytest.raises(Conflict, match=r"import below 'b/'.*import below 'a/'"):
+        bulk.begin(session, repo, "main", "merge", id="nightly", purpose="import below 'b/'")
+
+
 def test_a_job_that_cannot_land_is_not_begun_again(
     live: Served, session: Session, repo: str
 ) -> None:

@@ -294,6 +294,50 @@ def test_a_job_is_begun_again_by_its_id(lake: Lake, rival: Lake) -> None:
     assert begin(lake, prefix="in/", id="load-1").job.state is JobState.CANCELLED
 
 
+def test_a_name_that_is_used_again_for_something_else_is_refused(lake: Lake, rival: Lake) -> None:
+    """Of a merge nothing but its purpose says where it is to land."""
+    orders = NewBulk(Mode.MERGE, "", "nightly", purpose="import below 'orders/'")
+    users = replace(orders, purpose="import below 'users/'")
+    job = bulk.begin(lake.ports, lake.repo, MAIN, orders)
+    assert bulk.begin(rival.ports, rival.repo, MAIN, orders).job == job.job
+    assert bulk.status(rival.ports, rival.repo, MAIN, "nightly").new == orders
+    for other in (users, replace(orders, purpose="")):
+        with pytest.raises(Conflict, match="has this id") as refused:
+            bulk.begin(rival.ports, rival.repo, MAIN, other)
+        assert str(orders) in str(refused.value) and str(other) in str(refused.value)
+    bulk.cancel(lake.ports, lake.repo, MAIN, "nightly")
+    with pytest.raises(Conflict, match=r"users/.*orders/"):
+        bulk.begin(lake.ports, lake.repo, MAIN, users)
+
+
+def test_a_job_that_did_not_say_its_purpose_is_begun_again_by_one_that_does(lake: Lake) -> None:
+    """As of an older release, or a commit that was handed over."""
+    silent = NewBulk(Mode.MERGE, "", "nightly")
+    job = bulk.begin(lake.ports, lake.repo, MAIN, silent)
+    saying = replace(silent, purpose="import below 'in/'")
+    assert bulk.begin(lake.ports, lake.repo, MAIN, saying) == job
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_name_of_another_branch_is_refused(
+    lake: Lake, scripted: tuple[Lake, Script], late: bool
+) -> None:
+    lake.branch("dev")
+    seen, script = scripted
+    new = NewBulk(Mode.MERGE, "", "nightly")
+
+    def take() -> None:
+        bulk.begin(lake.ports, lake.repo, "dev", new)
+
+    if late:
+        script.before("set_if", take)
+    else:
+        take()
+    with pytest.raises(Conflict, match="asked: branch=main begun: branch=dev"):
+        bulk.begin(seen.ports, seen.repo, MAIN, new)
+    assert script.finished
+
+
 def test_two_who_begin_the_same_job_share_it(
     lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
 ) -> None:

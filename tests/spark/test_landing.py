@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from graveler.client.session import Session, below
 from graveler.errors import Conflict, Invalid, NotFound, Unavailable
-from graveler.spark import BadRows, JobTerms, Lake, connect, import_
+from graveler.spark import BadRows, JobTerms, Lake, SaveOptions, commit, connect, import_, write
 from tests.spark.lakes import KEYS, Row, frame, some_rows
 
 
@@ -134,6 +134,27 @@ def test_a_job_with_a_name_lands_once(lake: Lake, repository: str) -> None:
     again = import_(lake, frame(lake.spark, rows), f"{repository}/main", terms=terms)
     assert (again.commit, again.count) == (landed.commit, 50)
     assert len(log(lake.session, repository)) == 2
+
+
+def test_a_name_that_is_used_again_for_another_target_is_refused(
+    lake: Lake, repository: str
+) -> None:
+    """Also if the job has landed, and its record has no prefix."""
+    df, terms, main = frame(lake.spark, ascii_rows(8, 5)), JobTerms(id="nightly"), "main"
+    landed = import_(lake, df, f"{repository}/{main}/orders", "merge", terms=terms)
+    for target, mode in (("users", "merge"), ("orders", "replace")):
+        with pytest.raises(Conflict, match=rf"asked: .*{target}.*begun: .*orders"):
+            import_(lake, df, f"{repository}/{main}/{target}", mode, terms=terms)  # type: ignore[arg-type]
+    with pytest.raises(Conflict, match=r"asked: .*write parquet, append.*begun: .*import below"):
+        options = SaveOptions(id="nightly")
+        write(lake, lake.spark.range(2), f"{repository}/{main}/orders", "append", options=options)
+    branch = {"name": "dev", "source": main}
+    with pytest.raises(Invalid, match="no JSON"):  # it answers with the commit's id alone
+        lake.session.ask("POST", below("repositories", repository, "branches"), branch)
+    with pytest.raises(Conflict, match=r"asked: branch=dev begun: branch=main"):
+        commit(lake, f"{repository}/dev", terms)
+    again = import_(lake, df, f"{repository}/{main}/orders", "merge", terms=terms)
+    assert again.commit == landed.commit and len(log(lake.session, repository)) == 2
 
 
 def test_uncommitted_changes_are_a_conflict(lake: Lake, repository: str) -> None:

@@ -169,6 +169,20 @@ def test_a_write_with_a_name_lands_once(
     assert len(log(lake.session, repository)) == 3
 
 
+def test_a_name_that_is_used_again_for_another_table_is_refused(
+    lake: Lake, repository: str
+) -> None:
+    df, main = lake.spark.range(7), f"{repository}/main"
+    landed = write(lake, df, f"{main}/t", "append", options=SaveOptions(id="daily"))
+    for table, mode, format in (("u", "append", "parquet"), ("t", "error", "parquet"),
+                                ("t", "append", "json")):  # fmt: skip
+        options = SaveOptions(format, id="daily")
+        with pytest.raises(Conflict, match=rf"write {format}, {mode} below '{table}.*begun: "):
+            write(lake, df, f"{main}/{table}", mode, options=options)  # type: ignore[arg-type]
+    again = write(lake, df, f"{main}/t", "append", options=SaveOptions(id="daily"))
+    assert again.commit == landed.commit and len(log(lake.session, repository)) == 2
+
+
 def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
