@@ -15,7 +15,7 @@ Everybody in this package may import this.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -194,12 +194,18 @@ class Metarange:
 NO_RANGES = Metarange((), ())
 
 
+def unchecked() -> None:
+    """Whoever reads has all the time it needs."""
+
+
 class Keyspace(NamedTuple):
-    """Where the ranges of one repository live, and where they break."""
+    """Where the ranges of one repository live, and where they break.  `check` is called before each
+    range is opened, and raises to end a walk over many of them."""
 
     store: RangeStore
     namespace: str
     breaks: BreakParameters
+    check: Callable[[], None] = unchecked
 
     def metarange(self, metarange_id: MetarangeId) -> Metarange:
         """The ranges of a metarange; `""` is the empty keyspace.  Raises `Gone`."""
@@ -220,7 +226,8 @@ class Keyspace(NamedTuple):
             raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
 
     def open(self, ref: RangeRef) -> Table:
-        """The table of a range.  Raises `Gone`."""
+        """The table of a range.  Raises `Gone`, and what `check` raises."""
+        self.check()
         try:
             return self.store.open_range(self.namespace, ref.id)
         except NotFound as error:

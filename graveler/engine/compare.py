@@ -34,6 +34,7 @@ from graveler.wire import decode_entry
 Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
 From = Callable[[bytes], Iterator[Difference]]  # the differences from a key on
 _BATCH = 500
+NARROWER = "compare less of it at once, by a prefix; or all of it on Spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +74,17 @@ def diff_refs(
 ) -> DiffPage:
     """What is on the right and not on the left; branch names mean their heads.
 
-    Errors: `NotFound`, `Invalid`.  Cost: the refs, commits that are not cached, and the ranges that
-    the sides do not share.
+    Errors: `NotFound`, `Invalid`, `Unavailable` between two ranges once the time is over.  Cost:
+    the refs, commits that are not cached, and the ranges that the sides do not share.
     """
     prefix = parse_prefix(query.prefix)
     ours, theirs = head_of(ports, repo, left), head_of(ports, repo, right)
-    space = keyspace(ports, repo)
+    deadline = operation_deadline(ports)
+    space = keyspace(ports, repo, deadline.checking("diff", NARROWER))
     here, there = ours.commit.metarange, theirs.commit.metarange
     if not three_dot:
         return page_of(lambda start: diff.diff(space, here, there, start, prefix), query)
-    base = base_metarange(ports, repo, theirs, ours, operation_deadline(ports))
+    base = base_metarange(ports, repo, theirs, ours, deadline)
     return page_of(lambda start: merge.differences(space, base, there, here, start, prefix), query)
 
 

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import diff, reader
+from graveler.committed.ranges import Keyspace
 from graveler.engine.heads import commit_of, head_of, timed_lookup
 from graveler.engine.ports import Ports, keyspace, operation_deadline
 from graveler.errors import Gone, Invalid
@@ -90,8 +91,8 @@ def _touching(
     keys: Sequence[bytes],
     stems: Sequence[bytes],
 ) -> Iterator[CommitEntry]:
-    space = keyspace(ports, repo)
     deadline = operation_deadline(ports)
+    space = keyspace(ports, repo, deadline.checking("log"))
     for entry in entries:
         deadline.check("log")
         if len(entry.commit.parents) != 1:
@@ -105,7 +106,7 @@ def _touching(
                 _said(reader.get(space, before, key)) != _said(reader.get(space, after, key))
                 for key in keys
             )
-            found = found or any(_differ(ports, repo, before, after, stem) for stem in stems)
+            found = found or any(_differ(space, before, after, stem) for stem in stems)
         except Gone:  # by a run of garbage collection, when no ref led to it
             return
         if found:
@@ -117,13 +118,12 @@ def _said(value: bytes | Absent) -> bytes:
 
 
 def _differ(
-    ports: Ports,
-    repo: Repository,
+    space: Keyspace,
     before: MetarangeId,
     after: MetarangeId,
     stem: bytes,
 ) -> bool:
-    found = diff.diff(keyspace(ports, repo), before, after, b"", stem)
+    found = diff.diff(space, before, after, b"", stem)
     return next(found, None) is not None
 
 

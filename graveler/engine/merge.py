@@ -18,7 +18,7 @@ from graveler.committed import merge as trees
 from graveler.committed.merge import Merged
 from graveler.committed.ranges import Keyspace
 from graveler.engine import landing
-from graveler.engine.compare import DiffPage, DiffQuery, base_metarange, page_of
+from graveler.engine.compare import NARROWER, DiffPage, DiffQuery, base_metarange, page_of
 from graveler.engine.heads import check_kept, commit_of, head_of, resolved
 from graveler.engine.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.ports import (
@@ -74,8 +74,9 @@ def merge(
     """Merge `source` into the branch `destination`; always a commit, never a fast-forward.
 
     Errors: `MergeConflict` (its paths; nothing changed), `DirtyBranch`, `NoChanges`, `NotFound`,
-    `Invalid`, `Refused`, `Contended`.  Cost on a clean branch with one shard: 4 KV requests, the
-    resolution of the source, commits that are not cached, and the ranges that changed.
+    `Invalid`, `Refused`, `Contended`, `Unavailable` between two ranges once the time is over.
+    Cost on a clean branch with one shard: 4 KV requests, the resolution of the source, commits that
+    are not cached, and the ranges that changed.
     """
     name = parse_branch_id(destination, "destination_branch")
     check_writable(repo, force)
@@ -90,20 +91,21 @@ def merge(
 
     deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
 
+    space = keyspace(ports, repo, deadline.checking("merge"))
+
     def build(head: CommitEntry) -> Commit:
         base = base_metarange(ports, repo, theirs, head, deadline)
-        if not (request.allow_empty or force) and _equals(ports, repo, base, theirs):
+        if not (request.allow_empty or force) and _equals(space, base, theirs):
             raise NoChanges(f"update branch {name}: no changes")
-        merged = trees.merge(
-            keyspace(ports, repo), base, theirs.commit.metarange, head.commit.metarange, strategy
-        )
+        sides = base, theirs.commit.metarange, head.commit.metarange
+        merged = trees.merge(space, *sides, strategy)
         check_conflicts(merged, f"update branch {name}")
         return _drawn(ports, request, (source, name), merged.metarange_id, (head.id, theirs.id))
 
     return landing.land(ports, repo, name, build, landing.Terms(once=request.once)).id
 
 
-def _equals(ports: Ports, repo: Repository, base: MetarangeId, source: CommitEntry) -> bool:
+def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:
     """Whether the source has the content of the base; one content may have two metarange ids.
 
     A repository's first commit has no metarange.  That differs from the empty metarange of a branch
@@ -112,7 +114,7 @@ def _equals(ports: Ports, repo: Repository, base: MetarangeId, source: CommitEnt
     metarange = source.commit.metarange
     if (base == NO_METARANGE) != (metarange == NO_METARANGE):
         return False
-    return next(diff.diff(keyspace(ports, repo), base, metarange), None) is None
+    return next(diff.diff(space, base, metarange), None) is None
 
 
 def parse_strategy(text: str) -> Strategy:
@@ -175,7 +177,9 @@ def _previewed(
     differences: _Differences,
 ) -> DiffPage:
     theirs, ours = head_of(ports, repo, refs[0]), head_of(ports, repo, refs[1])
-    base = base_metarange(ports, repo, theirs, ours, operation_deadline(ports))
-    prefix, space = parse_prefix(query.prefix), keyspace(ports, repo)
+    deadline = operation_deadline(ports)
+    base = base_metarange(ports, repo, theirs, ours, deadline)
+    prefix = parse_prefix(query.prefix)
+    space = keyspace(ports, repo, deadline.checking("diff", NARROWER))
     there, here = theirs.commit.metarange, ours.commit.metarange
     return page_of(lambda start: differences(space, base, there, here, start, prefix), query)

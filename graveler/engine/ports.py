@@ -4,6 +4,7 @@
 runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import this.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,7 +12,7 @@ from graveler import limits
 from graveler.block.adapter import Blocks
 from graveler.block.partitions import Partitions
 from graveler.clock import Clock, Ids
-from graveler.committed.ranges import Keyspace, RangeStore
+from graveler.committed.ranges import Keyspace, RangeStore, unchecked
 from graveler.errors import OutcomeUnknown, Refused, Unavailable
 from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
@@ -56,9 +57,9 @@ class Ports:
     partitions: Partitions = field(default_factory=Partitions)
 
 
-def keyspace(ports: Ports, repo: Repository) -> Keyspace:
-    """The committed layer's view of a repository."""
-    return Keyspace(ports.ranges, repo.namespace, repo.breaks)
+def keyspace(ports: Ports, repo: Repository, check: Callable[[], None] = unchecked) -> Keyspace:
+    """The committed layer's view of a repository.  `check`: see `Keyspace`."""
+    return Keyspace(ports.ranges, repo.namespace, repo.breaks, check)
 
 
 def check_writable(repo: Repository, force: bool) -> None:
@@ -95,6 +96,10 @@ class Deadline:
         """Raises `Unavailable` once the time is over; its text ends with the remedy."""
         if self._clock.steady_seconds() > self._end:
             raise Unavailable(f"{what} took too long and was given up; {remedy}")
+
+    def checking(self, what: str, remedy: str = "try again") -> Callable[[], None]:
+        """`check` as a call without arguments, for walks that know no clock."""
+        return lambda: self.check(what, remedy)
 
 
 class Unconfirmed:

@@ -14,11 +14,12 @@ from typing import Literal
 
 from graveler.committed import diff
 from graveler.committed import merge as trees
+from graveler.committed.ranges import Keyspace
 from graveler.engine import landing
 from graveler.engine.heads import check_kept, commit_of, head_of
 from graveler.engine.merge import check_conflicts
 from graveler.engine.messages import check_message, check_metadata
-from graveler.engine.ports import Ports, check_writable, given_or_now, keyspace
+from graveler.engine.ports import Deadline, Ports, check_writable, given_or_now, keyspace
 from graveler.errors import Conflict, Invalid, NoChanges
 from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
@@ -63,11 +64,11 @@ def revert(
     check_kept(ports, repo, parent_id)  # what it says is to be said again
     parent = commit_of(ports, repo, parent_id).metarange
 
+    space = _timed(ports, repo, "revert")
+
     def build(head: CommitEntry) -> Commit:
-        made = _replayed(
-            ports, repo, (target.commit.metarange, parent, head.commit.metarange), name
-        )
-        _check_changed(ports, repo, (head, made), request, name)
+        made = _replayed(space, (target.commit.metarange, parent, head.commit.metarange), name)
+        _check_changed(space, (head, made), request, name)
         return Commit(
             committer=request.committer,
             message=request.message or f"Revert {ref}",
@@ -101,11 +102,11 @@ def cherry_pick(
     # Only compared with: its objects may have expired.
     parent = commit_of(ports, repo, _parent(target, request.parent_number)).metarange
 
+    space = _timed(ports, repo, "cherry-pick")
+
     def build(head: CommitEntry) -> Commit:
-        made = _replayed(
-            ports, repo, (parent, target.commit.metarange, head.commit.metarange), name
-        )
-        _check_changed(ports, repo, (head, made), request, name)
+        made = _replayed(space, (parent, target.commit.metarange, head.commit.metarange), name)
+        _check_changed(space, (head, made), request, name)
         origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
         return Commit(
             committer=request.committer,
@@ -140,21 +141,25 @@ def _parent(target: CommitEntry, number: int) -> CommitId:
     return parents[max(number, 1) - 1]
 
 
+def _timed(ports: Ports, repo: Repository, what: str) -> Keyspace:
+    """Its walks end with the time of a commit, between two ranges."""
+    deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
+    return keyspace(ports, repo, deadline.checking(what))
+
+
 def _replayed(
-    ports: Ports,
-    repo: Repository,
+    space: Keyspace,
     sides: tuple[MetarangeId, MetarangeId, MetarangeId],
     branch: BranchId,
 ) -> MetarangeId:
     """`sides`: base, source, destination."""
-    merged = trees.merge(keyspace(ports, repo), *sides)
+    merged = trees.merge(space, *sides)
     check_conflicts(merged, f"update branch {branch}")
     return merged.metarange_id
 
 
 def _check_changed(
-    ports: Ports,
-    repo: Repository,
+    space: Keyspace,
     sides: tuple[CommitEntry, MetarangeId],
     request: ReplayRequest,
     branch: BranchId,
@@ -163,6 +168,6 @@ def _check_changed(
     head, made = sides
     if request.allow_empty:
         return
-    found = diff.diff(keyspace(ports, repo), head.commit.metarange, made)
+    found = diff.diff(space, head.commit.metarange, made)
     if next(found, None) is None:
         raise NoChanges(f"update branch {branch}: no changes")

@@ -80,10 +80,13 @@ def reset_prefix(
     """Drop the uncommitted changes of all paths that begin with `prefix`.  Errors as `reset`, and
     `Unavailable` if they are too many for the time of a request: nothing was dropped then.
 
-    Atomic.  Holds `limits.kv_batch_count_max` rows at a time.  More of them than that are read
-    twice: to count them, and to cover them.
+    Atomic.  An empty prefix is a `reset`, whatever is staged.  Holds `limits.kv_batch_count_max`
+    rows at a time.  More of them than that are read twice: to count them, and to cover them.
     """
     stem = parse_prefix(prefix)
+    if not stem:
+        reset(ports, repo, branch, force=force)
+        return
     _cover(ports, repo, parse_branch_id(branch), (stem, b""), force)
 
 

@@ -1,16 +1,19 @@
 """Walks that a request waits for end with its time, in the middle if need be."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
 from graveler import limits
-from graveler.engine import compare, history, merge, resetting
+from graveler.committed.ranges import RangeStore, Table
+from graveler.engine import compare, history, merge, replay, resetting
 from graveler.engine.history import LogRequest
 from graveler.errors import Unavailable
+from graveler.ids import RangeId
 from graveler.testing.clockwork import TickingClock
-from tests.engine.lake import Lake
+from tests.engine.lake import COMMITTER, Lake, new_lake
 
 HALF = limits.operation_seconds_max / 2 + 1
 
@@ -81,3 +84,95 @@ def test_a_look_for_uncommitted_changes_ends_with_the_time_of_a_commit(lake: Lak
     with pytest.raises(Unavailable, match="too long"):
         mine.merge("dev")
     assert script.finished and lake.another_process().record() == record
+
+
+# ---- between two ranges --------------------------------------------------------------------------
+
+
+@dataclass
+class SlowRanges:
+    """Each range that is opened takes a third of the time."""
+
+    ranges: RangeStore
+    clock: TickingClock
+    seconds: float
+    opened: int = 0
+
+    def open_range(self, namespace: str, range_id: RangeId) -> Table:
+        self.opened += 1
+        self.clock.sleep(self.seconds / 3)
+        return self.ranges.open_range(namespace, range_id)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self.ranges, verb)
+
+
+def _two_dot(lake: Lake) -> object:
+    query = compare.DiffQuery()
+    return compare.diff_refs(lake.ports, lake.repo, "main", "dev", query, three_dot=False)
+
+
+def _conflicts(lake: Lake) -> object:
+    return lake.conflicts("dev")
+
+
+def _merge(lake: Lake) -> object:
+    return lake.merge("dev")
+
+
+def _revert(lake: Lake) -> object:
+    return replay.revert(lake.ports, lake.repo, "main", "main~3", REPLAY)
+
+
+def _cherry_pick(lake: Lake) -> object:
+    return replay.cherry_pick(lake.ports, lake.repo, "main", "dev", REPLAY)
+
+
+def _log_of(lake: Lake) -> object:
+    prefixes = tuple(f"p/{number:03}x" for number in range(5, 200, 30))
+    return history.log(lake.ports, lake.repo, "main", LogRequest(prefixes=prefixes))
+
+
+REPLAY = replay.ReplayRequest(COMMITTER)
+REQUEST, COMMIT = limits.operation_seconds_max, limits.commit_seconds_max
+RANGED: list[tuple[Callable[[Lake], object], float]] = [
+    (_two_dot, REQUEST),
+    (_three_dot, REQUEST),
+    (_merge_preview, REQUEST),
+    (_conflicts, REQUEST),
+    (_log_of, REQUEST),
+    (_merge, COMMIT),
+    (_revert, COMMIT),
+    (_cherry_pick, COMMIT),
+]
+
+
+@pytest.mark.parametrize(("walk", "seconds"), RANGED)
+def test_a_walk_over_ranges_ends_between_two_of_them(
+    walk: Callable[[Lake], object], seconds: float
+) -> None:
+    lake = new_lake()
+    lake.commit_of(**{f"p/{number:03}": "0" for number in range(200)})
+    lake.branch("dev")
+    lake.commit_of("dev", **{f"p/{number:03}": "1" for number in range(200)})
+    lake.commit_of(**{f"q/{number:03}": "0" for number in range(200)})
+    lake.commit_of(**{f"q/{number:03}": "1" for number in range(200)})
+    lake.commit_of(**{f"p/{number:03}": "2" for number in range(0, 200, 9)})
+    clock, record = TickingClock(), lake.record()
+    slow = SlowRanges(lake.ports.ranges, clock, seconds)
+    mine = Lake(replace(lake.ports, ranges=slow, clock=clock), lake.repo)
+    with pytest.raises(Unavailable, match="took too long and was given up; "):
+        walk(mine)
+    assert 0 < slow.opened <= 4
+    assert lake.another_process().record() == record
+
+
+def test_a_reset_of_all_paths_covers_none() -> None:
+    lake = new_lake()
+    lake.commit_of(a="1")
+    lake.put("a", "2")
+    lake.put("b", "1")
+    counted, script = lake.interposed()
+    resetting.reset_prefix(counted.ports, counted.repo, "main", "")
+    assert lake.tree() == {"a": "1"} and not lake.uncommitted()
+    assert lake.record().sealed == () and "scan" not in script.seen
