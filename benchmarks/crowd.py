@@ -3,14 +3,17 @@
 One connection asks for `stat`, one request after the other; 8 connections upload, each answer a
 sync; one lists the whole branch over its uncommitted deletions, again and again.  Writers and the
 lister are processes of their own, so that the clock is only the server's.  `http.py` reports the
-99th percentile with all of them; `python -m benchmarks.crowd [DELETIONS]` prints it for each crowd.
+99th percentile with all of them, and the uploads; `python -m benchmarks.crowd [DELETIONS]` prints
+both for each crowd.
 """
 
 import itertools
+import os
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -21,15 +24,24 @@ WRITERS = 8
 WHERE = "/repositories/bench"
 
 
+@dataclass(frozen=True)
+class Crowded:
+    """The load of the look-ups, and the rate of the uploads beside them."""
+
+    stat: Load
+    uploads_per_s: float
+
+
 def crowded(
     target: Target, branch: str, path: str, seconds: float, *, writers: int = WRITERS, listers: int
-) -> Load:
-    """The load of one connection that asks what `path` holds on `branch`, beside the others."""
+) -> Crowded:
+    """One connection asks what `path` holds on `branch`, beside the others."""
     spawn = get_context("spawn")
     beside = 1.5 * seconds + 2  # they begin before, and end after
+    rates = spawn.Queue()
     others: list[Any] = []
     if writers:
-        others.append(spawn.Process(target=_write, args=(target, writers, beside)))
+        others.append(spawn.Process(target=_write, args=(target, writers, beside, rates)))
     others += [spawn.Process(target=_list, args=(target, branch, beside)) for _ in range(listers)]
     for each in others:
         each.start()
@@ -37,23 +49,28 @@ def crowded(
     try:
         if others:
             run(target, 1, [repeated(stat, 2.0)])  # until they are at it
-        return run(target, 1, [repeated(stat, seconds)])
+        load = run(target, 1, [repeated(stat, seconds)])
+        return Crowded(load, rates.get(timeout=10 * beside) if writers else 0.0)
     finally:
         for each in others:
             each.join()
 
 
-def _write(target: Target, connections: int, seconds: float) -> None:
+def _write(target: Target, connections: int, seconds: float, rates: Any) -> None:
+    run_id = os.getpid()
     counter = itertools.count()
     uploads = varied(
         lambda _number: target.request(
-            "POST", f"{WHERE}/branches/main/objects", {"path": f"crowd/{next(counter)}"}, b"x" * 64
+            "POST",
+            f"{WHERE}/branches/main/objects",
+            {"path": f"crowd/{run_id}/{next(counter)}"},
+            b"x" * 64,
         ),
         0,
         1,
         seconds,
     )
-    run(target, connections, [uploads] * connections)
+    rates.put(run(target, connections, [uploads] * connections).rate)
 
 
 def _list(target: Target, branch: str, seconds: float) -> None:
@@ -85,12 +102,13 @@ def main() -> None:
         http.prepare(target)
         path = deletions(target, "crowd", count)
         for name, writers, listers in _crowds():
-            load = crowded(target, "crowd", path, 10.0, writers=writers, listers=listers)
+            found = crowded(target, "crowd", path, 10.0, writers=writers, listers=listers)
+            load = found.stat
             print(
                 f"{name}: p50 {load.percentile_ms(0.5):.2f} ms, p99 {load.percentile_ms(0.99):.2f} "
                 f"ms, worst {max(load.seconds) * 1e3:.1f} ms, mean "
                 f"{statistics.fmean(load.seconds) * 1e3:.2f} ms, {len(load.seconds)} requests, "
-                f"{dict(load.statuses)}",
+                f"{dict(load.statuses)}, {found.uploads_per_s:.0f} uploads/s",
                 flush=True,
             )
 

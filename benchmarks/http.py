@@ -4,6 +4,7 @@
     verbs       one at a time: create branch, commit one, diff one, merge one
     committers  8 committers on one branch, each with a fresh upload
     bulk        a commit of many staged, a list over many tombstones, a bulk delete, an import
+    beside      stat on one connection beside 8 that upload and one that lists over the tombstones
 
 The server is a process of its own (`graveler serve` on a fresh store); the load comes from this
 one.  Every line is a dictionary with the figure of lakeFS beside it and what scales it: `cpu` (the
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import crowd
 from benchmarks.load import Load, Target, repeated, run, varied
 
 KEY, SECRET = "BENCHMARKKEY", "benchmark secret key of 32 characters"
@@ -64,6 +66,7 @@ def measure(scale: Scale = FULL) -> list[Line]:
         prepare(target)
         lines = [*rates(target, scale), *verbs(target, scale), *committers(target, scale)]
         lines += bulk(target, scale, Path(folder))
+        lines += beside(target, scale)
         lines.append(
             _line("server memory after all this", memory_mb(pid), "MB", 1_400, better="lower")
         )
@@ -219,6 +222,22 @@ def bulk(target: Target, scale: Scale, folder: Path) -> list[Line]:
         _line(f"list over {scale.objects:,} tombstones", list_s, "s", 0.35 * share, **lower),
         _line(f"bulk delete of {scale.objects:,}", delete_s, "s", 7.4 * share, **lower),
         _import_line(target, scale, folder / "import"),
+    ]
+
+
+def beside(target: Target, scale: Scale) -> list[Line]:
+    """The medians of rounds; after `bulk`, whose tombstones are listed."""
+    rounds = [
+        crowd.crowded(target, "bulk", _path(500), scale.seconds, listers=1)
+        for _ in range(scale.rounds)
+    ]
+    for found in rounds:
+        _checked(found.stat)
+    p99_ms = statistics.median(found.stat.percentile_ms(0.99) for found in rounds)
+    uploads = statistics.median(found.uploads_per_s for found in rounds)
+    return [
+        _line("stat beside 8 uploads and a long list, p99", p99_ms, "ms", 0, better="lower"),
+        _line("uploads beside them", uploads, "requests/s", 0, scales="sync"),
     ]
 
 

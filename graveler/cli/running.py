@@ -29,8 +29,8 @@ from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.sweeping import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
 from graveler.errors import Internal
 
-# The event loop waits so long for each thread that computes.  Python's 5 ms make the look-ups
-# beside a long listing ten times slower, and the writers half as fast (docs/benchmarks.md).
+# The event loop waits so long for each thread that computes.  With Python's 5 ms the slowest
+# look-ups beside writers and a long listing take five times as long (docs/benchmarks.md).
 _SWITCH_SECONDS: Final = 0.0005
 
 
