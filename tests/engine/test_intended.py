@@ -94,3 +94,15 @@ def test_a_read_only_repository_is_not_written_to() -> None:
         write(closed, entry, intent)
     write(closed, entry, intent, force=True)
     assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
+
+
+def test_a_write_that_was_only_intended_is_made_on_a_branch_that_has_moved_on() -> None:
+    lake = new_lake()
+    lake.commit_of(p="before")
+    entry = stored(lake)
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    lake.commit_of(q="1")
+    assert not intended.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+    write(lake, entry, intent)
+    assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
+    assert intended.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
