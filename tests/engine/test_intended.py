@@ -70,6 +70,21 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
     assert lake.tree() == {"q": "1"} and not lake.uncommitted()
 
 
+def test_commits_since_that_do_not_hold_it_leave_it_to_be_made() -> None:
+    lake = new_lake()
+    entry = stored(lake)
+    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    lake.commit_of(q="1")
+    lake.commit_of(q="2")
+
+    def is_written() -> bool:
+        return intended.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+
+    assert not is_written()
+    write(lake, entry, intent)
+    assert is_written() and objects.stat(lake.ports, lake.repo, "main", "p") == entry
+
+
 def test_what_was_there_when_it_was_intended_is_replaced() -> None:
     lake = new_lake()
     lake.put("p", "before")
