@@ -78,7 +78,7 @@ lint: $(READY) ## ruff and mypy only
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
 
 soak: $(READY) $(TOOLED) ## everything at once for MINUTES=n: schedules, fuzzing, kills, load; one JSON line
-	@$(BIN)/python -m graveler.testing.soak --minutes $(MINUTES) $(ARGS)
+	@$(BIN)/python -m simulator.soak.run --minutes $(MINUTES) $(ARGS)
 
 coverage: $(READY) $(TOOLED) $(LAYERS) ## branch coverage per folder; fails under the bounds
 	@sh scripts/coverage.sh $(BIN) $(JOBS)

@@ -74,7 +74,7 @@ import rocksdict, cramjam, google_crc32c, xxhash; step("import table libraries")
 import google.protobuf.message, graveler.wire; step("import protobuf and the records' code")
 import jwt, orjson; step("import jwt and orjson")
 import graveler.assembly.aws; step("import the drivers and the engine")
-import graveler.api.opening; step("import the API")
+import graveler.api.start; step("import the API")
 import graveler.aws, graveler.assembly.secret, graveler.settings
 deployment = graveler.settings.deployment(graveler.settings.environment())
 session = graveler.aws.AwsSession(graveler.aws.AwsSettings(endpoint_url=deployment.endpoint_url))

@@ -22,9 +22,10 @@ from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.engine import objects, repository
-from graveler.engine.commit import CommitRequest, commit
+from graveler.engine.commits.commit import CommitRequest, commit
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports, Sequential
+from graveler.engine.repositories import repository
 from graveler.kv.dynamodb_items import Item, item_of
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT

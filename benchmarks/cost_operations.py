@@ -14,30 +14,25 @@ from pathlib import Path
 from benchmarks.metering import Meter, MeteredStore, Spent, Till
 from graveler import wire
 from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
-from graveler.block.observed import ObservedBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
-from graveler.engine import (
-    arriving,
-    batching,
-    branching,
-    collect,
-    commit,
-    compare,
-    importing,
-    janitor,
-    merge,
-    objects,
-    repository,
-    uploads,
-)
+from graveler.engine.commits import commit, merge
+from graveler.engine.commits import diff as compare
+from graveler.engine.events import batches, take_in
+from graveler.engine.gc import collect
+from graveler.engine.imports import run as importing
+from graveler.engine.names import branches
+from graveler.engine.objects import addresses, objects
 from graveler.engine.ports import Ports, Sequential
+from graveler.engine.repositories import repository
+from graveler.engine.upkeep import janitor
 from graveler.ids import BranchId
+from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
-from graveler.kv.observed import ObservedStore
 from graveler.records import BreakParameters, Entry, Repository
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events.rules import EventRule
 from graveler.requests import Counts
 from graveler.staging import area
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -137,7 +132,7 @@ def clean_up(lake: MeteredLake) -> None:
 
 
 def _open_row(lake: MeteredLake) -> tuple[bytes, list[bytes]]:
-    record = branching.get_branch(lake.ports, lake.repo, "main").branch
+    record = branches.get_branch(lake.ports, lake.repo, "main").branch
     partition, key = area.place_of(record.staging, lake.path(0).encode())
     return partition, [key]
 
@@ -154,21 +149,21 @@ def _stage(lake: MeteredLake) -> Spent:
     return lake.spent(lambda: lake.stage(7_001))
 
 
-def _written_address(lake: MeteredLake, number: int) -> uploads.Link:
+def _written_address(lake: MeteredLake, number: int) -> addresses.Link:
     """An address that was handed out for a path, with the bytes behind it."""
-    address = uploads.hand_out(lake.ports, lake.repo, "main", lake.path(number))
+    address = addresses.hand_out(lake.ports, lake.repo, "main", lake.path(number))
     lake.ports.blocks.put(address, [b"x" * 64])
-    return uploads.Link(address, _digest(number, 0), 64)
+    return addresses.Link(address, _digest(number, 0), 64)
 
 
 def _hand_out(lake: MeteredLake) -> Spent:
     path = lake.path(7_005)
-    return lake.spent(lambda: uploads.hand_out(lake.ports, lake.repo, "main", path))
+    return lake.spent(lambda: addresses.hand_out(lake.ports, lake.repo, "main", path))
 
 
 def _link(lake: MeteredLake) -> Spent:
     path, link = lake.path(7_006), _written_address(lake, 7_006)
-    return lake.spent(lambda: uploads.link(lake.ports, lake.repo, "main", path, link))
+    return lake.spent(lambda: addresses.link(lake.ports, lake.repo, "main", path, link))
 
 
 def _stat_staged(lake: MeteredLake) -> Spent:
@@ -201,7 +196,7 @@ def _list_page(lake: MeteredLake) -> Spent:
 
 
 def _create_branch(lake: MeteredLake) -> Spent:
-    return lake.spent(lambda: branching.create_branch(lake.ports, lake.repo, "dev", "main"))
+    return lake.spent(lambda: branches.create_branch(lake.ports, lake.repo, "dev", "main"))
 
 
 def _commit_of(count: int) -> Callable[[MeteredLake], Spent]:
@@ -232,10 +227,10 @@ def _clean_up_of(count: int) -> Callable[[MeteredLake], Spent]:
 
 
 def _diff(lake: MeteredLake) -> Spent:
-    before = branching.get_branch(lake.ports, lake.repo, "main").branch.commit
+    before = branches.get_branch(lake.ports, lake.repo, "main").branch.commit
     lake.stage(1, 6)
     lake.commit()
-    branching.create_branch(lake.ports, lake.repo, "old", before)
+    branches.create_branch(lake.ports, lake.repo, "old", before)
     query = compare.DiffQuery()
 
     def diff() -> object:
@@ -246,7 +241,7 @@ def _diff(lake: MeteredLake) -> Spent:
 
 
 def _merge(lake: MeteredLake) -> Spent:
-    branching.create_branch(lake.ports, lake.repo, "dev", "main")
+    branches.create_branch(lake.ports, lake.repo, "dev", "main")
     lake.stage(3, 7, "dev")
     lake.commit("dev")
     lake.stage(9, 7)
@@ -259,18 +254,18 @@ def _events(lake: MeteredLake) -> Spent:
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing")
     told = [_told(lake, number) for number in range(2 * EVENTS)]
 
-    def deliver(events: list[arriving.Told]) -> None:
-        arriving.take_in(lake.ports, lake.repo, rule, events)
-        batching.note(lake.ports, lake.repo, rule, batching.Delivery(len(events)))
+    def deliver(events: list[take_in.Told]) -> None:
+        take_in.take_in(lake.ports, lake.repo, rule, events)
+        batches.note(lake.ports, lake.repo, rule, batches.Delivery(len(events)))
 
     deliver(told[:EVENTS])  # opens the batch
     return lake.spent(lambda: deliver(told[EVENTS:]))
 
 
-def _told(lake: MeteredLake, number: int) -> arriving.Told:
+def _told(lake: MeteredLake, number: int) -> take_in.Told:
     path = lake.path(9_000 + number)
     entry = Entry(f"mem://landing/{path}", 64, f"{number:032x}", 1_760_000_000_000_000_000)
-    return arriving.Told(path.encode(), f"{number:016X}", path.encode(), wire.encode_entry(entry))
+    return take_in.Told(path.encode(), f"{number:016X}", path.encode(), wire.encode_entry(entry))
 
 
 def _import(lake: MeteredLake) -> Spent:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from graveler.block.observed import ObservedBlocks
+from graveler.block.counter import ObservedBlocks
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
     ABSENT,

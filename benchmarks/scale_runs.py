@@ -19,14 +19,18 @@ from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine import arriving, batching, branching, commit, objects, repository
+from graveler.engine.commits import commit
+from graveler.engine.events import batches, take_in
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.engine.ports import EngineSettings, Ports
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, NoChanges, Unavailable
 from graveler.ids import BranchId, MetarangeId
 from graveler.kv.memory import MemoryStore
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.records import BreakParameters, Entry, RangeRef, Repository
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events.rules import EventRule
 from graveler.requests import THROTTLED_STORE
 from graveler.staging.area import shard_count
 from graveler.testing.clockwork import SeededIds
@@ -259,7 +263,7 @@ def growth(
         ports, looks = stage.client(), stage.unlimited()
         for _ in range(commits):
             begun, before = stage.timeline.now, len(stage.tally.acknowledged)
-            token = branching.get_branch(looks, stage.repo, "main").branch.staging
+            token = branches.get_branch(looks, stage.repo, "main").branch.staging
             stage.timeline.sleep(every)
             count = len(stage.tally.acknowledged) - before
             found.append(Grown(shard_count(token), count, count / (stage.timeline.now - begun)))
@@ -298,7 +302,7 @@ def events(shards: int, functions: int, seconds: float) -> Outcome:
         def deliver(ports: Ports, number: int, client: int = client) -> int:
             paths = [_path(client, number * EVENTS + each) for each in range(EVENTS)]
             told = [
-                arriving.Told(
+                take_in.Told(
                     path.encode(),
                     f"{number:016X}",
                     path.encode(),
@@ -306,8 +310,8 @@ def events(shards: int, functions: int, seconds: float) -> Outcome:
                 )
                 for path in paths
             ]
-            arriving.take_in(ports, stage.repo, rule, told)
-            batching.note(ports, stage.repo, rule, batching.Delivery(EVENTS))
+            take_in.take_in(ports, stage.repo, rule, told)
+            batches.note(ports, stage.repo, rule, batches.Delivery(EVENTS))
             stage.tally.acknowledged.update(paths)
             return EVENTS
 

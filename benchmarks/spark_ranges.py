@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from benchmarks.spark_runs import session
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark import cuts
-from graveler.spark.comparing import stretches
-from graveler.spark.joining import by_tasks, here, joined_over, piece_of
-from graveler.spark.places import Place, opened
-from graveler.spark.reading import meeting, rows_of
-from graveler.spark.results import Part
-from graveler.spark.results import rows_of as result_of
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.results import Part
+from graveler.spark.cluster.results import rows_of as result_of
+from graveler.spark.core import cuts
+from graveler.spark.core.compare import stretches
+from graveler.spark.core.join import by_tasks, here, joined_over, piece_of
+from graveler.spark.verbs.entries import meeting, rows_of
 
 RANGES = 500_000
 RECORDS = 10_000  # in each

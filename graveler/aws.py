@@ -3,7 +3,7 @@
 Sessions are not safe to share between threads while clients are made; clients are.  So there is one
 session, made when the first client is asked for, and one lock around the making of clients.  A
 client sends each request once unless its policy says otherwise: whoever repeats a request must know
-that it may have been applied (kv/retrying.py, block/retrying.py).
+that it may have been applied (kv/retry.py, block/retry.py).
 
 Nothing here reads the environment; what a setting leaves open, AWS's own chain of configuration
 (variables, files, roles) decides.  For the drivers of kv/ and block/, and for assembly.

@@ -131,7 +131,7 @@ class Branch(NamedTuple):
     """The record that commits, merges and resets swap.
 
     `rev` grows with every change, across deletion and re-creation as long as the record is there
-    (refs/purging.py).  `sealed` is oldest first;
+    (refs/names/purge.py).  `sealed` is oldest first;
     every token in it still
     holds changes that no commit of this branch has folded in.  `recent_rows`: how many rows its
     commits folded in lately, which decides how many shards its next token has, and nothing else.

@@ -34,8 +34,8 @@ for group in "$@"; do
             "$bin/ruff" format -q --check .
         ;;
     types)
-        check "types (mypy --strict graveler)" "the messages above name file and line" \
-            "$bin/mypy" --strict graveler
+        check "types (mypy --strict)" "the messages above name file and line" \
+            "$bin/mypy" --strict graveler simulator
         ;;
     tests)
         check "tests (pytest, $jobs processes)" \

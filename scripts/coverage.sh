@@ -34,7 +34,7 @@ search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
 "$bin/coverage" run -m pytest -q \
     "$search[w|c|m-2 preemptions]" "$search[n|w c-1 preemption, 1 fault]" || tests=1
 # What it says of memory and latency is not judged here: tracing changes both.
-"$bin/coverage" run -m graveler.testing.soak --minutes "${MINUTES:-0.3}" --cores 1 \
+"$bin/coverage" run -m simulator.soak.run --minutes "${MINUTES:-0.3}" --cores 1 \
     >"$folder/soak.log" 2>&1 || tail -n 5 "$folder/soak.log" >&2
 "$bin/coverage" combine -q "$folder" || exit 1
 "$bin/coverage" json -q -o "$folder/coverage.json" || exit 1

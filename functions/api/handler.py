@@ -4,15 +4,15 @@ from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from bootstrap import Afresh, deployment, open_log, open_store
 from gateway import Gateway, is_commit
 from mangum import Mangum
-from starting import Afresh, deployment, open_log, open_store
 
 from graveler.api.front import Front
-from graveler.api.opening import bare_app, open_service
 from graveler.api.service import ServiceSettings
+from graveler.api.start import bare_app, open_service
 from graveler.assembly.aws import StorageSigns
-from graveler.jobs.handing import Patience
+from graveler.jobs.handover import Patience
 from graveler.jobs.sqs import SqsQueue
 
 INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and binary bodies grow by a third

@@ -8,7 +8,7 @@ from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from starting import deployment, open_log, open_store
+from bootstrap import deployment, open_log, open_store
 
 from graveler.events import intake
 from graveler.events.intake import Message

@@ -8,11 +8,11 @@ from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from starting import deployment, open_log, open_store
+from bootstrap import deployment, open_log, open_store
 
-from graveler.engine.rounds import tend_all
-from graveler.jobs import purging
-from graveler.jobs.reviving import revive_everywhere
+from graveler.engine.upkeep.rounds import tend_all
+from graveler.jobs import purge
+from graveler.jobs.revive import revive_everywhere
 from graveler.jobs.rota import order_daily
 from graveler.jobs.sqs import SqsQueue
 
@@ -30,8 +30,8 @@ def handle(_event: dict[str, Any], context: Any) -> None:
     revived = revive_everywhere(aws.ports, queue, left(context) / 4)
     metrics.add_metric("JobsRevived", MetricUnit.Count, revived)
     ordered = order_daily(aws.ports, queue, left(context) / 4)
-    purging.note_older(aws.ports)
-    purges = purging.order(aws.ports, queue)
+    purge.note_older(aws.ports)
+    purges = purge.order(aws.ports, queue)
     tended = tend_all(aws.ports, left(context))
     metrics.add_metric("RowsDeleted", MetricUnit.Count, tended.rows)
     metrics.add_metric("SealedTokens", MetricUnit.Count, tended.tokens_waiting)

@@ -12,11 +12,11 @@ from aws_lambda_powertools.utilities.batch import (
     process_partial_response,
 )
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from starting import deployment, open_log, open_store
+from bootstrap import deployment, open_log, open_store
 
 from graveler.jobs.queue import decode
 from graveler.jobs.sqs import SqsQueue
-from graveler.jobs.working import run
+from graveler.jobs.worker import run
 
 SECONDS_KEPT_BACK = 60.0  # for what is between two beats
 

@@ -22,10 +22,11 @@ from graveler.api.openapi import document
 from graveler.api.pages import Pages
 from graveler.api.routing import api_route
 from graveler.api.service import Service
-from graveler.engine import jobs, repository
-from graveler.jobs.handing import Desk, revive_all
+from graveler.engine.jobs import record
+from graveler.engine.repositories import repository
+from graveler.jobs.handover import Desk, revive_all
 from graveler.kv.store import Store
-from graveler.kv.waiting import Prompt
+from graveler.kv.wait import Prompt
 from graveler.limits import page_count_max
 from graveler.records import Repository
 
@@ -42,7 +43,7 @@ def create_app(service: Service) -> FastAPI:
         with _never_waiting(service.ports.kv):
             yield
         for repo in _repositories(service):
-            jobs.free_all(service.ports, repo)  # whose runners stop when they next beat
+            record.free_all(service.ports, repo)  # whose runners stop when they next beat
         service.pools.close()
 
     application = _Application(

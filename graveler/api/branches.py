@@ -3,8 +3,9 @@
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, PLAIN, Answer
 from graveler.api.service import Call
-from graveler.engine import branching, resetting, tagging
-from graveler.engine.branching import PageQuery
+from graveler.engine.commits import reset
+from graveler.engine.names import branches, tags
+from graveler.engine.names.branches import PageQuery
 from graveler.errors import Invalid
 
 
@@ -13,7 +14,7 @@ def _page(call: Call) -> PageQuery:
 
 
 def list_branches(call: Call) -> Answer:
-    found, more = branching.list_branches(
+    found, more = branches.list_branches(
         call.ports, call.repo, _page(call), show_hidden=call.query["show_hidden"]
     )
     return answers.page(
@@ -24,7 +25,7 @@ def list_branches(call: Call) -> Answer:
 def create_branch(call: Call) -> Answer:
     """Answers with the bare commit id, as clients expect."""
     body = call.body
-    commit = branching.create_branch(
+    commit = branches.create_branch(
         call.ports,
         call.repo,
         body["name"],
@@ -36,13 +37,13 @@ def create_branch(call: Call) -> Answer:
 
 
 def get_branch(call: Call) -> Answer:
-    view = branching.get_branch(call.ports, call.repo, call.arguments["branch"])
+    view = branches.get_branch(call.ports, call.repo, call.arguments["branch"])
     return answers.json(shapes.branch(view))
 
 
 def delete_branch(call: Call) -> Answer:
     branch, force = call.arguments["branch"], call.query["force"]
-    branching.delete_branch(call.ports, call.repo, branch, force=force)
+    branches.delete_branch(call.ports, call.repo, branch, force=force)
     return NO_CONTENT
 
 
@@ -52,22 +53,22 @@ def reset_branch(call: Call) -> Answer:
     if what != "reset" and not path:
         raise Invalid(f'request body has an error: property "path" is missing: type={what}')
     if what == "reset":
-        resetting.reset(call.ports, call.repo, branch, force=force)
+        reset.reset(call.ports, call.repo, branch, force=force)
     elif what == "object":
-        resetting.reset_path(call.ports, call.repo, branch, path, force=force)
+        reset.reset_path(call.ports, call.repo, branch, path, force=force)
     else:
-        resetting.reset_prefix(call.ports, call.repo, branch, path, force=force)
+        reset.reset_prefix(call.ports, call.repo, branch, path, force=force)
     return NO_CONTENT
 
 
 def hard_reset_branch(call: Call) -> Answer:
     branch, query = call.arguments["branch"], call.query
-    resetting.hard_reset(call.ports, call.repo, branch, query["ref"], force=query["force"])
+    reset.hard_reset(call.ports, call.repo, branch, query["ref"], force=query["force"])
     return NO_CONTENT
 
 
 def list_tags(call: Call) -> Answer:
-    found, more = tagging.list_tags(call.ports, call.repo, _page(call))
+    found, more = tags.list_tags(call.ports, call.repo, _page(call))
     return answers.page(
         [shapes.ref(name, commit) for name, commit in found], more, found[-1][0] if found else ""
     )
@@ -75,7 +76,7 @@ def list_tags(call: Call) -> Answer:
 
 def create_tag(call: Call) -> Answer:
     body = call.body
-    commit = tagging.create_tag(
+    commit = tags.create_tag(
         call.ports, call.repo, body["id"], body["ref"], force=body.get("force", False)
     )
     return answers.json(shapes.ref(body["id"], commit), 201)
@@ -83,12 +84,12 @@ def create_tag(call: Call) -> Answer:
 
 def get_tag(call: Call) -> Answer:
     name = call.arguments["tag"]
-    return answers.json(shapes.ref(name, tagging.get_tag(call.ports, call.repo, name)))
+    return answers.json(shapes.ref(name, tags.get_tag(call.ports, call.repo, name)))
 
 
 def delete_tag(call: Call) -> Answer:
     name, force = call.arguments["tag"], call.query["force"]
-    tagging.delete_tag(call.ports, call.repo, name, force=force)
+    tags.delete_tag(call.ports, call.repo, name, force=force)
     return NO_CONTENT
 
 

@@ -11,14 +11,17 @@ from graveler import break_json, limits
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import bulk, bulk_landing, root_pages, staged_rows
-from graveler.engine.bulk import Bulk, Mode, NewBulk
-from graveler.engine.bulk_landing import Finish
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import land
+from graveler.engine.bulk import rows as staged_rows
+from graveler.engine.bulk.job import Bulk, Mode, NewBulk
+from graveler.engine.bulk.land import Finish
+from graveler.engine.bulk.rows import StagedToken
+from graveler.engine.gc import root_pages
 from graveler.engine.ports import Ports
-from graveler.engine.staged_rows import StagedToken
 from graveler.errors import Invalid
 from graveler.ids import NO_COMMIT
-from graveler.jobs.handing import attend
+from graveler.jobs.handover import attend
 from graveler.jobs.orders import land_asked
 from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 
@@ -59,7 +62,7 @@ def finish(call: Call) -> Answer:
     )
 
     def direct(ports: Ports) -> CommitEntry:
-        return bulk_landing.finish(ports, call.repo, branch, job_id, asked)
+        return land.finish(ports, call.repo, branch, job_id, asked)
 
     landed = attend(call.desk, land_asked(branch, job_id, asked), call.due, direct)
     return answers.json(shapes.commit(landed), 201)

@@ -6,11 +6,11 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import adopting, compare, history, replay
-from graveler.engine.adopting import NewCommitRecord
-from graveler.engine.compare import DiffPage, DiffQuery
-from graveler.engine.history import LogRequest
-from graveler.engine.replay import ReplayRequest
+from graveler.engine.commits import adopt, diff, log, replay
+from graveler.engine.commits.adopt import NewCommitRecord
+from graveler.engine.commits.diff import DiffPage, DiffQuery
+from graveler.engine.commits.log import LogRequest
+from graveler.engine.commits.replay import ReplayRequest
 from graveler.errors import Invalid
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
@@ -18,7 +18,7 @@ from graveler.records import ABSENT, Commit
 
 
 def get_commit(call: Call) -> Answer:
-    found = history.get_commit(call.ports, call.repo, call.arguments["commitId"])
+    found = log.get_commit(call.ports, call.repo, call.arguments["commitId"])
     return answers.json(shapes.commit(found))
 
 
@@ -35,7 +35,7 @@ def create_commit_record(call: Call) -> Answer:
         version=body["version"],
     )
     new = NewCommitRecord(body["commit_id"], record)
-    adopting.add_record(call.ports, call.repo, new, force=body.get("force", False))
+    adopt.add_record(call.ports, call.repo, new, force=body.get("force", False))
     return NO_CONTENT
 
 
@@ -51,7 +51,7 @@ def log_commits(call: Call) -> Answer:
         objects=query["objects"],
         prefixes=query["prefixes"],
     )
-    found, more = history.log(call.ports, call.repo, call.arguments["ref"], request)
+    found, more = log.log(call.ports, call.repo, call.arguments["ref"], request)
     results = [shapes.commit(each) for each in found]
     return answers.page(results, more, found[-1].id if found else "")
 
@@ -86,7 +86,7 @@ def _difference_page(results: list[dict[str, Any]], page: DiffPage) -> Answer:
 
 def diff_branch(call: Call) -> Answer:
     """A staged deletion has no size, as clients expect; a diff of refs has that of the object."""
-    page = compare.diff_branch(call.ports, call.repo, call.arguments["branch"], _diff_query(call))
+    page = diff.diff_branch(call.ports, call.repo, call.arguments["branch"], _diff_query(call))
     results = [shapes.difference(line) for line in page.lines]
     for shape in results:
         if shape["type"] == "removed":
@@ -96,7 +96,7 @@ def diff_branch(call: Call) -> Answer:
 
 def diff_refs(call: Call) -> Answer:
     left, right = call.arguments["leftRef"], call.arguments["rightRef"]
-    page = compare.diff_refs(
+    page = diff.diff_refs(
         call.ports,
         call.repo,
         left,
@@ -109,7 +109,7 @@ def diff_refs(call: Call) -> Answer:
 
 def find_merge_base(call: Call) -> Answer:
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
-    found = history.merge_base(call.ports, call.repo, source, destination)
+    found = log.merge_base(call.ports, call.repo, source, destination)
     return answers.json(
         {
             "source_commit_id": found.source,

@@ -6,7 +6,7 @@ Who may not ask is told no more than that, and has no body read.
 
 Rows say where their endpoint runs (`Runs` in table.py).  The event loop answers only what waits for
 nothing: look-ups of single rows that are durable already, since a hop to a thread costs more than
-such an answer.  The store itself refuses to wait on the loop (kv/waiting.py), and then the request
+such an answer.  The store itself refuses to wait on the loop (kv/wait.py), and then the request
 goes to a thread.  What scans or walks is always a thread's, with a deadline inside.  For app.py.
 """
 
@@ -20,11 +20,11 @@ from graveler.api import answers, cookies, errors, open_calls
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.requests import Reader, Tree, unquoted_segment
-from graveler.api.sending import Send, send
+from graveler.api.responses import Send, send
 from graveler.api.service import Call, Endpoint, Service
 from graveler.api.table import Route, Runs
 from graveler.auth.accounts import Account
-from graveler.engine import repository
+from graveler.engine.repositories import repository
 from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]

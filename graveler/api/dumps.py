@@ -7,12 +7,13 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import Answer
 from graveler.api.service import Call
-from graveler.engine import dumping, jobs
+from graveler.engine.dumps import dump
+from graveler.engine.jobs import record
 from graveler.engine.ports import operation_deadline
-from graveler.jobs import handing
-from graveler.jobs.asking import ask_dump
-from graveler.jobs.beating import beating
+from graveler.jobs import handover
+from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import DUMP
+from graveler.jobs.requests import ask_dump
 from graveler.records import JobState
 
 
@@ -21,7 +22,7 @@ def dump_submit(call: Call) -> Answer:
 
 
 def dump_status(call: Call) -> Answer:
-    job = handing.status(call.desk, DUMP, call.query["task_id"])
+    job = handover.status(call.desk, DUMP, call.query["task_id"])
     shape: dict[str, Any] = {
         "id": job.id,
         "done": job.ended,
@@ -30,7 +31,7 @@ def dump_status(call: Call) -> Answer:
     if job.error:
         shape["error"] = job.error
     if job.state is JobState.DONE:
-        shape["refs"] = _refs(json.loads(jobs.ordered(call.ports, call.repo, job.id).result))
+        shape["refs"] = _refs(json.loads(record.ordered(call.ports, call.repo, job.id).result))
     return answers.json(shape)
 
 
@@ -38,7 +39,7 @@ def dump_refs(call: Call) -> Answer:
     """Given up before the request's time is over: nothing counts then."""
     deadline = operation_deadline(call.ports)
     ports = beating(call.ports, lambda: deadline.check("dump"))
-    return answers.json(_refs(dumping.dump(ports, call.repo)._asdict()), 201)
+    return answers.json(_refs(dump.dump(ports, call.repo)._asdict()), 201)
 
 
 def _refs(made: Mapping[str, str]) -> dict[str, str]:

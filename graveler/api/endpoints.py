@@ -8,11 +8,11 @@ from graveler.api import (
     commits,
     events,
     imports,
-    reading,
+    object_reads,
+    object_writes,
     repositories,
     session,
     tasks,
-    writing,
 )
 from graveler.api.service import Endpoint
 
@@ -22,8 +22,8 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     **branches.ENDPOINTS,
     **commits.ENDPOINTS,
     **tasks.ENDPOINTS,
-    **reading.ENDPOINTS,
-    **writing.ENDPOINTS,
+    **object_reads.ENDPOINTS,
+    **object_writes.ENDPOINTS,
     **imports.ENDPOINTS,
     **events.ENDPOINTS,
 }

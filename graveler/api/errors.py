@@ -1,8 +1,8 @@
 """Kinds of failure as HTTP answers.
 
 The kind decides the status; the text is the error's own, unless clients of this API rely on another
-(wording.py).  Whatever is not one of our kinds is our bug: 500 without details, and the details in
-the log.  For dispatch.py.
+(client_texts.py).  Whatever is not one of our kinds is our bug: 500 without details, and the
+details in the log.  For dispatch.py.
 """
 
 import logging
@@ -12,8 +12,8 @@ from typing import Final
 from graveler import errors
 from graveler.api import answers
 from graveler.api.answers import Answer, Headers
+from graveler.api.client_texts import wording
 from graveler.api.requests import TooLarge
-from graveler.api.wording import wording
 
 _LOG = logging.getLogger("graveler.api")
 

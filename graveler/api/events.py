@@ -5,9 +5,9 @@ from typing import Any, Final
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import watching
-from graveler.engine.watching import NewRule
-from graveler.refs.event_rules import EventRule
+from graveler.engine.events import rules as watching
+from graveler.engine.events.rules import NewRule
+from graveler.refs.events.rules import EventRule
 
 _FIELDS: Final = {
     **{name: name for name in ("branch", "bucket", "prefix", "suffix", "path", "marker")},

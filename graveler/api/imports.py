@@ -5,10 +5,11 @@ from typing import Any
 from graveler.api import answers, bulk, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import history, importing
-from graveler.engine.importing import ImportPath, ImportRequest
+from graveler.engine.commits import log
+from graveler.engine.imports import run
+from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.ids import NO_COMMIT
-from graveler.jobs import handing
+from graveler.jobs import handover
 from graveler.records import Job, JobState
 
 
@@ -18,18 +19,18 @@ def import_start(call: Call) -> Answer:
     paths = [ImportPath(each["type"], each["path"], each["destination"]) for each in body["paths"]]
     request = ImportRequest(paths, made["message"], call.committer, made.get("metadata", {}))
     force = body.get("force", False)
-    job = importing.submit(call.ports, call.repo, branch, request, owner=b"", force=force)
-    handing.hand_on(call.desk, job)
+    job = run.submit(call.ports, call.repo, branch, request, owner=b"", force=force)
+    handover.hand_on(call.desk, job)
     return answers.json({"id": job.id}, 202)
 
 
 def import_status(call: Call) -> Answer:
-    job = handing.status(call.desk, importing.KIND, call.query["id"])
+    job = handover.status(call.desk, run.KIND, call.query["id"])
     return answers.json(_shape(call, job))
 
 
 def import_cancel(call: Call) -> Answer:
-    importing.cancel(call.ports, call.repo, call.query["id"])
+    run.cancel(call.ports, call.repo, call.query["id"])
     return NO_CONTENT
 
 
@@ -43,7 +44,7 @@ def _shape(call: Call, job: Job) -> dict[str, Any]:
         shape["error"] = {"message": job.error}
     if job.commit != NO_COMMIT:
         shape["metarange_id"] = job.metarange
-        shape["commit"] = shapes.commit(history.get_commit(call.ports, call.repo, job.commit))
+        shape["commit"] = shapes.commit(log.get_commit(call.ports, call.repo, job.commit))
     return shape
 
 

@@ -2,12 +2,12 @@
 worker with the service.
 """
 
-from graveler.api import opening
+from graveler.api import start
 from graveler.api.pools import Pools
 from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import LocalQueue
-from graveler.jobs.working import run
+from graveler.jobs.worker import run
 
 
 def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
@@ -19,5 +19,5 @@ def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
 def open_service(
     ports: Ports, grants: GrantCheck, secret: bytes, settings: ServiceSettings
 ) -> Service:
-    """As `opening.open_service`, with the queue of this process."""
-    return opening.open_service(ports, grants, secret, settings, queue=local_queue)
+    """As `start.open_service`, with the queue of this process."""
+    return start.open_service(ports, grants, secret, settings, queue=local_queue)

@@ -16,10 +16,10 @@ from graveler.api.answers import HTML, JSON, PLAIN, Answer
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.openapi import document
-from graveler.api.presigned import presigned
-from graveler.api.sending import Send, send
+from graveler.api.presigned_urls import presigned
+from graveler.api.responses import Send, send
 from graveler.api.service import Service
-from graveler.block.signing import PATH as PRESIGNED_PATH
+from graveler.block.signature import PATH as PRESIGNED_PATH
 from graveler.errors import Invalid
 
 _FIELDS_MAX: Final = 16  # of the query of a signed URL, which has four

@@ -7,8 +7,8 @@ from graveler.api import answers, conditions, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call, Endpoint
 from graveler.block.adapter import Part
-from graveler.engine import parts
-from graveler.engine.parts import Finish, PartsUpload
+from graveler.engine.objects import multipart
+from graveler.engine.objects.multipart import Finish, PartsUpload
 from graveler.errors import Invalid, Unsupported
 
 _NUMBER_LENGTH_MAX: Final = 9
@@ -17,7 +17,7 @@ _NUMBER_LENGTH_MAX: Final = 9
 def create_presign_multipart_upload(call: Call) -> Answer:
     _check_served(call)
     branch, path, count = call.arguments["branch"], call.query["path"], call.query["parts"]
-    begun = parts.begin(call.ports, call.repo, branch, path, count)
+    begun = multipart.begin(call.ports, call.repo, branch, path, count)
     shape: dict[str, Any] = {
         "upload_id": begun.upload.id,
         "physical_address": begun.upload.address,
@@ -33,7 +33,7 @@ def upload_part(call: Call) -> Answer:
     if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_LENGTH_MAX):
         raise Invalid('parameter "partNumber" in path has an error: it must be a whole number')
     branch, path = call.arguments["branch"], call.query["path"]
-    url = parts.part_url(call.ports, call.repo, branch, path, _upload(call), int(text))
+    url = multipart.part_url(call.ports, call.repo, branch, path, _upload(call), int(text))
     return answers.json({"presigned_url": call.absolute(url)})
 
 
@@ -49,7 +49,7 @@ def complete_presign_multipart_upload(call: Call) -> Answer:
         only_if_absent,
     )
     force = body.get("force", False)
-    entry = parts.finish(call.ports, call.repo, branch, path, wanted, force=force)
+    entry = multipart.finish(call.ports, call.repo, branch, path, wanted, force=force)
     shape = shapes.full_stats(call.repo, path, entry)
     shape["physical_address"] = entry.address  # clients get it relative to the namespace here
     return answers.json(shape)
@@ -58,7 +58,7 @@ def complete_presign_multipart_upload(call: Call) -> Answer:
 def abort_presign_multipart_upload(call: Call) -> Answer:
     _check_served(call)
     branch, path = call.arguments["branch"], call.query["path"]
-    parts.give_up(call.ports, call.repo, branch, path, _upload(call))
+    multipart.give_up(call.ports, call.repo, branch, path, _upload(call))
     return NO_CONTENT
 
 

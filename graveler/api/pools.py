@@ -11,7 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from graveler.errors import Unavailable
-from graveler.kv.waiting import WouldWait
+from graveler.kv.wait import WouldWait
 
 T = TypeVar("T")
 

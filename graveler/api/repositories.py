@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from graveler.api import answers, breaking, dumps, samples, shapes, upkeep
+from graveler.api import answers, break_parameters, dumps, samples, shapes, upkeep
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import adopting, repository
-from graveler.engine.repository import NewRepository
+from graveler.engine.commits import adopt
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Invalid
 from graveler.records import ABSENT
 
@@ -70,13 +71,11 @@ def delete_repository_metadata(call: Call) -> Answer:
 
 
 def get_meta_range(call: Call) -> Answer:
-    return _location(
-        adopting.metarange_location(call.ports, call.repo, call.arguments["meta_range"])
-    )
+    return _location(adopt.metarange_location(call.ports, call.repo, call.arguments["meta_range"]))
 
 
 def get_range(call: Call) -> Answer:
-    return _location(adopting.range_location(call.ports, call.repo, call.arguments["range"]))
+    return _location(adopt.range_location(call.ports, call.repo, call.arguments["range"]))
 
 
 def _location(location: str) -> Answer:
@@ -86,7 +85,7 @@ def _location(location: str) -> Answer:
 ENDPOINTS = {
     **upkeep.ENDPOINTS,
     **dumps.ENDPOINTS,
-    **breaking.ENDPOINTS,
+    **break_parameters.ENDPOINTS,
     "listRepositories": list_repositories,
     "createRepository": create_repository,
     "getRepository": get_repository,

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from graveler import limits
 from graveler.api.answers import Answer
-from graveler.api.expiring import expiring
+from graveler.api.deadlines import expiring
 from graveler.api.feed import Receive
 from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.pools import Pools
@@ -18,9 +18,9 @@ from graveler.api.table import Route
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator
-from graveler.block.signing import Grant
+from graveler.block.signature import Grant
 from graveler.engine.ports import Ports, within
-from graveler.jobs.handing import AT_ONCE, Desk, Due, Patience
+from graveler.jobs.handover import AT_ONCE, Desk, Due, Patience
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
 

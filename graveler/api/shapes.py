@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from graveler.engine.branching import BranchView
-from graveler.engine.compare import DiffLine
-from graveler.engine.objects import physical_address
+from graveler.engine.commits.diff import DiffLine
+from graveler.engine.names.branches import BranchView
+from graveler.engine.objects.objects import physical_address
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, AddressType, CommitEntry, Entry, Repository
 

@@ -5,14 +5,14 @@ An order answers at once; the same order, given again while it runs, answers the
 
 from typing import Any
 
-from graveler.api import answers, committing, errors, shapes
+from graveler.api import answers, errors, new_commits, shapes
 from graveler.api.answers import Answer
-from graveler.api.committing import commit_request, merge_request
+from graveler.api.new_commits import commit_request, merge_request
 from graveler.api.service import Call
-from graveler.engine import history
-from graveler.jobs import handing
-from graveler.jobs.asking import ask
+from graveler.engine.commits import log
+from graveler.jobs import handover
 from graveler.jobs.orders import COMMIT, MERGE, Asked, commit_asked, merge_asked
+from graveler.jobs.requests import ask
 from graveler.records import CommitEntry, Job, JobState
 
 
@@ -32,7 +32,7 @@ def _accepted(call: Call, asked: Asked) -> Answer:
 
 
 def commit_status(call: Call) -> Answer:
-    job, waits_for = handing.standing(call.desk, COMMIT, call.arguments["id"])
+    job, waits_for = handover.standing(call.desk, COMMIT, call.arguments["id"])
     shape = _shape(call, job, "commit")
     if waits_for:
         shape["waits_for"] = waits_for
@@ -42,7 +42,7 @@ def commit_status(call: Call) -> Answer:
 
 
 def merge_status(call: Call) -> Answer:
-    job = handing.status(call.desk, MERGE, call.arguments["id"])
+    job = handover.status(call.desk, MERGE, call.arguments["id"])
     shape = _shape(call, job, "mergeIntoBranch")
     if job.state is JobState.DONE:
         shape["result"] = {"reference": job.commit}
@@ -50,7 +50,7 @@ def merge_status(call: Call) -> Answer:
 
 
 def _landed(call: Call, job: Job) -> CommitEntry:
-    return history.get_commit(call.ports, call.repo, job.commit)
+    return log.get_commit(call.ports, call.repo, job.commit)
 
 
 def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
         "update_time": shapes.moment(job.updated_ns),
     }
     if job.ended and job.state is not JobState.DONE:
-        failure = handing.failure(call.desk, job)
+        failure = handover.failure(call.desk, job)
         shape["status_code"] = errors.status_of(failure)
         names = {"branch": job.branch, "destinationBranch": job.branch}
         shape["error"] = {"message": errors.text_for(failure, operation, names)}
@@ -69,7 +69,7 @@ def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
 
 
 ENDPOINTS = {
-    **committing.ENDPOINTS,
+    **new_commits.ENDPOINTS,
     "commitAsync": commit_async,
     "commitAsyncStatus": commit_status,
     "mergeIntoBranchAsync": merge_async,

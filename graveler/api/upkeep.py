@@ -13,13 +13,14 @@ from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine import cluster_turns, collect, condemning, jobs, retention
+from graveler.engine.gc import cluster, cluster_turns, collect, retention
+from graveler.engine.jobs import record
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import parse_branch_id
-from graveler.jobs import handing, rota
+from graveler.jobs import handover, rota
 from graveler.jobs.orders import COLLECT, is_dry_run
 from graveler.records import ABSENT, Job
-from graveler.refs.turns import Turn
+from graveler.refs.jobs.turn import Turn
 
 
 def get_gc_rules(call: Call) -> Answer:
@@ -57,7 +58,7 @@ def order_collection(call: Call) -> Answer:
 
 
 def get_collection(call: Call) -> Answer:
-    job = handing.status(call.desk, COLLECT, call.arguments["id"])
+    job = handover.status(call.desk, COLLECT, call.arguments["id"])
     return answers.json(_collection(call, job))
 
 
@@ -72,13 +73,13 @@ def condemn_commits(call: Call) -> Answer:
     lets go, page by page."""
     body, amount = call.body, limits.collect_mark_count_max
     sizes = body.get("files", 0), body.get("size_bytes", 0)
-    order = condemning.Order(call.arguments["id"], *sizes, body.get("turn", ""))
+    order = cluster.Order(call.arguments["id"], *sizes, body.get("turn", ""))
     if "metaranges" in body:
         if "after" in body:
             raise Invalid("after is for a call that names no metaranges")
-        done = condemning.condemn(call.ports, call.repo, order, body["metaranges"])
+        done = cluster.condemn(call.ports, call.repo, order, body["metaranges"])
     else:
-        done = condemning.condemn_page(
+        done = cluster.condemn_page(
             call.ports, call.repo, order, body.get("after", ""), body.get("amount", amount)
         )
     return answers.json(done._asdict())
@@ -86,7 +87,7 @@ def condemn_commits(call: Call) -> Answer:
 
 def sweep_collection(call: Call) -> Answer:
     run, undone, turn = call.arguments["id"], call.body["undone"], call.body.get("turn", "")
-    condemning.sweep(call.ports, call.repo, run, undone, turn)
+    cluster.sweep(call.ports, call.repo, run, undone, turn)
     return NO_CONTENT
 
 
@@ -111,10 +112,10 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 def _run(call: Call, id: str) -> str:
     try:
-        job = handing.status(call.desk, COLLECT, id)
+        job = handover.status(call.desk, COLLECT, id)
     except NotFound:
         return id
-    result = jobs.ordered(call.ports, call.repo, job.id).result
+    result = record.ordered(call.ports, call.repo, job.id).result
     run: str = json.loads(result)["run"] if result else ""
     if not run:
         raise Conflict(f"nothing to take back: the collection has condemned nothing: id={id}")
@@ -122,7 +123,7 @@ def _run(call: Call, id: str) -> str:
 
 
 def _collection(call: Call, job: Job) -> dict[str, Any]:
-    order = jobs.ordered(call.ports, call.repo, job.id)
+    order = record.ordered(call.ports, call.repo, job.id)
     shape: dict[str, Any] = {
         "id": job.id,
         "done": job.ended,

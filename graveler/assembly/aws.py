@@ -11,7 +11,7 @@ from graveler.assembly.aws_drivers import aws_drivers
 from graveler.assembly.drivers import ports_of
 from graveler.assembly.secret import Secret, read_secret
 from graveler.aws import AwsSession, AwsSettings
-from graveler.block.signing import Grant
+from graveler.block.signature import Grant
 from graveler.clock import SystemIds
 from graveler.engine.ports import Ports
 from graveler.errors import Unauthenticated

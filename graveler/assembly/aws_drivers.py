@@ -14,13 +14,13 @@ from graveler import limits
 from graveler.assembly.drivers import Drivers
 from graveler.assembly.fanout import ThreadFanout
 from graveler.aws import AwsSession
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.records import ABSENT
 from graveler.requests import THROTTLED_STORE, RetryPolicy
 from graveler.settings import Deployment

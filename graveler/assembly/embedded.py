@@ -21,7 +21,7 @@ from graveler.assembly.drivers import Drivers, ports_of
 from graveler.assembly.fanout import ThreadFanout
 from graveler.auth import secrets
 from graveler.block.local import ImportRules, LocalBlocks
-from graveler.block.signing import Signer
+from graveler.block.signature import Signer
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles

@@ -16,7 +16,7 @@ from graveler import limits, wire
 from graveler.auth import secrets
 from graveler.clock import Clock, Ids
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound
-from graveler.kv.replacing import replace_row
+from graveler.kv.replace import replace_row
 from graveler.kv.store import WRITTEN, Store
 from graveler.records import ABSENT, Absent
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
-from graveler.auth import accounts, ended, secrets, tokens
+from graveler.auth import accounts, revocations, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
 from graveler.auth.tokens import Issued
@@ -111,7 +111,7 @@ class Authenticator:
             session = self._session(token, now)
         except Unauthenticated:
             return
-        ended.put(self._keeper.kv, self._keeper.ids, session, now)
+        revocations.put(self._keeper.kv, self._keeper.ids, session, now)
         self._known.accepted = {}
 
     def set_up(
@@ -193,7 +193,7 @@ class Authenticator:
         session = self._session(token, now)
         if session.user != account.user or not secrets.same(session.epoch, account.epoch):
             raise Unauthenticated("session ended")
-        if ended.has(self._keeper.kv, session):
+        if revocations.has(self._keeper.kv, session):
             raise Unauthenticated("session ended")
         # Asked again as often as the account: another process may end the session.
         return min(float(session.expires), now + _REFRESH_SECONDS)

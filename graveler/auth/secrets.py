@@ -2,8 +2,8 @@
 
     credentials         hashes the secrets of accounts (accounts.py)
     sessions            signs the tokens of logins (authenticator.py)
-    upload addresses    signs addresses that are handed out (engine/uploads.py)
-    presigned requests  signs URLs that the service itself serves (block/signing.py)
+    upload addresses    signs addresses that are handed out (engine/objects/addresses.py)
+    presigned requests  signs URLs that the service itself serves (block/signature.py)
 
 The store's secret itself signs and hashes nothing.
 Knowing a derived key tells nothing about the store's secret or about the key of another purpose.

@@ -13,7 +13,7 @@ all.
         ends there is shortened; an empty object read from 0 is empty
     B4  lists are in byte order of keys, paged, with an exclusive `after`; a list shows what was
         there when its first page was asked for; its later pages may lack what was added since
-    B5  a put whose answer was lost is recognised by reading back (block/retrying.py)
+    B5  a put whose answer was lost is recognised by reading back (block/retry.py)
     B6  an address that leaves its bucket, or that the driver does not serve, raises `Invalid`
         before anything is touched
     B7  bodies are streamed: memory is bounded by the chunk, not by the object

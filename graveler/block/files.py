@@ -28,7 +28,7 @@ from graveler.block.folders import (
     translated,
 )
 from graveler.block.layout import Place
-from graveler.block.walking import Child, Found, FoundHead, Start
+from graveler.block.walk import Child, Found, FoundHead, Start
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, NotFound, PreconditionFailed
 from graveler.records import ABSENT, Absent

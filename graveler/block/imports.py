@@ -18,7 +18,7 @@ from graveler.block.address import Parts, split
 from graveler.block.files import Chunks, head_of
 from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import Place
-from graveler.block.walking import Child, Found, FoundHead, Start
+from graveler.block.walk import Child, Found, FoundHead, Start
 from graveler.errors import Invalid
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from graveler.block import bounds, layout, walking
+from graveler.block import bounds, layout, walk
 from graveler.block.adapter import (
     ANY_VERSION,
     OVERWRITE,
@@ -32,7 +32,7 @@ from graveler.block.adapter import (
 from graveler.block.files import Chunks, Doomed, Files
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
-from graveler.block.signing import Presigner, Unsigned
+from graveler.block.signature import Presigner, Unsigned
 from graveler.clock import Clock, Ids
 from graveler.errors import GravelerError, Unsupported
 
@@ -99,7 +99,7 @@ class LocalBlocks(_LocalDeletes):
         self._uploads = LocalUploads(str(root), self._files, ids)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
-        self._pages = walking.Pages(clock)
+        self._pages = walk.Pages(clock)
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         bounds.check_range(start, end)

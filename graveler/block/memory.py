@@ -34,7 +34,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import split, split_prefix
-from graveler.block.deleting import OneByOne
+from graveler.block.deletion import OneByOne
 from graveler.clock import Clock
 from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graveler.block.adapter import Blocks
-from graveler.block.signing import Presigner, Unsigned
+from graveler.block.signature import Presigner, Unsigned
 from graveler.clock import Clock, Ids
 from graveler.errors import Invalid
 

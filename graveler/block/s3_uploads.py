@@ -27,7 +27,7 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import Parts
 from graveler.block.ranged_get import UNVERSIONED, parsed_date
-from graveler.block.retrying import repeated
+from graveler.block.retry import repeated
 from graveler.block.s3_calls import Call, NoSuchUpload, S3Calls
 from graveler.clock import Clock
 from graveler.errors import AlreadyExists, GravelerError, Invalid, NotFound, PreconditionFailed

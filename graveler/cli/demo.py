@@ -14,8 +14,8 @@ from graveler.assembly import Embedded
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import DemoOptions, Listen, ServeOptions
-from graveler.cli.running import Running, run
 from graveler.cli.sample import REPOSITORY
+from graveler.cli.service import Running, run
 from graveler.cli.told import told
 from graveler.errors import GravelerError
 from graveler.records import ABSENT

@@ -1,7 +1,7 @@
 """Open files of this process: connections are the most of them.
 
 The soft limit of many systems is 1,024 or 256, which `accept` meets long before the service refuses
-a connection: nobody is answered then, and the database cannot open its files.  For running.py.
+a connection: nobody is answered then, and the database cannot open its files.  For service.py.
 """
 
 import resource

@@ -9,14 +9,16 @@ from dataclasses import replace
 from graveler import limits
 from graveler.cli.gc_arguments import UNCHANGED, GcOptions, RetentionOptions
 from graveler.cli.stores import opened
-from graveler.engine import cluster_turns, collect, janitor, repository
-from graveler.engine import retention as rules
-from graveler.engine.candidates import Doomed
+from graveler.engine.gc import cluster_turns, collect
+from graveler.engine.gc import retention as rules
+from graveler.engine.gc.candidates import Doomed
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
+from graveler.engine.upkeep import janitor
 from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.ids import parse_branch_id
 from graveler.records import Repository
-from graveler.refs.retention import FOREVER, Retention
+from graveler.refs.gc.retention import FOREVER, Retention
 
 
 def gc(options: GcOptions) -> int:

@@ -8,8 +8,8 @@ from typing import Final
 
 from graveler import limits
 from graveler.cli.gc_arguments import OrderOptions
-from graveler.client import Session, collecting, connect_as_lakectl
-from graveler.client.collecting import Collection, Files
+from graveler.client import Session, collections, connect_as_lakectl
+from graveler.client.collections import Collection, Files
 from graveler.errors import Internal, Unavailable
 from graveler.settings import environment
 
@@ -21,10 +21,10 @@ def order(options: OrderOptions) -> int:
     """Order a collection, or take a run back; 0 when it is done."""
     session = connect_as_lakectl(environment(), options.server, options.access_key_id)
     if options.undo:
-        collecting.undo(session, options.repository, options.undo)
+        collections.undo(session, options.repository, options.undo)
         print(f"repository={options.repository}: undone")
         return 0
-    id = collecting.order(session, options.repository, dry_run=not options.delete)
+    id = collections.order(session, options.repository, dry_run=not options.delete)
     found = _ended(session, options.repository, id)
     if found.error:
         raise Internal(f"not collected: {found.error}")
@@ -48,7 +48,7 @@ def _ended(session: Session, repository: str, id: str) -> Collection:
     end = session.clock.steady_seconds() + _WAIT_SECONDS
     while session.clock.steady_seconds() < end:
         with suppress(Unavailable):  # asked again: the server goes on meanwhile
-            found = collecting.get(session, repository, id)
+            found = collections.get(session, repository, id)
             if found.done:
                 return found
         session.clock.sleep(_PAUSE_SECONDS)

@@ -9,7 +9,7 @@ from graveler.assembly import Embedded
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import Listen, ServeOptions
-from graveler.cli.running import Running, run
+from graveler.cli.service import Running, run
 from graveler.clock import SystemIds
 from graveler.records import ABSENT
 from graveler.settings import AdministratorKeys, administrator_keys, environment

@@ -1,8 +1,9 @@
 """Whether the sample lake of `graveler demo` has been told already.  For demo.py."""
 
 from graveler.cli.sample import REPOSITORY, SAMPLES
-from graveler.engine import history, repository
+from graveler.engine.commits import log
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, NotFound
 
 
@@ -18,4 +19,4 @@ def told(ports: Ports) -> bool:
             f"the store has a repository {REPOSITORY} of your own, which the sample would change; "
             "choose another store"
         )
-    return bool(history.get_commit(ports, repo, repo.default_branch).commit.parents)
+    return bool(log.get_commit(ports, repo, repo.default_branch).commit.parents)

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from graveler.block import observed as observed_blocks
+from graveler.block import counter as observed_blocks
 from graveler.cli.options import VerifyOptions
 from graveler.cli.stores import opened
-from graveler.engine import verify as verification
 from graveler.engine.ports import Ports
-from graveler.kv import observed as observed_kv
+from graveler.engine.repositories import verify as verification
+from graveler.kv import counter as observed_kv
 from graveler.requests import Counts
 
 _TICK_SECONDS = 2.0

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 from graveler import wire
-from graveler.committed import hashing
+from graveler.committed import hash
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
@@ -32,7 +32,7 @@ class MemoryChunk:
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = records
         self.bound = records[-1][0]
-        self.stored = hashing.file_id(records, {}).encode()
+        self.stored = hash.file_id(records, {}).encode()
 
     def records(self) -> list[Record]:
         return list(self._records)
@@ -115,13 +115,13 @@ class MemoryRangeStore:
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         check_run(run)
         records = [record for columns in run for record in columns.records]
-        range_id = RangeId(hashing.file_id(records, RANGE_PROPERTIES))
+        range_id = RangeId(hash.file_id(records, RANGE_PROPERTIES))
         self.ranges[namespace, range_id] = MemoryTable(records)
         return ref_of(range_id, run)
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
-        metarange_id = MetarangeId(hashing.file_id(records, METARANGE_PROPERTIES))
+        metarange_id = MetarangeId(hash.file_id(records, METARANGE_PROPERTIES))
         self.metaranges[namespace, metarange_id] = Metarange.of(ranges)
         return metarange_id

@@ -16,7 +16,7 @@ from pathlib import Path
 import rocksdict
 
 from graveler import wire
-from graveler.committed import hashing, splicing
+from graveler.committed import hash, splice
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
@@ -102,7 +102,7 @@ class SstRangeStore:
             table = SortedTable(self._files.open(namespace, metarange_id), self._blocks)
         refs: list[RangeRef] = []
         records = [record for chunk in table.chunks() for record in chunk.records()]
-        if hashing.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
+        if hash.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
             raise Corrupt(f"metarange does not hash to its id: metarange={metarange_id}")
         for record in records:
             ref = _decoded_ref(record)
@@ -117,10 +117,10 @@ class SstRangeStore:
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         check_run(run)
         turned = ((columns.keys, columns.values) for columns in run)
-        ref = ref_of(RangeId(hashing.columns_id(turned, RANGE_PROPERTIES)), run)
+        ref = ref_of(RangeId(hash.columns_id(turned, RANGE_PROPERTIES)), run)
         kept = sum(len(c.keys) for c in run if isinstance(c.chunk, StoredChunk))
         if ref.size <= _SHORT_BYTES or kept * _SPLICED_SHARE >= ref.count:
-            self._files.put(namespace, ref.id, splicing.spliced(run))
+            self._files.put(namespace, ref.id, splice.spliced(run))
         else:
             self._files.add(namespace, ref.id, lambda path: build_run(path, run))
         return ref
@@ -128,9 +128,9 @@ class SstRangeStore:
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
-        metarange_id = MetarangeId(hashing.file_id(records, METARANGE_PROPERTIES))
+        metarange_id = MetarangeId(hash.file_id(records, METARANGE_PROPERTIES))
         if sum(len(key) + len(value) for key, value in records) <= _SHORT_BYTES:
-            self._files.put(namespace, metarange_id, splicing.table(records))
+            self._files.put(namespace, metarange_id, splice.table(records))
         else:
             self._files.add(namespace, metarange_id, lambda path: build_table(path, records))
         self._metaranges.put(
@@ -184,7 +184,7 @@ def _table_options() -> rocksdict.Options:
     table = rocksdict.BlockBasedOptions()
     table.set_format_version(2)
     table.set_checksum_type(rocksdict.ChecksumType.crc32c())
-    table.set_block_size(splicing.BLOCK_LENGTH)
+    table.set_block_size(splice.BLOCK_LENGTH)
     table.set_block_restart_interval(1)
     options = rocksdict.Options(raw_mode=True)
     options.set_compression_type(rocksdict.DBCompressionType.snappy())

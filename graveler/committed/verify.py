@@ -7,7 +7,7 @@ not hide the next.  For `graveler verify` and for whoever takes files from outsi
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from graveler.committed import hashing
+from graveler.committed import hash
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
 from graveler.committed.reader import range_batches
 from graveler.errors import Corrupt, NotFound
@@ -52,7 +52,7 @@ def range_damages(space: Keyspace, ref: RangeRef) -> Iterator[Damage]:
     except (Corrupt, NotFound) as error:
         yield Damage(ref.id, str(error))
         return
-    if hashing.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
+    if hash.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
         yield Damage(ref.id, f"range does not hash to its id: range={ref.id}")
     elif ref.identity and merkle_identity(identities) != ref.identity:
         yield Damage(ref.id, f"range does not hash to its identity: range={ref.id}")

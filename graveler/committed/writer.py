@@ -14,7 +14,7 @@ from itertools import islice
 
 from graveler.committed.ranges import Columns, Keyspace
 from graveler.committed.reader import range_columns
-from graveler.committed.splitting import NOWHERE, Splitter
+from graveler.committed.split import NOWHERE, Splitter
 from graveler.errors import Invalid
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef, Record

@@ -16,17 +16,20 @@ from typing import Final, Literal, NamedTuple, cast
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine import arriving, batching, repository
-from graveler.engine.arriving import Taken, Told
-from graveler.engine.batching import Delivery
+from graveler.engine.events import batches
+from graveler.engine.events import take_in as arriving
+from graveler.engine.events.batches import Delivery
+from graveler.engine.events.take_in import Taken, Told
 from graveler.engine.ports import Deadline, Ports
+from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, HandedOver, Invalid, NotFound
 from graveler.events.notification import Notification, parse
 from graveler.ids import CommitId, RepositoryId, parse_path
 from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, Repository, StagedValue
-from graveler.refs import event_rules, repositories
-from graveler.refs.arrivals import is_newer
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events import rules as event_rules
+from graveler.refs.events.arrivals import is_newer
+from graveler.refs.events.rules import EventRule
+from graveler.refs.names import repositories
 from graveler.wire import encode_entry
 
 OBJECTS_AT_ONCE: Final = 100
@@ -80,7 +83,7 @@ def take_in(
     Nothing more is begun after `seconds`: messages that would need it fail.
     The rules are read each time, so that an object that comes right after its rule is taken.
     Cost: the rules (1 KV request for each 1,000), and for each rule that takes something its
-    repository (cached), `arriving.take_in` and `batching.note`; a removal asks the storage once.
+    repository (cached), `take_in.take_in` and `batches.note`; a removal asks the storage once.
     """
     deadline = Deadline(ports.clock, seconds)
     failed: dict[str, GravelerError] = {}
@@ -125,7 +128,7 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
             repo = repos.of(rule)
             if repo is None or repo.read_only:
                 continue
-            for closing in batching.tick(ports, repo, rule, waiting=waiting):
+            for closing in batches.tick(ports, repo, rule, waiting=waiting):
                 hand_on(BatchJob(rule.repository, rule.id, closing.batch))
                 count += 1
         except GravelerError as error:
@@ -141,7 +144,7 @@ def run(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
         repo, rule = _rule_of(ports, job)
     except NotFound:
         return ABSENT
-    return batching.commit_batch(ports, repo, rule, job.batch)
+    return batches.commit_batch(ports, repo, rule, job.batch)
 
 
 def work(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
@@ -151,11 +154,11 @@ def work(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
         repo, rule = _rule_of(ports, job)
     except NotFound:
         return ABSENT
-    batching.note_run(ports, repo, rule, job.batch)
+    batches.note_run(ports, repo, rule, job.batch)
     try:
-        return batching.commit_batch(ports, repo, rule, job.batch)
+        return batches.commit_batch(ports, repo, rule, job.batch)
     except HandedOver:
-        batching.forget_runs(ports, repo, rule, job.batch)
+        batches.forget_runs(ports, repo, rule, job.batch)
         raise
 
 
@@ -187,7 +190,7 @@ def _stage(
     if current:
         staged = sum(became is Taken.STAGED for became in taken)
         delivery = Delivery(staged, marked=any(map(rule.marks, current)))
-        closed = batching.note(ports, repo, rule, delivery)
+        closed = batches.note(ports, repo, rule, delivery)
         if closed is not ABSENT:
             hand_on(BatchJob(rule.repository, rule.id, closed.batch))
     return taken, broken

@@ -1,15 +1,18 @@
-"""What each kind of job does in one run, and what an earlier run has landed.  For working.py."""
+"""What each kind of job does in one run, and what an earlier run has landed.  For worker.py."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine import bulk_landing, importing, jobs, merge
-from graveler.engine.heads import commit_of
-from graveler.engine.jobs import Ordered, Pulse
+from graveler.engine.bulk import land
+from graveler.engine.commits import merge
+from graveler.engine.commits.records import commit_of
+from graveler.engine.imports import run
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Ordered, Pulse
 from graveler.engine.ports import Ports
 from graveler.errors import Conflict, NoChanges, NotFound
-from graveler.jobs import committing, copying, orders, stepwise
+from graveler.jobs import commit, copy, orders, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
 
 Landed = CommitEntry | Literal[Absent.ABSENT]
@@ -27,7 +30,7 @@ class Task(NamedTuple):
 
 def _commit(task: Task) -> Landed:
     task.pulse.land(0)
-    return committing.work(task.ports, task.repo, task.job, task.order)
+    return commit.work(task.ports, task.repo, task.job, task.order)
 
 
 def _merge(task: Task) -> Landed:
@@ -39,24 +42,24 @@ def _merge(task: Task) -> Landed:
 
 
 def _import(task: Task) -> Landed:
-    request = importing.decode(task.order.body)
+    request = run.decode(task.order.body)
     age_ns = task.ports.clock.now_ns() - task.job.created_ns
-    mark = jobs.once(task.job.id, task.order)
-    resumed = importing.Resumed(mark, max(0.0, age_ns / limits.SECOND_NS))
+    mark = record.once(task.job.id, task.order)
+    resumed = run.Resumed(mark, max(0.0, age_ns / limits.SECOND_NS))
     branch = task.job.branch
-    landed = importing.work(task.ports, task.repo, branch, request, task.pulse, resumed)
-    importing.note_time(task.ports, task.repo)
+    landed = run.work(task.ports, task.repo, branch, request, task.pulse, resumed)
+    run.note_time(task.ports, task.repo)
     return landed
 
 
 def _land(task: Task) -> Landed:
     task.pulse.land(0)
     job_id, finish = orders.land_request(task.order)
-    return bulk_landing.finish(task.ports, task.repo, task.job.branch, job_id, finish)
+    return land.finish(task.ports, task.repo, task.job.branch, job_id, finish)
 
 
 def _copy(task: Task) -> Landed:
-    copying.work(task.ports, task.repo, task.job, task.pulse)
+    copy.work(task.ports, task.repo, task.job, task.pulse)
     return ABSENT
 
 
@@ -107,17 +110,17 @@ def _found(landed: Landed) -> CommitEntry | None:
 
 
 def _find_commit(task: Task) -> CommitEntry | None:
-    return _found(committing.find_landed(task.ports, task.repo, task.job, task.order))
+    return _found(commit.find_landed(task.ports, task.repo, task.job, task.order))
 
 
 def _find_land(task: Task) -> CommitEntry | None:
     job_id, finish = orders.land_request(task.order)
     branch = task.job.branch
-    return _found(bulk_landing.find_landed(task.ports, task.repo, branch, job_id, finish))
+    return _found(land.find_landed(task.ports, task.repo, branch, job_id, finish))
 
 
 def _find_copy(task: Task) -> Landed | None:
-    is_staged = copying.is_staged(task.ports, task.repo, task.job, task.order)
+    is_staged = copy.is_staged(task.ports, task.repo, task.job, task.order)
     return ABSENT if is_staged else None
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from graveler.engine.bulk_landing import Finish
-from graveler.engine.commit import CommitRequest
-from graveler.engine.importing import KIND as IMPORT
-from graveler.engine.jobs import MARK_KEY, Ordered, once
-from graveler.engine.merge import MergeRequest
-from graveler.engine.objects import Source
+from graveler.engine.bulk.land import Finish
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.commits.merge import MergeRequest
+from graveler.engine.imports.run import KIND as IMPORT
+from graveler.engine.jobs.record import MARK_KEY, Ordered, once
+from graveler.engine.objects.objects import Source
 from graveler.records import ABSENT, Entry, Job
 from graveler.wire import decode_entry, encode_entry
 

@@ -13,20 +13,21 @@ from typing import Final, Literal
 
 from graveler import limits
 from graveler.clock import ulid
-from graveler.engine import cluster_turns, jobs, retention
-from graveler.engine.jobs import NewJob
+from graveler.engine.gc import cluster_turns, retention
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import Ports
-from graveler.engine.rounds import in_turn
+from graveler.engine.upkeep.rounds import in_turn
 from graveler.errors import Contended, GravelerError, Unsupported
 from graveler.ids import JobId
-from graveler.jobs import collecting
-from graveler.jobs.handing import Desk, hand_on, newest, revive, submit
+from graveler.jobs import collect
+from graveler.jobs.handover import Desk, hand_on, newest, revive, submit
 from graveler.jobs.orders import COLLECT, collect_asked
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Job
-from graveler.refs import jobs as records
-from graveler.refs import turns
-from graveler.refs.turns import Turn
+from graveler.refs.jobs import record as records
+from graveler.refs.jobs import turn as turns
+from graveler.refs.jobs.turn import Turn
 
 _LOG: Final = logging.getLogger("graveler.jobs")
 _DAY_SECONDS: Final = limits.job_record_keep_seconds
@@ -109,15 +110,15 @@ def _begun(desk: Desk, job_id: JobId) -> Job:
 
 def _asked(desk: Desk, job_id: JobId) -> Job:
     """As `_begun`, unless no worker could end it: then the job says so, and nobody is told."""
-    reason = collecting.too_large(desk.ports, desk.repo)
+    reason = collect.too_large(desk.ports, desk.repo)
     if not reason:
         return _begun(desk, job_id)
     job = _noted(desk, job_id)
-    jobs.fail(desk.ports, desk.repo, job.id, Unsupported(reason), job.owner)
+    record.fail(desk.ports, desk.repo, job.id, Unsupported(reason), job.owner)
     _LOG.warning("garbage not collected: repository=%s %s", desk.repo.id, reason)
     return job
 
 
 def _noted(desk: Desk, job_id: JobId) -> Job:
     new = NewJob(job_id, COLLECT, body=collect_asked(dry_run=False).body)
-    return jobs.begin(desk.ports, desk.repo, new)
+    return record.begin(desk.ports, desk.repo, new)

@@ -9,12 +9,13 @@ For kinds.py.
 import json
 
 from graveler import limits
-from graveler.engine import dumping, jobs, steps
-from graveler.engine.jobs import Ordered, Pulse
+from graveler.engine.dumps import dump as dumping
+from graveler.engine.jobs import checkpoints, record
+from graveler.engine.jobs.checkpoints import Steps
+from graveler.engine.jobs.record import Ordered, Pulse
 from graveler.engine.ports import Ports
-from graveler.engine.steps import Steps
 from graveler.errors import Unsupported
-from graveler.jobs import collecting
+from graveler.jobs import collect as collecting
 from graveler.records import Job, JobState, Repository
 
 
@@ -35,21 +36,21 @@ def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pul
 def dump(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
     """Nothing is left to do if an earlier run has noted its result.
 
-    Errors: `Unsupported` if it is given up, `Stopped`, those of `dumping.dump`."""
+    Errors: `Unsupported` if it is given up, `Stopped`, those of `dump.dump`."""
     if order.result:
         return
     made = dumping.dump(ports, repo, _begun(ports, repo, job, pulse))
-    jobs.note_result(ports, repo, job.id, json.dumps(made._asdict()))
+    record.note_result(ports, repo, job.id, json.dumps(made._asdict()))
 
 
 def _begun(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> Steps:
     """The steps so far.  The progress of the job is the number of runs since one has added a step:
     what no worker gets any further is not handed on for ever."""
-    now = jobs.status(ports, repo, job.id)
+    now = record.status(ports, repo, job.id)
     runs, age_ns = now.progress, ports.clock.now_ns() - now.created_ns
     is_old = now.state is JobState.LANDING and age_ns > limits.job_seconds_max * limits.SECOND_NS
     if runs >= limits.job_run_count_max or is_old:
         raise Unsupported(f"{job.kind} given up: no worker had time enough for it: {runs=}")
     pulse.land(runs)
     pulse.beat(runs + 1, always=True)
-    return steps.opened(ports, repo, now, pulse)
+    return checkpoints.opened(ports, repo, now, pulse)

@@ -33,7 +33,7 @@ from graveler.kv import folder
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.layout import decode_row
 from graveler.kv.store import ABSENT, Declined, Row
-from graveler.kv.waiting import PromptThreads
+from graveler.kv.wait import PromptThreads
 from graveler.records import Absent
 
 _REOPEN_SECONDS: Final = 1.0

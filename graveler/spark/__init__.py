@@ -11,48 +11,30 @@ The driver asks the API for references; the executors read and write ranges in t
 the role of the job, and never see the API's secret.  The one owner of pyspark, pyarrow and numpy,
 none of which is loaded before something is asked for.
 
-    lake        connect: a session with the API, and where executors find objects
-    landing     import_: begin a bulk job, import, land
-    committing  commit: very many uncommitted rows     overlaying  newest rows onto a base
-      staged    how the rows reach the executors       pieces      tables in the object store
-    importing   a DataFrame into ranges and a metarange: the two passes and what the driver does
-      columns   any DataFrame's columns in one form         checking   which rows can be entries
-      cuts      break keys, buckets, tasks                  encoding   framed values
-      tasks     what runs on the executors                  merging    onto a base
-      joining   the ranges of all buckets, seams mended by tasks
-      results   what tasks send back                        places     how a worker opens the store
-      markers   what is finished, for a driver that comes after
-    reading     entries at a ref as a DataFrame             decoding   records as Arrow columns
-    loading     read: a table at a ref                      folders    partition columns in paths
-      formats   Parquet, ORC, CSV, JSON                     pinned     a ref held fast
-      files     objects as files; Parquet                   texts      CSV, JSON
-    saving      write: a table, as one commit               storing    what its tasks do
-    collecting  collect: garbage of many repositories       scopes     roots, earlier runs
-      listing   what is stored      uses      what is in use      sweeping  deletes
-    packing     pack: the head in other ranges               repacking  its tasks
-      layouts   what ranges cost, how many there would be
-    tables      diff, log, ranges as DataFrames             comparing  stretches of two commits
-    registering register: Spark 4's format("graveler")      source     the data source
-      planning  how planning workers reach the driver
-    inventories an S3 Inventory as rows of an import
-    job         the entry point of spark-submit, EMR and Glue    job_runs   what its jobs do
-      credentials  of the API, for a job
+    lake        the session with the API, and where executors find objects; start here
+    verbs/      what users call: import, commit, pack, entries, tables, read, write
+    gc/         garbage collection of many repositories
+    core/       ranges made and read by tasks: cut, check, encode, build, scan, merge, compare
+    files/      data files of tables: formats, folders with partition values
+    cluster/    how a job works on a cluster: places, progress, results, credentials
+    datasource  Spark 4's `format("graveler")`
+    job         the entry point of spark-submit, EMR and Glue; job_runs does the work
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from graveler.spark.collecting import Careful, Collection, collect
-    from graveler.spark.committing import Committed, commit
+    from graveler.spark.cluster.land import BadRows, Imported, JobTerms, import_
+    from graveler.spark.cluster.register import register
+    from graveler.spark.gc.collect import Careful, Collection, collect
     from graveler.spark.lake import Lake, connect
-    from graveler.spark.landing import BadRows, Imported, JobTerms, import_
-    from graveler.spark.loading import read
-    from graveler.spark.packing import Packed, pack
-    from graveler.spark.reading import entries
-    from graveler.spark.registering import register
-    from graveler.spark.saving import Saved, SaveOptions, write
-    from graveler.spark.tables import diff, log, ranges
+    from graveler.spark.verbs.commit import Committed, commit
+    from graveler.spark.verbs.entries import entries
+    from graveler.spark.verbs.pack import Packed, pack
+    from graveler.spark.verbs.read import read
+    from graveler.spark.verbs.tables import diff, log, ranges
+    from graveler.spark.verbs.write import Saved, SaveOptions, write
 
 __all__ = [
     "BadRows",
@@ -80,28 +62,28 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "BadRows": "landing",
-    "Careful": "collecting",
-    "Collection": "collecting",
-    "Committed": "committing",
-    "Imported": "landing",
-    "JobTerms": "landing",
+    "BadRows": "cluster.land",
+    "Careful": "gc.collect",
+    "Collection": "gc.collect",
+    "Committed": "verbs.commit",
+    "Imported": "cluster.land",
+    "JobTerms": "cluster.land",
     "Lake": "lake",
-    "Packed": "packing",
-    "SaveOptions": "saving",
-    "Saved": "saving",
-    "collect": "collecting",
-    "commit": "committing",
+    "Packed": "verbs.pack",
+    "SaveOptions": "verbs.write",
+    "Saved": "verbs.write",
+    "collect": "gc.collect",
+    "commit": "verbs.commit",
     "connect": "lake",
-    "diff": "tables",
-    "entries": "reading",
-    "import_": "landing",
-    "log": "tables",
-    "pack": "packing",
-    "ranges": "tables",
-    "read": "loading",
-    "register": "registering",
-    "write": "saving",
+    "diff": "verbs.tables",
+    "entries": "verbs.entries",
+    "import_": "cluster.land",
+    "log": "verbs.tables",
+    "pack": "verbs.pack",
+    "ranges": "verbs.tables",
+    "read": "verbs.read",
+    "register": "cluster.register",
+    "write": "verbs.write",
 }
 
 

@@ -23,8 +23,8 @@ from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_repository_id
 from graveler.records import BreakParameters
 from graveler.settings import endpoint_url
-from graveler.spark.places import Place
-from graveler.spark.serving import Served, serve
+from graveler.spark.cluster.places import Place
+from graveler.spark.cluster.server import Served, serve
 
 _SCHEMES: Final = ("http://", "https://")
 _NO_WRITING: Final = BreakParameters()

@@ -4,7 +4,7 @@ one fixture, `store`."""
 import pytest
 
 from graveler import framing, wire
-from graveler.committed import hashing
+from graveler.committed import hash
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
@@ -94,11 +94,11 @@ class RangeSuite:
         records = numbered(300)
         first = store.write_range(NAMESPACE, records)
         assert first == store.write_range(NAMESPACE, list(records))
-        assert first.id == hashing.file_id(records, RANGE_PROPERTIES)
+        assert first.id == hash.file_id(records, RANGE_PROPERTIES)
         size = sum(len(key) + len(value) for key, value in records)
         assert first == RangeRef(first.id, records[0][0], records[-1][0], size, 300)
         metarange = store.write_metarange(NAMESPACE, [first])
-        assert metarange == hashing.file_id([wire.encode_range(first)], METARANGE_PROPERTIES)
+        assert metarange == hash.file_id([wire.encode_range(first)], METARANGE_PROPERTIES)
 
     def test_r2_metaranges_come_out_as_they_went_in(self, store: RangeStore) -> None:
         records = numbered(1_000)

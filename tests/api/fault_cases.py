@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from graveler import limits
-from graveler.testing.asgi import Ask
 from tests.api.fault_lake import CLEAN, IMPORT, LAKE, MAIN, SETUP, record
 from tests.api.fault_world import World
+from tests.asgi import Ask
 
 DEV = LAKE + "/branches/dev"
 REF = LAKE + "/refs/main"

@@ -12,14 +12,15 @@ Names that requests need (ids of commits, an upload address) are kept with the w
 from typing import Any
 from urllib.parse import quote
 
-from graveler.engine.jobs import MARK_KEY
+from graveler.engine.jobs.record import MARK_KEY
 from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId, RepositoryId
 from graveler.records import ABSENT, Commit
-from graveler.refs import repositories, runs
-from graveler.refs.runs import Run, RunState
-from graveler.testing.asgi import Ask, Door
+from graveler.refs.gc import runs
+from graveler.refs.gc.runs import Run, RunState
+from graveler.refs.names import repositories
 from tests.api.fault_world import KEY, SECRET_KEY, Surroundings, World, sound
+from tests.asgi import Ask, Door
 
 LAKE = "/repositories/lake"
 MAIN, CLEAN = LAKE + "/branches/main", LAKE + "/branches/clean"

@@ -27,21 +27,21 @@ from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
-from graveler.block.retrying import RetryingBlocks
-from graveler.block.signing import Signer
+from graveler.block.retry import RetryingBlocks
+from graveler.block.signature import Signer
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Sequential
 from graveler.errors import GravelerError, Unavailable
 from graveler.kv.memory import MemoryStore, _Partition
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Place, Row, Store
 from graveler.requests import RetryPolicy
-from graveler.testing.asgi import Ask, Door, Heard
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
-from graveler.testing.http_client import basic
+from simulator.service.http_client import basic
+from tests.asgi import Ask, Door, Heard
 
 SECRET = bytes(range(32))
 SETUP_TOKEN = "the token of tests"

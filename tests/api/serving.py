@@ -22,7 +22,7 @@ from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.auth.accounts import NewCredential
 from graveler.auth.attempts import Rates
-from graveler.cli.listening import bind
+from graveler.cli.listener import bind
 from graveler.cli.options import Listen
 from tests.waiting import PATIENCE_SECONDS, until
 

@@ -7,8 +7,8 @@ import pytest
 
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
-from graveler.engine import repository
 from graveler.engine.ports import keyspace
+from graveler.engine.repositories import repository
 from graveler.records import AddressType, BreakParameters, Entry
 from graveler.wire import decode_entry, encode_entry
 from tests.api.serving import Client, Served

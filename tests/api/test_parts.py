@@ -7,10 +7,10 @@ import pytest
 
 from graveler.block.adapter import Part
 from graveler.errors import NotFound
-from graveler.testing.asgi import Ask, Heard
 from tests.api.fault_lake import LAKE, MAIN, lake
 from tests.api.fault_world import Running, World, sound, surroundings
 from tests.api.serving import Client
+from tests.asgi import Ask, Heard
 
 BEGIN = MAIN + "/staging/pmpu?path={}&parts={}"
 

@@ -10,13 +10,13 @@ from graveler.api.routing import api_route
 from graveler.api.service import Service, ServiceSettings
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
-from graveler.block.signing import Signer
+from graveler.block.signature import Signer
 from graveler.ids import JobId
-from graveler.jobs.handing import Patience
+from graveler.jobs.handover import Patience
 from graveler.jobs.queue import JobMessage
-from graveler.testing.asgi import Ask, Door
-from graveler.testing.http_client import basic
+from simulator.service.http_client import basic
 from tests.api.serving import ADMINISTRATOR, USER
+from tests.asgi import Ask, Door
 from tests.jobs.world import LONG, World, new_world, put_long
 
 SECRET = bytes(range(32))

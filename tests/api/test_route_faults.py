@@ -16,11 +16,11 @@ import pytest
 
 from graveler.api.routes import ROUTES
 from graveler.engine.ports import Unconfirmed
-from graveler.testing.asgi import Ask, Door, Heard
 from graveler.testing.faults import Fault
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
 from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake, picture
 from tests.api.fault_world import Running, Strikes, Surroundings, World, sound, surroundings
+from tests.asgi import Ask, Door, Heard
 
 READS = frozenset(
     ("kv.get", "kv.get_many", "kv.scan", "block.get", "block.read", "block.head", "block.list")

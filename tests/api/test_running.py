@@ -11,26 +11,28 @@ from typing import Any
 import pytest
 
 from graveler.api.answers import Answer
+from graveler.api.deadlines import expiring
 from graveler.api.dispatch import ApiRoute
-from graveler.api.expiring import expiring
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.routes import API_PREFIX, ROUTES
 from graveler.api.service import Call, Service, ServiceSettings
 from graveler.api.table import Route, Runs
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
-from graveler.block.signing import Signer
+from graveler.block.signature import Signer
 from graveler.clock import Clock
-from graveler.engine import compare, objects, repository
-from graveler.engine.compare import DiffQuery
-from graveler.engine.objects import ListQuery
+from graveler.engine.commits import diff
+from graveler.engine.commits.diff import DiffQuery
+from graveler.engine.objects import objects
+from graveler.engine.objects.objects import ListQuery
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
-from graveler.kv.waiting import WouldWait
-from graveler.testing.asgi import Ask, Door
-from graveler.testing.http_client import basic
+from graveler.kv.wait import WouldWait
+from simulator.service.http_client import basic
 from tests.api.samples import sample
 from tests.api.serving import ADMINISTRATOR, USER, served
+from tests.asgi import Ask, Door
 from tests.jobs.world import World, new_world
 
 SECRET = bytes(range(32))
@@ -229,7 +231,7 @@ def test_a_walk_has_a_deadline_inside() -> None:
     hasty = expiring(_with(patient, _Running()))
     with pytest.raises(Unavailable, match="took too long"):
         for _ in range(40):
-            compare.diff_refs(hasty, lake.repo, "main", "other", DiffQuery())
+            diff.diff_refs(hasty, lake.repo, "main", "other", DiffQuery())
     hasty = expiring(_with(patient, _Running()))
     with pytest.raises(Unavailable, match="took too long"):
         for _ in range(40):

@@ -16,8 +16,9 @@ from graveler.api.dispatch import ApiRoute
 from graveler.api.endpoints import ENDPOINTS
 from graveler.api.pages import OPEN_PATHS
 from graveler.api.service import Call, ServiceSettings
-from graveler.engine import importing, repository
-from graveler.engine.importing import ImportRequest
+from graveler.engine.imports import run
+from graveler.engine.imports.run import ImportRequest
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
 from graveler.records import JobState
 from tests.api.serving import ADMINISTRATOR, API, Client, Served, basic, ended, served
@@ -228,10 +229,10 @@ def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
         source = tmp_path / "data"
         source.mkdir()
         (source / "a").write_bytes(b"a")
-        paths = [importing.ImportPath("common_prefix", f"local://{source}/", "i/")]
+        paths = [run.ImportPath("common_prefix", f"local://{source}/", "i/")]
         request = ImportRequest(paths, "m", "somebody")
-        job = importing.submit(ports, repo, "main", request, owner=b"another process")
-        assert importing.status(ports, repo, job.id).state is JobState.RUNNING
+        job = run.submit(ports, repo, "main", request, owner=b"another process")
+        assert run.status(ports, repo, job.id).state is JobState.RUNNING
     with served(store, import_roots=[tmp_path]) as live:
         where = f"/repositories/{name}/branches/main/import"
         found = ended(live.client, where, "completed", id=job.id)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from graveler.api.client_texts import ROWS, Row
 from graveler.api.errors import text_for
-from graveler.api.wording import ROWS, Row
 from tests.api.serving import Client, ended
 
 

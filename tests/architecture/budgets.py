@@ -11,6 +11,8 @@ FUNCTION_LINES_MAX = 60
 CLASS_LINES_MAX = 200
 CLASS_METHODS_MAX = 12
 PROTOCOL_METHODS_MAX = 8
+# Nouns and adjectives of the field that look like participles.
+NOUNS = frozenset(("embedded", "feed", "framing", "listing", "routing", "staging"))
 EMPTY_NAMES = frozenset(
     ("helper", "helpers", "util", "utils", "manager", "common", "base", "data", "info", "process")
 )
@@ -103,6 +105,16 @@ def empty_name(module: Module) -> Iterator[Violation]:
         if last in EMPTY_NAMES and not merge_base:
             remedy = f"{last} names nothing: call it what it is or does"
             yield Violation("empty_name", module.path, line, name, 1, remedy)
+
+
+def participle_name(module: Module) -> Iterator[Violation]:
+    """A module is named by a thing or by what its main function does, never by a participle."""
+    name = module.dotted[-1]
+    if module.path.endswith("__init__.py"):
+        return
+    if name.endswith(("ing", "ed")) and name not in NOUNS:
+        remedy = "name the thing (`sources`) or the verb (`merge`)"
+        yield Violation("participle_name", module.path, 1, name, 1, remedy)
 
 
 def _lines(node: Function | ast.ClassDef) -> int:

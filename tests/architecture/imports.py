@@ -49,6 +49,7 @@ ASIDE = "testing"
 OWNERS: dict[str, tuple[str, ...]] = {
     "airportsdata": ("graveler/cli",),
     "aws_lambda_powertools": ("functions",),
+    "bootstrap": ("functions",),  # likewise of functions/shared
     "boto3": ("graveler/block/s3.py", "graveler/aws.py"),
     "botocore": ("graveler/block/s3.py", "graveler/aws.py"),
     "cramjam": ("graveler/committed",),
@@ -56,7 +57,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/wire.py",),
     "google_crc32c": ("graveler/committed",),
-    "greenlet": ("graveler/testing",),
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
@@ -70,7 +70,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "snapshot_restore_py": ("functions",),
     "starlette": ("graveler/api",),
-    "starting": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),

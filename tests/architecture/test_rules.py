@@ -12,7 +12,7 @@ from tests.architecture.imports import OWNERS
 from tests.architecture.source import ROOT, Rule, Violation, modules, parse
 
 PRODUCT_FOLDERS = ("graveler", "functions")
-OTHER_FOLDERS = ("tests", "benchmarks")
+OTHER_FOLDERS = ("tests", "benchmarks", "simulator")
 OTHER_RULES = (budgets.conftest_lines, budgets.module_docstring)
 EXCEPTIONS = ROOT / "tests" / "architecture" / "exceptions.txt"
 

@@ -11,10 +11,11 @@ from graveler.assembly import open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE
 from graveler.auth import accounts, authenticator, secrets
-from graveler.block.signing import PATH, Signer
+from graveler.block.signature import PATH, Signer
 from graveler.clock import SystemClock
-from graveler.engine import objects, repository
-from graveler.engine.repository import NewRepository
+from graveler.engine.objects import objects
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Unauthenticated
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from graveler.auth import accounts, ended, secrets, tokens
+from graveler.auth import accounts, revocations, secrets, tokens
 from graveler.auth.accounts import Account, NewCredential
 from graveler.auth.authenticator import Authenticator
 from graveler.clock import SystemIds
@@ -220,10 +220,10 @@ def test_the_record_of_an_ended_session_goes_once_its_token_has_expired() -> Non
     bench.set_up("ann", "", GIVEN)
     for _ in range(3):
         bench.auth.log_out(bench.auth.login(*_pair(GIVEN)).token)
-    assert len(bench.kv.scan(ended.PARTITION, b"", b"", 10).rows) == 3
+    assert len(bench.kv.scan(revocations.PARTITION, b"", b"", 10).rows) == 3
     bench.clock.sleep(tokens.LIFE_SECONDS + 1)
     bench.auth.log_out(bench.auth.login(*_pair(GIVEN)).token)
-    assert len(bench.kv.scan(ended.PARTITION, b"", b"", 10).rows) == 1
+    assert len(bench.kv.scan(revocations.PARTITION, b"", b"", 10).rows) == 1
 
 
 def test_a_header_is_never_mistaken_for_a_cookie() -> None:

@@ -5,8 +5,8 @@ The proxy between it and the storage does that, so it happens at the same place 
 
 from collections.abc import Sequence
 
-from graveler.testing.fault_proxy import FaultProxy, Forward, Reply, Request
-from graveler.testing.sandbox import Sandbox
+from tests.fault_proxy import FaultProxy, Forward, Reply, Request
+from tests.functions.sandbox import Sandbox
 
 READS = ("GET", "GetItem", "Query", "BatchGetItem", "GetSecretValue")
 

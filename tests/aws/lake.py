@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 from graveler.aws import AwsSession
 from graveler.clock import SystemIds
 from graveler.kv.dynamodb_table import create_table
-from graveler.testing.sandbox import Function, Sandbox, SandboxLost
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ROOT
+from tests.functions.sandbox import Function, Sandbox, SandboxLost
 
 RUNTIME = f"python{sys.version_info.major}.{sys.version_info.minor}"
 LOST = "sandbox lost; outcome unknown"

@@ -13,7 +13,7 @@ from graveler.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, WRITTEN, Condition, Guarded, Matches, Store
 from graveler.requests import RetryPolicy
 

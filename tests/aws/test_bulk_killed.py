@@ -15,11 +15,11 @@ import pytest
 from graveler.aws import AwsSession
 from graveler.client import Session, bulk
 from graveler.client.bulk import BulkJob
-from graveler.testing.fault_proxy import FaultProxy, fault_proxy
-from graveler.testing.sandbox import Sandbox
 from tests.aws.cluster import Cluster
 from tests.aws.killing import kill_after, written
 from tests.aws.lake import LOST, Answer, Lake, ask, build, make_lake, sandboxes, told
+from tests.fault_proxy import FaultProxy, fault_proxy
+from tests.functions.sandbox import Sandbox
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
 

@@ -14,12 +14,13 @@ from graveler.auth.authenticator import Authenticator
 from graveler.aws import AwsSession, AwsSettings, Client
 from graveler.cli.main import main
 from graveler.clock import SystemIds
-from graveler.engine import repository, uploads
-from graveler.engine.repository import NewRepository
+from graveler.engine.objects import addresses
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Corrupt, Unauthenticated, Unavailable
 from graveler.settings import Deployment
-from graveler.testing.fault_proxy import fault_proxy
 from tests.aws.lake import make_lake
+from tests.fault_proxy import fault_proxy
 
 
 class CountingSession(AwsSession):
@@ -110,11 +111,11 @@ def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[s
     assert accepts(made.authenticator(), first)
     before = open_aws(made.deployment).ports
     repo = repository.create(before, NewRepository("lake", f"s3://{made.name}/lake"))
-    address = uploads.hand_out(before, repo, "main", "path")
+    address = addresses.hand_out(before, repo, "main", "path")
     made.rotate(ids.unique(120))
     assert accepts(made.authenticator(), first)
     after = open_aws(made.deployment).ports
-    assert uploads.checked(after, repo, "main", "path", address)
+    assert addresses.checked(after, repo, "main", "path", address)
     assert main(("credentials", "reset", "--stack", made.name)) == 0
     fresh = printed(capsys.readouterr().out)
     made.rotate(ids.unique(120))

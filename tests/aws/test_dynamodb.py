@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.auth import ended, tokens
+from graveler.auth import revocations, tokens
 from graveler.aws import AwsSession
 from graveler.clock import SystemClock
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.dynamodb_table import create_table
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, Paired, Row, Store, Write, scan_all
 from graveler.requests import RetryPolicy
 from graveler.testing.kv_suite import (
@@ -67,14 +67,14 @@ def test_a_scan_goes_on_behind_the_longest_key(dynamo: DynamoStore) -> None:
 def test_only_events_and_ended_sessions_expire(dynamo: DynamoStore, session: AwsSession) -> None:
     event = Paired(ABSENT, ABSENT, Write(b"e/bucket", b"key", b"v", b"1"))
     dynamo.set_if(b"s/token/0", b"path", b"v", b"1", event)
-    dynamo.set(ended.PARTITION, b"id", b"v", b"1")
+    dynamo.set(revocations.PARTITION, b"id", b"v", b"1")
     client = session.client("dynamodb")
     items = client.scan(TableName=dynamo.table)["Items"]
     client.close()
     lives = {item["p"]["B"]: int(item["ttl"]["N"]) for item in items if "ttl" in item}
     in_15_days = time.time() + 15 * 24 * 3600
-    assert lives.keys() == {b"e/bucket", ended.PARTITION}
-    assert lives[ended.PARTITION] > time.time() + tokens.LIFE_SECONDS
+    assert lives.keys() == {b"e/bucket", revocations.PARTITION}
+    assert lives[revocations.PARTITION] > time.time() + tokens.LIFE_SECONDS
     assert in_15_days - 300 < lives[b"e/bucket"] <= in_15_days
     assert dynamo.get(b"e/bucket", b"key") == Row(b"v", b"1")
 

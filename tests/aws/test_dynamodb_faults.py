@@ -7,7 +7,7 @@ import pytest
 from graveler.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -23,7 +23,8 @@ from graveler.kv.store import (
 )
 from graveler.requests import RetryPolicy
 from graveler.testing.clockwork import TickingClock
-from graveler.testing.fault_proxy import (
+from tests.aws.conftest import PATIENT, local
+from tests.fault_proxy import (
     Fault,
     FaultProxy,
     Forward,
@@ -40,7 +41,6 @@ from graveler.testing.fault_proxy import (
     throttle,
     unprocessed,
 )
-from tests.aws.conftest import PATIENT, local
 
 GUARD = (b"g", b"record")
 OLD, NEW = Row(b"old", b"1", 3), Row(b"new", b"2", 5)

@@ -14,16 +14,19 @@ from graveler.assembly.fanout import ThreadFanout
 from graveler.assembly.memory import open_memory
 from graveler.aws import AwsSession
 from graveler.clock import SystemClock
-from graveler.engine import branching, objects, repository, resetting
+from graveler.engine.commits import reset as resetting
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
+from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.records import BreakParameters
 from graveler.requests import RetryPolicy
 from graveler.staging import area
-from graveler.testing.fault_proxy import FaultProxy, fault_proxy
 from tests.aws.conftest import PATIENT, local
 from tests.engine.lake import Lake
+from tests.fault_proxy import FaultProxy, fault_proxy
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +111,7 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
     assert sum(counted.of(lambda: lake.merge(source)).values()) == 4
     reset = {"GetItem": 1, "BatchWriteItem": 1, "PutItem": 1}
     assert counted.of(lambda: resetting.reset(lake.ports, lake.repo, "main")) == reset
-    assert counted.of(lambda: branching.delete_branch(lake.ports, lake.repo, "dev")) == reset
+    assert counted.of(lambda: branches.delete_branch(lake.ports, lake.repo, "dev")) == reset
     assert sum(counted.of(lambda: lake.put_if_absent("new", "1")).values()) <= 4
     paths = [f"p/{number}" for number in range(20)]
     many = counted.of(lambda: objects.delete_many(lake.ports, lake.repo, "main", paths))

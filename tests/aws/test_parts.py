@@ -13,7 +13,7 @@ from graveler.api.service import ServiceSettings
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.aws import AwsSession
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
@@ -21,8 +21,8 @@ from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Sequential
 from graveler.kv.memory import MemoryStore
 from graveler.requests import RetryPolicy
-from graveler.testing.asgi import Ask, Door, Heard
-from graveler.testing.http_client import basic
+from simulator.service.http_client import basic
+from tests.asgi import Ask, Door, Heard
 from tests.aws.buckets import create_bucket
 from tests.aws.test_s3_urls import send
 

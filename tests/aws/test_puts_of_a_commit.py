@@ -15,18 +15,20 @@ from graveler.assembly.aws_drivers import aws_drivers
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.aws import AwsSession
 from graveler.clock import SystemIds
-from graveler.engine import commit, objects, repository
-from graveler.engine.commit import CommitRequest
-from graveler.engine.objects import ListQuery
+from graveler.engine.commits import commit
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.objects import objects
+from graveler.engine.objects.objects import ListQuery
 from graveler.engine.ports import Ports
-from graveler.engine.repository import NewRepository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.kv.dynamodb_table import create_table
 from graveler.records import Entry, Repository
 from graveler.settings import Deployment
-from graveler.testing.fault_proxy import FaultProxy, fault_proxy
 from tests.aws.buckets import create_bucket
 from tests.aws.conftest import local
 from tests.aws.test_s3_faults import PASSING, unharmed
+from tests.fault_proxy import FaultProxy, fault_proxy
 
 PATHS = [f"path/{number:03d}" for number in range(70)]
 LONG = {"note": "x" * 1_000}  # 70 of them make a range of more than 64 KiB

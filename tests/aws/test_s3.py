@@ -7,7 +7,7 @@ import pytest
 
 from graveler.aws import AwsSession
 from graveler.block.adapter import Blocks
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
 from graveler.clock import SystemClock
 from graveler.requests import RetryPolicy

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from graveler.aws import AwsSession
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
 from graveler.clock import SystemClock
 from graveler.committed import reader
@@ -17,11 +17,11 @@ from graveler.ids import MetarangeId
 from graveler.records import BreakParameters
 from graveler.requests import RetryPolicy
 from graveler.streams import list_page
-from graveler.testing.fault_proxy import FaultProxy, Forward, Reply, Request, fault_proxy
 from tests.aws.buckets import create_bucket
 from tests.aws.conftest import local
 from tests.aws.test_s3_urls import WithoutClients
 from tests.committed.test_cold_reads import PER_RANGE, RANGES, entry, fake, key
+from tests.fault_proxy import FaultProxy, Forward, Reply, Request, fault_proxy
 
 REAL = 100
 FIRST = REAL * PER_RANGE

@@ -7,13 +7,15 @@ import pytest
 
 from graveler.aws import AwsSession, CallPolicy, Client
 from graveler.block.adapter import Target
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
 from graveler.clock import SystemClock
 from graveler.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 from graveler.requests import RetryPolicy
 from graveler.testing.block_clauses import content
-from graveler.testing.fault_proxy import (
+from tests.aws.buckets import create_bucket, keep_versions
+from tests.aws.conftest import local
+from tests.fault_proxy import (
     Fault,
     FaultProxy,
     Forward,
@@ -23,8 +25,6 @@ from graveler.testing.fault_proxy import (
     lost_answer,
     lost_request,
 )
-from tests.aws.buckets import create_bucket, keep_versions
-from tests.aws.conftest import local
 
 LIST, DELETE = "GET", "POST"
 

@@ -9,7 +9,7 @@ from graveler.aws import AwsSession, CallPolicy
 from graveler.block import s3_uploads
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import split
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.block.s3_calls import S3Calls
 from graveler.clock import SystemClock
@@ -22,7 +22,9 @@ from graveler.errors import (
 )
 from graveler.requests import RetryPolicy
 from graveler.testing.block_clauses import content
-from graveler.testing.fault_proxy import (
+from tests.aws.buckets import create_bucket
+from tests.aws.conftest import local
+from tests.fault_proxy import (
     Fault,
     FaultProxy,
     Forward,
@@ -36,8 +38,6 @@ from graveler.testing.fault_proxy import (
     lost_request,
     twice,
 )
-from tests.aws.buckets import create_bucket
-from tests.aws.conftest import local
 
 
 def refused(status: int, code: str) -> Fault:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.testing.sandbox import (
+from tests.functions.sandbox import (
     PAYLOAD_BYTES_MAX,
     Function,
     FunctionFailed,

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from graveler.aws import AwsSession
-from graveler.testing import fault_proxy
-from graveler.testing.fault_proxy import Fault, FaultProxy, Forward, Reply, Request
-from graveler.testing.sandbox import Sandbox
+from tests import fault_proxy
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes
 from tests.aws.writers import Committed, Writer, lost, run
+from tests.fault_proxy import Fault, FaultProxy, Forward, Reply, Request
+from tests.functions.sandbox import Sandbox
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
 

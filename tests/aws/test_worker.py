@@ -11,16 +11,17 @@ import pytest
 
 from graveler.aws import AwsSession
 from graveler.clock import SystemClock, SystemIds
-from graveler.engine.jobs import MARK_KEY
+from graveler.engine.jobs.record import MARK_KEY
 from graveler.ids import JobId, RepositoryId
 from graveler.kv.dynamodb import DynamoStore
 from graveler.limits import SECOND_NS, job_lease_seconds
 from graveler.records import ABSENT
-from graveler.refs import jobs, repositories
-from graveler.testing.fault_proxy import FaultProxy, fault_proxy
-from graveler.testing.sandbox import Sandbox, SandboxLost
+from graveler.refs.jobs import record as jobs
+from graveler.refs.names import repositories
 from tests.aws.killing import kill_after, written
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes, told
+from tests.fault_proxy import FaultProxy, fault_proxy
+from tests.functions.sandbox import Sandbox, SandboxLost
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
 

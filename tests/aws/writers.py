@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from hashlib import md5
 from typing import Final, NamedTuple
 
-from graveler.testing.sandbox import Sandbox
 from tests.aws.lake import Answer, Lake, ask
+from tests.functions.sandbox import Sandbox
 
 REPOSITORY: Final = "/repositories/lake"
 MAIN: Final = REPOSITORY + "/branches/main"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from graveler.block.adapter import CREATE, Blocks
+from graveler.block.counter import ObservedBlocks
 from graveler.block.local import LocalBlocks
-from graveler.block.observed import ObservedBlocks
-from graveler.block.retrying import RetryingBlocks
-from graveler.block.signing import Signer
+from graveler.block.retry import RetryingBlocks
+from graveler.block.signature import Signer
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
     GravelerError,

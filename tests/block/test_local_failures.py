@@ -19,7 +19,7 @@ from graveler.block.adapter import CREATE
 from graveler.block.folders import SharedSync, translated
 from graveler.block.layout import TEMPORARY
 from graveler.block.local import LocalBlocks
-from graveler.block.signing import Signer
+from graveler.block.signature import Signer
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
     Conflict,

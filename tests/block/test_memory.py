@@ -3,9 +3,9 @@
 import pytest
 
 from graveler.block.adapter import Target
+from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
-from graveler.block.observed import ObservedBlocks
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.clock import SystemClock
 from graveler.errors import NotFound, Unsupported
 from graveler.requests import Counts, RetryPolicy

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.block.observed import ObservedBlocks
+from graveler.block.counter import ObservedBlocks
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Invalid

@@ -12,7 +12,7 @@ from graveler.block import bodies
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
 from graveler.block.bodies import Rereadable
 from graveler.block.memory import MemoryBlocks
-from graveler.block.retrying import RetryingBlocks
+from graveler.block.retry import RetryingBlocks
 from graveler.clock import SystemClock
 from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, StorageFull, Unavailable
 from graveler.requests import RetryPolicy

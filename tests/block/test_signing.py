@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
-from graveler.block.signing import PATH, Grant, Signer
+from graveler.block.signature import PATH, Grant, Signer
 from graveler.errors import Invalid, Unauthenticated
 from graveler.testing.hostile_names import KEYS_IN_ORDER
 

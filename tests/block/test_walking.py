@@ -13,7 +13,7 @@ from graveler.block.adapter import ObjectHead
 from graveler.block.address import Parts
 from graveler.block.listing import list_all
 from graveler.block.local import ImportRules, LocalBlocks
-from graveler.block.walking import Child, Found, FoundHead, Pages, Start, sorted_children
+from graveler.block.walk import Child, Found, FoundHead, Pages, Start, sorted_children
 from graveler.clock import SystemClock, SystemIds
 
 TOP = Parts("local", "lake", "")

@@ -12,8 +12,8 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
-from graveler.engine import repository
-from graveler.engine.repository import NewRepository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.records import ABSENT
 from tests.cli.service import WAIT_SECONDS, Service, environment, run, started
 

@@ -8,20 +8,17 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.block import address
 from graveler.cli.main import main
-from graveler.cli.sweeping import collect_garbage
+from graveler.cli.sweeps import collect_garbage
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
-from graveler.engine import (
-    branching,
-    cluster_turns,
-    commit,
-    importing,
-    janitor,
-    objects,
-    repository,
-    verify,
-)
+from graveler.engine.commits import commit
+from graveler.engine.gc import cluster_turns
+from graveler.engine.imports import run as importing
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports
-from graveler.engine.repository import NewRepository
+from graveler.engine.repositories import repository, verify
+from graveler.engine.repositories.repository import NewRepository
+from graveler.engine.upkeep import janitor
 from graveler.records import Repository
 from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.service import KEY, SECRET, serving
@@ -78,10 +75,10 @@ def lake(tmp_path: Path, days: Days) -> tuple[Path, Path]:
     request = importing.ImportRequest([where], "import", "me")
     job = importing.submit(ports, repo, "main", request, owner=b"me")
     importing.run(ports, repo, "main", request, job.id)
-    branching.create_branch(ports, repo, "side", "main")
+    branches.create_branch(ports, repo, "side", "main")
     _upload(ports, repo, "side", "c", b"side" + BIG)
     _commit(ports, repo, "side")
-    branching.delete_branch(ports, repo, "side")
+    branches.delete_branch(ports, repo, "side")
     objects.delete(ports, repo, "main", "b")
     _commit(ports, repo, "main")
     for _ in range(4):

@@ -4,10 +4,10 @@ import threading
 from dataclasses import replace
 
 from graveler.assembly import open_memory
-from graveler.cli.sweeping import Sweeper
-from graveler.engine import repository
+from graveler.cli.sweeps import Sweeper
 from graveler.engine.ports import Ports
-from graveler.engine.repository import NewRepository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ScanPage

@@ -8,10 +8,13 @@ import pytest
 
 from graveler.assembly import open_embedded
 from graveler.cli.main import main
-from graveler.engine import commit, importing, objects, repository
-from graveler.engine.commit import CommitRequest
-from graveler.engine.objects import Upload
-from graveler.engine.repository import NewRepository
+from graveler.engine.commits import commit
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.imports import run
+from graveler.engine.objects import objects
+from graveler.engine.objects.objects import Upload
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from tests.cli.service import COMMAND, WAIT_SECONDS, environment
 
 Damage = Callable[[Path, str], None]
@@ -128,11 +131,11 @@ def test_imported_objects_are_read_below_their_root(
     (source / "one.csv").write_bytes(b"1")
     store = open_embedded(folder, import_roots=[source])
     repo = repository.get(store.ports, "lake")
-    wanted = importing.ImportPath("common_prefix", f"local://{source}/", "in/")
-    request = importing.ImportRequest([wanted], "import", "me")
-    job = importing.submit(store.ports, repo, "main", request, owner=b"test")
-    importing.run(store.ports, repo, "main", request, job.id)
-    assert importing.status(store.ports, repo, job.id).error == ""
+    wanted = run.ImportPath("common_prefix", f"local://{source}/", "in/")
+    request = run.ImportRequest([wanted], "import", "me")
+    job = run.submit(store.ports, repo, "main", request, owner=b"test")
+    run.run(store.ports, repo, "main", request, job.id)
+    assert run.status(store.ports, repo, job.id).error == ""
     store.close()
     check = ("verify", "--store", str(folder), "--objects")
     assert main((*check, "--import-root", str(source))) == 0

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from graveler.block import address
-from graveler.client import Session, collecting, connect
-from graveler.client.collecting import Collection, Files
+from graveler.client import Session, collections, connect
+from graveler.client.collections import Collection, Files
 from graveler.errors import Conflict, Internal, NotFound
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
@@ -16,31 +16,31 @@ KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
 
 def ended(session: Session, repo: str, id: str) -> Collection:
-    until(lambda: collecting.get(session, repo, id).done, "the collection has ended")
-    return collecting.get(session, repo, id)
+    until(lambda: collections.get(session, repo, id).done, "the collection has ended")
+    return collections.get(session, repo, id)
 
 
 def test_a_collection_is_ordered_and_told(session: Session, repo: str) -> None:
-    found = ended(session, repo, collecting.order(session, repo))
+    found = ended(session, repo, collections.order(session, repo))
     assert found.dry_run and not found.error and (found.commits, found.commits_kept) == (1, 1)
     assert found.candidates.startswith(f"local://{repo}/x/_graveler/gc/dry-")
-    found = ended(session, repo, collecting.order(session, repo, dry_run=False))
+    found = ended(session, repo, collections.order(session, repo, dry_run=False))
     assert not found.dry_run and found.condemned == found.deleted == Files()
-    for call in (collecting.get, collecting.undo):
+    for call in (collections.get, collections.undo):
         with pytest.raises(NotFound):
             call(session, repo, "none")
 
 
 def test_one_that_fails_says_why(live: Served, session: Session, repo: str) -> None:
     live.embedded.ports.blocks.delete(address.marker(f"local://{repo}/x"))
-    found = ended(session, repo, collecting.order(session, repo))
+    found = ended(session, repo, collections.order(session, repo))
     assert "namespace is not its own" in found.error
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"id": "x"}', b'{"id":"x","done":true,"dry_run":true}'])
 def test_answers_of_another_service_are_noticed(body: bytes) -> None:
     with scripted([Said(200, body)]) as server, pytest.raises(Internal, match="no Graveler"):
-        collecting.get(connect(server.url, KEY, SECRET), "lake", "x")
+        collections.get(connect(server.url, KEY, SECRET), "lake", "x")
 
 
 def test_a_cluster_condemns_page_by_page() -> None:
@@ -50,7 +50,7 @@ def test_a_cluster_condemns_page_by_page() -> None:
     ]
     with scripted(said) as server:
         session = connect(server.url, KEY, SECRET)
-        assert collecting.condemn(session, "lake", "R", Files(7, 9), turn="T") == 2
+        assert collections.condemn(session, "lake", "R", Files(7, 9), turn="T") == 2
         bodies = [json.loads(each.body) for each in server.asked]
         paths = {each.path for each in server.asked}
     same = {"files": 7, "size_bytes": 9, "turn": "T"}
@@ -59,31 +59,31 @@ def test_a_cluster_condemns_page_by_page() -> None:
 
 
 def test_a_cluster_says_that_it_sweeps(session: Session, repo: str) -> None:
-    collecting.begin(session, repo, "T")
-    assert collecting.condemn(session, repo, "R1", Files(), turn="T") == 0
-    collecting.undo(session, repo, "R1")
+    collections.begin(session, repo, "T")
+    assert collections.condemn(session, repo, "R1", Files(), turn="T") == 0
+    collections.undo(session, repo, "R1")
     with pytest.raises(Conflict, match="taken back"):
-        collecting.sweep(session, repo, "R1", 0, turn="T")
-    assert collecting.condemn(session, repo, "R2", Files(), turn="T") == 1
-    collecting.beat(session, repo, "T")
-    collecting.sweep(session, repo, "R2", 1, turn="T")
+        collections.sweep(session, repo, "R1", 0, turn="T")
+    assert collections.condemn(session, repo, "R2", Files(), turn="T") == 1
+    collections.beat(session, repo, "T")
+    collections.sweep(session, repo, "R2", 1, turn="T")
     with pytest.raises(Conflict):
-        collecting.undo(session, repo, "R2")
+        collections.undo(session, repo, "R2")
 
 
 def test_a_cluster_has_its_turn_and_nobody_else(session: Session, repo: str) -> None:
-    collecting.begin(session, repo, "T1")
+    collections.begin(session, repo, "T1")
     for refused in (
-        lambda: collecting.begin(session, repo, "T2"),
-        lambda: collecting.beat(session, repo, "T2"),
-        lambda: collecting.condemn(session, repo, "R", Files(), turn="T2"),
-        lambda: collecting.order(session, repo, dry_run=False),
+        lambda: collections.begin(session, repo, "T2"),
+        lambda: collections.beat(session, repo, "T2"),
+        lambda: collections.condemn(session, repo, "R", Files(), turn="T2"),
+        lambda: collections.order(session, repo, dry_run=False),
     ):
         with pytest.raises(Conflict, match="turn="):
             refused()
-    collecting.end(session, repo, "T2")
-    assert ended(session, repo, collecting.order(session, repo)).dry_run
-    collecting.end(session, repo, "T1")
-    collecting.end(session, repo, "T1")
-    assert not ended(session, repo, collecting.order(session, repo, dry_run=False)).error
-    collecting.begin(session, repo, "T2")
+    collections.end(session, repo, "T2")
+    assert ended(session, repo, collections.order(session, repo)).dry_run
+    collections.end(session, repo, "T1")
+    collections.end(session, repo, "T1")
+    assert not ended(session, repo, collections.order(session, repo, dry_run=False)).error
+    collections.begin(session, repo, "T2")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graveler import framing, identity, wire
-from graveler.committed import hashing, reader, verify, writer
+from graveler.committed import hash, reader, verify, writer
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
@@ -42,19 +42,19 @@ def space(tmp_path: Path) -> Keyspace:
 
 
 def test_id_of_one_raw_record() -> None:
-    found = hashing.file_id([(b"key", b"value")], {})
+    found = hash.file_id([(b"key", b"value")], {})
     assert (found[:8], found[-7:]) == ("1f60902c", "5fe60b8")
 
 
 def test_id_of_the_empty_metarange() -> None:
-    assert hashing.file_id([], METARANGE_PROPERTIES) == EMPTY_METARANGE
+    assert hash.file_id([], METARANGE_PROPERTIES) == EMPTY_METARANGE
 
 
 def test_joined_hashing_agrees_with_the_rule() -> None:
     records: list[Record] = [(b"%06d" % at, b"v" * (at % 300)) for at in range(3_000)]
     records.append((b"z", b"w" * 100_000))
     for properties in (RANGE_PROPERTIES, METARANGE_PROPERTIES, {"type": "x", "entity": "é"}):
-        assert hashing.file_id(records, properties) == identity.file_id(records, properties)
+        assert hash.file_id(records, properties) == identity.file_id(records, properties)
 
 
 @pytest.mark.parametrize("path", sorted((FILES / "_lakefs").iterdir()), ids=lambda p: p.name[:8])
@@ -65,7 +65,7 @@ def test_ids_of_lakefs_files_come_out_of_their_records(path: Path) -> None:
         name: text.decode() for name, text in properties_of(table).items() if name in HASHED
     }
     assert len(records) == table.count
-    assert hashing.file_id(records, properties) == path.name
+    assert hash.file_id(records, properties) == path.name
     assert [table.get(key) for key, _ in records] == [found for _, found in records]
 
 

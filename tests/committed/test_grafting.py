@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from graveler.committed import apply, reader, writer
-from graveler.committed.grafting import follow, reapply, replace_prefix
+from graveler.committed.graft import follow, reapply, replace_prefix
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.errors import Invalid
 from graveler.ids import NO_METARANGE, MetarangeId

@@ -7,7 +7,7 @@ import pytest
 
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
-from graveler.committed.splitting import Splitter
+from graveler.committed.split import Splitter
 from graveler.errors import Invalid
 from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, BreakParameters, Change, RangeRef, Record

@@ -13,7 +13,7 @@ import cramjam
 import pytest
 import rocksdict
 
-from graveler.committed import splicing, sstable
+from graveler.committed import splice, sstable
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable, properties_of
@@ -75,7 +75,7 @@ def test_the_written_form_is_the_one_that_both_readers_take(tmp_path: Path) -> N
 
 
 def test_a_table_without_records_opens() -> None:
-    table = opened(b"".join(splicing.table([])))
+    table = opened(b"".join(splice.table([])))
     assert (contents(table), table.count, table.get(b"key")) == ([], 0, ABSENT)
 
 

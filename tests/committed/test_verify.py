@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from graveler.block.memory import MemoryBlocks
-from graveler.committed import hashing, reader, verify, writer
+from graveler.committed import hash, reader, verify, writer
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import METARANGE_PROPERTIES, Keyspace, Metarange
 from graveler.committed.tiers import file_address
@@ -84,7 +84,7 @@ def test_a_metarange_under_another_name_is_a_damage(tmp_path: Path) -> None:
     blocks = memory_blocks()
     space = Keyspace(sst_store(tmp_path, blocks), NAMESPACE, BREAKS)
     metarange = writer.write(space, RECORDS)
-    other = hashing.file_id([(b"a", b"b")], METARANGE_PROPERTIES)
+    other = hash.file_id([(b"a", b"b")], METARANGE_PROPERTIES)
     blocks.copy(file_address(NAMESPACE, metarange), file_address(NAMESPACE, other))
     found = list(verify.metarange_damages(space, MetarangeId(other)))
     assert [damage.id for damage in found] == [other]

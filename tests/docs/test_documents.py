@@ -38,7 +38,7 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
 
 def test_the_first_screen_links_the_three_files() -> None:
     first = "\n".join(README.splitlines()[:35])
-    for path in ("graveler/records.py", "graveler/engine/commit.py", "docs/format.md"):
+    for path in ("graveler/records.py", "graveler/engine/commits/commit.py", "docs/format.md"):
         assert f"]({path})" in first
 
 

@@ -5,9 +5,11 @@ from typing import Any
 
 from graveler.committed import writer
 from graveler.committed.apply import apply
-from graveler.engine import bulk, bulk_landing, history
-from graveler.engine.bulk import Bulk, Mode, NewBulk
-from graveler.engine.bulk_landing import Finish
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import land
+from graveler.engine.bulk.job import Bulk, Mode, NewBulk
+from graveler.engine.bulk.land import Finish
+from graveler.engine.commits import log
 from graveler.engine.ports import keyspace
 from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, Change, Entry, Record
@@ -46,7 +48,7 @@ def begin(lake: Lake, mode: Mode = Mode.REPLACE, prefix: str = "", id: str = "")
 
 def finish(lake: Lake, job: Bulk, metarange: str, request: str = "r") -> str:
     asked = Finish(metarange, request, "landed", COMMITTER, {"k": "v"})
-    return bulk_landing.finish(lake.ports, lake.repo, MAIN, job.job.id, asked).id
+    return land.finish(lake.ports, lake.repo, MAIN, job.job.id, asked).id
 
 
 def status(lake: Lake, job: Bulk) -> Bulk:
@@ -54,5 +56,5 @@ def status(lake: Lake, job: Bulk) -> Bulk:
 
 
 def landings(lake: Lake) -> int:
-    found, _ = history.log(lake.ports, lake.repo, MAIN, history.LogRequest(amount=100))
+    found, _ = log.log(lake.ports, lake.repo, MAIN, log.LogRequest(amount=100))
     return len([each for each in found if each.commit.message == "landed"])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from graveler.engine import retention
+from graveler.engine.gc import retention
 from graveler.ids import CommitId
-from graveler.refs.retention import Retention
-from graveler.testing.interposed import Script
+from graveler.refs.gc.retention import Retention
+from graveler.testing.interposer import Script
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import DAY, Storage, new_storage
 

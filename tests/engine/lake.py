@@ -8,8 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from graveler import assembly
-from graveler.engine import branching, commit, compare, merge, objects, repository
+from graveler.engine.commits import commit, diff, merge
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
 from graveler.kv.store import Store
 from graveler.records import (
     Absent,
@@ -21,7 +24,7 @@ from graveler.records import (
     Strategy,
 )
 from graveler.refs.cache import RefCache
-from graveler.testing.interposed import InterposedStore, Script
+from graveler.testing.interposer import InterposedStore, Script
 
 COMMITTER = "tester"
 
@@ -80,7 +83,7 @@ class Lake:
         return self.commit(f"{identities}", branch).id
 
     def branch(self, name: str, source: str = "main") -> None:
-        branching.create_branch(self.ports, self.repo, name, source)
+        branches.create_branch(self.ports, self.repo, name, source)
 
     def merge(
         self, source: str, dest: str = "main", strategy: Strategy = "", **more: object
@@ -98,18 +101,18 @@ class Lake:
         return {path: entry.checksum for path, entry in page.lines if not isinstance(entry, Absent)}
 
     def head(self, branch: str = "main") -> str:
-        return branching.get_branch(self.ports, self.repo, branch).branch.commit
+        return branches.get_branch(self.ports, self.repo, branch).branch.commit
 
     def record(self, branch: str = "main") -> Branch:
-        return branching.get_branch(self.ports, self.repo, branch).branch
+        return branches.get_branch(self.ports, self.repo, branch).branch
 
     def conflicts(self, source: str, dest: str = "main", amount: int = 1_000) -> list[str]:
-        query = compare.DiffQuery(amount=amount)
+        query = diff.DiffQuery(amount=amount)
         page = merge.conflicts(self.ports, self.repo, source, dest, query)
         return [line.path for line in page.lines]
 
     def uncommitted(self, branch: str = "main") -> list[tuple[str, str]]:
-        page = compare.diff_branch(self.ports, self.repo, branch, compare.DiffQuery())
+        page = diff.diff_branch(self.ports, self.repo, branch, diff.DiffQuery())
         return [(line.kind, line.path) for line in page.lines]
 
 

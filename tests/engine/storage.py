@@ -8,9 +8,13 @@ from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.engine import collect, commit, janitor, objects, repository
-from graveler.engine.collect import Collected
+from graveler.engine.commits import commit
+from graveler.engine.gc import collect
+from graveler.engine.gc.collect import Collected
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports, Sequential
+from graveler.engine.repositories import repository
+from graveler.engine.upkeep import janitor
 from graveler.kv.memory import MemoryStore
 from graveler.records import BreakParameters, Repository
 from graveler.testing.clockwork import SeededIds, TickingClock

@@ -7,21 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.engine import arriving, branching, heads, janitor, resetting
-from graveler.engine.arriving import Told
+from graveler.engine.commits import records, reset
+from graveler.engine.events import take_in
+from graveler.engine.events.take_in import Told
+from graveler.engine.names import branches
+from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused, Unavailable
 from graveler.ids import BranchId
 from graveler.records import ABSENT, TOMBSTONE, Entry
-from graveler.refs import arrivals, event_rules
-from graveler.refs.event_rules import EventRule
-from graveler.testing.interposed import Script
+from graveler.refs.events import arrivals, rules
+from graveler.refs.events.rules import EventRule
+from graveler.testing.interposer import Script
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake
 
 
 def rule_of(lake: Lake, **said: object) -> EventRule:
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing", **said)  # type: ignore[arg-type]
-    event_rules.check(rule)
+    rules.check(rule)
     return rule
 
 
@@ -33,7 +36,7 @@ def told(key: str, sequencer: str, identity: str) -> Told:
 
 
 def deliver(lake: Lake, *events: Told) -> list[str]:
-    taken = arriving.take_in(lake.ports, lake.repo, rule_of(lake), events)
+    taken = take_in.take_in(lake.ports, lake.repo, rule_of(lake), events)
     return [each.value for each in taken]
 
 
@@ -88,7 +91,7 @@ def test_a_removal_that_is_delivered_again_undoes_no_later_write(lake: Lake) -> 
 def late_row(lake: Lake, scripted: tuple[Lake, Script], action: Callable[[], object]) -> Lake:
     """A process whose token is closed and folded in just before its row lands in it."""
     mine, script = scripted
-    heads.fresh(mine.ports, mine.repo, BranchId("main"))  # its cache knows the branch
+    records.fresh(mine.ports, mine.repo, BranchId("main"))  # its cache knows the branch
     script.before("set_if", action)
     return mine
 
@@ -166,7 +169,7 @@ def test_an_event_takes_effect_after_changes_that_were_made_before_it_came(
     mine, script = scripted
     lake.commit_of(a="0")
     lake.put("b", "1")
-    heads.fresh(mine.ports, mine.repo, BranchId("main"))
+    records.fresh(mine.ports, mine.repo, BranchId("main"))
     rival.commit()
     rival.put("a", "written") if between == "write" else rival.delete("a")
     event = told("a", "1", "arrived")
@@ -278,7 +281,7 @@ def test_an_answer_that_is_lost_stages_once(lake: Lake, scripted: tuple[Lake, Sc
 def test_after_a_reset_an_event_that_was_acknowledged_stays_away(lake: Lake) -> None:
     event = told("a", "1", "arrived")
     deliver(lake, event)
-    resetting.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.ports, lake.repo, "main")
     assert deliver(lake, event) == ["known"]
     assert lake.tree() == {}
     assert deliver(lake, told("a", "2", "again")) == ["staged"]
@@ -287,9 +290,9 @@ def test_after_a_reset_an_event_that_was_acknowledged_stays_away(lake: Lake) -> 
 def test_events_for_a_branch_that_is_not_there_change_nothing(lake: Lake) -> None:
     lake.branch("dev")
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("dev"), "landing")
-    branching.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.ports, lake.repo, "dev")
     with pytest.raises(NotFound):
-        arriving.take_in(lake.ports, lake.repo, rule, [told("a", "1", "1")])
+        take_in.take_in(lake.ports, lake.repo, rule, [told("a", "1", "1")])
 
 
 @pytest.mark.parametrize("seed", range(40))

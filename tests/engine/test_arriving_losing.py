@@ -5,20 +5,22 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine import arriving, batching, heads, watching
-from graveler.engine.arriving import Told
-from graveler.engine.batching import Delivery
-from graveler.engine.watching import NewRule
+from graveler.engine.commits import records
+from graveler.engine.events import batches as batching
+from graveler.engine.events import rules, take_in
+from graveler.engine.events.batches import Delivery
+from graveler.engine.events.rules import NewRule
+from graveler.engine.events.take_in import Told
 from graveler.errors import Invalid, OutcomeUnknown
 from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT, Entry
-from graveler.refs import batches
-from graveler.refs.batches import Closing, Counted
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events import batches
+from graveler.refs.events.batches import Closing, Counted
+from graveler.refs.events.rules import EventRule
 from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake
 
@@ -32,7 +34,7 @@ def rule_of(lake: Lake, objects_max: int = 0) -> EventRule:
 
 
 def deliver(lake: Lake) -> list[str]:
-    taken = arriving.take_in(lake.ports, lake.repo, rule_of(lake), [EVENT])
+    taken = take_in.take_in(lake.ports, lake.repo, rule_of(lake), [EVENT])
     return [each.value for each in taken]
 
 
@@ -61,7 +63,7 @@ def test_an_event_that_is_staged_again_counts_though_an_answer_is_lost(
 ) -> None:
     lake.put("b", "1")
     mine, script = scripted
-    heads.fresh(mine.ports, mine.repo, BranchId("main"))
+    records.fresh(mine.ports, mine.repo, BranchId("main"))
     script.before("set_if", rival.commit)  # its row lands in a token that is closed
     getattr(script, moment)("set_if", lost, nth)
     assert set(deliver(mine)) <= {"staged", "known"} and script.finished
@@ -145,8 +147,8 @@ def test_a_deployment_has_so_many_rules_and_no_more(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "event_rules_max", 1)
-    first = watching.create(lake.ports, lake.repo, NewRule("main", "landing"))
+    first = rules.create(lake.ports, lake.repo, NewRule("main", "landing"))
     with pytest.raises(Invalid, match="too many"):
-        watching.create(lake.ports, lake.repo, NewRule("main", "landing", "in/"))
-    watching.delete(lake.ports, lake.repo, first.id)
-    assert watching.list_all(lake.ports, lake.repo) == ()
+        rules.create(lake.ports, lake.repo, NewRule("main", "landing", "in/"))
+    rules.delete(lake.ports, lake.repo, first.id)
+    assert rules.list_all(lake.ports, lake.repo) == ()

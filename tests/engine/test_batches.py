@@ -6,17 +6,19 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine import batching, branching, resetting
-from graveler.engine.batching import Delivery
+from graveler.engine.commits import reset
+from graveler.engine.events import batches
+from graveler.engine.events.batches import Delivery
+from graveler.engine.names import branches
 from graveler.errors import Contended, OutcomeUnknown, Unsupported
 from graveler.ids import BranchId
 from graveler.kv.store import Store
 from graveler.records import ABSENT
-from graveler.refs.batches import Closing
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events.batches import Closing
+from graveler.refs.events.rules import EventRule
 from graveler.testing.clockwork import TickingClock
 from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
 
 MARKED = Delivery(1, marked=True)
@@ -27,7 +29,7 @@ def rule_of(lake: Lake) -> EventRule:
 
 
 def note(lake: Lake, delivery: Delivery = MARKED) -> Closing | object:
-    return batching.note(lake.ports, lake.repo, rule_of(lake), delivery)
+    return batches.note(lake.ports, lake.repo, rule_of(lake), delivery)
 
 
 def closed(lake: Lake) -> str:
@@ -39,11 +41,11 @@ def closed(lake: Lake) -> str:
 
 
 def waiting(lake: Lake) -> list[str]:
-    return [each.batch for each in batching.tick(lake.ports, lake.repo, rule_of(lake))]
+    return [each.batch for each in batches.tick(lake.ports, lake.repo, rule_of(lake))]
 
 
 def commit(lake: Lake, batch: str) -> object:
-    return batching.commit_batch(lake.ports, lake.repo, rule_of(lake), batch)
+    return batches.commit_batch(lake.ports, lake.repo, rule_of(lake), batch)
 
 
 def losing(faults: Iterator[Fault]) -> Callable[[Store], Store]:
@@ -125,7 +127,7 @@ def test_a_batch_whose_branch_is_reset_meanwhile_is_forgotten(
 ) -> None:
     mine, script = scripted
     batch = closed(rival)
-    script.before("set_if", lambda: resetting.reset(rival.ports, rival.repo, "main"), 2)
+    script.before("set_if", lambda: reset.reset(rival.ports, rival.repo, "main"), 2)
     assert commit(mine, batch) is ABSENT
     assert script.finished and waiting(rival) == [] and rival.tree() == {}
 
@@ -138,7 +140,7 @@ def test_a_batch_whose_commit_keeps_losing_stays(
 
     def act() -> None:
         rival.put("other/x", "rival")
-        resetting.reset_prefix(rival.ports, rival.repo, "main", "other/")
+        reset.reset_prefix(rival.ports, rival.repo, "main", "other/")
         script.before("set_if", act)
 
     script.after("set_if", lambda: script.before("set_if", act))
@@ -167,23 +169,23 @@ def test_a_batch_that_cannot_be_forgotten_is_committed_once_all_the_same(lake: L
 
 
 def note_run(lake: Lake, batch: str) -> None:
-    batching.note_run(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.note_run(lake.ports, lake.repo, rule_of(lake), batch)
 
 
 def runs(lake: Lake) -> list[int]:
-    return [each.runs for each in batching.tick(lake.ports, lake.repo, rule_of(lake))]
+    return [each.runs for each in batches.tick(lake.ports, lake.repo, rule_of(lake))]
 
 
 def test_runs_are_counted_though_answers_are_lost(lake: Lake) -> None:
     batch, other = closed(lake), closed(lake)
     note_run(lake.with_kv(losing(iter([Fault.DROPPED, Fault.LOST]))), batch)
     assert sorted(runs(lake)) == [0, 1] or sorted(runs(lake)) == [0, 2]
-    batching.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
     assert runs(lake) == [0, 0]
     commit(lake, batch)
     commit(lake, other)
     note_run(lake, batch)  # it is over
-    batching.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
     assert waiting(lake) == []
 
 
@@ -224,7 +226,7 @@ def test_runs_that_are_forgotten_begin_anew(lake: Lake) -> None:
     batch = closed(lake)
     for _ in range(limits.job_restart_count_max):
         note_run(lake, batch)
-    batching.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
     late = a_day_later(lake)
     for _ in range(limits.job_restart_count_max + 1):
         note_run(late, batch)
@@ -237,6 +239,6 @@ def test_a_batch_of_a_branch_that_is_gone_is_not_said_to_be_given_up(lake: Lake)
         note_run(lake, batch)
     lake.branch("new")
     renamed = replace(lake.repo, default_branch=BranchId("new"))
-    branching.delete_branch(lake.ports, renamed, "main")
+    branches.delete_branch(lake.ports, renamed, "main")
     note_run(a_day_later(lake), batch)
     assert commit(lake, batch) is ABSENT and waiting(lake) == []

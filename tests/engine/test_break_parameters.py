@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from graveler import limits
-from graveler.engine import break_parameters, repository
+from graveler.engine.repositories import break_parameters, repository
 from graveler.errors import (
     Invalid,
     NotFound,
@@ -15,9 +15,9 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import BreakParameters
-from graveler.refs import repositories
+from graveler.refs.names import repositories
 from graveler.requests import Counts
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import Lake

@@ -7,14 +7,11 @@ import pytest
 
 from graveler import limits
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine import (
-    bulk,
-    history,
-    janitor,
-    jobs,
-    resetting,
-)
-from graveler.engine.bulk import Bulk, Mode, NewBulk
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.job import Bulk, Mode, NewBulk
+from graveler.engine.commits import log, reset
+from graveler.engine.jobs import record
+from graveler.engine.upkeep import janitor
 from graveler.errors import (
     Conflict,
     Invalid,
@@ -29,7 +26,7 @@ from graveler.records import (
 )
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.bulk_world import MAIN, begin, change, finish, landings, status, write
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
@@ -51,9 +48,9 @@ def test_a_prefix_is_replaced_by_what_the_job_wrote(lake: Lake) -> None:
     made = finish(lake, job, write(lake, {"in/b": "2", "in/c": "2"}))
     assert lake.tree() == {"a": "1", "in/b": "2", "in/c": "2", "z": "1"}
     assert made == lake.head()
-    landed = history.get_commit(lake.ports, lake.repo, made).commit
+    landed = log.get_commit(lake.ports, lake.repo, made).commit
     assert (landed.message, landed.committer) == ("landed", COMMITTER)
-    assert landed.metadata == {"k": "v", jobs.MARK_KEY: job.job.id}
+    assert landed.metadata == {"k": "v", record.MARK_KEY: job.job.id}
     assert landed.parents == (job.base.id,)
     assert (status(lake, job).job.state, status(lake, job).job.commit) == (JobState.DONE, made)
 
@@ -67,7 +64,7 @@ def test_what_others_commit_meanwhile_stays(lake: Lake) -> None:
     assert lake.tree() == {"a": "9", "in/x": "2", "o": "9"}
     made = finish(lake, two, changed)
     assert lake.tree() == {"a": "2", "in/x": "2", "new": "2", "o": "9"}
-    walked, _ = history.log(lake.ports, lake.repo, made, history.LogRequest())
+    walked, _ = log.log(lake.ports, lake.repo, made, log.LogRequest())
     assert theirs in [each.id for each in walked]
 
 
@@ -164,7 +161,7 @@ def test_uncommitted_changes_are_a_conflict_and_the_job_goes_on(lake: Lake) -> N
     with pytest.raises(Conflict, match="uncommitted changes"):
         finish(lake, job, metarange)
     assert lake.tree() == {"b": "2"} and status(lake, job).job.state is JobState.RUNNING
-    resetting.reset(lake.ports, lake.repo, MAIN)
+    reset.reset(lake.ports, lake.repo, MAIN)
     finish(lake, job, metarange)
     assert lake.tree() == {"a": "1"}
 
@@ -385,9 +382,9 @@ def test_no_worker_takes_a_bulk_job_however_silent_it_is(timed: Lake) -> None:
     job = begin(timed)
     timed.ports.clock.sleep(10 * limits.job_lease_seconds)
     ports, repo = timed.ports, timed.repo
-    assert not jobs.is_silent(ports, status(timed, job).job)
-    assert jobs.claim(ports, repo, job.job.id, b"worker") is jobs.Claim.OVER
-    assert jobs.free_all(ports, repo) == []
+    assert not record.is_silent(ports, status(timed, job).job)
+    assert record.claim(ports, repo, job.job.id, b"worker") is record.Claim.OVER
+    assert record.free_all(ports, repo) == []
     finish(timed, job, write(timed, {"a": "1"}))
     assert timed.tree() == {"a": "1"}
 

@@ -7,14 +7,10 @@ import pytest
 
 from graveler import limits
 from graveler.committed.apply import apply
-from graveler.engine import (
-    bulk,
-    heads,
-    history,
-    resetting,
-    staged_rows,
-)
-from graveler.engine.bulk import Bulk, Mode
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import rows as staged_rows
+from graveler.engine.bulk.job import Bulk, Mode
+from graveler.engine.commits import log, records, reset
 from graveler.engine.ports import keyspace
 from graveler.errors import (
     Conflict,
@@ -81,15 +77,15 @@ def test_a_commit_lands_on_a_head_that_others_moved(staged: Lake) -> None:
     assert staged.head() == other
     made = finish(staged, job, metarange)
     assert staged.tree(made) == {**STAGED, "o": "9"} == staged.tree()
-    assert history.get_commit(staged.ports, staged.repo, made).commit.parents == (other,)
+    assert log.get_commit(staged.ports, staged.repo, made).commit.parents == (other,)
 
 
 def put_on_side(lake: Lake) -> str:
     """Put the branch on what `side` says, by hand: while rows are staged no verb does so."""
     side = lake.head("side")
-    seen = heads.fresh(lake.ports, lake.repo, BranchId(MAIN))
+    seen = records.fresh(lake.ports, lake.repo, BranchId(MAIN))
     wanted = seen.branch._replace(rev=seen.branch.rev + 1, commit=CommitId(side))
-    assert heads.swap(lake.ports, lake.repo, BranchId(MAIN), seen, wanted)
+    assert records.swap(lake.ports, lake.repo, BranchId(MAIN), seen, wanted)
     return side
 
 
@@ -105,7 +101,7 @@ def test_a_commit_that_somebody_else_made_is_the_answer(staged: Lake) -> None:
 def test_a_commit_whose_rows_were_reset_is_refused(staged: Lake) -> None:
     job = begin(staged, Mode.COMMIT)
     metarange = scanned(staged, job)
-    resetting.reset(staged.ports, staged.repo, MAIN)
+    reset.reset(staged.ports, staged.repo, MAIN)
     with pytest.raises(Conflict, match="reset meanwhile"):
         finish(staged, job, metarange)
     assert staged.tree() == {"a": "1", "b": "1", "c": "1"}

@@ -13,9 +13,10 @@ from graveler.block import address
 from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine import collectable, repository
+from graveler.engine.gc import eligible
 from graveler.engine.ports import Ports, Sequential
-from graveler.engine.repository import NewRepository, create
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository, create
 from graveler.errors import (
     AlreadyExists,
     Contended,
@@ -26,11 +27,11 @@ from graveler.errors import (
 )
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, BreakParameters, Repository
-from graveler.refs import creating, repositories
 from graveler.refs.cache import RefCache
+from graveler.refs.names import creations, repositories
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposed import InterposedStore, Script
+from graveler.testing.interposer import InterposedStore, Script
 
 PLACE = "mem://bucket/one"
 LONG = 4 * limits.operation_seconds_max + 1
@@ -219,7 +220,7 @@ def test_no_kind_of_repository_shares_a_namespace(
     host = world.make("host")
     with pytest.raises(Invalid, match="in use"):
         create(world.ports, NewRepository("guest", place, **kind))
-    assert collectable.checked(world.ports, host).uid == host.uid
+    assert eligible.checked(world.ports, host).uid == host.uid
 
 
 @pytest.mark.parametrize("segment", ["_lakefs", "_graveler"])
@@ -244,7 +245,7 @@ def test_a_repository_that_has_such_a_namespace_already_keeps_it(world: World) -
 @pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
 def test_every_kind_of_repository_claims_its_namespace(world: World, kind: dict[str, bool]) -> None:
     first = create(world.ports, NewRepository("first", PLACE, **kind))
-    assert collectable.checked(world.ports, first).uid == first.uid
+    assert eligible.checked(world.ports, first).uid == first.uid
     with pytest.raises(Invalid, match="in use"):
         world.make("second")
     # The claim holds without the record, too: another deployment may share the bucket.
@@ -283,7 +284,7 @@ def test_of_two_nested_ones_at_the_same_moment_one_comes_to_be(
     assert script.finished
     assert tried == (["fast"] if moment == "before its note" else ["slow"])
     live = [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]]
-    assert live == tried and not list(creating.list_all(world.ports.kv))
+    assert live == tried and not list(creations.list_all(world.ports.kv))
 
 
 @pytest.mark.parametrize("at", range(1, 14))
@@ -331,7 +332,7 @@ def test_a_creation_without_an_answer_keeps_others_away_until_it_cannot_land(
     with pytest.raises(Invalid, match="in use"):
         world.make("fast", f"{PLACE}/inside")
     assert repository.get(world.ports, "slow").namespace == PLACE
-    assert not list(creating.list_all(world.ports.kv))
+    assert not list(creations.list_all(world.ports.kv))
 
 
 # ---- creation and deletion -----------------------------------------------------------------------
@@ -428,7 +429,7 @@ def test_namespaces_that_lie_on_one_another_are_found_among_many(seed: int) -> N
     for number in range(20):
         folders = [chance.choice(["a", "b", "ab", "a/"]) for _ in range(chance.randrange(4))]
         named.append((f"repo-{number}", "/".join([chance.choice(stems), *folders])))
-    everyone = collectable.Namespaces(named)
+    everyone = eligible.Namespaces(named)
     for id, namespace in named:
         others = {
             other for other, place in named if other != id and address.overlaps(namespace, place)

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly
-from graveler.engine import history, objects, repository, resetting
-from graveler.engine.history import LogRequest
+from graveler.engine.commits import log, reset
+from graveler.engine.commits.log import LogRequest
+from graveler.engine.objects import objects
+from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.refs.cache import RefCache
 from tests.engine.lake import Lake
@@ -78,7 +80,7 @@ def test_what_is_staged_earlier_than_its_commit_is_committed(
     lake.commit_of(a="")
     clock.wall_ns -= HOUR_NS
     lake.put("a", "4")
-    resetting.reset_path(lake.ports, lake.repo, "main", "a")
+    reset.reset_path(lake.ports, lake.repo, "main", "a")
     assert lake.tree() == {}
     assert lake.tree("main~1") == {"a": "2"}
 
@@ -97,14 +99,14 @@ def test_a_log_has_parents_behind_children_whatever_their_times(
             made.append(lake.merge(f"side{number}"))
         else:
             made.append(lake.commit_of(**{f"k{number}": "x"}))
-    found, more = history.log(lake.ports, lake.repo, "main", LogRequest(amount=1_000))
+    found, more = log.log(lake.ports, lake.repo, "main", LogRequest(amount=1_000))
     place = {entry.id: at for at, entry in enumerate(found)}
     assert not more
     assert len({entry.commit.created_ns for entry in found}) > 10
     for entry in found:
         assert all(place[parent] > place[entry.id] for parent in entry.commit.parents)
     firsts = LogRequest(amount=1_000, first_parent=True)
-    line, _ = history.log(lake.ports, lake.repo, "main", firsts)
+    line, _ = log.log(lake.ports, lake.repo, "main", firsts)
     assert [entry.id for entry in line][: len(made)] == made[::-1]
 
 

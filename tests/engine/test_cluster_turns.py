@@ -6,17 +6,18 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine import cluster_turns, jobs
-from graveler.engine.jobs import NewJob
+from graveler.engine.gc import cluster_turns
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import Ports
 from graveler.errors import Conflict, Contended, Invalid, OutcomeUnknown
 from graveler.ids import JobId
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT, Repository
-from graveler.refs import turns
-from graveler.refs.turns import Turn
+from graveler.refs.jobs import turn as turns
+from graveler.refs.jobs.turn import Turn
 from graveler.requests import Counts
-from graveler.testing.interposed import InterposedStore, Script
+from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, HOUR, Storage
 
 LEASE = limits.collect_turn_seconds
@@ -121,11 +122,11 @@ def test_a_cluster_waits_for_the_service(storage: Storage) -> None:
     check_none(storage)
     with pytest.raises(Conflict, match=r"about to begin.*graveler gc --server.*job=collect-x"):
         begin(storage, "A")
-    job = jobs.begin(ports, storage.repo, NewJob(SERVICE, "collect", body=""))
+    job = record.begin(ports, storage.repo, NewJob(SERVICE, "collect", body=""))
     storage.clock.sleep(2 * DAY)
     with pytest.raises(Conflict, match="wait for its job: job=collect-x"):
         begin(storage, "A")
-    jobs.fail(ports, storage.repo, job.id, Invalid("ended"), job.owner)
+    record.fail(ports, storage.repo, job.id, Invalid("ended"), job.owner)
     begin(storage, "A")
     end(storage, "A")
     order(storage)

@@ -6,30 +6,19 @@ from dataclasses import replace
 import pytest
 
 from graveler.block import address
-from graveler.engine import (
-    branching,
-    collect,
-    commit,
-    compare,
-    history,
-    importing,
-    merge,
-    objects,
-    replay,
-    repository,
-    resetting,
-    retention,
-    tagging,
-    uploads,
-    verify,
-)
-from graveler.engine.collect import CollectSettings
+from graveler.engine.commits import commit, diff, log, merge, replay, reset
+from graveler.engine.gc import collect, retention
+from graveler.engine.gc.collect import CollectSettings
+from graveler.engine.imports import run as importing
+from graveler.engine.names import branches, tags
+from graveler.engine.objects import addresses, objects
+from graveler.engine.repositories import repository, verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused, Unsupported
 from graveler.ids import RepositoryId, RepositoryUid
 from graveler.records import ABSENT, AddressType, CommitEntry, Entry
-from graveler.refs import repositories
-from graveler.refs.retention import Retention
-from graveler.refs.runs import RunState
+from graveler.refs.gc.retention import Retention
+from graveler.refs.gc.runs import RunState
+from graveler.refs.names import repositories
 from tests.engine.storage import DAY, HOUR, Storage, kinds
 
 
@@ -37,9 +26,9 @@ from tests.engine.storage import DAY, HOUR, Storage, kinds
 def lost(storage: Storage) -> tuple[Storage, str]:
     """A commit that no branch has led to for longer than it is kept, and its id."""
     storage.commit(a="kept")
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     made = storage.commit("side", b="lost")
-    branching.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.ports, storage.repo, "side")
     storage.collect()
     storage.wait(8 * DAY)
     return storage, made
@@ -73,7 +62,7 @@ def test_an_expired_commit_loses_what_is_its_own(aged: tuple[Storage, str]) -> N
 
 
 def _log(storage: Storage) -> tuple[CommitEntry, ...]:
-    return history.log(storage.ports, storage.repo, "main", history.LogRequest())[0]
+    return log.log(storage.ports, storage.repo, "main", log.LogRequest())[0]
 
 
 def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: Storage) -> None:
@@ -83,7 +72,7 @@ def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: St
     storage.wait(2 * DAY)
     assert storage.collected() == 2
     storage.put(b="kept", c="dropped")
-    resetting.reset_path(storage.ports, storage.repo, "main", "c")
+    reset.reset_path(storage.ports, storage.repo, "main", "c")
     storage.wait(2 * DAY)
     assert storage.collected() == 0  # the row is hidden only: its token is still open
     storage.commit()
@@ -94,17 +83,17 @@ def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: St
 
 def test_a_deleted_branch_is_kept_for_some_days_and_tags_for_ever(storage: Storage) -> None:
     storage.commit(a="main")
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     storage.commit("side", b="tagged")
-    tagging.create_tag(storage.ports, storage.repo, "v1", "side")
+    tags.create_tag(storage.ports, storage.repo, "v1", "side")
     lost = storage.commit("side", b="lost")
-    branching.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.ports, storage.repo, "side")
     storage.wait(400 * DAY)  # however old it is: what no run has seen can be saved
     assert storage.collected() == 0
     storage.wait(4 * DAY)
     assert storage.collected() == 0
-    branching.create_branch(storage.ports, storage.repo, "again", lost)
-    branching.delete_branch(storage.ports, storage.repo, "again")
+    branches.create_branch(storage.ports, storage.repo, "again", lost)
+    branches.delete_branch(storage.ports, storage.repo, "again")
     storage.wait(DAY)
     assert storage.collected() == 3
     assert storage.restarted().read("v1", "b") == b"tagged"
@@ -113,7 +102,7 @@ def test_a_deleted_branch_is_kept_for_some_days_and_tags_for_ever(storage: Stora
 def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage) -> None:
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
     base = storage.commit(a="base", b="base", c="base")
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     storage.commit(a="main", c="main")
     storage.commit("side", b="side", c="side")
     for number in range(3):
@@ -124,13 +113,13 @@ def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage
     ports, repo = fresh.ports, fresh.repo
     with pytest.raises(Gone, match="not in the object store"):
         fresh.read(base, "c")
-    lines = compare.diff_refs(ports, repo, "main", "side", compare.DiffQuery()).lines
+    lines = diff.diff_refs(ports, repo, "main", "side", diff.DiffQuery()).lines
     assert [(line.kind, line.path) for line in lines] == [("changed", "b"), ("conflict", "c")]
     request = merge.MergeRequest("tester", strategy="source-wins")
     merge.merge(ports, repo, "side", "main", request)
     assert [fresh.read("main", path) for path in "abc"] == [b"main 2", b"side", b"side"]
-    page = history.LogRequest(objects=("c",))
-    found = history.log(ports, repo, "main", page)[0]
+    page = log.LogRequest(objects=("c",))
+    found = log.log(ports, repo, "main", page)[0]
     assert [entry.id for entry in found][-1] == base
     assert not list(verify.verify(ports, objects=True))
 
@@ -138,7 +127,7 @@ def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage
 def test_what_is_kept_can_be_picked_though_its_parent_has_expired(storage: Storage) -> None:
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
     storage.commit(a="old")
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     kept = storage.commit("side", b="kept")
     storage.commit(a="new")
     storage.wait(2 * DAY)
@@ -152,14 +141,14 @@ def test_a_commit_is_kept_from_when_a_run_first_found_it_lost(storage: Storage) 
     first = storage.commit(a="first")
     old = storage.commit(a="old")
     storage.wait(30 * DAY)
-    resetting.hard_reset(storage.ports, storage.repo, "main", first)
+    reset.hard_reset(storage.ports, storage.repo, "main", first)
     for _ in range(3):  # the mark says when, and is not put again
         assert storage.collected() == 0
         storage.wait(DAY)
-    resetting.hard_reset(storage.ports, storage.repo, "main", old)
+    reset.hard_reset(storage.ports, storage.repo, "main", old)
     storage.collect(delete=False)
     storage.collect()  # finds it again
-    resetting.hard_reset(storage.ports, storage.repo, "main", first)
+    reset.hard_reset(storage.ports, storage.repo, "main", first)
     storage.collect(delete=False)  # changes nothing: a dry run notes nothing
     storage.wait(3 * DAY)
     assert storage.collected() == 0
@@ -173,19 +162,19 @@ def test_an_expired_commit_that_is_lost_as_well_loses_its_ranges_too(
     storage: Storage,
 ) -> None:
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     old = storage.commit("side", a="old", b="same")
     storage.commit("side", a="new")
     storage.wait(2 * DAY)
     assert storage.collected() == 1
-    branching.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.ports, storage.repo, "side")
     storage.wait(2 * DAY)
     assert storage.collected() == 0
     storage.wait(8 * DAY)
     assert storage.collected() > 4
     assert storage.stored() == {"_lakefs/dummy"}
     with pytest.raises(Gone):
-        branching.create_branch(storage.ports, storage.repo, "new", old)
+        branches.create_branch(storage.ports, storage.repo, "new", old)
 
 
 def test_a_log_by_path_ends_where_content_is_gone(storage: Storage) -> None:
@@ -195,10 +184,10 @@ def test_a_log_by_path_ends_where_content_is_gone(storage: Storage) -> None:
     storage.blocks.delete(f"mem://bucket/lake/_lakefs/{gone}")
     fresh = storage.restarted()
     for request in (
-        history.LogRequest(objects=("a",)),
-        history.LogRequest(prefixes=("a",)),
+        log.LogRequest(objects=("a",)),
+        log.LogRequest(prefixes=("a",)),
     ):
-        found, more = history.log(fresh.ports, fresh.repo, "main", request)
+        found, more = log.log(fresh.ports, fresh.repo, "main", request)
         assert ([entry.id for entry in found], more) == ([ids[3]], False)
 
 
@@ -251,12 +240,12 @@ def _upload(storage: Storage, path: str) -> Entry:
 
 
 def test_an_upload_address_is_good_until_it_has_expired(storage: Storage) -> None:
-    where = uploads.hand_out(storage.ports, storage.repo, "main", "a")
+    where = addresses.hand_out(storage.ports, storage.repo, "main", "a")
     storage.blocks.put(where, [b"bytes"])
     storage.clock.sleep(DAY - 60)
     storage.collect()
-    uploads.link(storage.ports, storage.repo, "main", "a", uploads.Link(where, "sum", 5))
-    unused = uploads.hand_out(storage.ports, storage.repo, "main", "b")
+    addresses.link(storage.ports, storage.repo, "main", "a", addresses.Link(where, "sum", 5))
+    unused = addresses.hand_out(storage.ports, storage.repo, "main", "b")
     storage.blocks.put(unused, [b"bytes"])
     storage.wait(3 * DAY)
     assert storage.collected() == 1
@@ -288,15 +277,15 @@ def test_a_namespace_that_was_never_claimed_is_left_alone(storage: Storage) -> N
 def test_a_condemned_commit_may_not_be_used(aged: tuple[Storage, str]) -> None:
     storage, old = aged
     metarange = _log(storage)[1].commit.metarange
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     storage.collect()
     ports, repo = storage.ports, storage.repo
     given = commit.CommitRequest("given", "tester", source_metarange=metarange)
     for use in (
-        lambda: branching.create_branch(ports, repo, "new", old),
-        lambda: tagging.create_tag(ports, repo, "v1", old),
+        lambda: branches.create_branch(ports, repo, "new", old),
+        lambda: tags.create_tag(ports, repo, "v1", old),
         lambda: merge.merge(ports, repo, old, "side", merge.MergeRequest("tester")),
-        lambda: resetting.hard_reset(ports, repo, "side", "side~1"),
+        lambda: reset.hard_reset(ports, repo, "side", "side~1"),
         lambda: replay.cherry_pick(ports, repo, "side", old, replay.ReplayRequest("tester")),
         lambda: replay.revert(ports, repo, "side", "main", replay.ReplayRequest("tester")),
         lambda: commit.commit(ports, repo, "side", given),
@@ -310,11 +299,11 @@ def test_a_branch_that_came_in_between_saves_its_commit(aged: tuple[Storage, str
     storage, old = aged
     before = storage.repo  # somebody looked before anything was condemned
     storage.collect()
-    branching.create_branch(storage.ports, before, "saved", old)
+    branches.create_branch(storage.ports, before, "saved", old)
     storage.wait(DAY)
     assert storage.collect().deleted == ()
     assert storage.restarted().read("saved", "a") == b"old"
-    branching.create_branch(storage.ports, storage.repo, "more", "saved")  # not condemned any more
+    branches.create_branch(storage.ports, storage.repo, "more", "saved")  # not condemned any more
 
 
 def test_a_file_that_was_written_again_stays(lost: tuple[Storage, str]) -> None:
@@ -335,8 +324,8 @@ def test_a_run_can_be_undone_until_it_deletes(aged: tuple[Storage, str]) -> None
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
     storage.wait(2 * DAY)
     assert storage.collected() == 0
-    branching.create_branch(storage.ports, storage.repo, "new", old)
-    branching.delete_branch(storage.ports, storage.repo, "new")
+    branches.create_branch(storage.ports, storage.repo, "new", old)
+    branches.delete_branch(storage.ports, storage.repo, "new")
     retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
     storage.wait(9 * DAY)
     second = storage.collect().run
@@ -357,7 +346,7 @@ def test_a_longer_rule_does_not_bring_back_what_is_gone(aged: tuple[Storage, str
     fresh = storage.restarted()
     assert fresh.collected() == 0  # and does not stumble over it
     with pytest.raises(Gone):
-        branching.create_branch(fresh.ports, fresh.repo, "new", old)
+        branches.create_branch(fresh.ports, fresh.repo, "new", old)
 
 
 # ---- crashes and damage --------------------------------------------------------------------------
@@ -469,9 +458,9 @@ def test_nothing_is_condemned_where_no_versions_are_kept(lost: tuple[Storage, st
 def test_what_was_stored_without_versions_goes_once_they_are_kept(storage: Storage) -> None:
     storage.blocks.keeps_versions = False
     storage.commit(a="kept")
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     storage.commit("side", b="lost")
-    branching.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.ports, storage.repo, "side")
     storage.blocks.keeps_versions = True
     storage.collect()
     storage.wait(8 * DAY)

@@ -7,22 +7,18 @@ from typing import Any
 
 import pytest
 
-from graveler.engine import (
-    collect,
-    commit,
-    marking,
-    objects,
-    resetting,
-    retention,
-)
-from graveler.engine.candidates import Candidates
-from graveler.engine.content_use import Content
+from graveler.engine.commits import commit, reset
+from graveler.engine.gc import collect, retention
+from graveler.engine.gc import mark as marking
+from graveler.engine.gc.candidates import Candidates
+from graveler.engine.gc.content import Content
+from graveler.engine.objects import objects
 from graveler.errors import Conflict, Contended, Corrupt, Gone, NotFound, OutcomeUnknown
 from graveler.kv.store import Declined, Outcome
 from graveler.records import ABSENT, AddressType
-from graveler.refs import repositories
-from graveler.refs.retention import Retention
-from graveler.refs.runs import RunState
+from graveler.refs.gc.retention import Retention
+from graveler.refs.gc.runs import RunState
+from graveler.refs.names import repositories
 from tests.engine.storage import DAY, Storage, new_storage
 
 
@@ -175,7 +171,7 @@ def _metarange_without_commit(storage: Storage) -> str:
         patched.setattr(storage.ports.kv, "set_many", _dies)
         with pytest.raises(Conflict):
             commit.commit(storage.ports, storage.repo, "main", commit.CommitRequest("m", "me"))
-    resetting.reset(storage.ports, storage.repo, "main")
+    reset.reset(storage.ports, storage.repo, "main")
     files = sorted(name for name in storage.stored() - before if name.startswith("_lakefs/"))
     content = Content(storage.ports, storage.repo, Candidates(names=set(files)))
     (found,) = content.add_orphans(set(), set())

@@ -7,9 +7,10 @@ import contextlib
 
 import pytest
 
-from graveler.engine import branching, resetting
+from graveler.engine.commits import reset
+from graveler.engine.names import branches
 from graveler.errors import Conflict, DirtyBranch, NoChanges, NotFound
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
 
 # --- committers against everybody ---
@@ -83,7 +84,7 @@ def test_a_commit_that_sees_nothing_staged_looks_again_before_it_says_so(
 
     def write_and_seal() -> None:
         rival.put("a", "3")
-        resetting.reset_path(rival.ports, rival.repo, "main", "a")
+        reset.reset_path(rival.ports, rival.repo, "main", "a")
         rival.put("a", "4")
 
     script.after("scan", write_and_seal)
@@ -114,7 +115,7 @@ def test_a_commit_whose_changes_were_reset_fails(
 ) -> None:
     lake.put("a", "1")
     mine, script = scripted
-    script.after("set_if", lambda: resetting.reset(rival.ports, rival.repo, "main"))
+    script.after("set_if", lambda: reset.reset(rival.ports, rival.repo, "main"))
     before = lake.head()
     with pytest.raises(Conflict, match="reset"):
         mine.commit("mine")
@@ -129,7 +130,7 @@ def test_a_commit_on_a_branch_that_was_made_again_fails(
     mine, script = scripted
 
     def again() -> None:
-        branching.delete_branch(rival.ports, rival.repo, "dev")
+        branches.delete_branch(rival.ports, rival.repo, "dev")
         rival.branch("dev")
 
     script.after("set_if", again)
@@ -144,7 +145,7 @@ def test_a_commit_on_a_branch_that_was_deleted_is_not_found(
     lake.branch("dev")
     lake.put("a", "1", "dev")
     mine, script = scripted
-    script.after("set_if", lambda: branching.delete_branch(rival.ports, rival.repo, "dev"))
+    script.after("set_if", lambda: branches.delete_branch(rival.ports, rival.repo, "dev"))
     with pytest.raises(NotFound):
         mine.commit("mine", "dev")
 
@@ -256,5 +257,5 @@ def test_a_dirty_branch_refuses_a_merge_and_a_hard_reset_and_keeps_its_changes(
     with pytest.raises(DirtyBranch):
         lake.merge("dev")
     with pytest.raises(DirtyBranch):
-        resetting.hard_reset(lake.ports, lake.repo, "main", first)
+        reset.hard_reset(lake.ports, lake.repo, "main", first)
     assert lake.tree() == {"a": "1", "c": "3"}

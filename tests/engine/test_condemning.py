@@ -5,34 +5,30 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.block.observed import ObservedBlocks
-from graveler.engine import (
-    branching,
-    bulk,
-    cluster_turns,
-    collect,
-    commit,
-    condemning,
-    retention,
-    root_pages,
-)
-from graveler.engine.condemning import Condemned, Order
-from graveler.engine.root_pages import Root
+from graveler.block.counter import ObservedBlocks
+from graveler.engine.bulk import job
+from graveler.engine.commits import commit
+from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
+from graveler.engine.gc.cluster import Condemned, Order
+from graveler.engine.gc.root_pages import Root
+from graveler.engine.names import branches
 from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
-from graveler.kv.observed import ObservedStore
-from graveler.refs import commits, condemned, runs
-from graveler.refs.retention import Retention
-from graveler.refs.runs import RunState
+from graveler.kv.counter import ObservedStore
+from graveler.refs.gc import marks as condemned
+from graveler.refs.gc import runs
+from graveler.refs.gc.retention import Retention
+from graveler.refs.gc.runs import RunState
+from graveler.refs.graph import commits
 from graveler.requests import Counts
-from graveler.testing.interposed import InterposedStore, Script
+from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, HOUR, Storage
 
 TURN = "T1"
 
 
 def metarange(storage: Storage, commit: str) -> MetarangeId:
-    return bulk.commit_of(storage.ports, storage.repo, CommitId(commit)).metarange
+    return job.commit_of(storage.ports, storage.repo, CommitId(commit)).metarange
 
 
 def content_roots(storage: Storage) -> list[Root]:
@@ -61,13 +57,13 @@ def have_turn(storage: Storage) -> None:
 
 def sweep(storage: Storage, run: str, undone: int) -> None:
     have_turn(storage)
-    condemning.sweep(storage.ports, storage.repo, run, undone, TURN)
+    cluster.sweep(storage.ports, storage.repo, run, undone, TURN)
 
 
 def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Condemned:
     asked = metaranges or expiring(storage)
     have_turn(storage)
-    return condemning.condemn(storage.ports, storage.repo, Order(run, 3, 300, TURN), asked)
+    return cluster.condemn(storage.ports, storage.repo, Order(run, 3, 300, TURN), asked)
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -88,7 +84,7 @@ def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
     assert condemn(storage) == Condemned([content], 0)
     assert marks(storage) == {old: "R1", content: "R1"}
     with pytest.raises(Gone):
-        branching.create_branch(storage.ports, storage.repo, "late", old)
+        branches.create_branch(storage.ports, storage.repo, "late", old)
     assert expiring(storage) == [content]
     assert root(storage, content) == Root("metarange", content, False, True, "expiring")
     storage.wait(DAY)
@@ -159,9 +155,9 @@ def test_what_is_gone_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
 
 def test_the_base_of_a_job_that_runs_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
     storage, old = aged
-    branching.create_branch(storage.ports, storage.repo, "side", old)
-    bulk.begin(storage.ports, storage.repo, "side", bulk.NewBulk(bulk.Mode.MERGE))
-    branching.delete_branch(storage.ports, storage.repo, "side")
+    branches.create_branch(storage.ports, storage.repo, "side", old)
+    job.begin(storage.ports, storage.repo, "side", job.NewBulk(job.Mode.MERGE))
+    branches.delete_branch(storage.ports, storage.repo, "side")
     assert condemn(storage, "R1", metarange(storage, old)) == Condemned([], 0)
 
 
@@ -177,7 +173,7 @@ def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId])
     assert len(marks(storage)) == 3
     assert condemn(storage, "R2", metarange(storage, old)) == Condemned([], 0)
     assert marks(storage) == {}
-    branching.create_branch(storage.ports, storage.repo, "late", old)
+    branches.create_branch(storage.ports, storage.repo, "late", old)
 
 
 def test_what_is_gone_stays_refused(aged: tuple[Storage, CommitId]) -> None:
@@ -198,8 +194,8 @@ def test_a_run_is_taken_back_until_it_is_swept(aged: tuple[Storage, CommitId]) -
     condemn(storage)
     collect.undo(storage.ports, storage.repo, "R1")
     assert marks(storage) == {} and state(storage) is RunState.UNDONE
-    branching.create_branch(storage.ports, storage.repo, "late", old)
-    branching.delete_branch(storage.ports, storage.repo, "late")
+    branches.create_branch(storage.ports, storage.repo, "late", old)
+    branches.delete_branch(storage.ports, storage.repo, "late")
     with pytest.raises(Conflict, match="begin another"):
         condemn(storage)
     with pytest.raises(Conflict, match="taken back"):
@@ -247,7 +243,7 @@ def test_a_run_that_is_taken_back_while_it_is_about_to_be_swept_is_not(
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
     script.before(verb, lambda: collect.undo(storage.ports, storage.repo, "R1"))
     with pytest.raises(Conflict, match="taken back"):
-        condemning.sweep(ports, storage.repo, "R1", 0, TURN)
+        cluster.sweep(ports, storage.repo, "R1", 0, TURN)
     assert script.finished and state(storage) is RunState.UNDONE
 
 
@@ -263,20 +259,20 @@ def test_the_collection_that_runs_here_lets_such_a_run_go_on(
     assert state(storage) is RunState.SWEPT
     sweep(storage, "R1", 0)
     with pytest.raises(Gone):
-        branching.create_branch(storage.ports, storage.repo, "late", old)
+        branches.create_branch(storage.ports, storage.repo, "late", old)
 
 
 def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
     ports, repo = storage.ports, storage.repo
     for run in ("", "a/b", "x" * 65, "é"):
         with pytest.raises(Invalid, match="letters and digits"):
-            condemning.condemn(ports, repo, Order(run, 0, 0, TURN), [])
+            cluster.condemn(ports, repo, Order(run, 0, 0, TURN), [])
     many = [MetarangeId("0" * 64)] * (limits.collect_condemn_count_max + 1)
     with pytest.raises(Invalid, match="too many"):
-        condemning.condemn(ports, repo, Order("R", 0, 0, TURN), many)
+        cluster.condemn(ports, repo, Order("R", 0, 0, TURN), many)
     have_turn(storage)
     with pytest.raises(NotFound, match="no such run"):
-        condemning.sweep(ports, repo, "R", 0, TURN)
+        cluster.sweep(ports, repo, "R", 0, TURN)
     assert list(runs.list_all(ports.kv, repo)) == []
 
 
@@ -294,7 +290,7 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
     marked = {"get": 4, "scan": 9, "set_if": 2, "set_many": 1}
     for expected in (marked, {"get": 3, "scan": 9}):
         before = kv.snapshot(), blocks.snapshot()
-        condemning.condemn(ports, repo, order, asked)
+        cluster.condemn(ports, repo, order, asked)
         assert (kv.since(before[0]), blocks.since(before[1])) == (
             expected,
             {"check_versions": 1, "head": 1},
@@ -304,7 +300,7 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
     told = {"get": 3, "scan": 10, "set_if": 1, "set_many": 1}
     for expected in (told, {"get": 3, "scan": 10}):
         before = kv.snapshot(), blocks.snapshot()
-        condemning.sweep(ports, repo, "R1", 0, TURN)
+        cluster.sweep(ports, repo, "R1", 0, TURN)
         assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {})
 
 

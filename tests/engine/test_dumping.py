@@ -11,20 +11,25 @@ import rocksdict
 
 from graveler import wire_dumps
 from graveler import wire_pb2 as pb
+from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
-from graveler.block.observed import ObservedBlocks
 from graveler.committed import reader, verify
-from graveler.committed.dumped import DumpTables
+from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
-from graveler.engine import branching, dumping, repository, root_pages, tagging
-from graveler.engine.commit import CommitRequest, commit
-from graveler.engine.dumping import RefsDump
+from graveler.engine.commits.commit import CommitRequest, commit
+from graveler.engine.dumps import dump
+from graveler.engine.dumps.dump import RefsDump
+from graveler.engine.gc import root_pages
+from graveler.engine.names import branches as branching
+from graveler.engine.names import tags as tagging
+from graveler.engine.repositories import repository
 from graveler.errors import Corrupt, Invalid
 from graveler.framing import body_of, identity_of
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, TagId
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT, Branch, BranchState, Commit
-from graveler.refs import branches, commits, tags
+from graveler.refs.graph import commits
+from graveler.refs.names import branches, tags
 from graveler.requests import Counts
 from tests.engine.storage import DAY, Storage
 
@@ -49,7 +54,7 @@ def records(
 
 
 def dumped(storage: Storage) -> RefsDump:
-    return dumping.dump(storage.ports, storage.repo)
+    return dump.dump(storage.ports, storage.repo)
 
 
 # ---- what stands in them -------------------------------------------------------------------------
@@ -102,7 +107,7 @@ def test_many_refs_take_many_ranges_and_pages(storage: Storage) -> None:
 def test_nothing_is_dumped_as_three_empty_metaranges(storage: Storage) -> None:
     new = repository.NewRepository("bare", "mem://bucket/bare", bare=True)
     repo = repository.create(storage.ports, new)
-    made = dumping.dump(storage.ports, repo)
+    made = dump.dump(storage.ports, repo)
     assert len(set(made[:3])) == 3  # what they say of themselves differs
     for id in made[:3]:
         assert records(storage, id, repo.namespace) == []
@@ -126,8 +131,8 @@ def test_a_dump_costs_a_scan_a_kind_and_a_put_a_file(storage: Storage) -> None:
     counted = replace(
         ports, kv=ObservedStore(ports.kv, kv), blocks=ObservedBlocks(ports.blocks, blocks)
     )
-    dumping.dump(counted, storage.repo)
-    files = len(dumping.files_in_use(ports, storage.repo))
+    dump.dump(counted, storage.repo)
+    files = len(dump.files_in_use(ports, storage.repo))
     assert kv.snapshot() == {"scan": 3} and blocks.snapshot() == {"put": files + 1}
 
 
@@ -182,7 +187,7 @@ def test_the_same_refs_give_the_tables_that_lakefs_wrote(
             version=said.version,
         )
         commits.put(ports.kv, repo, CommitId(id), record, ports.ids.stamp())
-    made = dumping.dump(ports, repo)
+    made = dump.dump(ports, repo)
     seen = Keyspace(DumpTables(storage.blocks, {}), "mem://other/x", repo.breaks)
     for kind, marks in (("branches", wire_dumps.BRANCHES), ("tags", wire_dumps.TAGS)):
         their_space = space(storage.blocks, marks)
@@ -220,7 +225,7 @@ def test_collection_keeps_a_dump_as_long_as_its_manifest_is_there(storage: Stora
     storage.commit(a="1")
     made = dumped(storage)
     storage.blocks.put(f"{NAMESPACE}/_graveler/dumps/notes.txt", [b"somebody's own"])
-    files = {f"_lakefs/{id}" for id in dumping.files_in_use(storage.ports, storage.repo)}
+    files = {f"_lakefs/{id}" for id in dump.files_in_use(storage.ports, storage.repo)}
     page = root_pages.page(storage.ports, storage.repo, "", 1_000)
     shown = {root.name for root in page.roots}
     while page.following:

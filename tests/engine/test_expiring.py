@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly, limits
-from graveler.cli import sweeping
-from graveler.engine import expiring, repository, watching
-from graveler.engine.arriving import Told, take_in
-from graveler.engine.watching import NewRule
+from graveler.cli import sweeps
+from graveler.engine.events import expire, rules
+from graveler.engine.events.rules import NewRule
+from graveler.engine.events.take_in import Told, take_in
+from graveler.engine.repositories import repository
 from graveler.kv.memory import MemoryStore
 from graveler.records import Entry
-from graveler.refs.arrivals import vouched_partitions
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events.arrivals import vouched_partitions
+from graveler.refs.events.rules import EventRule
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.wire import encode_entry, encode_pairs
 from tests.engine.lake import Lake
@@ -30,7 +31,7 @@ class World:
         new = repository.NewRepository("lake", "mem://bucket/lake")
         self.lake = Lake(ports, repository.create(ports, new))
         said = NewRule("main", "landing", committer="tester")
-        self.rule = watching.create(ports, self.lake.repo, said)
+        self.rule = rules.create(ports, self.lake.repo, said)
 
     def deliver(self, key: str, rule: EventRule | None = None) -> None:
         value = encode_entry(Entry(f"s3://landing/{key}", 1, "e", 1))
@@ -55,18 +56,18 @@ def test_rows_go_after_their_time_and_no_sooner(world: World) -> None:
     world.clock.sleep(SPAN - 60)
     for number in range(5):
         world.deliver(f"new {number}")
-    assert expiring.expire(world.lake.ports, world.lake.repo) == 0
+    assert expire.expire(world.lake.ports, world.lake.repo) == 0
     world.clock.sleep(120)
-    assert expiring.expire(world.lake.ports, world.lake.repo) == 20
+    assert expire.expire(world.lake.ports, world.lake.repo) == 20
     assert world.vouched() == 5
-    assert expiring.expire(world.lake.ports, world.lake.repo) == 0
+    assert expire.expire(world.lake.ports, world.lake.repo) == 0
 
 
 def test_those_of_a_rule_that_was_ended_go_too(world: World) -> None:
     world.deliver("a")
-    watching.delete(world.lake.ports, world.lake.repo, world.rule.id)
+    rules.delete(world.lake.ports, world.lake.repo, world.rule.id)
     world.clock.sleep(SPAN + 60)
-    sweeping.tend(world.lake.ports, world.lake.repo)
+    sweeps.tend(world.lake.ports, world.lake.repo)
     assert world.vouched() == 0
 
 
@@ -76,9 +77,9 @@ def test_a_round_has_a_time_and_a_number_of_rows_and_comes_to_all_of_them(
     for number in range(200):
         world.deliver(f"{number}")
     world.clock.sleep(SPAN + 60)
-    assert expiring.expire(world.lake.ports, world.lake.repo, 0.0) == 0
+    assert expire.expire(world.lake.ports, world.lake.repo, 0.0) == 0
     monkeypatch.setattr(limits, "kv_batch_count_max", 1)
-    found = [expiring.expire(world.lake.ports, world.lake.repo) for _ in range(40)]
+    found = [expire.expire(world.lake.ports, world.lake.repo) for _ in range(40)]
     assert 0 < found[0] <= 128
     assert sum(found) == 200 and world.vouched() == 0
 
@@ -87,5 +88,5 @@ def test_a_row_that_says_no_time_stays(world: World) -> None:
     place = vouched_partitions(world.lake.repo, world.rule.id)[0]
     world.lake.ports.kv.set(place, *UNDATED, b"version")
     world.clock.sleep(SPAN + 60)
-    assert expiring.expire(world.lake.ports, world.lake.repo) == 0
+    assert expire.expire(world.lake.ports, world.lake.repo) == 0
     assert world.vouched() == 1

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.engine import branching, objects, replay, resetting
+from graveler.engine.commits import replay, reset
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.errors import (
     AlreadyExists,
     Conflict,
@@ -51,12 +53,12 @@ CASES = {
     "commit": Case(lambda lake: lake.commit("faulty"), (NoChanges,)),
     "merge": Case(lambda lake: lake.merge("dev", "clean"), (NoChanges,)),
     "revert": Case(_revert),
-    "reset": Case(lambda lake: resetting.reset(lake.ports, lake.repo, "main")),
-    "reset prefix": Case(lambda lake: resetting.reset_prefix(lake.ports, lake.repo, "main", "st")),
-    "hard reset": Case(lambda lake: resetting.hard_reset(lake.ports, lake.repo, "clean", "clean~")),
+    "reset": Case(lambda lake: reset.reset(lake.ports, lake.repo, "main")),
+    "reset prefix": Case(lambda lake: reset.reset_prefix(lake.ports, lake.repo, "main", "st")),
+    "hard reset": Case(lambda lake: reset.hard_reset(lake.ports, lake.repo, "clean", "clean~")),
     "create branch": Case(lambda lake: lake.branch("new"), (AlreadyExists,)),
     "delete branch": Case(
-        lambda lake: branching.delete_branch(lake.ports, lake.repo, "dev"), (NotFound,)
+        lambda lake: branches.delete_branch(lake.ports, lake.repo, "dev"), (NotFound,)
     ),
 }
 
@@ -72,14 +74,14 @@ def _ground() -> Lake:
     lake.put("staged/1", "1")
     lake.put("staged/2", "2")
     lake.put("sealed", "3")
-    resetting.reset_path(lake.ports, lake.repo, "main", "staged/1")
+    reset.reset_path(lake.ports, lake.repo, "main", "staged/1")
     lake.put("staged/3", "3")
     return lake
 
 
 def _shown(lake: Lake) -> Shown:
     """What readers see: every branch, with and without what is uncommitted, and its history."""
-    views, _ = branching.list_branches(lake.ports, lake.repo, branching.PageQuery())
+    views, _ = branches.list_branches(lake.ports, lake.repo, branches.PageQuery())
     return {view.id: (lake.tree(view.id), lake.tree(f"{view.id}@")) for view in views}
 
 
@@ -172,7 +174,7 @@ def test_a_late_duplicate_of_a_branch_creation_does_not_bring_a_deleted_branch_b
         broken.branch("new", lake.head())
     except GravelerError:
         lake.branch("new")
-    branching.delete_branch(lake.ports, lake.repo, "new")
+    branches.delete_branch(lake.ports, lake.repo, "new")
     store.land()
     with pytest.raises(NotFound):
         lake.head("new")

@@ -8,16 +8,17 @@ import pytest
 
 from graveler import limits
 from graveler.committed import writer
-from graveler.engine import bulk_landing, foreign, repository
-from graveler.engine.bulk import Mode
+from graveler.engine.bulk import check, land
+from graveler.engine.bulk.job import Mode
 from graveler.engine.ports import keyspace
+from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.framing import frame
 from graveler.ids import NO_METARANGE, MetarangeId, RangeId
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry, RangeRef, Record
-from graveler.refs import condemned
-from graveler.refs.condemned import Mark
+from graveler.refs.gc import marks
+from graveler.refs.gc.marks import Mark
 from graveler.requests import Counts
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish, write
@@ -28,7 +29,7 @@ FULL = AddressType.FULL
 
 
 def checked(lake: Lake, metarange: str, known: str = "", prefix: bytes = b"") -> MetarangeId:
-    return foreign.check(lake.ports, lake.repo, metarange, MetarangeId(known), prefix)
+    return check.check(lake.ports, lake.repo, metarange, MetarangeId(known), prefix)
 
 
 def of_records(lake: Lake, records: Sequence[Record]) -> MetarangeId:
@@ -169,10 +170,10 @@ def test_all_lies_below_the_prefix(lake: Lake) -> None:
 
 def test_what_is_condemned_is_not_landed(lake: Lake) -> None:
     metarange = write(lake, {"a": "1"})
-    condemned.put(lake.ports.kv, lake.repo, [metarange], Mark("run", 1), lake.ports.ids)
+    marks.put(lake.ports.kv, lake.repo, [metarange], Mark("run", 1), lake.ports.ids)
     collected = replace(lake.repo, collected=True)
     with pytest.raises(Gone, match="condemned"):
-        foreign.check(lake.ports, collected, metarange, NO_METARANGE, b"")
+        check.check(lake.ports, collected, metarange, NO_METARANGE, b"")
 
 
 def test_of_many_records_whole_ranges_are_read_spread_evenly(
@@ -182,14 +183,14 @@ def test_of_many_records_whole_ranges_are_read_spread_evenly(
     tree = {f"{number:04}": "1" for number in range(300)}
     metarange = write(lake, tree)
     refs = keyspace(lake.ports, lake.repo).metarange(metarange).ranges
-    sampled = list(foreign._sampled(refs))
+    sampled = list(check._sampled(refs))
     assert 15 <= sum(ref.count for ref in sampled) <= 30
     places = [refs.index(ref) for ref in sampled]
     assert places[0] < len(refs) / 4 and places[-1] > len(refs) * 3 / 4
     monkeypatch.setattr(limits, "bulk_checked_records_max", 1)
-    assert len(list(foreign._sampled(refs))) == 1
+    assert len(list(check._sampled(refs))) == 1
     monkeypatch.setattr(limits, "bulk_checked_records_max", 300)
-    assert list(foreign._sampled(refs)) == list(refs)
+    assert list(check._sampled(refs)) == list(refs)
 
 
 def test_where_ranges_are_sampled_every_eighth_record_is_judged(
@@ -223,6 +224,6 @@ def test_a_refused_metarange_leaves_the_job_running(lake: Lake) -> None:
                                   {"message": "m" * 70_000}, {"metadata": {"": "v"}}])  # fmt: skip
 def test_what_a_finish_may_not_say(lake: Lake, more: dict[str, Any]) -> None:
     job = begin(lake)
-    asked = replace(bulk_landing.Finish(write(lake, {}), "r", "m", "c"), **more)
+    asked = replace(land.Finish(write(lake, {}), "r", "m", "c"), **more)
     with pytest.raises(Invalid):
-        bulk_landing.finish(lake.ports, lake.repo, "main", job.job.id, asked)
+        land.finish(lake.ports, lake.repo, "main", job.job.id, asked)

@@ -7,13 +7,16 @@ from math import inf
 import pytest
 
 from graveler import assembly, limits
-from graveler.engine import bulk, bulk_landing, handover, repository, resetting
-from graveler.engine.bulk import Bulk, Mode
-from graveler.engine.bulk_landing import Finish
-from graveler.engine.commit import Once
+from graveler.engine.bulk import handover, land
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.job import Bulk, Mode
+from graveler.engine.bulk.land import Finish
+from graveler.engine.commits import reset
+from graveler.engine.commits.commit import Once
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
 from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import CommitEntry
 from graveler.requests import Counts
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -196,7 +199,7 @@ def test_a_commit_that_is_to_be_made_once_is_found_by_its_mark(lake: Lake) -> No
         commit()
     job = bulk.status(lake.ports, lake.repo, MAIN, caught.value.job)
     asked = Finish(scanned(lake, job), "r", job.new.message, "spark", job.new.metadata)
-    made = bulk_landing.finish(lake.ports, lake.repo, MAIN, job.job.id, asked)
+    made = land.finish(lake.ports, lake.repo, MAIN, job.job.id, asked)
     assert commit().id == made.id
 
 
@@ -234,7 +237,7 @@ def test_nobody_holds_what_said_nothing_or_was_reset(lake: Lake) -> None:
     since = CommitId(lake.head())
     calls: list[tuple[type[Exception], Callable[[], object]]] = [
         (NoChanges, lake.commit),
-        (Conflict, lambda: resetting.reset(lake.ports, lake.repo, MAIN)),
+        (Conflict, lambda: reset.reset(lake.ports, lake.repo, MAIN)),
     ]
     for kind, end in calls:
         lake.put("old", "1")

@@ -6,8 +6,11 @@ import pytest
 
 from graveler import assembly, limits
 from graveler.block.adapter import CREATE
-from graveler.engine import importing, janitor, jobs, repository
-from graveler.engine.importing import ImportPath, ImportRequest
+from graveler.engine.imports import run as importing
+from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.jobs import record
+from graveler.engine.repositories import repository
+from graveler.engine.upkeep import janitor
 from graveler.errors import Invalid, NotFound, Unavailable
 from graveler.ids import JobId
 from graveler.records import JobState
@@ -102,7 +105,7 @@ def test_an_end_that_cannot_be_noted_leaves_the_job_to_the_next_start(lake: Lake
     down = iter([Fault.NONE])  # the first look; nothing answers from then on
     run(faulty(lake, lambda *_: next(down, Fault.REFUSED)), job)
     assert state(lake, job) is JobState.RUNNING and lake.tree() == {}
-    assert [each.id for each in jobs.free_all(lake.ports, lake.repo)] == [job]
+    assert [each.id for each in record.free_all(lake.ports, lake.repo)] == [job]
 
 
 def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine import intended, janitor, objects
-from graveler.engine.objects import Upload
+from graveler.engine.objects import intents, objects
+from graveler.engine.objects.objects import Upload
+from graveler.engine.upkeep import janitor
 from graveler.errors import OutcomeUnknown, Refused
 from graveler.records import ABSENT, Entry
 from graveler.staging import area
@@ -20,8 +21,8 @@ def stored(lake: Lake) -> Entry:
     return objects.stored(lake.ports, lake.repo, Upload([b"bytes"]))
 
 
-def write(lake: Lake, entry: Entry, intent: intended.Intent, *, force: bool = False) -> None:
-    intended.write(lake.ports, lake.repo, "main", "p", entry, intent, lambda: None, force=force)
+def write(lake: Lake, entry: Entry, intent: intents.Intent, *, force: bool = False) -> None:
+    intents.write(lake.ports, lake.repo, "main", "p", entry, intent, lambda: None, force=force)
 
 
 def losing(faults: Iterator[Fault]) -> FaultPlan:
@@ -35,7 +36,7 @@ def losing(faults: Iterator[Fault]) -> FaultPlan:
 def test_an_answer_that_is_lost_is_looked_for(fault: Fault) -> None:
     lake = new_lake()
     entry = stored(lake)
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
     faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(iter([fault]))))
     write(faulty, entry, intent)
     lake.put("p", "later")
@@ -45,7 +46,7 @@ def test_an_answer_that_is_lost_is_looked_for(fault: Fault) -> None:
 
 def test_a_write_whose_answers_are_all_lost_may_have_been_made() -> None:
     lake = new_lake()
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
     always = (Fault.DROPPED for _ in range(10_000))
     faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(always)))
     with pytest.raises(OutcomeUnknown):
@@ -56,7 +57,7 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
     lake = new_lake()
     lake = Lake(replace(lake.ports, clock=TickingClock(), ids=SeededIds(1)), lake.repo)
     entry = stored(lake)
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
     write(lake, entry, intent)
     lake.commit()
     lake.delete("p")
@@ -73,12 +74,12 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
 def test_commits_since_that_do_not_hold_it_leave_it_to_be_made() -> None:
     lake = new_lake()
     entry = stored(lake)
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
     lake.commit_of(q="1")
     lake.commit_of(q="2")
 
     def is_written() -> bool:
-        return intended.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+        return intents.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
 
     assert not is_written()
     write(lake, entry, intent)
@@ -89,20 +90,20 @@ def test_what_was_there_when_it_was_intended_is_replaced() -> None:
     lake = new_lake()
     lake.put("p", "before")
     entry = stored(lake)
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
     write(lake, entry, intent)
     assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
 
 
 def test_an_intent_is_read_as_it_was_written() -> None:
     lake = new_lake()
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
-    assert intended.decoded(intended.encoded(intent)) == intent
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    assert intents.decoded(intents.encoded(intent)) == intent
 
 
 def test_a_read_only_repository_is_not_written_to() -> None:
     lake = new_lake()
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
     closed = Lake(lake.ports, replace(lake.repo, read_only=True))
     entry = stored(lake)
     with pytest.raises(Refused):
@@ -115,9 +116,9 @@ def test_a_write_that_was_only_intended_is_made_on_a_branch_that_has_moved_on() 
     lake = new_lake()
     lake.commit_of(p="before")
     entry = stored(lake)
-    intent = intended.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.ports, lake.repo, "main", "p")
     lake.commit_of(q="1")
-    assert not intended.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+    assert not intents.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
     write(lake, entry, intent)
     assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
-    assert intended.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+    assert intents.is_written(lake.ports, lake.repo, "main", "p", entry, intent)

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from graveler.assembly.embedded import Embedded, open_embedded
-from graveler.engine import objects, repository
-from graveler.engine.objects import Upload
+from graveler.engine.objects import objects
+from graveler.engine.objects.objects import Upload
+from graveler.engine.repositories import repository
 from graveler.errors import NoChanges, Unavailable
 from graveler.kv import database
 from tests.engine.lake import Lake

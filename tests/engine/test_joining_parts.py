@@ -6,8 +6,9 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import Part
-from graveler.engine import adopting, history, metadata_files, parts
-from graveler.engine.parts import Finish, PartsUpload
+from graveler.engine.commits import adopt, log
+from graveler.engine.objects import metadata_files, multipart
+from graveler.engine.objects.multipart import Finish, PartsUpload
 from graveler.errors import Gone, NotFound
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.faults import Fault
@@ -16,7 +17,7 @@ from tests.engine.storage import Storage
 
 
 def uploaded(lake: Lake) -> tuple[PartsUpload, tuple[Part, ...]]:
-    begun = parts.begin(lake.ports, lake.repo, "main", "a", 1).upload
+    begun = multipart.begin(lake.ports, lake.repo, "main", "a", 1).upload
     part = lake.ports.blocks.put_part(begun.address, begun.id, 1, [b"part"])
     return begun, (part,)
 
@@ -36,7 +37,7 @@ def failing(lake: Lake, *faults: Fault) -> tuple[Lake, FaultyBlocks]:
 def test_a_join_whose_answer_is_lost_is_sent_again_or_found(lake: Lake, fault: Fault) -> None:
     begun, sent = uploaded(lake)
     faulty, _ = failing(lake, fault)
-    entry = parts.finish(faulty.ports, lake.repo, "main", "a", Finish(begun, sent))
+    entry = multipart.finish(faulty.ports, lake.repo, "main", "a", Finish(begun, sent))
     assert entry.size == 4 and lake.tree() == {"a": entry.checksum}
 
 
@@ -65,10 +66,10 @@ def test_a_join_that_lands_late_or_was_given_up_is_told_by_what_is_there(
     ports = replace(faulty.ports, blocks=Between())  # type: ignore[arg-type]
     if given_up:
         with pytest.raises(NotFound, match="upload not found"):
-            parts.finish(ports, lake.repo, "main", "a", Finish(begun, sent))
+            multipart.finish(ports, lake.repo, "main", "a", Finish(begun, sent))
         assert lake.tree() == {}
     else:
-        assert parts.finish(ports, lake.repo, "main", "a", Finish(begun, sent)).size == 4
+        assert multipart.finish(ports, lake.repo, "main", "a", Finish(begun, sent)).size == 4
 
 
 def test_a_file_that_vanishes_between_look_and_read_is_gone(lake: Lake) -> None:
@@ -83,13 +84,13 @@ def test_a_file_that_vanishes_between_look_and_read_is_gone(lake: Lake) -> None:
 
 
 def test_only_files_that_are_there_have_a_place(storage: Storage) -> None:
-    head = history.get_commit(storage.ports, storage.repo, storage.commit(a="1"))
+    head = log.get_commit(storage.ports, storage.repo, storage.commit(a="1"))
     metarange = head.commit.metarange
-    assert adopting.metarange_location(storage.ports, storage.repo, metarange) in storage.stored()
+    assert adopt.metarange_location(storage.ports, storage.repo, metarange) in storage.stored()
     with pytest.raises(NotFound, match="meta_range not found: meta_range=0"):
-        adopting.metarange_location(storage.ports, storage.repo, "0" * 64)
+        adopt.metarange_location(storage.ports, storage.repo, "0" * 64)
     with pytest.raises(NotFound, match="range not found: range=1"):
-        adopting.range_location(storage.ports, storage.repo, "1" * 64)
+        adopt.range_location(storage.ports, storage.repo, "1" * 64)
 
 
 def _file_of(lake: Lake, metarange: str) -> str:

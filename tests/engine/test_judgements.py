@@ -7,24 +7,18 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.block.observed import ObservedBlocks
-from graveler.engine import (
-    branching,
-    cluster_turns,
-    collect,
-    condemning,
-    retention,
-    root_pages,
-    verify,
-)
-from graveler.engine.condemning import Condemned, Order
-from graveler.engine.heads import commit_of
-from graveler.engine.root_pages import Root, RootPage
+from graveler.block.counter import ObservedBlocks
+from graveler.engine.commits.records import commit_of
+from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
+from graveler.engine.gc.cluster import Condemned, Order
+from graveler.engine.gc.root_pages import Root, RootPage
+from graveler.engine.names import branches
+from graveler.engine.repositories import verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid
 from graveler.ids import CommitId, MetarangeId
-from graveler.kv.observed import ObservedStore
-from graveler.refs import condemned
-from graveler.refs.retention import Retention
+from graveler.kv.counter import ObservedStore
+from graveler.refs.gc import marks as condemned
+from graveler.refs.gc.retention import Retention
 from graveler.requests import Counts
 from tests.engine.storage import DAY, Storage
 
@@ -135,10 +129,10 @@ def test_each_read_from_the_beginning_judges_anew(storage: Storage) -> None:
     before, place = metarange(storage, old), content_place(storage, 2)
     first = root_pages.page(storage.ports, storage.repo, place, 2)
     cluster_turns.begin(storage.ports, storage.repo, TURN)
-    condemning.condemn_page(storage.ports, storage.repo, ORDER, "", 100)
+    cluster.condemn_page(storage.ports, storage.repo, ORDER, "", 100)
     storage.wait(DAY)
     cluster_turns.begin(storage.ports, storage.repo, "T2")
-    condemning.sweep(storage.ports, storage.repo, "R1", 0, "T2")
+    cluster.sweep(storage.ports, storage.repo, "R1", 0, "T2")
     late = metarange(storage, storage.commit(a="late"))
     known = [*first.roots, *rest(storage, first.following, 2)]
     assert {root.name: root.objects for root in known}[before] == "expiring"
@@ -205,7 +199,7 @@ def test_a_place_in_no_snapshot_is_refused(storage: Storage, spot: str) -> None:
     with pytest.raises(Invalid, match="page before"):
         root_pages.page(storage.ports, storage.repo, wrong, 2)
     with pytest.raises(Invalid, match="page before"):
-        condemning.condemn_page(storage.ports, storage.repo, ORDER, spot, 2)
+        cluster.condemn_page(storage.ports, storage.repo, ORDER, spot, 2)
 
 
 # ---- condemning ----------------------------------------------------------------------------------
@@ -213,7 +207,7 @@ def test_a_place_in_no_snapshot_is_refused(storage: Storage, spot: str) -> None:
 
 def condemn(storage: Storage, after: str = "", amount: int = 1_000) -> Condemned:
     cluster_turns.begin(storage.ports, storage.repo, TURN)
-    return condemning.condemn_page(storage.ports, storage.repo, ORDER, after, amount)
+    return cluster.condemn_page(storage.ports, storage.repo, ORDER, after, amount)
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -245,9 +239,7 @@ def test_later_pages_that_condemn_judge_nothing(storage: Storage, number: int) -
 
     def ask(after: str) -> Cost:
         return counted.of(
-            lambda: pages.append(
-                condemning.condemn_page(counted.ports, storage.repo, ORDER, after, 4)
-            )
+            lambda: pages.append(cluster.condemn_page(counted.ports, storage.repo, ORDER, after, 4))
         )
 
     first = ask("")
@@ -270,7 +262,7 @@ def test_what_became_a_head_meanwhile_is_not_condemned(storage: Storage) -> None
     page = condemn(storage, "", 2)
     (condemned_first,) = page.metaranges
     left = [each for each in old if metarange(storage, each) != condemned_first]
-    branching.create_branch(storage.ports, storage.repo, "late", left[0])
+    branches.create_branch(storage.ports, storage.repo, "late", left[0])
     page = condemn(storage, page.following)
     assert set(page.metaranges) == {metarange(storage, each) for each in left[1:]}
     assert left[0] not in marks(storage)
@@ -287,12 +279,12 @@ def test_what_is_kept_again_meanwhile_loses_nothing(storage: Storage) -> None:
     assert {root.objects for root in rest(storage, content_place(storage, 9), 9)} == {"kept"}
     storage.wait(DAY)
     cluster_turns.begin(storage.ports, storage.repo, "T2")
-    condemning.sweep(storage.ports, storage.repo, "R1", 0, "T2")
+    cluster.sweep(storage.ports, storage.repo, "R1", 0, "T2")
     assert {root.objects for root in rest(storage, content_place(storage, 9), 9)} == {"kept"}
     order = Order("R2", 0, 0, "T2")
-    assert condemning.condemn_page(storage.ports, storage.repo, order, "", 9).metaranges == []
+    assert cluster.condemn_page(storage.ports, storage.repo, order, "", 9).metaranges == []
     assert marks(storage) == {}
-    branching.create_branch(storage.ports, storage.repo, "late", old[0])
+    branches.create_branch(storage.ports, storage.repo, "late", old[0])
 
 
 def test_what_was_written_meanwhile_is_not_condemned(storage: Storage) -> None:
@@ -321,7 +313,7 @@ def test_pages_are_of_the_run_that_judged(storage: Storage) -> None:
     other = ORDER._replace(run="R2")
     before = marks(storage)
     with pytest.raises(Conflict, match="without after"):
-        condemning.condemn_page(storage.ports, storage.repo, other, page.following, 2)
+        cluster.condemn_page(storage.ports, storage.repo, other, page.following, 2)
     assert marks(storage) == before
 
 

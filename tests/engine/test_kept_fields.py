@@ -5,13 +5,19 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine import branching, break_parameters, janitor, jobs, resetting, tagging
-from graveler.engine.jobs import Ending, NewJob
+from graveler.engine.commits import reset
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Ending, NewJob
+from graveler.engine.names import branches as branching
+from graveler.engine.names import tags
+from graveler.engine.repositories import break_parameters
+from graveler.engine.upkeep import janitor
 from graveler.ids import BranchId, JobId, TagId
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT, JobState
-from graveler.refs import branches, cleanups
-from graveler.refs.space import REPOSITORIES, cleanup_key, job_key, space, tag_key
+from graveler.refs.keys import REPOSITORIES, cleanup_key, job_key, space, tag_key
+from graveler.refs.names import branches
+from graveler.refs.tokens import cleanups
 from graveler.testing.clockwork import TickingClock
 from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.lake import Lake
@@ -49,9 +55,9 @@ def test_every_verb_on_a_branch_keeps_unknown_fields(lake: Lake) -> None:
     other.commit(branch="dev")
     assert _has(lake, place)
     other.put("b", "1", "dev")
-    resetting.reset_path(other.ports, other.repo, "dev", "b")
-    resetting.reset(other.ports, other.repo, "dev")
-    resetting.hard_reset(other.ports, other.repo, "dev", "main")
+    reset.reset_path(other.ports, other.repo, "dev", "b")
+    reset.reset(other.ports, other.repo, "dev")
+    reset.hard_reset(other.ports, other.repo, "dev", "main")
     assert _has(lake, place)
     branching.delete_branch(other.ports, other.repo, "dev")
     assert _has(lake, place)
@@ -79,22 +85,22 @@ def test_a_branch_made_anew_has_nothing_of_the_deleted_one_but_what_nobody_knows
 
 
 def test_a_tag_keeps_unknown_fields(lake: Lake) -> None:
-    tagging.create_tag(lake.ports, lake.repo, "v1", "main")
+    tags.create_tag(lake.ports, lake.repo, "v1", "main")
     place = space(lake.repo), tag_key(TagId("v1"))
     _add(lake, place)
-    tagging.delete_tag(lake.ports, lake.repo, "v1")
-    tagging.create_tag(lake.ports, lake.repo, "v1", "main")
-    assert _has(lake, place) and tagging.get_tag(lake.ports, lake.repo, "v1") == lake.head()
+    tags.delete_tag(lake.ports, lake.repo, "v1")
+    tags.create_tag(lake.ports, lake.repo, "v1", "main")
+    assert _has(lake, place) and tags.get_tag(lake.ports, lake.repo, "v1") == lake.head()
 
 
 def test_a_job_keeps_unknown_fields(lake: Lake) -> None:
     job = JobId("one")
-    jobs.begin(lake.ports, lake.repo, NewJob(job, "commit"))
+    record.begin(lake.ports, lake.repo, NewJob(job, "commit"))
     place = space(lake.repo), job_key(job)
     _add(lake, place)
-    jobs.claim(lake.ports, lake.repo, job, b"me")
-    jobs.finish(lake.ports, lake.repo, job, Ending(JobState.DONE))
-    assert _has(lake, place) and jobs.status(lake.ports, lake.repo, job).ended
+    record.claim(lake.ports, lake.repo, job, b"me")
+    record.finish(lake.ports, lake.repo, job, Ending(JobState.DONE))
+    assert _has(lake, place) and record.status(lake.ports, lake.repo, job).ended
 
 
 def test_a_repository_keeps_unknown_fields(lake: Lake) -> None:
@@ -115,7 +121,7 @@ def _waiting(lake: Lake) -> tuple[Lake, TickingClock, Place]:
     lake = Lake(replace(lake.ports, clock=clock), lake.repo)
     lake.put("a", "1")
     (token,) = lake.record().tokens_newest_first
-    resetting.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.ports, lake.repo, "main")
     clock.sleep(limits.token_grace_seconds + 1)
     return lake, clock, (space(lake.repo), cleanup_key(token))
 

@@ -8,11 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from graveler import assembly, limits
-from graveler.engine import branching, history, objects, repository, resetting
-from graveler.engine.commit import CommitRequest, commit
+from graveler.engine.commits import log, reset
+from graveler.engine.commits.commit import CommitRequest, commit
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
+from graveler.engine.repositories import repository
 from graveler.errors import Contended, OutcomeUnknown
 from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.lake import COMMITTER, Lake
 
 ROUNDS = 2 * limits.landing_round_count_max
@@ -36,7 +39,7 @@ def a_reset(rival: Lake) -> Act:
 
     def act() -> None:
         rival.put("other/x", "rival")
-        resetting.reset_prefix(rival.ports, rival.repo, "main", "other/")
+        reset.reset_prefix(rival.ports, rival.repo, "main", "other/")
 
     return act
 
@@ -46,7 +49,7 @@ def test_deletion_of_a_branch(scripted: tuple[Lake, Script], rival: Lake) -> Non
     mine.branch("dev")
     always(script, "before", "set_if", a_commit(rival, "dev"))
     with pytest.raises(GIVEN_UP):
-        branching.delete_branch(mine.ports, mine.repo, "dev")
+        branches.delete_branch(mine.ports, mine.repo, "dev")
     assert rival.record("dev").live
 
 
@@ -55,7 +58,7 @@ def test_reset(scripted: tuple[Lake, Script], rival: Lake) -> None:
     mine.put("a", "1")
     always(script, "before", "set_if", a_reset(rival))
     with pytest.raises(GIVEN_UP):
-        resetting.reset(mine.ports, mine.repo, "main")
+        reset.reset(mine.ports, mine.repo, "main")
     assert rival.tree() == {"a": "1"}
 
 
@@ -64,7 +67,7 @@ def test_reset_of_a_prefix(scripted: tuple[Lake, Script], rival: Lake) -> None:
     mine.put("a", "1")
     always(script, "before", "set_if", a_reset(rival))
     with pytest.raises(GIVEN_UP):
-        resetting.reset_prefix(mine.ports, mine.repo, "main", "a")
+        reset.reset_prefix(mine.ports, mine.repo, "main", "a")
     assert rival.tree() == {"a": "1"}
 
 
@@ -97,7 +100,7 @@ def test_landing(scripted: tuple[Lake, Script], rival: Lake, verb: str) -> None:
         if verb == "merge":
             mine.merge("dev")
         else:
-            resetting.hard_reset(mine.ports, mine.repo, "main", "dev")
+            reset.hard_reset(mine.ports, mine.repo, "main", "dev")
     assert rival.tree("main@") == {"a": "1"}
 
 
@@ -191,6 +194,6 @@ def test_equal_commits_within_a_minute(lake: Lake) -> None:
 
 
 def _messages(lake: Lake) -> list[str]:
-    entries, more = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=1_000))
+    entries, more = log.log(lake.ports, lake.repo, "main", log.LogRequest(amount=1_000))
     assert not more
     return [entry.commit.message for entry in entries]

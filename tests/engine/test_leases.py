@@ -7,17 +7,21 @@ import pytest
 
 from graveler import assembly, limits
 from graveler.block.adapter import CREATE
-from graveler.engine import history, import_sources, importing, jobs, repository
-from graveler.engine.importing import ImportPath, ImportRequest, Resumed
-from graveler.engine.jobs import Claim, Ending, NewJob, Pulse, Stopped, Why
+from graveler.engine.commits import log as history
+from graveler.engine.imports import run
+from graveler.engine.imports import sources as import_sources
+from graveler.engine.imports.run import ImportPath, ImportRequest, Resumed
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Claim, Ending, NewJob, Pulse, Stopped, Why
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import JobId
 from graveler.kv.store import Store
 from graveler.records import JobState
-from graveler.refs import jobs as stored
+from graveler.refs.jobs import record as stored
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.lake import COMMITTER, Lake
 
 SOURCE = "mem://bucket/source/"
@@ -39,20 +43,20 @@ def lake(clock: TickingClock) -> Lake:
 
 
 def begun(lake: Lake, kind: str = "merge", body: str = "as asked") -> JobId:
-    jobs.begin(lake.ports, lake.repo, NewJob(JOB, kind, "main", body, lake.head()))
+    record.begin(lake.ports, lake.repo, NewJob(JOB, kind, "main", body, lake.head()))
     return JOB
 
 
 def claim(lake: Lake, owner: bytes, job: JobId = JOB) -> Claim:
-    return jobs.claim(lake.ports, lake.repo, job, owner)
+    return record.claim(lake.ports, lake.repo, job, owner)
 
 
 def state(lake: Lake) -> JobState:
-    return jobs.status(lake.ports, lake.repo, JOB).state
+    return record.status(lake.ports, lake.repo, JOB).state
 
 
 def end(lake: Lake, by: bytes = b"") -> bool:
-    return jobs.finish(lake.ports, lake.repo, JOB, Ending(JobState.DONE, by=by))
+    return record.finish(lake.ports, lake.repo, JOB, Ending(JobState.DONE, by=by))
 
 
 def pulse(lake: Lake, owner: bytes, until: float = 1e9) -> Pulse:
@@ -69,27 +73,27 @@ def never_swaps(kv: Store) -> Store:
 def test_a_job_that_is_begun_twice_is_one_job_with_its_first_order(lake: Lake) -> None:
     begun(lake)
     assert claim(lake, b"me") is Claim.OURS
-    again = jobs.begin(lake.ports, lake.repo, NewJob(JOB, "merge", body="another"))
+    again = record.begin(lake.ports, lake.repo, NewJob(JOB, "merge", body="another"))
     assert again.owner == b"me"
-    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    order = record.ordered(lake.ports, lake.repo, JOB)
     assert (order.body, order.since, order.told) == ("as asked", lake.head(), False)
-    assert jobs.once(JOB, order).value == JOB
+    assert record.once(JOB, order).value == JOB
 
 
 def test_a_job_whose_beginning_is_sent_twice_below_is_begun(lake: Lake) -> None:
     faults: Iterator[Fault] = iter([Fault.REPEATED])
     mine = lake.with_kv(lambda kv: FaultyStore(kv, lambda *_: next(faults, Fault.NONE)))
-    job = jobs.begin(mine.ports, mine.repo, NewJob(JOB, "merge"))
-    assert job == jobs.status(lake.ports, lake.repo, JOB)
+    job = record.begin(mine.ports, mine.repo, NewJob(JOB, "merge"))
+    assert job == record.status(lake.ports, lake.repo, JOB)
 
 
 def test_a_result_that_was_told_is_noted_with_the_order(lake: Lake) -> None:
     begun(lake)
-    jobs.note_told(lake.ports, lake.repo, JOB)
-    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    record.note_told(lake.ports, lake.repo, JOB)
+    order = record.ordered(lake.ports, lake.repo, JOB)
     assert (order.told, order.body) == (True, "as asked")
-    jobs.note_told(lake.ports, lake.repo, JobId("none"))
-    assert jobs.ordered(lake.ports, lake.repo, JobId("none")).told is False
+    record.note_told(lake.ports, lake.repo, JobId("none"))
+    assert record.ordered(lake.ports, lake.repo, JobId("none")).told is False
 
 
 @pytest.mark.parametrize("moment", [1, 2])
@@ -99,11 +103,11 @@ def test_what_two_add_to_an_order_at_once_stays_both(lake: Lake, moment: int) ->
     seen, script = lake.interposed()
 
     def fail() -> None:
-        jobs.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
+        record.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
 
     script.before("get" if moment == 1 else "set_if", fail)
-    jobs.note_told(seen.ports, seen.repo, JOB)
-    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    record.note_told(seen.ports, seen.repo, JOB)
+    order = record.ordered(lake.ports, lake.repo, JOB)
     assert script.finished
     assert (order.told, order.error_kind, order.body) == (True, "Invalid", "as asked")
 
@@ -114,12 +118,12 @@ def test_a_late_twin_of_an_addition_takes_nothing_back(lake: Lake, forgotten: bo
     late = FaultyStore(lake.ports.kv, nth({2: Fault.LATE}))
     mine = lake.with_kv(lambda _: late)
     with suppress(OutcomeUnknown):
-        jobs.note_told(mine.ports, mine.repo, JOB)
-    jobs.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
+        record.note_told(mine.ports, mine.repo, JOB)
+    record.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
     if forgotten:
         stored.forget(lake.ports.kv, lake.repo, [JOB])
     late.land()
-    order = jobs.ordered(lake.ports, lake.repo, JOB)
+    order = record.ordered(lake.ports, lake.repo, JOB)
     found = (order.told, order.error_kind, order.body)
     assert found == ((False, "", "") if forgotten else (True, "Invalid", "as asked"))
 
@@ -127,11 +131,11 @@ def test_a_late_twin_of_an_addition_takes_nothing_back(lake: Lake, forgotten: bo
 def test_jobs_are_cancelled_by_their_kind(lake: Lake) -> None:
     begun(lake)
     with pytest.raises(NotFound):
-        jobs.cancel(lake.ports, lake.repo, JOB, "import")
+        record.cancel(lake.ports, lake.repo, JOB, "import")
     with pytest.raises(NotFound):
-        importing.status(lake.ports, lake.repo, JOB)
+        run.status(lake.ports, lake.repo, JOB)
     for _ in range(2):
-        jobs.cancel(lake.ports, lake.repo, JOB, "merge")
+        record.cancel(lake.ports, lake.repo, JOB, "merge")
     assert state(lake) is JobState.CANCELLED
     assert not end(lake)
 
@@ -142,10 +146,10 @@ def test_a_job_that_lands_or_has_ended_is_cancelled_no_more(lake: Lake) -> None:
     pulse(lake, b"me").land(3)
     pulse(lake, b"me").land(3)
     with pytest.raises(Conflict, match="landing"):
-        jobs.cancel(lake.ports, lake.repo, JOB, "merge")
+        record.cancel(lake.ports, lake.repo, JOB, "merge")
     assert end(lake, by=b"me")
     with pytest.raises(Conflict, match="completed"):
-        jobs.cancel(lake.ports, lake.repo, JOB, "merge")
+        record.cancel(lake.ports, lake.repo, JOB, "merge")
 
 
 # ---- whose it is ---------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ def test_a_beat_shows_progress_and_keeps_the_lease(lake: Lake, clock: TickingClo
         clock.sleep(SILENT / 2)
         beats.beat(number if number < 2 else -1)
         assert claim(lake, b"b") is Claim.RUNNING
-    assert jobs.status(lake.ports, lake.repo, JOB).progress == 1
+    assert record.status(lake.ports, lake.repo, JOB).progress == 1
 
 
 def test_a_runner_stops_when_its_time_is_over_and_lets_another_go_on(
@@ -188,9 +192,9 @@ def test_a_runner_stops_when_its_time_is_over_and_lets_another_go_on(
     with pytest.raises(Stopped) as stopped:
         pulse(lake, b"a", until=5).beat(always=True)
     assert stopped.value.why is Why.OUT_OF_TIME
-    jobs.release(lake.ports, lake.repo, JOB, b"b")
+    record.release(lake.ports, lake.repo, JOB, b"b")
     assert claim(lake, b"b") is Claim.RUNNING
-    jobs.release(lake.ports, lake.repo, JOB, b"a")
+    record.release(lake.ports, lake.repo, JOB, b"a")
     assert claim(lake, b"b") is Claim.OURS
 
 
@@ -210,7 +214,7 @@ def test_a_release_that_meets_a_beat_is_repeated(
     claim(lake, b"a")
     mine, script = scripted
     script.before("set_if", lambda: pulse(rival, b"a").beat(7))
-    jobs.release(mine.ports, mine.repo, JOB, b"a")
+    record.release(mine.ports, mine.repo, JOB, b"a")
     assert script.finished and claim(lake, b"b") is Claim.OURS
 
 
@@ -221,7 +225,7 @@ def test_a_record_that_cannot_be_written_is_neither_claimed_nor_landed(lake: Lak
         claim(broken, b"a")
     with pytest.raises(Unavailable):
         pulse(broken, b"").land(1)
-    jobs.release(broken.ports, broken.repo, JOB, b"")
+    record.release(broken.ports, broken.repo, JOB, b"")
     assert not end(broken) and state(lake) is JobState.RUNNING
 
 
@@ -229,19 +233,19 @@ def test_a_store_that_is_opened_again_frees_what_was_running(lake: Lake) -> None
     begun(lake)
     claim(lake, b"dead")
     ended = JobId("job2")
-    jobs.begin(lake.ports, lake.repo, NewJob(ended, "merge"))
-    jobs.finish(lake.ports, lake.repo, ended, Ending(JobState.DONE))
-    assert [job.id for job in jobs.free_all(lake.ports, lake.repo)] == [JOB]
+    record.begin(lake.ports, lake.repo, NewJob(ended, "merge"))
+    record.finish(lake.ports, lake.repo, ended, Ending(JobState.DONE))
+    assert [job.id for job in record.free_all(lake.ports, lake.repo)] == [JOB]
     assert claim(lake, b"me") is Claim.OURS
 
 
 def test_a_failure_is_kept_with_its_kind(lake: Lake) -> None:
     begun(lake)
     claim(lake, b"me")
-    jobs.fail(lake.ports, lake.repo, JOB, Invalid("no such thing"), b"me")
-    found = jobs.status(lake.ports, lake.repo, JOB)
+    record.fail(lake.ports, lake.repo, JOB, Invalid("no such thing"), b"me")
+    found = record.status(lake.ports, lake.repo, JOB)
     assert (found.state, found.error) == (JobState.FAILED, "no such thing")
-    assert jobs.ordered(lake.ports, lake.repo, JOB).error_kind == "Invalid"
+    assert record.ordered(lake.ports, lake.repo, JOB).error_kind == "Invalid"
 
 
 # ---- imports in steps ----------------------------------------------------------------------------
@@ -253,9 +257,9 @@ def sources(lake: Lake, count: int) -> None:
 
 
 def work(lake: Lake, request: ImportRequest, beats: Pulse, spill: int = 4) -> None:
-    order = jobs.ordered(lake.ports, lake.repo, JOB)
-    resumed = Resumed(jobs.once(JOB, order), spill_count=spill)
-    importing.work(lake.ports, lake.repo, "main", request, beats, resumed)
+    order = record.ordered(lake.ports, lake.repo, JOB)
+    resumed = Resumed(record.once(JOB, order), spill_count=spill)
+    run.work(lake.ports, lake.repo, "main", request, beats, resumed)
 
 
 def an_import(*more: ImportPath) -> ImportRequest:
@@ -285,7 +289,7 @@ def test_an_import_is_taken_up_where_its_runner_stopped(
     listed = len(stored.steps(lake.ports.kv, lake.repo, JOB))
     assert listed > 0
     for _ in range(2):  # once to the end, and by somebody who does not know that it is done
-        again = import_sources.decode(jobs.ordered(lake.ports, lake.repo, JOB).body)
+        again = import_sources.decode(record.ordered(lake.ports, lake.repo, JOB).body)
         work(lake, again, pulse(lake, b""))
     assert len(stored.steps(lake.ports.kv, lake.repo, JOB)) > listed
     assert set(lake.tree("main@")) == {"kept", *(f"in/{number:03}" for number in range(18))}
@@ -347,4 +351,4 @@ def _until_the_branch(_: int, verb: str) -> Fault:
 
 def _marks(lake: Lake) -> list[str]:
     log, _ = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=100))
-    return [entry.commit.metadata.get(jobs.MARK_KEY, "") for entry in log]
+    return [entry.commit.metadata.get(record.MARK_KEY, "") for entry in log]

@@ -3,9 +3,11 @@
 import pytest
 
 from graveler import limits
-from graveler.engine import batching, handover, resetting
-from graveler.engine.batching import Delivery
-from graveler.engine.sealing import Once
+from graveler.engine.bulk import handover
+from graveler.engine.commits import reset
+from graveler.engine.commits.seal import Once
+from graveler.engine.events import batches
+from graveler.engine.events.batches import Delivery
 from graveler.errors import HistoryTooLong, OutcomeUnknown, PreconditionFailed
 from graveler.ids import BranchId, CommitId
 from graveler.records import ABSENT
@@ -77,7 +79,7 @@ def test_a_hard_reset_whose_swap_had_no_answer_is_unknown(lake: Lake, rival: Lak
     mine, script = losing(lake, 1)
     script.after("set_if", lambda: _commits(rival))
     with pytest.raises(OutcomeUnknown):
-        resetting.hard_reset(mine.ports, mine.repo, "main", target)
+        reset.hard_reset(mine.ports, mine.repo, "main", target)
     assert script.finished
 
 
@@ -107,9 +109,9 @@ def test_who_holds_a_token_is_unknown(lake: Lake) -> None:
 def test_a_batch_is_done_for_its_objects_were_committed(lake: Lake) -> None:
     rule = rule_of(lake)
     deliver(lake, told("a", "1", "1"))
-    closing = batching.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    closing = batches.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
     assert closing is not ABSENT
     _commits(lake)
-    assert batching.commit_batch(lake.ports, lake.repo, rule, closing.batch) is ABSENT
-    assert batching.tick(lake.ports, lake.repo, rule) == ()
+    assert batches.commit_batch(lake.ports, lake.repo, rule, closing.batch) is ABSENT
+    assert batches.tick(lake.ports, lake.repo, rule) == ()
     assert batch_commits(lake) == [] and lake.tree("main@") == {"a": "1"}

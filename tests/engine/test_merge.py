@@ -6,16 +6,9 @@ import pytest
 
 from graveler import identity
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine import (
-    adopting,
-    branching,
-    compare,
-    history,
-    merge,
-    objects,
-    replay,
-    resetting,
-)
+from graveler.engine.commits import adopt, diff, log, merge, replay, reset
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
 from graveler.ids import NO_METARANGE, CommitId
 from graveler.records import Commit, Strategy
@@ -109,13 +102,13 @@ def test_conflicts_are_listed_in_full_page_by_page_without_side_effects(lake: La
     _three(lake, rows)
     record = lake.record()
     found: list[str] = []
-    query = compare.DiffQuery(amount=7)
+    query = diff.DiffQuery(amount=7)
     while True:
         page = merge.conflicts(lake.ports, lake.repo, "dev", "main", query)
         found += [line.path for line in page.lines]
         if not page.more:
             break
-        query = compare.DiffQuery(amount=7, after=found[-1])
+        query = diff.DiffQuery(amount=7, after=found[-1])
     assert found == list(rows)
     assert lake.record() == record
     with pytest.raises(MergeConflict) as refusal:
@@ -128,13 +121,13 @@ def test_a_preview_says_what_the_merge_then_does(lake: Lake) -> None:
     _three(
         lake, {"a": ("b", "s", "b"), "c": ("b", "", "b"), "d": ("", "s", ""), "e": ("b", "b", "d")}
     )
-    page = merge.preview(lake.ports, lake.repo, "dev", "main", compare.DiffQuery())
+    page = merge.preview(lake.ports, lake.repo, "dev", "main", diff.DiffQuery())
     lines = {line.path: line.kind for line in page.lines}
     assert lines == {"a": "changed", "c": "removed", "d": "added", "only_dev": "added"}
     before = lake.head()
     made = lake.merge("dev")
-    query = compare.DiffQuery()
-    after = compare.diff_refs(lake.ports, lake.repo, before, made, query, three_dot=False)
+    query = diff.DiffQuery()
+    after = diff.diff_refs(lake.ports, lake.repo, before, made, query, three_dot=False)
     assert after.lines == page.lines
 
 
@@ -143,7 +136,7 @@ def test_parents_message_and_metadata(lake: Lake) -> None:
     parents = (lake.head(), lake.head("dev"))
     request = merge.MergeRequest(COMMITTER, metadata={"k": "v"})
     made = merge.merge(lake.ports, lake.repo, "dev", "main", request)
-    entry = history.get_commit(lake.ports, lake.repo, made)
+    entry = log.get_commit(lake.ports, lake.repo, made)
     assert entry.commit.parents == parents
     assert entry.commit.message == "Merge 'dev' into 'main'"
     assert entry.commit.metadata == {"k": "v", ".lakefs.merge.strategy": "default"}
@@ -151,10 +144,10 @@ def test_parents_message_and_metadata(lake: Lake) -> None:
 
 def test_a_squashed_merge_has_one_parent_so_the_next_one_uses_the_old_base(lake: Lake) -> None:
     _three(lake, {})
-    old = history.merge_base(lake.ports, lake.repo, "dev", "main").base
+    old = log.merge_base(lake.ports, lake.repo, "dev", "main").base
     made = lake.merge("dev", squash=True)
-    assert len(history.get_commit(lake.ports, lake.repo, made).commit.parents) == 1
-    assert history.merge_base(lake.ports, lake.repo, "dev", "main").base == old
+    assert len(log.get_commit(lake.ports, lake.repo, made).commit.parents) == 1
+    assert log.merge_base(lake.ports, lake.repo, "dev", "main").base == old
 
 
 def test_nothing_to_merge_changes_nothing(lake: Lake) -> None:
@@ -179,7 +172,7 @@ def test_a_source_that_was_emptied_again_is_nothing_to_merge(lake: Lake) -> None
 
 
 def _metarange(lake: Lake, ref: str) -> str:
-    return history.get_commit(lake.ports, lake.repo, ref).commit.metarange
+    return log.get_commit(lake.ports, lake.repo, ref).commit.metarange
 
 
 def test_an_emptied_source_is_merged_into_a_branch_that_never_held_anything(lake: Lake) -> None:
@@ -188,7 +181,7 @@ def test_an_emptied_source_is_merged_into_a_branch_that_never_held_anything(lake
     emptied = lake.commit_of("dev", a="")
     made = lake.merge("dev")
     assert (_metarange(lake, made), lake.tree()) == (EMPTY_METARANGE, {})
-    parents = history.get_commit(lake.ports, lake.repo, made).commit.parents
+    parents = log.get_commit(lake.ports, lake.repo, made).commit.parents
     assert parents[1] == emptied
     with pytest.raises(NoChanges):
         lake.merge("dev")
@@ -200,7 +193,7 @@ def test_a_source_without_metarange_is_merged_into_an_emptied_branch(lake: Lake)
     record = Commit("elsewhere", "holds nothing", 10**18, parents=(CommitId(emptied),))
     record = record._replace(generation=4)
     bare = identity.commit_id(record)
-    adopting.add_record(lake.ports, lake.repo, adopting.NewCommitRecord(bare, record))
+    adopt.add_record(lake.ports, lake.repo, adopt.NewCommitRecord(bare, record))
     made = lake.merge(bare)
     assert (_metarange(lake, made), lake.tree()) == (NO_METARANGE, {})
     with pytest.raises(NoChanges):
@@ -217,7 +210,7 @@ def test_a_commit_a_merge_and_a_revert_may_be_of_the_epoch(lake: Lake) -> None:
     commits.append(replay.revert(lake.ports, lake.repo, "main", first, request).id)
     request = replay.ReplayRequest(COMMITTER, created_ns=0, message="again")
     commits.append(replay.cherry_pick(lake.ports, lake.repo, "main", first, request).id)
-    found = [history.get_commit(lake.ports, lake.repo, each).commit for each in commits]
+    found = [log.get_commit(lake.ports, lake.repo, each).commit for each in commits]
     assert [each.created_ns for each in found] == [0, 0, 0, 0]
 
 
@@ -250,7 +243,7 @@ def test_of_several_bases_the_one_of_greatest_generation_then_of_smallest_id(lak
     lake.merge(old_main, "dev")
     lake.commit_of(m="1")
     lake.commit_of("dev", d="1")
-    assert history.merge_base(lake.ports, lake.repo, "dev", "main").base == min(old_main, old_dev)
+    assert log.merge_base(lake.ports, lake.repo, "dev", "main").base == min(old_main, old_dev)
 
 
 def test_of_several_bases_a_deeper_one_wins_whatever_its_id(lake: Lake) -> None:
@@ -265,7 +258,7 @@ def test_of_several_bases_a_deeper_one_wins_whatever_its_id(lake: Lake) -> None:
         old_main, old_dev = lake.head(main), lake.head(dev)
         lake.merge(old_dev, main)
         lake.merge(old_main, dev)
-        assert history.merge_base(lake.ports, lake.repo, dev, main).base == old_main
+        assert log.merge_base(lake.ports, lake.repo, dev, main).base == old_main
 
 
 def test_the_first_common_ancestor_that_both_walks_meet_is_not_taken_if_a_better_one_follows(
@@ -282,20 +275,20 @@ def test_the_first_common_ancestor_that_both_walks_meet_is_not_taken_if_a_better
     lake.commit_of("old", o="1")
     lake.merge("old", "dev")
     lake.merge("old", "main")
-    found = history.merge_base(lake.ports, lake.repo, "dev", "main").base
+    found = log.merge_base(lake.ports, lake.repo, "dev", "main").base
     bases = {better, lake.head("old")}
     assert found in bases and found == better, "its generation is greater"
 
 
 def test_unrelated_histories_have_the_empty_tree_as_base(lake: Lake) -> None:
     lake.commit_of(a="1", shared="1")
-    main_tree = history.get_commit(lake.ports, lake.repo, "main").commit.metarange
+    main_tree = log.get_commit(lake.ports, lake.repo, "main").commit.metarange
     root = Commit(COMMITTER, "another root", 10**18, metarange=main_tree)
     commit_id = identity.commit_id(root)
-    adopting.add_record(lake.ports, lake.repo, adopting.NewCommitRecord(commit_id, root))
-    branching.create_branch(lake.ports, lake.repo, "other", commit_id)
+    adopt.add_record(lake.ports, lake.repo, adopt.NewCommitRecord(commit_id, root))
+    branches.create_branch(lake.ports, lake.repo, "other", commit_id)
     lake.commit_of("other", b="2", shared="other")
-    found = history.merge_base(lake.ports, lake.repo, "other", "main")
+    found = log.merge_base(lake.ports, lake.repo, "other", "main")
     assert found.base == ""
     assert lake.conflicts("other") == ["shared"]
     lake.merge("other", strategy="source-wins")
@@ -373,7 +366,7 @@ def test_resets_beyond_the_cap_of_sealed_tokens_are_refused_and_a_commit_drains_
         lake.put(f"p{number}", "1")
         lake.put("kept", "1")
         try:
-            resetting.reset_path(lake.ports, lake.repo, "main", f"p{number}")
+            reset.reset_path(lake.ports, lake.repo, "main", f"p{number}")
         except Conflict:
             break
         done += 1
@@ -391,7 +384,7 @@ def test_content_of_older_commits_never_changes(lake: Lake) -> None:
     lake.delete("a")
     assert lake.tree(one) == {"a": "1", "b": "1"}
     assert lake.tree(other) == {"a": "2"}
-    resetting.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.ports, lake.repo, "main")
     assert lake.tree() == {"a": "2"}
 
 
@@ -411,7 +404,7 @@ def test_a_branch_made_again_sees_nothing_of_the_old_one(lake: Lake) -> None:
     lake.branch("dev")
     lake.put("a", "1", "dev")
     revision = lake.record("dev").rev
-    branching.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.ports, lake.repo, "dev")
     lake.branch("dev")
     assert lake.tree("dev") == {}
     assert lake.record("dev").rev > revision

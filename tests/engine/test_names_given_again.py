@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine import bulk, janitor, jobs, resetting
-from graveler.engine.jobs import Ending, NewJob
-from graveler.engine.sealing import Once
+from graveler.engine.bulk import job as bulk
+from graveler.engine.commits import reset
+from graveler.engine.commits.seal import Once
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Ending, NewJob
+from graveler.engine.upkeep import janitor
 from graveler.errors import HandedOver
 from graveler.ids import CommitId, JobId
 from graveler.records import ABSENT, Job, JobState
@@ -36,13 +39,13 @@ def test_an_import_of_the_same_name_lands_again(timed: Lake, meanwhile: str) -> 
     assert bulk.status(timed.ports, timed.repo, "main", "nightly").job.state is JobState.DONE
     _forgotten(timed)
     if meanwhile == "reset":  # the head is no ancestor of what comes, and is not older either
-        resetting.hard_reset(timed.ports, timed.repo, "main", first)
+        reset.hard_reset(timed.ports, timed.repo, "main", first)
     again = begin(timed, prefix="in/", id="nightly")
     assert again.job.created_ns > job.job.created_ns
     if meanwhile == "commits":
         timed.commit_of(b="1")
     if meanwhile == "reset":
-        resetting.hard_reset(timed.ports, timed.repo, "main", made)
+        reset.hard_reset(timed.ports, timed.repo, "main", made)
     landed = finish(timed, again, write(timed, {"in/a": "2"}))
     assert landed != made and timed.tree()["in/a"] == "2"
     assert finish(timed, again, write(timed, {"in/a": "2"})) == landed
@@ -52,7 +55,7 @@ def test_an_import_of_the_same_name_lands_again(timed: Lake, meanwhile: str) -> 
 def test_the_mark_of_a_named_job_says_when_it_was_begun(timed: Lake) -> None:
     named, unnamed = begin(timed, id="nightly"), begin(timed)
     assert named.once == Once(
-        jobs.MARK_KEY, f"nightly@{named.job.created_ns}", CommitId(timed.head())
+        record.MARK_KEY, f"nightly@{named.job.created_ns}", CommitId(timed.head())
     )
     assert unnamed.once.value == unnamed.job.id
     known = bulk.status(timed.ports, timed.repo, "main", "nightly")
@@ -71,18 +74,18 @@ def test_a_head_from_before_is_never_the_commit_that_is_looked_for(lake: Lake) -
 
 
 def _last(lake: Lake, job_id: JobId) -> Job:
-    return jobs.begin(lake.ports, lake.repo, NewJob(job_id, "commit"))
+    return record.begin(lake.ports, lake.repo, NewJob(job_id, "commit"))
 
 
 def test_no_id_is_ever_used_twice(timed: Lake) -> None:
     ids = set[JobId]()
     for _ in range(3):
-        last = _last(timed, jobs.next_id(timed.ports, "commit-x-", ABSENT))
-        assert jobs.next_id(timed.ports, "commit-x-", ABSENT) == last.id, "two at once meet"
-        second = jobs.next_id(timed.ports, "commit-x-", last)
+        last = _last(timed, record.next_id(timed.ports, "commit-x-", ABSENT))
+        assert record.next_id(timed.ports, "commit-x-", ABSENT) == last.id, "two at once meet"
+        second = record.next_id(timed.ports, "commit-x-", last)
         assert second > last.id and not {last.id, second} & ids
         ids |= {last.id, second}
-        jobs.finish(timed.ports, timed.repo, last.id, Ending(JobState.DONE))
+        record.finish(timed.ports, timed.repo, last.id, Ending(JobState.DONE))
         _forgotten(timed)
     assert sorted(ids) == sorted(ids, key=lambda id: id.split("-")[2:])
 

@@ -6,8 +6,9 @@ import pytest
 
 from graveler import limits
 from graveler.committed import reader, writer
-from graveler.engine import bulk, compare, history
-from graveler.engine.bulk import Bulk, Mode, NewBulk
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.job import Bulk, Mode, NewBulk
+from graveler.engine.commits import diff, log
 from graveler.engine.ports import keyspace
 from graveler.errors import Conflict, Invalid
 from graveler.ids import MetarangeId
@@ -46,13 +47,13 @@ def packed(lake: Lake, job: Bulk, *changes: Change) -> MetarangeId:
 
 def ranges(lake: Lake, ref: str = MAIN) -> int:
     space = keyspace(lake.ports, lake.repo)
-    found = history.get_commit(lake.ports, lake.repo, lake.head() if ref == MAIN else ref)
+    found = log.get_commit(lake.ports, lake.repo, lake.head() if ref == MAIN else ref)
     return len(space.metarange(found.commit.metarange).ranges)
 
 
 def difference(lake: Lake, left: str, right: str) -> list[str]:
-    query = compare.DiffQuery(amount=1_000)
-    page = compare.diff_refs(lake.ports, lake.repo, left, right, query, three_dot=False)
+    query = diff.DiffQuery(amount=1_000)
+    page = diff.diff_refs(lake.ports, lake.repo, left, right, query, three_dot=False)
     return [line.path for line in page.lines]
 
 
@@ -62,7 +63,7 @@ def test_a_packed_head_says_the_same_in_fewer_ranges(lake: Lake) -> None:
     made = finish(lake, job, packed(lake, job))
     assert made == lake.head() and lake.tree() == TREE
     assert difference(lake, base, made) == [] and ranges(lake) < before / 2
-    assert history.get_commit(lake.ports, lake.repo, made).commit.parents == (base,)
+    assert log.get_commit(lake.ports, lake.repo, made).commit.parents == (base,)
     lake.commit_of(**{"p/007": "changed"})  # by the old parameters, which the repository still has
     assert lake.tree() == {**TREE, "p/007": "changed"}
     assert difference(lake, made, lake.head()) == ["p/007"]

@@ -16,10 +16,10 @@ import pytest
 
 from graveler import assembly
 from graveler.engine.ports import Ports
-from graveler.testing import program_checks, programs
 from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.model import Blob, stage
-from graveler.testing.program_world import Mismatch
+from simulator.model.model import Blob, stage
+from simulator.programs import checks, programs
+from simulator.programs.world import Mismatch
 
 COUNT = int(os.environ.get("GRAVELER_PROGRAMS", "2000"))
 _SEED = os.environ.get("GRAVELER_SEED", "1")
@@ -73,7 +73,7 @@ def test_a_program_is_a_function_of_its_seed() -> None:
 def test_a_model_that_differs_is_noticed() -> None:
     """The canary: a comparison that compares nothing would pass all else."""
     world = programs.begin(assembly.open_memory(), FIRST)
-    program_checks.check_all(world, random.Random(FIRST))
+    checks.check_all(world, random.Random(FIRST))
     stage(world.model, "main", "never/written", Blob("0", 0))
     with pytest.raises(Mismatch, match="never/written"):
-        program_checks.check_all(world, random.Random(FIRST))
+        checks.check_all(world, random.Random(FIRST))

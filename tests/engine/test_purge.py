@@ -6,23 +6,20 @@ from dataclasses import replace
 import pytest
 
 from graveler.block import address
-from graveler.engine import (
-    branching,
-    objects,
-    purge,
-    repository,
-    resetting,
-    retention,
-    tagging,
-    watching,
-)
-from graveler.engine.repository import NewRepository
+from graveler.engine.commits import reset
+from graveler.engine.events import rules
+from graveler.engine.gc import retention
+from graveler.engine.names import branches, tags
+from graveler.engine.objects import objects
+from graveler.engine.repositories import purge, repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Invalid, Refused, Unavailable, Unsupported
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, Repository
-from graveler.refs import arrivals, deleted, repositories
-from graveler.refs.retention import Retention
-from graveler.testing.interposed import InterposedStore, Script
+from graveler.refs.events import arrivals
+from graveler.refs.gc.retention import Retention
+from graveler.refs.names import deletions, repositories
+from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, Storage
 
 FOREIGN = ("data/readme", "tables/part-0", "_lakefs/UPPER")
@@ -32,13 +29,13 @@ def grown(storage: Storage) -> Repository:
     """A repository with some of everything, and files that are not its own."""
     repo = storage.repo
     storage.commit(a="1", b="2")
-    branching.create_branch(storage.ports, repo, "side", "main")
+    branches.create_branch(storage.ports, repo, "side", "main")
     storage.put("side", c="staged")
     storage.put(d="dropped")
-    resetting.reset(storage.ports, repo, "main")
-    branching.create_branch(storage.ports, repo, "gone", "main")
-    branching.delete_branch(storage.ports, repo, "gone")
-    tagging.create_tag(storage.ports, repo, "v1", "main")
+    reset.reset(storage.ports, repo, "main")
+    branches.create_branch(storage.ports, repo, "gone", "main")
+    branches.delete_branch(storage.ports, repo, "gone")
+    tags.create_tag(storage.ports, repo, "v1", "main")
     retention.set_rule(storage.ports, repo, Retention(default_days=7))
     repository.set_metadata(storage.ports, repo, {"k": "v"})
     storage.collect()
@@ -81,7 +78,7 @@ def test_rows_and_files_go_after_the_undo_period_and_the_namespace_is_free(
     assert everything(storage) == set(FOREIGN)
     mine = {each for each in partitions(storage) if repo.uid.encode() in each}
     assert mine == set() and not any(each.startswith(b"s/") for each in partitions(storage))
-    assert list(deleted.list_all(storage.ports.kv)) == [] == purged(storage)
+    assert list(deletions.list_all(storage.ports.kv)) == [] == purged(storage)
     # Its record stays, so that a late twin of its creation fails.
     assert repositories.find(storage.ports.kv, repo.id) is not ABSENT
     made = repository.create(storage.ports, again)
@@ -105,7 +102,7 @@ def test_a_repository_of_the_same_name_keeps_what_it_has(storage: Storage) -> No
 def test_rules_of_events_go_and_their_namespaces_are_watched_no_more(storage: Storage) -> None:
     repo = storage.repo
     storage.blocks.put("mem://source/in/x", [b"x"])
-    rule = watching.create(storage.ports, repo, watching.NewRule("main", "source", "in/"))
+    rule = rules.create(storage.ports, repo, rules.NewRule("main", "source", "in/"))
     arrivals.vouch(storage.ports.kv, repo, rule.id, b"call", storage.clock.now_ns())
     assert len([each for each in partitions(storage) if each.startswith(b"e/")]) == 1
     repository.delete(storage.ports, repo)
@@ -125,7 +122,7 @@ def test_a_deletion_that_died_before_it_was_one_removes_nothing(storage: Storage
     script.before("set_if", die)
     with pytest.raises(Unavailable):
         repository.delete(ports, repo)
-    assert [gone.id for gone in deleted.list_all(storage.ports.kv)] == ["lake"]
+    assert [gone.id for gone in deletions.list_all(storage.ports.kv)] == ["lake"]
     before = everything(storage)
     storage.clock.sleep(2 * DAY)
     assert purged(storage) == [True] and purged(storage) == []
@@ -135,7 +132,7 @@ def test_a_deletion_that_died_before_it_was_one_removes_nothing(storage: Storage
 def test_a_deletion_after_one_that_died_has_an_undo_period_of_its_own(storage: Storage) -> None:
     """The note of the first is due; the second comes between a purger's list and its look."""
     repo = grown(storage)
-    deleted.note(storage.ports.kv, repo, storage.clock.now_ns(), storage.ports.ids.stamp())
+    deletions.note(storage.ports.kv, repo, storage.clock.now_ns(), storage.ports.ids.stamp())
     storage.clock.sleep(2 * DAY)
     [due] = purge.list_due(storage.ports)
     repository.delete(storage.ports, repo)
@@ -189,8 +186,8 @@ def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
     assert purged(storage) == [True]
     third = repository.create(storage.ports, replace(again, name="third"))
     repository.delete(storage.ports, repo)
-    [gone] = deleted.list_all(kv)
-    deleted.forget(kv, gone)
+    [gone] = deletions.list_all(kv)
+    deletions.forget(kv, gone)
     noted = repository.create(storage.ports, NewRepository("noted", "mem://bucket/noted"))
     repository.delete(storage.ports, noted)
     storage.clock.sleep(DAY - 60)
@@ -202,7 +199,7 @@ def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
     assert everything(storage) == set(FOREIGN)
     assert storage.blocks.head(address.marker(third.namespace))
     assert repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
-    assert purge.note_older(storage.ports) == 0 and list(deleted.list_all(kv)) == []
+    assert purge.note_older(storage.ports) == 0 and list(deletions.list_all(kv)) == []
 
 
 def test_nothing_goes_while_no_versions_are_kept(storage: Storage) -> None:
@@ -243,7 +240,7 @@ def test_a_purge_without_time_is_gone_on_with(storage: Storage) -> None:
     script, slept = Script(), storage.clock.sleep
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
     rounds = 0
-    while list(deleted.list_all(storage.ports.kv)):
+    while list(deletions.list_all(storage.ports.kv)):
         script = Script()
         ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
         script.after("delete", lambda: slept(100))  # one batch of rows a round

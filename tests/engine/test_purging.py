@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from graveler import assembly, limits
-from graveler.engine import branching, janitor, repository, tagging
-from graveler.engine.branching import PageQuery
+from graveler.engine.names import branches as branching
+from graveler.engine.names import tags as tagging
+from graveler.engine.names.branches import PageQuery
+from graveler.engine.repositories import repository
+from graveler.engine.upkeep import janitor
 from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, TagId
+from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
-from graveler.kv.observed import ObservedStore
 from graveler.kv.store import Outcome
 from graveler.records import ABSENT
-from graveler.refs import branches, tags
-from graveler.refs.space import space, tag_key
+from graveler.refs.keys import space, tag_key
+from graveler.refs.names import branches, tags
 from graveler.requests import Counts
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore

@@ -5,9 +5,11 @@ The rival acts through ports with caches of its own, at an exact point of the ve
 
 import pytest
 
-from graveler.engine import branching, objects, resetting
+from graveler.engine.commits import reset
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.errors import NotFound, PreconditionFailed
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
 
 # --- writers against committers ---
@@ -78,7 +80,7 @@ def test_a_write_to_a_branch_that_is_deleted_meanwhile_is_refused(
 ) -> None:
     mine, script = scripted
     rival.branch("dev")
-    script.after("set_newer", lambda: branching.delete_branch(rival.ports, rival.repo, "dev"))
+    script.after("set_newer", lambda: branches.delete_branch(rival.ports, rival.repo, "dev"))
     with pytest.raises(NotFound):
         mine.put("a", "1", "dev")
     rival.branch("dev")
@@ -93,7 +95,7 @@ def test_a_write_to_a_branch_that_is_deleted_and_made_again_meanwhile_lands_on_t
     mine.put("old", "0", "dev")
 
     def again() -> None:
-        branching.delete_branch(rival.ports, rival.repo, "dev")
+        branches.delete_branch(rival.ports, rival.repo, "dev")
         rival.branch("dev")
 
     script.before("set_newer", again)
@@ -105,7 +107,7 @@ def test_a_reset_between_a_write_and_its_second_read_does_not_take_the_write(
     scripted: tuple[Lake, Script], rival: Lake
 ) -> None:
     mine, script = scripted
-    script.after("set_newer", lambda: resetting.reset(rival.ports, rival.repo, "main"))
+    script.after("set_newer", lambda: reset.reset(rival.ports, rival.repo, "main"))
     mine.put("a", "1")
     assert rival.tree() == {"a": "1"}
 
@@ -147,9 +149,9 @@ def test_a_conditional_write_against_one_that_is_committed_meanwhile_is_refused(
 def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
     lake.put("a", "1")
     if state == "sealed":
-        resetting.reset_path(lake.ports, lake.repo, "main", "nothing")
+        reset.reset_path(lake.ports, lake.repo, "main", "nothing")
         lake.put("b", "1")
-        resetting.reset_path(lake.ports, lake.repo, "main", "b")
+        reset.reset_path(lake.ports, lake.repo, "main", "b")
     if state == "committed":
         lake.commit()
     with pytest.raises(PreconditionFailed):

@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine import objects, reachable, repository, verify
-from graveler.engine.bulk import Mode
-from graveler.engine.objects import Source, Upload
+from graveler.engine.bulk.job import Mode
+from graveler.engine.objects import objects, reachable
+from graveler.engine.objects.objects import Source, Upload
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository, verify
 from graveler.errors import Invalid, Refused
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry, Repository
 from graveler.requests import Counts
 from graveler.wire import encode_entry

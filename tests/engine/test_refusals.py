@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly, identity, limits
-from graveler.engine import adopting, branching, history, objects, replay, repository, uploads
-from graveler.engine.objects import Source, Upload
-from graveler.engine.replay import ReplayRequest
-from graveler.engine.uploads import Link
+from graveler.engine.commits import adopt, log, replay
+from graveler.engine.commits.replay import ReplayRequest
+from graveler.engine.names import branches
+from graveler.engine.objects import addresses, objects
+from graveler.engine.objects.addresses import Link
+from graveler.engine.objects.objects import Source, Upload
+from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NoChanges, NotFound
 from graveler.records import Commit
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -43,10 +46,10 @@ def test_paths_that_cannot_be_are_told_and_the_others_deleted(lake: Lake) -> Non
 
 def test_a_log_of_more_paths_than_one_call_takes(lake: Lake) -> None:
     paths = tuple(f"p{number}" for number in range(limits.log_paths_count_max))
-    request = history.LogRequest(objects=paths, prefixes=("one more",))
+    request = log.LogRequest(objects=paths, prefixes=("one more",))
     with pytest.raises(Invalid, match="at most"):
-        history.log(lake.ports, lake.repo, "main", request)
-    assert history.log(lake.ports, lake.repo, "main", replace(request, prefixes=()))[0] == ()
+        log.log(lake.ports, lake.repo, "main", request)
+    assert log.log(lake.ports, lake.repo, "main", replace(request, prefixes=()))[0] == ()
 
 
 def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:
@@ -62,20 +65,20 @@ def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:
 
 
 def _added(lake: Lake, commit: Commit) -> str:
-    record = adopting.NewCommitRecord(identity.commit_id(commit), commit)
-    adopting.add_record(lake.ports, lake.repo, record)
+    record = adopt.NewCommitRecord(identity.commit_id(commit), commit)
+    adopt.add_record(lake.ports, lake.repo, record)
     return record.id
 
 
 def test_a_commit_from_elsewhere_may_hold_nothing(lake: Lake) -> None:
     made = _added(lake, Commit(COMMITTER, "empty root", 10**18))
-    branching.create_branch(lake.ports, lake.repo, "other", made)
+    branches.create_branch(lake.ports, lake.repo, "other", made)
     assert lake.tree("other") == {}
 
 
 def test_a_commit_from_elsewhere_of_a_generation_that_its_parents_do_not_give(lake: Lake) -> None:
     parent = lake.commit_of(a="1")
-    entry = history.get_commit(lake.ports, lake.repo, parent)
+    entry = log.get_commit(lake.ports, lake.repo, parent)
     child = Commit(COMMITTER, "m", 10**18, parents=(entry.id,))
     with pytest.raises(Invalid, match="generation"):
         _added(lake, child._replace(generation=7))
@@ -84,9 +87,9 @@ def test_a_commit_from_elsewhere_of_a_generation_that_its_parents_do_not_give(la
 
 def test_a_commit_from_elsewhere_by_another_name_than_its_own(lake: Lake) -> None:
     entry = Commit(COMMITTER, "m", 10**18)
-    wrong = adopting.NewCommitRecord(identity.commit_id(entry._replace(message="n")), entry)
+    wrong = adopt.NewCommitRecord(identity.commit_id(entry._replace(message="n")), entry)
     with pytest.raises(Invalid, match="not the hash"):
-        adopting.add_record(lake.ports, lake.repo, wrong)
+        adopt.add_record(lake.ports, lake.repo, wrong)
 
 
 def test_a_metarange_that_is_not_there_is_not_committed(lake: Lake) -> None:
@@ -97,7 +100,7 @@ def test_a_metarange_that_is_not_there_is_not_committed(lake: Lake) -> None:
 
 
 def test_the_metarange_of_the_head_is_no_change(lake: Lake) -> None:
-    head = history.get_commit(lake.ports, lake.repo, lake.commit_of(a="1"))
+    head = log.get_commit(lake.ports, lake.repo, lake.commit_of(a="1"))
     with pytest.raises(NoChanges):
         lake.commit(source_metarange=head.commit.metarange)
     assert lake.head() == head.id
@@ -132,19 +135,19 @@ def test_the_metarange_of_the_head_is_no_change(lake: Lake) -> None:
     ],
 )
 def test_a_link_that_is_wrong(lake: Lake, wrong: Callable[[Link], Link]) -> None:
-    link = Link(uploads.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
+    link = Link(addresses.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
     lake.ports.blocks.put(link.address, [b"bytes"])
     with pytest.raises(Invalid):
-        uploads.link(lake.ports, lake.repo, "main", "p", wrong(link))
+        addresses.link(lake.ports, lake.repo, "main", "p", wrong(link))
     assert lake.tree() == {}
-    uploads.link(lake.ports, lake.repo, "main", "p", link)
+    addresses.link(lake.ports, lake.repo, "main", "p", link)
     assert lake.tree() == {"p": "checksum"}
 
 
 def test_a_link_of_what_nobody_wrote(lake: Lake) -> None:
-    link = Link(uploads.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
+    link = Link(addresses.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
     with pytest.raises(Invalid, match="no object"):
-        uploads.link(lake.ports, lake.repo, "main", "p", link)
+        addresses.link(lake.ports, lake.repo, "main", "p", link)
     assert lake.tree() == {}
 
 
@@ -152,10 +155,10 @@ def test_an_address_that_has_expired() -> None:
     clock = TickingClock()
     ports = assembly.open_memory(clock, SeededIds(1))
     repo = repository.create(ports, repository.NewRepository("lake", "mem://bucket/lake"))
-    link = Link(uploads.hand_out(ports, repo, "main", "p"), "checksum", 5)
+    link = Link(addresses.hand_out(ports, repo, "main", "p"), "checksum", 5)
     clock.sleep(limits.link_address_seconds + 1)
     with pytest.raises(Invalid, match="expired"):
-        uploads.link(ports, repo, "main", "p", link)
+        addresses.link(ports, repo, "main", "p", link)
     assert Lake(ports, repo).tree() == {}
 
 

@@ -11,26 +11,18 @@ from functools import partial
 import pytest
 
 from graveler import limits
-from graveler.block.observed import ObservedBlocks
+from graveler.block.counter import ObservedBlocks
 from graveler.committed import reader, writer
-from graveler.engine import (
-    branching,
-    break_parameters,
-    bulk,
-    compare,
-    history,
-    merge,
-    objects,
-    replay,
-    resetting,
-    root_pages,
-    staged_rows,
-    tagging,
-    uploads,
-)
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import rows as staged_rows
+from graveler.engine.commits import diff, log, merge, replay, reset
+from graveler.engine.gc import root_pages
+from graveler.engine.names import branches, tags
+from graveler.engine.objects import addresses, objects
 from graveler.engine.ports import keyspace
+from graveler.engine.repositories import break_parameters
 from graveler.errors import NoChanges, PreconditionFailed
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.requests import Counts
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
@@ -97,7 +89,7 @@ def test_read(counted: Counted, state: str) -> None:
     if state == "sealed":
         for number in range(20):
             lake.put(f"other/{number}", "1")
-            resetting.reset_path(lake.ports, lake.repo, "main", f"other/{number}")
+            reset.reset_path(lake.ports, lake.repo, "main", f"other/{number}")
         assert len(lake.record().sealed) == 40  # two for each reset
     assert sum(counted.of(lambda: objects.stat(lake.ports, lake.repo, "main", "a")).values()) == 2
     assert counted.blocks_of(lambda: objects.stat(lake.ports, lake.repo, "main", "a")) == {}
@@ -149,7 +141,7 @@ def test_commit_with_sealed_tokens_looks_for_nothing_first(counted: Counted) -> 
     lake = counted.lake
     lake.put("p", "1")
     lake.put("q", "1")
-    resetting.reset_path(lake.ports, lake.repo, "main", "q")
+    reset.reset_path(lake.ports, lake.repo, "main", "q")
     spent = counted.of(lambda: lake.commit())
     # three tokens are scanned: the one written to, the one the reset filled, the one open since;
     # and a look for a bulk job that waits for what is sealed
@@ -210,14 +202,14 @@ def test_hard_reset(counted: Counted) -> None:
     lake = counted.lake
     target = lake.head()
     lake.commit_of(c="3")
-    spent = counted.of(lambda: resetting.hard_reset(lake.ports, lake.repo, "main", target))
+    spent = counted.of(lambda: reset.hard_reset(lake.ports, lake.repo, "main", target))
     assert spent == {"get": 1, "scan": 1, "set_if": 1}
 
 
 def test_reset(counted: Counted) -> None:
     lake = counted.lake
     lake.put("p", "1")
-    spent = counted.of(lambda: resetting.reset(lake.ports, lake.repo, "main"))
+    spent = counted.of(lambda: reset.reset(lake.ports, lake.repo, "main"))
     assert spent == {"get": 1, "set_many": 1, "set_if": 1}
 
 
@@ -225,21 +217,21 @@ def test_branch_create_and_delete(counted: Counted) -> None:
     lake = counted.lake
     source = lake.head()
     assert counted.of(lambda: lake.branch("dev", source)) == {"get_many": 1, "set_if": 1}
-    spent = counted.of(lambda: branching.delete_branch(lake.ports, lake.repo, "dev"))
+    spent = counted.of(lambda: branches.delete_branch(lake.ports, lake.repo, "dev"))
     assert spent == {"get": 1, "set_many": 1, "set_if": 1}
 
 
 def test_branch_get(counted: Counted) -> None:
     lake = counted.lake
-    assert counted.of(lambda: branching.get_branch(lake.ports, lake.repo, "main")) == {"get": 1}
+    assert counted.of(lambda: branches.get_branch(lake.ports, lake.repo, "main")) == {"get": 1}
 
 
 def test_tag_create_and_get(counted: Counted) -> None:
     lake = counted.lake
     source = lake.head()
-    spent = counted.of(lambda: tagging.create_tag(lake.ports, lake.repo, "v1", source))
+    spent = counted.of(lambda: tags.create_tag(lake.ports, lake.repo, "v1", source))
     assert sum(spent.values()) == 2
-    assert sum(counted.of(lambda: tagging.get_tag(lake.ports, lake.repo, "v1")).values()) == 1
+    assert sum(counted.of(lambda: tags.get_tag(lake.ports, lake.repo, "v1")).values()) == 1
 
 
 def test_put_if_absent(counted: Counted) -> None:
@@ -266,17 +258,17 @@ def test_bulk_delete_reads_the_branch_twice_for_all_paths(counted: Counted) -> N
 def test_diff(counted: Counted) -> None:
     lake = counted.lake
     one, other = lake.head(), lake.commit_of(c="3")
-    query = compare.DiffQuery()
-    spent = counted.of(lambda: compare.diff_refs(lake.ports, lake.repo, one, other, query))
+    query = diff.DiffQuery()
+    spent = counted.of(lambda: diff.diff_refs(lake.ports, lake.repo, one, other, query))
     assert spent == {}
     lake.put("p", "1")
-    spent = counted.of(lambda: compare.diff_branch(lake.ports, lake.repo, "main", query))
+    spent = counted.of(lambda: diff.diff_branch(lake.ports, lake.repo, "main", query))
     assert sum(spent.values()) == 2
 
 
 def test_looks_at_merges_write_nothing(counted: Counted) -> None:
     lake = _diverged(counted)
-    query = compare.DiffQuery()
+    query = diff.DiffQuery()
     one, other = lake.head(), lake.head("dev")
     for look in (merge.preview, merge.conflicts):
         spent = counted.of(lambda look=look: look(lake.ports, lake.repo, other, one, query))  # type: ignore[misc]
@@ -286,8 +278,8 @@ def test_looks_at_merges_write_nothing(counted: Counted) -> None:
 def test_log_of_cached_commits(counted: Counted) -> None:
     lake = counted.lake
     head = lake.head()
-    request = history.LogRequest()
-    assert counted.of(lambda: history.log(lake.ports, lake.repo, head, request)) == {}
+    request = log.LogRequest()
+    assert counted.of(lambda: log.log(lake.ports, lake.repo, head, request)) == {}
 
 
 def test_a_reset_of_a_prefix_writes_batch_by_batch(
@@ -302,7 +294,7 @@ def test_a_reset_of_a_prefix_writes_batch_by_batch(
         for number in range(rows):
             lake.put(f"p{number}", "2")
         lake.put("q", f"{rows}")
-        spent.append(counted.of(lambda: resetting.reset_prefix(lake.ports, lake.repo, "main", "p")))
+        spent.append(counted.of(lambda: reset.reset_prefix(lake.ports, lake.repo, "main", "p")))
         assert lake.tree() == {"a": "1", "b": "2", "p1": "1", "p2": "1", "q": f"{rows}"}
     assert [each["set_many"] for each in spent] == [1 + 1, 1 + 3]
     assert lake.uncommitted() == [("changed", "q")]
@@ -316,19 +308,19 @@ def test_a_deep_page_of_the_log(counted: Counted) -> None:
     spent: dict[int, int] = {}
     for depth in (20, 60, 180):
         cold = lake.another_process()
-        after = history.get_commit(lake.ports, lake.repo, f"main~{depth}").id
-        request = history.LogRequest(after=after, amount=5)
-        page = partial(history.log, cold.ports, cold.repo, "main", request)
+        after = log.get_commit(lake.ports, lake.repo, f"main~{depth}").id
+        request = log.LogRequest(after=after, amount=5)
+        page = partial(log.log, cold.ports, cold.repo, "main", request)
         spent[depth] = sum(counted.of(page).values())
     assert max(spent.values()) <= 30, spent
 
 
 def test_linked_upload(counted: Counted) -> None:
     lake = counted.lake
-    address = uploads.hand_out(lake.ports, lake.repo, "main", "p")
+    address = addresses.hand_out(lake.ports, lake.repo, "main", "p")
     lake.ports.blocks.put(address, [b"bytes"])
-    link = uploads.Link(address, "checksum", 5)
-    spent = counted.of(lambda: uploads.link(lake.ports, lake.repo, "main", "p", link))
+    link = addresses.Link(address, "checksum", 5)
+    spent = counted.of(lambda: addresses.link(lake.ports, lake.repo, "main", "p", link))
     assert sum(spent.values()) <= 4
 
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from graveler.engine import retention
-from graveler.engine.retention import Heads
+from graveler.engine.gc import retention
+from graveler.engine.gc.retention import Heads
 from graveler.errors import Invalid
 from graveler.ids import BranchId, CommitId
 from graveler.records import Commit
-from graveler.refs.retention import FOREVER, Retention
+from graveler.refs.gc.retention import FOREVER, Retention
 from tests.engine.lake import Lake
 
 DAY_NS = 24 * 3600 * 1_000_000_000

@@ -5,26 +5,22 @@ import pytest
 from graveler import limits
 from graveler.block.adapter import OVERWRITE
 from graveler.committed import writer
-from graveler.engine import (
-    branching,
-    bulk,
-    bulk_landing,
-    objects,
-    resetting,
-    retention,
-    root_pages,
-    uploads,
-    verify,
-)
-from graveler.engine.bulk import Mode, NewBulk
-from graveler.engine.bulk_landing import Finish
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import land
+from graveler.engine.bulk.job import Mode, NewBulk
+from graveler.engine.bulk.land import Finish
+from graveler.engine.commits import reset
+from graveler.engine.gc import retention, root_pages
+from graveler.engine.gc.root_pages import Root
+from graveler.engine.names import branches
+from graveler.engine.objects import addresses, objects
 from graveler.engine.ports import keyspace
-from graveler.engine.root_pages import Root
+from graveler.engine.repositories import verify
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.records import ABSENT, AddressType, Entry
-from graveler.refs import condemned
-from graveler.refs.condemned import Spent
-from graveler.refs.retention import Retention
+from graveler.refs.gc import marks
+from graveler.refs.gc.marks import Spent
+from graveler.refs.gc.retention import Retention
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import DAY, HOUR, Storage
@@ -60,8 +56,8 @@ def test_pages_of_any_size_tell_the_same(amount: int, shards: int) -> None:
         lake.put(f"p/{number}", f"{number}")
         lake.put(f"d/{number}", f"{number}", "dev")
     lake.delete("a")
-    resetting.reset(lake.ports, lake.repo, "dev")  # its rows stand until the janitor comes
-    handed = [uploads.hand_out(lake.ports, lake.repo, "main", f"u/{at}") for at in range(3)]
+    reset.reset(lake.ports, lake.repo, "dev")  # its rows stand until the janitor comes
+    handed = [addresses.hand_out(lake.ports, lake.repo, "main", f"u/{at}") for at in range(3)]
     full = Entry("mem://bucket/lake/data/x/y", 1, "c", 1, address_type=AddressType.FULL)
     far = full._replace(address="mem://far/x")
     for path, entry in (("full", full), ("far", far)):
@@ -140,17 +136,17 @@ def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None
     # As an older version would have left it, which deleted metaranges with the objects.
     storage.blocks.delete(f"mem://bucket/lake/_lakefs/{one}")
     storage.clock.sleep(1)
-    mark = condemned.find(storage.ports.kv, storage.repo, old)
+    mark = marks.find(storage.ports.kv, storage.repo, old)
     assert mark is not ABSENT and mark.spent is Spent.OBJECTS
     unsaid = mark._replace(spent=Spent.NOTHING)
-    condemned.put(storage.ports.kv, storage.repo, [old], unsaid, storage.ports.ids)
+    marks.put(storage.ports.kv, storage.repo, [old], unsaid, storage.ports.ids)
     assert told() == {two: "kept"}
 
 
 def test_what_no_ref_leads_to_stays_until_it_was_condemned_for_long(storage: Storage) -> None:
-    branching.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
     lost = metarange(storage, storage.commit("side", a="lost"))
-    branching.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.ports, storage.repo, "side")
 
     def told() -> list[Root]:
         return [root for root in roots(storage) if root.kind == "metarange"]
@@ -190,7 +186,7 @@ def test_what_a_running_job_wrote_is_not_collected(storage: Storage) -> None:
     for _ in range(2):
         assert storage.collect().condemned == ()
     asked = Finish(written, "r", "m", "c")
-    made = bulk_landing.finish(storage.ports, storage.repo, "main", job.job.id, asked)
+    made = land.finish(storage.ports, storage.repo, "main", job.job.id, asked)
     storage.wait(10 * DAY)
     assert storage.collected() <= 2  # its metarange, and a range that another took in
     fresh = storage.restarted()
@@ -214,7 +210,7 @@ def test_what_an_expired_job_wrote_is_collected(storage: Storage) -> None:
     assert storage.stored() == before
     asked = Finish(written, "r", "m", "c")
     with pytest.raises((NotFound, Gone)):  # its record is forgotten by now
-        bulk_landing.finish(storage.ports, storage.repo, "main", job.job.id, asked)
+        land.finish(storage.ports, storage.repo, "main", job.job.id, asked)
 
 
 def test_damaged_files_of_others_are_refused(storage: Storage) -> None:
@@ -228,7 +224,5 @@ def test_damaged_files_of_others_are_refused(storage: Storage) -> None:
         storage.blocks.put(place, [bytes(len(whole))], OVERWRITE)
         fresh = storage.restarted()
         with pytest.raises(Invalid, match="refused"):
-            bulk_landing.finish(
-                fresh.ports, fresh.repo, "main", job.job.id, Finish(written, "r", "m", "c")
-            )
+            land.finish(fresh.ports, fresh.repo, "main", job.job.id, Finish(written, "r", "m", "c"))
         storage.blocks.put(place, [whole], OVERWRITE)

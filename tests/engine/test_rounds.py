@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly, limits
-from graveler.engine import janitor, repository, rounds
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
+from graveler.engine.upkeep import janitor, rounds
 from graveler.errors import Unavailable
 from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.records import Repository
-from graveler.refs import cleanups
+from graveler.refs.tokens import cleanups
 from graveler.staging import area
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import Lake

@@ -11,13 +11,18 @@ from pathlib import Path
 import pytest
 
 from graveler import limits, wire
-from graveler.engine import arriving, branching, janitor, objects, repository, resetting
-from graveler.engine.arriving import Told
+from graveler.engine.commits import reset
+from graveler.engine.events import take_in
+from graveler.engine.events.take_in import Told
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
+from graveler.engine.repositories import repository
+from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges
 from graveler.ids import BranchId
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import BranchState, Entry, StagedValue
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events.rules import EventRule
 from graveler.requests import Counts
 from graveler.staging import area
 from tests.engine.lake import Lake, new_lake
@@ -57,7 +62,7 @@ def mixed(lake: Lake) -> dict[str, str]:
     committed(lake, 1)  # puts a token of three shards in place, and the next has two
     for number in range(20):
         lake.put(f"p/{number:03}", f"new {number}")
-    resetting.reset_path(lake.ports, lake.repo, "main", "p/004")
+    reset.reset_path(lake.ports, lake.repo, "main", "p/004")
     lake.put("p/004", "after")
     lake.delete("p/005")
     record = lake.record()
@@ -151,9 +156,9 @@ def test_resets_and_landings_leave_the_size_of_a_branch(lake: Lake) -> None:
     lake.merge("dev")
     assert lake.record().recent_rows == 9
     lake.put("x", "1")
-    resetting.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.ports, lake.repo, "main")
     assert (lake.record().recent_rows, shards(lake)) == (9, 3)
-    resetting.hard_reset(lake.ports, lake.repo, "main", "main~1")
+    reset.hard_reset(lake.ports, lake.repo, "main", "main~1")
     assert lake.record().recent_rows == 9
 
 
@@ -164,7 +169,7 @@ def test_a_branch_begins_small_whatever_it_is_made_from(lake: Lake) -> None:
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
     committed(lake, 9, "dev")
-    branching.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.ports, lake.repo, "dev")
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
 
@@ -215,7 +220,7 @@ def test_a_commit_over_unlike_tokens_folds_every_row(lake: Lake) -> None:
 
 def test_a_reset_of_a_prefix_over_unlike_tokens(lake: Lake) -> None:
     mixed(lake)
-    resetting.reset_prefix(lake.ports, lake.repo, "main", "p/")
+    reset.reset_prefix(lake.ports, lake.repo, "main", "p/")
     assert lake.tree() == lake.tree("main@")
     newest = lake.record().sealed[-1]
     assert area.shard_count(newest) == MOST  # for twenty rows, though the branch says two
@@ -240,11 +245,11 @@ def test_events_over_unlike_tokens(lake: Lake) -> None:
         return wire.encode_entry(Entry("mem://landing/k", len(identity), identity, 1))
 
     first = [told(number, "01", value(f"{number}")) for number in range(12)]
-    arriving.take_in(lake.ports, lake.repo, rule, first)
+    take_in.take_in(lake.ports, lake.repo, rule, first)
     lake.commit()
     then = [told(number, "02", value("again")) for number in range(6)]
-    arriving.take_in(lake.ports, lake.repo, rule, then)
-    known = arriving.take_in(lake.ports, lake.repo, rule, first)
+    take_in.take_in(lake.ports, lake.repo, rule, then)
+    known = take_in.take_in(lake.ports, lake.repo, rule, first)
     assert {each.value for each in known[:6]} == {"old"}
     assert {each.value for each in known[6:]} == {"known"}
     arrived = {f"e/{number:03}": "again" if number < 6 else f"{number}" for number in range(12)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.engine import objects
+from graveler.engine.objects import objects
 from graveler.errors import Gone, Invalid
 from tests.engine.storage import Storage
 

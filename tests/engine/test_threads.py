@@ -15,8 +15,11 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from graveler import assembly
-from graveler.engine import branching, commit, history, merge, objects, repository
+from graveler.engine.commits import commit, log, merge
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NoChanges, NotFound
 from graveler.records import Absent, Entry, Repository
 from tests.api.serving import basic
@@ -80,8 +83,8 @@ class EngineDoor:
         return str(made)
 
     def line(self, branch: str) -> set[str]:
-        request = history.LogRequest(amount=1_000_000, first_parent=True)
-        entries, more = history.log(self.ports, self.repo, branch, request)
+        request = log.LogRequest(amount=1_000_000, first_parent=True)
+        entries, more = log.log(self.ports, self.repo, branch, request)
         assert not more
         return {entry.id for entry in entries}
 
@@ -193,7 +196,7 @@ def test_threads_on_the_engine(fast_folder: Path) -> None:
         new = repository.NewRepository("lake", "local://lake/x")
         repo = repository.create(store.ports, new)
         for branch in (FEATURE, SINK):
-            branching.create_branch(store.ports, repo, branch, "main")
+            branches.create_branch(store.ports, repo, branch, "main")
         door = EngineDoor(store.ports, repo)
         load = Load(lambda: door, ENGINE_SECONDS, time.time_ns())
         load.run(WRITERS, COMMITTERS)

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine import branching, history, repository, resetting
-from graveler.engine.sealing import Once
+from graveler.engine.commits import log, reset
+from graveler.engine.commits.seal import Once
+from graveler.engine.names import branches
+from graveler.engine.repositories import repository
 from graveler.errors import (
     AlreadyExists,
     DirtyBranch,
@@ -19,7 +21,7 @@ from graveler.errors import (
 from graveler.ids import CommitId
 from graveler.kv.store import Store
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
 
 Act = Callable[[], object]
@@ -49,7 +51,7 @@ def loses(script: Script, act: Act, nth: int = 1) -> None:
 def seal(rival: Lake) -> None:
     """Another record of the branch and another open token; what was staged stays staged."""
     rival.put("other/x", "rival")
-    resetting.reset_prefix(rival.ports, rival.repo, "main", "other/")
+    reset.reset_prefix(rival.ports, rival.repo, "main", "other/")
 
 
 # ---- landing -------------------------------------------------------------------------------------
@@ -84,7 +86,7 @@ class Late:
 
 
 def merges(lake: Lake) -> int:
-    entries, _ = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=100))
+    entries, _ = log.log(lake.ports, lake.repo, "main", log.LogRequest(amount=100))
     return sum(len(entry.commit.parents) == 2 for entry in entries)
 
 
@@ -145,7 +147,7 @@ def test_a_relative_reset_goes_back_from_the_head_that_it_replaces(
     head = lake.commit_of(b="2")
     mine, script = scripted
     script.before("scan", lambda: rival.commit("rival", allow_empty=True))
-    assert resetting.hard_reset(mine.ports, mine.repo, "main", "main~1").id == head
+    assert reset.hard_reset(mine.ports, mine.repo, "main", "main~1").id == head
     assert script.finished and lake.head() == head
 
 
@@ -157,12 +159,12 @@ def test_a_reset_after_which_others_reset_elsewhere_is_of_unknown_outcome(
     forked.commit_of(c="3")
 
     def lost() -> None:
-        resetting.hard_reset(rival.ports, rival.repo, "main", first)
+        reset.hard_reset(rival.ports, rival.repo, "main", first)
         raise OutcomeUnknown("no answer")
 
     script.after("set_if", lost)
     with pytest.raises(OutcomeUnknown):
-        resetting.hard_reset(mine.ports, mine.repo, "main", "dev")
+        reset.hard_reset(mine.ports, mine.repo, "main", "dev")
     assert script.finished and forked.head() == first
 
 
@@ -216,12 +218,12 @@ def test_a_commit_of_rows_that_change_nothing_and_that_others_drop(
     mine, script = scripted
 
     def act() -> None:
-        resetting.reset(rival.ports, rival.repo, "main")
+        reset.reset(rival.ports, rival.repo, "main")
         rival.put("a", "1")
         dies_when_sealed(rival)
 
     script.before("set_if", act)
-    script.before("set_if", lambda: resetting.reset(rival.ports, rival.repo, "main"), 2)
+    script.before("set_if", lambda: reset.reset(rival.ports, rival.repo, "main"), 2)
     with pytest.raises(NoChanges):
         mine.commit("mine")
     assert script.finished and lake.head() == head and lake.tree() == {"a": "1"}
@@ -248,7 +250,7 @@ def test_a_write_to_a_branch_that_is_committed_and_deleted_meanwhile(
 
     def act() -> None:
         rival.commit("with the row", "dev")
-        branching.delete_branch(rival.ports, rival.repo, "dev")
+        branches.delete_branch(rival.ports, rival.repo, "dev")
 
     script.after("set_newer", act)
     with pytest.raises(OutcomeUnknown):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from graveler.block.retrying import RetryingBlocks
-from graveler.engine import objects
-from graveler.engine.objects import Upload
+from graveler.block.retry import RetryingBlocks
+from graveler.engine.objects import objects
+from graveler.engine.objects.objects import Upload
 from graveler.requests import RetryPolicy
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.faults import Fault, nth

@@ -7,17 +7,21 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
-from graveler.engine import branching, history, objects, repository, tagging
-from graveler.engine.repository import NewRepository
-from graveler.engine.verify import verify
+from graveler.engine.commits import log
+from graveler.engine.names import branches, tags
+from graveler.engine.objects import objects
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
+from graveler.engine.repositories.verify import verify
 from graveler.ids import CommitId
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.kv.store import ScanPage
 from graveler.records import ABSENT
-from graveler.refs import commits, repositories
-from graveler.refs.space import REPOSITORIES
+from graveler.refs.graph import commits
+from graveler.refs.keys import REPOSITORIES
+from graveler.refs.names import repositories
 from graveler.requests import Counts
-from graveler.testing.interposed import InterposedStore, Script
+from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import Storage, new_storage
 
 
@@ -26,10 +30,10 @@ def storage(tmp_path: Path) -> Storage:
     """A branch with history, a tag that keeps what no branch has, uncommitted objects."""
     made = new_storage(tmp_path)
     made.commit(**{f"p{number}": f"{number}" for number in range(20)})
-    branching.create_branch(made.ports, made.repo, "dev", "main")
+    branches.create_branch(made.ports, made.repo, "dev", "main")
     made.commit("dev", tagged="tagged")
-    tagging.create_tag(made.ports, made.repo, "v1", "dev")
-    branching.delete_branch(made.ports, made.repo, "dev")
+    tags.create_tag(made.ports, made.repo, "v1", "dev")
+    branches.delete_branch(made.ports, made.repo, "dev")
     made.commit(p0="changed")
     made.put(staged="staged", p1="staged too")
     objects.delete(made.ports, made.repo, "main", "p2")
@@ -67,14 +71,14 @@ def test_an_object_of_another_size_is_told(storage: Storage) -> None:
 
 
 def test_a_commit_that_is_not_what_its_name_says_is_told(storage: Storage) -> None:
-    entry = history.get_commit(storage.ports, storage.repo, "v1")
+    entry = log.get_commit(storage.ports, storage.repo, "v1")
     forged = entry.commit._replace(message="forged")
     commits.put(storage.ports.kv, storage.repo, entry.id, forged, b"stamp")
     assert told(storage) == [(f"commit {entry.id}", "commit does not hash to its id")]
 
 
 def test_a_commit_that_is_missing_is_told_with_what_names_it(storage: Storage) -> None:
-    entry = history.get_commit(storage.ports, storage.repo, "v1")
+    entry = log.get_commit(storage.ports, storage.repo, "v1")
     lost = CommitId("0" * 64)
     child = entry.commit._replace(parents=(lost,))
     commits.put(storage.ports.kv, storage.repo, entry.id, child, b"stamp")
@@ -85,7 +89,7 @@ def test_a_commit_that_is_missing_is_told_with_what_names_it(storage: Storage) -
 
 
 def test_a_file_that_is_not_what_was_written_is_told(storage: Storage) -> None:
-    metarange = history.get_commit(storage.ports, storage.repo, "v1").commit.metarange
+    metarange = log.get_commit(storage.ports, storage.repo, "v1").commit.metarange
     place = address.range_file(storage.repo.namespace, metarange)
     storage.blocks.put(place, [b"no table at all"], OVERWRITE)
     ((where, _),) = told(storage)

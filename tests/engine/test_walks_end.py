@@ -8,8 +8,8 @@ import pytest
 
 from graveler import limits
 from graveler.committed.ranges import RangeStore, Table
-from graveler.engine import compare, history, merge, replay, resetting
-from graveler.engine.history import LogRequest
+from graveler.engine.commits import diff, log, merge, replay, reset
+from graveler.engine.commits.log import LogRequest
 from graveler.errors import Unavailable
 from graveler.ids import RangeId
 from graveler.testing.clockwork import TickingClock
@@ -19,28 +19,28 @@ HALF = limits.operation_seconds_max / 2 + 1
 
 
 def _log(lake: Lake) -> object:
-    return history.log(lake.ports, lake.repo, "main", LogRequest())
+    return log.log(lake.ports, lake.repo, "main", LogRequest())
 
 
 def _deep_page(lake: Lake) -> object:
     after = f"main~{5}"
-    return history.log(lake.ports, lake.repo, "main", LogRequest(after=after, amount=1))
+    return log.log(lake.ports, lake.repo, "main", LogRequest(after=after, amount=1))
 
 
 def _merge_base(lake: Lake) -> object:
-    return history.merge_base(lake.ports, lake.repo, "dev", "main")
+    return log.merge_base(lake.ports, lake.repo, "dev", "main")
 
 
 def _reset_prefix(lake: Lake) -> None:
-    resetting.reset_prefix(lake.ports, lake.repo, "main", "p/")
+    reset.reset_prefix(lake.ports, lake.repo, "main", "p/")
 
 
 def _three_dot(lake: Lake) -> object:
-    return compare.diff_refs(lake.ports, lake.repo, "main", "dev", compare.DiffQuery())
+    return diff.diff_refs(lake.ports, lake.repo, "main", "dev", diff.DiffQuery())
 
 
 def _merge_preview(lake: Lake) -> object:
-    return merge.preview(lake.ports, lake.repo, "dev", "main", compare.DiffQuery())
+    return merge.preview(lake.ports, lake.repo, "dev", "main", diff.DiffQuery())
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ class SlowRanges:
 
 
 def _two_dot(lake: Lake) -> object:
-    query = compare.DiffQuery()
-    return compare.diff_refs(lake.ports, lake.repo, "main", "dev", query, three_dot=False)
+    query = diff.DiffQuery()
+    return diff.diff_refs(lake.ports, lake.repo, "main", "dev", query, three_dot=False)
 
 
 def _conflicts(lake: Lake) -> object:
@@ -130,7 +130,7 @@ def _cherry_pick(lake: Lake) -> object:
 
 def _log_of(lake: Lake) -> object:
     prefixes = tuple(f"p/{number:03}x" for number in range(5, 200, 30))
-    return history.log(lake.ports, lake.repo, "main", LogRequest(prefixes=prefixes))
+    return log.log(lake.ports, lake.repo, "main", LogRequest(prefixes=prefixes))
 
 
 REPLAY = replay.ReplayRequest(COMMITTER)
@@ -173,6 +173,6 @@ def test_a_reset_of_all_paths_covers_none() -> None:
     lake.put("a", "2")
     lake.put("b", "1")
     counted, script = lake.interposed()
-    resetting.reset_prefix(counted.ports, counted.repo, "main", "")
+    reset.reset_prefix(counted.ports, counted.repo, "main", "")
     assert lake.tree() == {"a": "1"} and not lake.uncommitted()
     assert lake.record().sealed == () and "scan" not in script.seen

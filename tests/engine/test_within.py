@@ -3,8 +3,8 @@
 import pytest
 
 from graveler import assembly
-from graveler.engine import repository
 from graveler.engine.ports import within
+from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import Lake

@@ -11,15 +11,17 @@ import pytest
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
-from graveler.engine import branching, repository, watching
-from graveler.engine.repository import NewRepository
-from graveler.engine.watching import NewRule
+from graveler.engine.events import rules as watching
+from graveler.engine.events.rules import NewRule
+from graveler.engine.names import branches
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import AlreadyExists, Invalid, NotFound, Refused, Unavailable
 from graveler.events import intake
 from graveler.events.intake import BatchJob, Message
 from graveler.records import ABSENT
-from graveler.refs import repositories
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events.rules import EventRule
+from graveler.refs.names import repositories
 from tests.engine.lake import Lake, new_lake
 from tests.events.test_notification import record
 
@@ -147,7 +149,7 @@ def test_a_rule_of_a_branch_that_is_gone_fails_and_one_of_a_repository_that_is_g
 ) -> None:
     lake.branch("dev")
     watch(lake, branch="dev")
-    branching.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.ports, lake.repo, "dev")
     assert take_in(lake, message("1", event("a", "1", "x")))[1] == ["1"]
     repository.delete(lake.ports, lake.repo)
     assert take_in(lake, message("1", event("a", "1", "x"))) == ({}, [], [])
@@ -163,7 +165,7 @@ def test_one_rule_that_fails_stops_no_other_ones_batches(lake: Lake) -> None:
     watch(lake, branch="dev", prefix="dev/", seconds_max=1)
     watch(lake, seconds_max=1)
     take_in(lake, message("1", event("a", "1", "x"), event("dev/a", "1", "x")))
-    branching.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.ports, lake.repo, "dev")
     freeze(frozen)
     later(lake, 2)
     jobs: list[BatchJob] = []
@@ -195,7 +197,7 @@ def test_the_batch_of_a_branch_that_is_gone_ends_without_a_commit(lake: Lake) ->
     lake.branch("dev")
     watch(lake, branch="dev", marker="_SUCCESS")
     (job,) = take_in(lake, message("1", event("_SUCCESS", "1", "m")))[2]
-    branching.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.ports, lake.repo, "dev")
     assert intake.run(lake.ports, job) is ABSENT
     assert intake.tick(lake.ports, lambda _: None) == 0
 

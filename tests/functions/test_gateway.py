@@ -15,8 +15,8 @@ from mangum import Mangum
 
 from graveler.api.front import Front
 from graveler.api.local_jobs import local_queue
-from graveler.api.opening import bare_app, open_service
 from graveler.api.service import ServiceSettings
+from graveler.api.start import bare_app, open_service
 from graveler.assembly import open_embedded
 from graveler.auth.accounts import NewCredential
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import cramjam
 
 from graveler import limits
-from graveler.committed.splicing import varint
+from graveler.committed.splice import varint
 from graveler.errors import Corrupt
-from graveler.testing.malformed import footer, payload_of, read_table, sealed
+from simulator.damage import footer, payload_of, read_table, sealed
 
 _TRAILER = b"\1" + bytes(7)
 _LENGTH = limits.table_block_length_bytes_max - 100

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from graveler.testing.growth import (
+from simulator.soak.growth import (
     BY_CHANCE,
     LEAST_SECONDS,
     LEVEL,

@@ -8,15 +8,15 @@ itself.
 from pathlib import Path
 from random import Random
 
-from graveler.testing.api_fuzz import Fuzzer
-from graveler.testing.exhaustive import PROGRAMS, Bound
-from graveler.testing.live_service import serving
-from graveler.testing.schema_fuzz import SchemaFuzz
-from graveler.testing.sim_collect_programs import check_collect_seed
-from graveler.testing.sim_collect_stage import build_collect_stage
-from graveler.testing.soak_programs import follow, path_line
-from graveler.testing.soak_schedules import COLLECT, fuzzed
-from graveler.testing.soak_served import EXAMPLES, REQUESTS
+from simulator.exhaustive import PROGRAMS, Bound
+from simulator.gc.programs import check_collect_seed
+from simulator.gc.stage import build_collect_stage
+from simulator.service.fuzz import Fuzzer
+from simulator.service.process import serving
+from simulator.service.schema_fuzz import SchemaFuzz
+from simulator.soak.programs import follow, path_line
+from simulator.soak.schedules import COLLECT, fuzzed
+from simulator.soak.service_tracks import EXAMPLES, REQUESTS
 from tests.api.serving import served
 
 SEEDS = Path(__file__).parent / "seeds"

@@ -17,9 +17,9 @@ from graveler.committed.tiers import StoredFiles, file_address
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
-from graveler.testing import malformed
 from graveler.testing.range_suite import numbered
-from graveler.testing.sample_records import encoded_records
+from simulator import damage
+from simulator.sample_records import encoded_records
 from tests.fuzz import bombs
 
 ROOT = Path(__file__).parents[2]
@@ -38,21 +38,21 @@ def generator() -> random.Random:
 @pytest.mark.parametrize(
     ("fuzz", "count"),
     [
-        (malformed.fuzz_tables, 50_000),
-        (malformed.fuzz_blocks, 30_000),
-        (malformed.fuzz_records, 100_000),
-        (malformed.fuzz_framing, 40_000),
-        (malformed.fuzz_refs, 20_000),
+        (damage.fuzz_tables, 50_000),
+        (damage.fuzz_blocks, 30_000),
+        (damage.fuzz_records, 100_000),
+        (damage.fuzz_framing, 40_000),
+        (damage.fuzz_refs, 20_000),
     ],
 )
 def test_malformed_input_is_refused_by_its_kind(
-    generator: random.Random, fuzz: malformed.Fuzz, count: int
+    generator: random.Random, fuzz: damage.Fuzz, count: int
 ) -> None:
     assert fuzz(generator, count) == []
 
 
 def test_the_samples_decode_and_every_decoder_has_one() -> None:
-    decoders = dict(malformed.decoders_of_records())
+    decoders = dict(damage.decoders_of_records())
     samples = encoded_records()
     assert decoders.keys() == samples.keys()
     for name, decode in decoders.items():
@@ -64,7 +64,7 @@ def test_a_fuzzer_notices_an_error_of_another_kind(monkeypatch: pytest.MonkeyPat
         return raw[:1] + bytes([raw[1]])  # IndexError where nothing is
 
     monkeypatch.setattr("graveler.framing.unframe", broken)
-    wrong = malformed.fuzz_framing(random.Random(1), 500)
+    wrong = damage.fuzz_framing(random.Random(1), 500)
     assert any(each.startswith("IndexError") for each in wrong)
 
 
@@ -78,7 +78,7 @@ def test_a_damaged_metarange_is_corrupt(generator: random.Random, tmp_path: Path
     address = file_address(NAMESPACE, name)
     raw = b"".join(blocks.get(address).chunks)
     for _ in range(1_500):
-        blocks.put(address, [malformed.mutated(generator, raw)])
+        blocks.put(address, [damage.mutated(generator, raw)])
         fresh = SstRangeStore(StoredFiles(blocks, tmp_path))
         try:
             found = fresh.read_metarange(NAMESPACE, name)

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from graveler.api.pages import OPEN_PATHS
-from graveler.testing.api_fuzz import ANSWER_SECONDS
+from simulator.service.fuzz import ANSWER_SECONDS
 from tests.api.serving import Served, served
 
 COUNT = 4_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from graveler.api.routes import ROUTES
-from graveler.testing.api_fuzz import Fuzzer
-from graveler.testing.api_requests import Request, Requests
+from simulator.service.fuzz import Fuzzer
+from simulator.service.requests import Request, Requests
 from tests.api.serving import Served, served
 
 COUNT = 8_000

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from graveler.testing import schema_fuzz
-from graveler.testing.live_service import serving
-from graveler.testing.schema_fuzz import SchemaFuzz
+from simulator.service import schema_fuzz
+from simulator.service.process import serving
+from simulator.service.schema_fuzz import SchemaFuzz
 
 
 def test_answers_are_those_of_the_document(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from graveler.testing import soak, soak_report
-from graveler.testing.cardinality import DistinctCount
-from graveler.testing.kill_loop import KillLoop, Slot
-from graveler.testing.soak_records import Failure, Report
+from simulator.soak import report
+from simulator.soak import run as soak
+from simulator.soak.cardinality import DistinctCount
+from simulator.soak.kill_loop import KillLoop, Slot
+from simulator.soak.records import Failure, Report
 from tests.fuzz.test_growth import sample
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +48,7 @@ def test_totals_add_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert figures["distinct_interleavings"] == 3
     assert figures["violations"] == 1
     assert "WRONG" in capsys.readouterr().out
-    text = soak_report.report(figures, totals.samples)
+    text = report.report(figures, totals.samples)
     assert "| Random schedules of the verbs | 4 |" in text
     assert "memory, MiB" in text
     json.dumps(figures)
@@ -59,13 +60,13 @@ def test_the_document_has_one_generated_part(tmp_path: Path) -> None:
     copy.write_text(original, encoding="utf-8")
     for run in ("run 1", "run \\2"):
         samples = [sample(at) for at in range(60)]
-        soak_report.write(copy, run, {"schedules": 1_234}, samples)
+        report.write(copy, run, {"schedules": 1_234}, samples)
     written = copy.read_text(encoding="utf-8")
-    assert f"{soak_report.BEGIN}\n`run \\2` on " in written
+    assert f"{report.BEGIN}\n`run \\2` on " in written
     assert "run 1" not in written
     assert "| Random schedules of the verbs | 1,234 |" in written
     assert "| memory, MiB | 100 | +0 | +0 | 6 | 0.0 | level |" in written
-    assert written.partition(soak_report.BEGIN)[0] == original.partition(soak_report.BEGIN)[0]
+    assert written.partition(report.BEGIN)[0] == original.partition(report.BEGIN)[0]
     for name in re.findall(r"\((graphs/[a-z-]+\.svg)\)", written):
         assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
 

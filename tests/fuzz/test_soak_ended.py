@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 _SOAK = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from graveler.testing.soak import main
+from simulator.soak.run import main
 sys.exit(main(["--minutes", "9", "--cores", "1"]))
 """
 

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from graveler.committed.ranges import Keyspace
-from graveler.engine import resetting, retention
-from graveler.engine.content_use import NO_FILE
+from graveler.engine.commits import reset
+from graveler.engine.gc import retention
+from graveler.engine.gc.content import NO_FILE
 from graveler.framing import frame
 from graveler.ids import JobId, MetarangeId
 from graveler.jobs import rota
 from graveler.records import JobState
-from graveler.refs import commits
-from graveler.refs.retention import Retention
+from graveler.refs.gc.retention import Retention
+from graveler.refs.graph import commits
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.cut_off import Worker, result_of, run_of, runs_of, status
@@ -32,7 +33,7 @@ def aged(scratch: Path) -> Storage:
         storage.commit(**{f"{letter}{number}": f"{number}" for letter in "abcdef"})
     storage.commit(a0="other", b1="other")
     storage.put(z="never committed")
-    resetting.reset(storage.ports, storage.repo, "main")
+    reset.reset(storage.ports, storage.repo, "main")
     for key in (b"1", b"2"):
         ref = storage.ports.ranges.write_range(storage.repo.namespace, [(key, frame(b"", b""))])
     storage.ports.ranges.write_metarange(storage.repo.namespace, [ref])

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.block.deleting import OneByOne
+from graveler.block.deletion import OneByOne
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.engine import jobs
+from graveler.engine.jobs import record
 from graveler.engine.ports import Sequential
 from graveler.ids import JobId
 from graveler.records import Job
@@ -111,11 +111,11 @@ def runs_of(
 
 
 def status(storage: Storage, job: JobId) -> Job:
-    return jobs.status(storage.ports, storage.repo, job)
+    return record.status(storage.ports, storage.repo, job)
 
 
 def result_of(storage: Storage, job: JobId) -> dict[str, Any]:
-    ordered = jobs.ordered(storage.ports, storage.repo, job)
+    ordered = record.ordered(storage.ports, storage.repo, job)
     assert ordered.result, status(storage, job)
     found: dict[str, Any] = json.loads(ordered.result)
     return found

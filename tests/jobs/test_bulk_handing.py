@@ -2,14 +2,15 @@
 
 import pytest
 
-from graveler.engine import bulk, bulk_landing
-from graveler.engine.bulk import Bulk, Mode, NewBulk
-from graveler.engine.bulk_landing import Finish
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import land
+from graveler.engine.bulk.job import Bulk, Mode, NewBulk
+from graveler.engine.bulk.land import Finish
 from graveler.engine.ports import Ports
 from graveler.errors import Conflict, OutcomeUnknown
 from graveler.ids import JobId
-from graveler.jobs import handing, orders
-from graveler.jobs.handing import Patience
+from graveler.jobs import handover, orders
+from graveler.jobs.handover import Patience
 from graveler.jobs.queue import JobMessage
 from graveler.records import CommitEntry, JobState
 from tests.engine import bulk_world
@@ -33,10 +34,10 @@ def begun(world: World) -> tuple[Bulk, Finish]:
 
 def attend(world: World, job: Bulk, asked: Finish) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
-        return bulk_landing.finish(ports, world.lake.repo, "main", job.job.id, asked)
+        return land.finish(ports, world.lake.repo, "main", job.job.id, asked)
 
     due = SHORT.since(world.lake.ports.clock.steady_seconds())
-    return handing.attend(world.desk, orders.land_asked("main", job.job.id, asked), due, direct)
+    return handover.attend(world.desk, orders.land_asked("main", job.job.id, asked), due, direct)
 
 
 def handed_over(world: World, job: Bulk, asked: Finish) -> JobId:

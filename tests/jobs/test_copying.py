@@ -3,12 +3,13 @@
 import pytest
 
 from graveler import limits
-from graveler.engine import jobs, objects
+from graveler.engine.jobs import record
+from graveler.engine.objects import objects
 from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown
 from graveler.ids import JobId
-from graveler.jobs import copying
-from graveler.jobs.beating import beating
-from graveler.jobs.handing import AT_ONCE, Patience
+from graveler.jobs import copy
+from graveler.jobs.handover import AT_ONCE, Patience
+from graveler.jobs.heartbeat import beating
 from graveler.jobs.queue import JobMessage
 from graveler.records import Entry, Job, JobState
 from tests.jobs.world import (
@@ -27,7 +28,7 @@ SHORT = Patience(20.0, 27.0)
 
 def attend(world: World, path: str = "copied") -> Entry:
     due = SHORT.since(world.lake.ports.clock.steady_seconds())
-    return copying.attend(world.desk, "main", copy_of(world, path), due)
+    return copy.attend(world.desk, "main", copy_of(world, path), due)
 
 
 def left_to_a_worker(world: World, path: str = "copied") -> JobId:
@@ -58,9 +59,9 @@ def test_only_what_is_long_is_left_to_a_worker_and_only_where_requests_end() -> 
     put_long(world)
     there = copy_of(world).there
     at_most = there._replace(size=limits.copy_in_request_bytes_max)
-    assert copying.is_too_long(there, SHORT.since(0.0))
-    assert not copying.is_too_long(there, AT_ONCE.since(0.0))
-    assert not copying.is_too_long(at_most, SHORT.since(0.0))
+    assert copy.is_too_long(there, SHORT.since(0.0))
+    assert not copy.is_too_long(there, AT_ONCE.since(0.0))
+    assert not copy.is_too_long(at_most, SHORT.since(0.0))
 
 
 def test_the_same_request_joins_the_running_copy_and_is_told_its_result() -> None:
@@ -142,7 +143,7 @@ def test_a_copy_onto_its_source_is_told_too() -> None:
     def ask() -> Entry:
         there = objects.to_be_copied(ports, repo, "main", "c", order.source)
         due = SHORT.since(ports.clock.steady_seconds())
-        return copying.attend(world.desk, "main", order._replace(there=there), due)
+        return copy.attend(world.desk, "main", order._replace(there=there), due)
 
     with pytest.raises(OutcomeUnknown):
         ask()
@@ -311,12 +312,12 @@ def test_a_worker_that_was_taken_over_while_it_copied_stages_nothing() -> None:
     job = begin_copy(world)
     ports, repo = world.lake.ports, world.lake.repo
     owner = ports.ids.stamp()
-    jobs.claim(ports, repo, job.id, owner)
+    record.claim(ports, repo, job.id, owner)
     world.pass_lease()
     world.work(job.id)
     attend(world)
     world.lake.put("copied", "newer")
-    copying.work(ports, repo, job, jobs.Pulse(ports, repo, job.id, owner))
+    copy.work(ports, repo, job, record.Pulse(ports, repo, job.id, owner))
     assert world.lake.tree()["copied"] == "newer"
 
 

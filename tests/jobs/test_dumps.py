@@ -7,13 +7,14 @@ import pytest
 
 from graveler import limits
 from graveler.committed import reader, verify
-from graveler.committed.dumped import DumpTables
+from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
-from graveler.engine import dumping, jobs
+from graveler.engine.dumps import dump
+from graveler.engine.jobs import record
 from graveler.framing import identity_of
 from graveler.ids import JobId, MetarangeId
-from graveler.jobs.asking import ask_dump
 from graveler.jobs.queue import JobMessage
+from graveler.jobs.requests import ask_dump
 from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
@@ -35,14 +36,14 @@ def check(storage: Storage, world: World, job: JobId, told: object) -> None:
     """What the job says is there, whole, and in use."""
     ended = world.status(job)
     assert ended.state is JobState.DONE, (told, ended)
-    made = json.loads(jobs.ordered(world.lake.ports, world.lake.repo, job).result)
+    made = json.loads(record.ordered(world.lake.ports, world.lake.repo, job).result)
     space = Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
     for kind, count in (("branches", 1), ("tags", 0), ("commits", 3)):
         id = MetarangeId(made[kind])
         assert not list(verify.metarange_damages(space, id)), told
         assert len(list(reader.scan(space, id))) == count, told
     assert storage.blocks.head(made["manifest"])
-    files = dumping.files_in_use(storage.ports, storage.repo)
+    files = dump.files_in_use(storage.ports, storage.repo)
     assert {made["branches"], made["tags"], made["commits"]} <= files, told
 
 
@@ -79,7 +80,7 @@ def test_what_was_committed_before_the_order_is_in_the_dump(tmp_path: Path) -> N
 
 def dumped_heads(storage: Storage, world: World, job: JobId) -> set[str]:
     """What the branches of a dump name."""
-    made = json.loads(jobs.ordered(world.lake.ports, world.lake.repo, job).result)
+    made = json.loads(record.ordered(world.lake.ports, world.lake.repo, job).result)
     space = Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
     rows = reader.scan(space, MetarangeId(made["branches"]))
     return {identity_of(value).decode() for _, value in rows}
@@ -121,12 +122,12 @@ def test_what_the_last_worker_dumped_before_it_died_is_done(tmp_path: Path) -> N
     script.before("set_if", strike_dead, end)
     with pytest.raises(Killed):
         world.work(job, lake)
-    result = jobs.ordered(world.lake.ports, world.lake.repo, job).result
+    result = record.ordered(world.lake.ports, world.lake.repo, job).result
     assert result and not world.status(job).ended
     world.pass_lease()
     world.work(job)
     assert world.status(job).state is JobState.DONE
-    assert jobs.ordered(world.lake.ports, world.lake.repo, job).result == result
+    assert record.ordered(world.lake.ports, world.lake.repo, job).result == result
     assert dumped_heads(storage, world, job) == {world.lake.head()}
 
 

@@ -6,14 +6,15 @@ from math import inf
 import pytest
 
 from graveler import limits
-from graveler.engine import bulk, resetting
-from graveler.engine import commit as committing
-from graveler.engine.bulk import Bulk
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.job import Bulk
+from graveler.engine.commits import commit as committing
+from graveler.engine.commits import reset
 from graveler.engine.ports import Ports
 from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, Unavailable
 from graveler.ids import JobId
-from graveler.jobs import asking, handing, orders
-from graveler.jobs.handing import AT_ONCE, Patience
+from graveler.jobs import handover, orders, requests
+from graveler.jobs.handover import AT_ONCE, Patience
 from graveler.records import CommitEntry, Job, JobState
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.bulk_world import MAIN, finish
@@ -46,7 +47,7 @@ def attend(world: World, patience: Patience = AT_ONCE) -> CommitEntry:
         return committing.commit(ports, world.lake.repo, MAIN, COMMIT)
 
     due = patience.since(world.lake.ports.clock.steady_seconds())
-    return handing.attend(world.desk, ASKED, due, direct)
+    return handover.attend(world.desk, ASKED, due, direct)
 
 
 def refused(world: World, patience: Patience = AT_ONCE) -> Bulk:
@@ -58,13 +59,13 @@ def refused(world: World, patience: Patience = AT_ONCE) -> Bulk:
 
 def asked(world: World) -> Job:
     """A commit whose caller does not wait; a worker has found that it is too much for one."""
-    job = asking.ask(world.desk, ASKED)
+    job = requests.ask(world.desk, ASKED)
     world.work(job.id)
     return job
 
 
 def waits_for(world: World, job: Job) -> Bulk:
-    found = handing.standing(world.desk, orders.COMMIT, job.id)
+    found = handover.standing(world.desk, orders.COMMIT, job.id)
     assert not found.job.ended and found.waits_for
     return bulk.status(world.lake.ports, world.lake.repo, MAIN, found.waits_for)
 
@@ -75,7 +76,7 @@ def landed(world: World, job: Bulk) -> str:
 
 
 def ended(world: World, job: JobId) -> Job:
-    return handing.status(world.desk, orders.COMMIT, job)
+    return handover.status(world.desk, orders.COMMIT, job)
 
 
 @pytest.mark.parametrize("patience", [AT_ONCE, Patience(20.0, 27.0)])
@@ -106,7 +107,7 @@ def test_a_commit_that_nobody_waits_for_ends_when_the_cluster_has_made_it(world:
     job = asked(world)
     cluster = waits_for(world, job)
     assert (cluster.new.message, cluster.new.metadata["key"]) == ("job", "value")
-    assert asking.ask(world.desk, ASKED).id == job.id  # the same request joins it
+    assert requests.ask(world.desk, ASKED).id == job.id  # the same request joins it
     made = landed(world, cluster)
     found = ended(world, job.id)
     assert (found.state, found.commit) == (JobState.DONE, made)
@@ -120,7 +121,7 @@ def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -
     assert waits_for(world, job).job.id == cluster.job.id  # what came later is staged still
     world.pass_lease()
     world.queue.messages.clear()
-    handing.status(world.desk, orders.COMMIT, job.id)
+    handover.status(world.desk, orders.COMMIT, job.id)
     assert len(world.queue.messages) == 1
     world.work(job.id)
     (marked,) = world.marked(job.id)
@@ -131,7 +132,7 @@ def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -
 def test_it_does_not_matter_who_makes_the_commit(world: World) -> None:
     job, other = asked(world), orders.commit_asked(MAIN, COMMIT, force=True)
     waits_for(world, job)
-    second = asking.ask(world.desk, other)
+    second = requests.ask(world.desk, other)
     world.work(second.id)
     made = bounded(world, inf).lake.commit("somebody else's")
     for each in (job, second):
@@ -153,10 +154,10 @@ def test_a_worker_that_is_given_it_again_waits_on_or_ends_it(world: World) -> No
 
 def test_a_reset_ends_what_waits(world: World) -> None:
     job = asked(world)
-    resetting.reset(world.lake.ports, world.lake.repo, MAIN)
+    reset.reset(world.lake.ports, world.lake.repo, MAIN)
     found = ended(world, job.id)
     assert found.state is JobState.FAILED
-    assert isinstance(handing.failure(world.desk, found), Conflict)
+    assert isinstance(handover.failure(world.desk, found), Conflict)
 
 
 def test_a_job_for_which_no_cluster_comes_is_given_up(world: World) -> None:
@@ -174,7 +175,7 @@ def test_a_job_for_which_no_cluster_comes_is_given_up(world: World) -> None:
 
 
 def test_one_who_waits_for_a_worker_is_told_when_it_hands_over(world: World) -> None:
-    job = asking.ask(world.desk, ASKED)
+    job = requests.ask(world.desk, ASKED)
     lake, script = world.lake.interposed()
     script.after("get", lambda: world.work(job.id), 6)  # while it waits
     refused(World(lake, world.queue), Patience(20.0, 27.0))
@@ -204,4 +205,4 @@ def test_a_job_whose_commit_nobody_can_find_any_more_ends(
     monkeypatch.setattr(limits, "walk_count_max", 2)
     found = ended(world, job.id)
     assert found.state is JobState.FAILED and "outcome unknown" in found.error
-    assert isinstance(handing.failure(world.desk, found), HistoryTooLong)
+    assert isinstance(handover.failure(world.desk, found), HistoryTooLong)

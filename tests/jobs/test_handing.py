@@ -7,22 +7,24 @@ from functools import partial
 import pytest
 
 from graveler.committed import reader
-from graveler.engine import commit as committing
-from graveler.engine import importing, jobs, repository
-from graveler.engine.heads import head_of
-from graveler.engine.importing import ImportPath, ImportRequest
-from graveler.engine.jobs import Pulse, Stopped
+from graveler.engine.commits import commit as committing
+from graveler.engine.commits.records import head_of
+from graveler.engine.imports import run
+from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Pulse, Stopped
 from graveler.engine.ports import Ports, keyspace
+from graveler.engine.repositories import repository
 from graveler.errors import Invalid, MergeConflict, NoChanges, OutcomeUnknown, Unavailable
 from graveler.events.intake import BatchJob
 from graveler.ids import JobId
-from graveler.jobs import asking, handing, orders, working
-from graveler.jobs.handing import Patience
+from graveler.jobs import handover, orders, requests, worker
+from graveler.jobs.handover import Patience
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
-from graveler.jobs.reviving import revive_everywhere
+from graveler.jobs.revive import revive_everywhere
 from graveler.records import ABSENT, CommitEntry, JobState
 from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
 
@@ -35,7 +37,7 @@ def attend(world: World, patience: Patience = SHORT) -> CommitEntry:
         return committing.commit(ports, world.lake.repo, "main", COMMIT)
 
     due = patience.since(world.lake.ports.clock.steady_seconds())
-    return handing.attend(world.desk, ASKED, due, direct)
+    return handover.attend(world.desk, ASKED, due, direct)
 
 
 def slow(world: World, seconds: float, verb: str = "scan") -> tuple[World, Script]:
@@ -57,7 +59,7 @@ def test_a_job_may_date_its_commit_to_the_epoch() -> None:
     world.lake.put("d", "3")
     asked = orders.commit_asked("main", COMMIT._replace(created_ns=0), force=False)
     assert asked.stem != ASKED.stem
-    job = asking.ask(world.desk, asked)
+    job = requests.ask(world.desk, asked)
     world.work(job.id)
     [made] = world.marked(job.id)
     assert made.commit.created_ns == 0
@@ -67,7 +69,7 @@ def test_a_job_may_date_its_commit_to_the_epoch() -> None:
 def test_an_order_of_an_earlier_version_keeps_its_date(noted: int, meant: object) -> None:
     world = new_world()
     job = begin_commit(world)
-    order = jobs.ordered(world.lake.ports, world.lake.repo, job.id)
+    order = record.ordered(world.lake.ports, world.lake.repo, job.id)
     before = order.body[:-1] + f', "created_ns": {noted}' + "}"
     request, _ = orders.commit_request(job, replace(order, body=before))
     assert request.created_ns == meant
@@ -98,7 +100,7 @@ def test_a_second_equal_request_makes_a_second_job_once_the_first_has_ended() ->
     first = begin_commit(world)
     world.work(first.id)
     world.lake.put("e", "4")
-    second = asking.ask(world.desk, ASKED)
+    second = requests.ask(world.desk, ASKED)
     assert second.id != first.id
     world.work(second.id)
     assert len(world.marked(second.id)) == 1 and world.lake.uncommitted() == []
@@ -108,7 +110,7 @@ def test_whoever_asked_after_a_commit_has_been_told() -> None:
     world = new_world()
     job = begin_commit(world)
     world.work(job.id)
-    assert handing.status(world.desk, orders.COMMIT, job.id).state is JobState.DONE
+    assert handover.status(world.desk, orders.COMMIT, job.id).state is JobState.DONE
     with pytest.raises(NoChanges):
         attend(world)
 
@@ -148,7 +150,7 @@ def test_whoever_joins_a_commit_gets_what_was_staged_after_it_began(nth: int) ->
     lake, script = world.lake.interposed()
 
     def stop() -> None:
-        raise Stopped(jobs.Why.OUT_OF_TIME)
+        raise Stopped(record.Why.OUT_OF_TIME)
 
     script.after("set_if", stop, nth)
     with suppress(Stopped):
@@ -176,18 +178,18 @@ def test_an_order_that_fails_says_why() -> None:
     world.work(job.id)
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED
-    assert isinstance(handing.failure(world.desk, ended), MergeConflict)
+    assert isinstance(handover.failure(world.desk, ended), MergeConflict)
 
 
 def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:
     world = new_world()
     job = begin_commit(world)
     world.queue.messages.clear()
-    handing.status(world.desk, "commit", job.id)
+    handover.status(world.desk, "commit", job.id)
     assert world.queue.messages == []
     world.pass_lease()
     for _ in range(2):
-        handing.status(world.desk, "commit", job.id)
+        handover.status(world.desk, "commit", job.id)
     assert world.queue.messages == [JobMessage("lake", job.id)]
 
 
@@ -214,7 +216,7 @@ def test_rounds_that_end_early_come_to_every_repository_in_time() -> None:
         repository.create(ports, repository.NewRepository(name, f"mem://bucket/{name}"))
     last = repository.get(ports, "zzz")
     request = ImportRequest([ImportPath("object", SOURCE + "x", "x")], "import", COMMITTER)
-    job = importing.submit(ports, last, "main", request, owner=b"")
+    job = run.submit(ports, last, "main", request, owner=b"")
     world.pass_lease()
     lake, script = world.lake.interposed()
     for _ in range(100):
@@ -230,28 +232,28 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
 
     world = new_world()
     world.lake.put("d", "3")
-    job = asking.ask(World(world.lake, Closed()).desk, ASKED)
+    job = requests.ask(World(world.lake, Closed()).desk, ASKED)
     world.pass_lease()
-    assert asking.ask(world.desk, ASKED).id != job.id  # something is staged that it may not hold
-    handing.status(world.desk, "commit", job.id)
+    assert requests.ask(world.desk, ASKED).id != job.id  # something is staged that it may not hold
+    handover.status(world.desk, "commit", job.id)
     assert JobMessage("lake", job.id) in world.queue.messages
 
 
 def test_a_batch_of_a_rule_that_is_gone_is_no_work() -> None:
     world = new_world()
     for name in ("lake", "gone"):
-        working.run(world.lake.ports, world.queue, BatchJob(name, "rule", "batch"))
+        worker.run(world.lake.ports, world.queue, BatchJob(name, "rule", "batch"))
 
 
 def test_a_job_is_run_by_one_worker_at_a_time() -> None:
     world = new_world()
     job = begin_commit(world)
     lake = world.lake
-    assert jobs.claim(lake.ports, lake.repo, job.id, b"first") is jobs.Claim.OURS
+    assert record.claim(lake.ports, lake.repo, job.id, b"first") is record.Claim.OURS
     world.work(job.id)
     assert world.status(job.id).state is JobState.RUNNING
-    jobs.release(lake.ports, lake.repo, job.id, b"somebody else")
-    assert jobs.claim(lake.ports, lake.repo, job.id, b"third") is jobs.Claim.RUNNING
+    record.release(lake.ports, lake.repo, job.id, b"somebody else")
+    assert record.claim(lake.ports, lake.repo, job.id, b"third") is record.Claim.RUNNING
     world.pass_lease()
     world.work(job.id)
     world.work(job.id)
@@ -261,9 +263,9 @@ def test_a_job_is_run_by_one_worker_at_a_time() -> None:
 def test_jobs_of_a_dead_process_go_on_in_the_next_one() -> None:
     world = new_world()
     job = begin_commit(world)
-    jobs.claim(world.lake.ports, world.lake.repo, job.id, b"dead")
+    record.claim(world.lake.ports, world.lake.repo, job.id, b"dead")
     world.queue.messages.clear()
-    assert handing.revive_all(world.desk) == 1
+    assert handover.revive_all(world.desk) == 1
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
 
@@ -291,16 +293,16 @@ def test_an_import_goes_on_where_another_runner_was() -> None:
         ImportPath("object", SOURCE + "x", "in/n0000"),
     ]
     request = ImportRequest(sources, "import", COMMITTER)
-    job = importing.submit(lake.ports, lake.repo, "main", request, owner=b"")
-    mark = jobs.once(job.id, jobs.ordered(lake.ports, lake.repo, job.id))
-    resumed = importing.Resumed(mark, spill_count=1_000)
+    job = run.submit(lake.ports, lake.repo, "main", request, owner=b"")
+    mark = record.once(job.id, record.ordered(lake.ports, lake.repo, job.id))
+    resumed = run.Resumed(mark, spill_count=1_000)
     stopping = _StopsAt(Pulse(lake.ports, lake.repo, job.id), 2_100)
     with pytest.raises(Stopped):
-        importing.work(lake.ports, lake.repo, "main", request, stopping, resumed)
+        run.work(lake.ports, lake.repo, "main", request, stopping, resumed)
     for path in paths[:1_500]:  # of the first step, and half of the second
         lake.ports.blocks.delete(SOURCE + path)
     pulse = Pulse(lake.ports, lake.repo, job.id)
-    importing.work(lake.ports, lake.repo, "main", request, pulse, resumed)
+    run.work(lake.ports, lake.repo, "main", request, pulse, resumed)
     found = lake_paths(lake)
     assert set(paths[:1_000]) <= found and set(paths[2_000:]) <= found
     assert {"x", "y", "z"} <= found and len(found) >= 2_000
@@ -316,7 +318,7 @@ class _StopsAt(Pulse):
 
     def beat(self, progress: int = -1, *, always: bool = False) -> None:
         if progress >= self._stop:
-            raise Stopped(jobs.Why.OUT_OF_TIME)
+            raise Stopped(record.Why.OUT_OF_TIME)
         super().beat(progress, always=always)
 
 

@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.engine import purge, repository
-from graveler.engine.repository import NewRepository
+from graveler.engine.repositories import purge, repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Unavailable
-from graveler.jobs import purging, working
+from graveler.jobs import purge as purging
+from graveler.jobs import worker
 from graveler.jobs.queue import PurgeMessage
-from graveler.kv.observed import ObservedStore
+from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
-from graveler.refs import deleted, repositories
+from graveler.refs.names import deletions, repositories
 from graveler.requests import Counts
-from graveler.testing.interposed import InterposedStore, Script
+from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
 
@@ -31,7 +32,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def left(storage: Storage) -> list[str]:
-    return [gone.id for gone in deleted.list_all(storage.ports.kv)]
+    return [gone.id for gone in deletions.list_all(storage.ports.kv)]
 
 
 def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
@@ -43,12 +44,12 @@ def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
     assert purging.order(storage.ports, queue) == 1
     [message] = queue.messages
     assert isinstance(message, PurgeMessage) and message.repository == "lake"
-    working.run(storage.ports, queue, message, 0.0)
+    worker.run(storage.ports, queue, message, 0.0)
     assert queue.messages == [message] and left(storage) == ["lake", "late"]
     assert purging.order(storage.ports, queue) == 1
-    working.run(storage.ports, queue, message)
+    worker.run(storage.ports, queue, message)
     assert queue.messages == [message, message] and left(storage) == ["late"]
-    working.run(storage.ports, queue, message)  # delivered twice
+    worker.run(storage.ports, queue, message)  # delivered twice
     assert storage.stored() == set()
 
 
@@ -58,7 +59,7 @@ def test_a_message_reads_the_note_of_its_repository_alone(storage: Storage) -> N
         repository.delete(storage.ports, repository.create(storage.ports, new))
     kept = left(storage)
     [gone] = purge.list_due(storage.ports)
-    [late] = [each for each in deleted.list_all(storage.ports.kv) if each.id == "repo-7"]
+    [late] = [each for each in deletions.list_all(storage.ports.kv) if each.id == "repo-7"]
     counts = Counts()
     ports = replace(storage.ports, kv=ObservedStore(storage.ports.kv, counts))
     for id, uid in (("lake", "another"), ("nowhere", gone.uid), (late.id, late.uid)):
@@ -87,7 +88,7 @@ def test_what_may_not_be_removed_is_said(
     repositories.swap(storage.ports.kv, seen, moved, storage.ports.ids.stamp())
     queue = Held()
     purging.order(storage.ports, queue)
-    working.run(storage.ports, queue, queue.messages[0])
+    worker.run(storage.ports, queue, queue.messages[0])
     assert "guest has its files too" in caplog.text and left(storage) == ["lake"]
     assert len(queue.messages) == 1
 
@@ -125,7 +126,7 @@ def test_what_cannot_be_purged_holds_up_nobody_else(storage: Storage) -> None:
 
 def test_what_was_deleted_anew_since_it_was_listed_stays(storage: Storage) -> None:
     [gone] = purge.list_due(storage.ports)
-    deleted.note(
+    deletions.note(
         storage.ports.kv, gone.repository, gone.deleted_ns + DAY, storage.ports.ids.stamp()
     )
     before = storage.stored()
@@ -136,8 +137,8 @@ def test_what_was_deleted_anew_since_it_was_listed_stays(storage: Storage) -> No
 def test_what_an_older_release_deleted_is_told_once(
     storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    [gone] = deleted.list_all(storage.ports.kv)
-    deleted.forget(storage.ports.kv, gone)
+    [gone] = deletions.list_all(storage.ports.kv)
+    deletions.forget(storage.ports.kv, gone)
     for _ in range(2):
         purging.note_older(storage.ports)
     assert caplog.text.count("repositories=1") == 1 and left(storage) == ["lake"]

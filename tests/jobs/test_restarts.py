@@ -5,15 +5,19 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine import batching, branching, bulk, history, jobs, watching
-from graveler.engine.batching import Delivery
-from graveler.engine.bulk import Mode
-from graveler.engine.bulk_landing import Finish
-from graveler.engine.history import LogRequest
-from graveler.engine.watching import NewRule
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.job import Mode
+from graveler.engine.bulk.land import Finish
+from graveler.engine.commits import log
+from graveler.engine.commits.log import LogRequest
+from graveler.engine.events import batches, rules
+from graveler.engine.events.batches import Delivery
+from graveler.engine.events.rules import NewRule
+from graveler.engine.jobs import record
+from graveler.engine.names import branches
 from graveler.errors import Unavailable
 from graveler.events.intake import BatchJob
-from graveler.jobs import asking, handing, orders, working
+from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.kinds import KINDS, STEPWISE
 from graveler.jobs.queue import JobMessage
 from graveler.records import CommitEntry, Job, JobState
@@ -42,7 +46,7 @@ def begin_landing(world: World) -> Job:
     job = begin_bulk(world.lake, Mode.COMMIT)
     finish = Finish(scanned(world.lake, job), "request", "landed", "tester")
     asked = orders.land_asked(MAIN, job.job.id, finish)
-    return handing.submit(world.desk, asked, handing.newest(world.desk, asked))
+    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
 
 
 RESTARTED: dict[str, Callable[[World], Job]] = {
@@ -126,7 +130,7 @@ def landed(world: World, job: Job) -> bool:
 def made(world: World) -> tuple[CommitEntry, ...]:
     """The commits of `main` after the first, without those that a merge brought in."""
     request = LogRequest(first_parent=True)
-    entries, _ = history.log(world.lake.ports, world.lake.repo, "main", request)
+    entries, _ = log.log(world.lake.ports, world.lake.repo, "main", request)
     return tuple(entry for entry in entries if entry.commit.parents)
 
 
@@ -180,10 +184,10 @@ def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_
 def test_a_job_whose_branch_is_gone_is_given_up() -> None:
     world = new_world()
     world.lake.put("d", "3", "other")
-    job = asking.ask(world.desk, orders.commit_asked("other", COMMIT, force=False))
+    job = requests.ask(world.desk, orders.commit_asked("other", COMMIT, force=False))
     for _ in range(limits.job_restart_count_max):
         cut_off(world, job)
-    branching.delete_branch(world.lake.ports, world.lake.repo, "other")
+    branches.delete_branch(world.lake.ports, world.lake.repo, "other")
     world.work(job.id)
     assert "given up" in world.status(job.id).error
 
@@ -208,9 +212,9 @@ def test_an_import_that_gets_further_is_not_given_up() -> None:
     for number in range(3 * limits.job_restart_count_max):
         cut_off(world, job)
         owner = ports.ids.stamp()
-        jobs.claim(ports, repo, job.id, owner)
-        jobs.Pulse(ports, repo, job.id, owner).beat(number + 1, always=True)
-        jobs.release(ports, repo, job.id, owner)
+        record.claim(ports, repo, job.id, owner)
+        record.Pulse(ports, repo, job.id, owner).beat(number + 1, always=True)
+        record.release(ports, repo, job.id, owner)
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
 
@@ -231,15 +235,15 @@ def test_a_commit_that_waits_for_a_cluster_is_not_given_up() -> None:
 
 def begin_batch(world: World) -> BatchJob:
     ports, repo = world.lake.ports, world.lake.repo
-    rule = watching.create(ports, repo, NewRule(branch="main", bucket="landing"))
-    closed = batching.note(ports, repo, rule, Delivery(1, marked=True))
-    assert isinstance(closed, batching.Closing)
+    rule = rules.create(ports, repo, NewRule(branch="main", bucket="landing"))
+    closed = batches.note(ports, repo, rule, Delivery(1, marked=True))
+    assert isinstance(closed, batches.Closing)
     return BatchJob(repo.id, rule.id, closed.batch)
 
 
 def waiting(world: World, job: BatchJob) -> int:
     ports, repo = world.lake.ports, world.lake.repo
-    return len(batching.tick(ports, repo, watching.get(ports, repo, job.rule)))
+    return len(batches.tick(ports, repo, rules.get(ports, repo, job.rule)))
 
 
 def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None:
@@ -248,7 +252,7 @@ def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None
         world.lake.put(path, identity)
     job = begin_batch(world)
     for _ in range(3 * limits.job_restart_count_max):
-        working.run(world.lake.ports, Held(), job)  # no error: the message is done
+        worker.run(world.lake.ports, Held(), job)  # no error: the message is done
         assert waiting(world, job) == 1  # the tick hands it on again
     assert len(bulk.list_alive(world.lake.ports, world.lake.repo)) == 1
 
@@ -264,7 +268,7 @@ def run_and_die(world: World, job: BatchJob) -> None:
     lake, script = world.lake.interposed()
     script.before("set_if", strike_dead, 2)
     with pytest.raises(Killed):
-        working.run(lake.ports, Held(), job)
+        worker.run(lake.ports, Held(), job)
 
 
 TICK_SECONDS = 600
@@ -277,10 +281,10 @@ def test_an_outage_gives_no_batch_up(hours: int) -> None:
     job = begin_batch(world)
     for _ in range(hours * 3600 // TICK_SECONDS):
         with pytest.raises(Unavailable):
-            working.run(no_scans(world).ports, Held(), job)
+            worker.run(no_scans(world).ports, Held(), job)
         assert waiting(world, job) == 1
         world.lake.ports.clock.sleep(TICK_SECONDS)
-    working.run(world.lake.ports, Held(), job)
+    worker.run(world.lake.ports, Held(), job)
     assert waiting(world, job) == 0 and len(made(world)) == 2 and not world.lake.uncommitted()
 
 
@@ -292,10 +296,10 @@ def test_a_batch_that_no_worker_can_commit_is_given_up(caplog: pytest.LogCapture
         run_and_die(world, job)
         assert waiting(world, job) == 1
         world.lake.ports.clock.sleep(TICK_SECONDS)
-    working.run(world.lake.ports, Held(), job)
+    worker.run(world.lake.ports, Held(), job)
     assert waiting(world, job) == 0 and "batch given up" in caplog.text
     assert world.lake.uncommitted() and len(made(world)) == 1
-    working.run(world.lake.ports, Held(), job)
+    worker.run(world.lake.ports, Held(), job)
 
 
 def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be_given_up(
@@ -311,9 +315,9 @@ def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be
             world.lake.ports.clock.sleep(limits.batch_restart_seconds - 1)
         script.before("set_if", strike_dead, 4 if is_last else 2)  # it forgets, or seals
         with pytest.raises(Killed):
-            working.run(lake.ports, Held(), job)
+            worker.run(lake.ports, Held(), job)
         assert len(made(world)) == (2 if is_last else 1)
     world.lake.ports.clock.sleep(1)
-    working.run(world.lake.ports, Held(), job)
+    worker.run(world.lake.ports, Held(), job)
     assert waiting(world, job) == 0 and "given up" not in caplog.text
     assert len(made(world)) == 2 and not world.lake.uncommitted()

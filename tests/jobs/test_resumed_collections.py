@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.engine import branching, collect, objects, resetting, retention, verify
+from graveler.engine.commits import reset
+from graveler.engine.gc import collect, retention
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
+from graveler.engine.repositories import verify
 from graveler.errors import NotFound
 from graveler.records import ABSENT, JobState
-from graveler.refs import commits
-from graveler.refs.retention import Retention
+from graveler.refs.gc.retention import Retention
+from graveler.refs.graph import commits
 from tests.engine.storage import DAY, Storage
 from tests.jobs.aged import (
     aged,
@@ -151,7 +155,7 @@ def _commit(storage: Storage, old: str) -> None:
 
 
 def _branch(storage: Storage, old: str) -> None:
-    branching.create_branch(storage.ports, storage.repo, "saved", old)
+    branches.create_branch(storage.ports, storage.repo, "saved", old)
 
 
 def _stage(storage: Storage, old: str) -> None:
@@ -160,7 +164,7 @@ def _stage(storage: Storage, old: str) -> None:
 
 
 def _hard_reset(storage: Storage, old: str) -> None:
-    resetting.hard_reset(storage.ports, storage.repo, "main", old)
+    reset.hard_reset(storage.ports, storage.repo, "main", old)
 
 
 def _longer_rule(storage: Storage, old: str) -> None:

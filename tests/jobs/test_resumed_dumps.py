@@ -10,13 +10,16 @@ import pytest
 
 from graveler import limits, wire
 from graveler.committed import reader, verify
-from graveler.committed.dumped import DumpTables
+from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
-from graveler.engine import branching, dumping, janitor, jobs, tagging
-from graveler.engine.jobs import Ending
+from graveler.engine.dumps import dump
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Ending
+from graveler.engine.names import branches, tags
+from graveler.engine.upkeep import janitor
 from graveler.framing import identity_of
 from graveler.ids import JobId, MetarangeId, RangeId
-from graveler.jobs.asking import ask_dump
+from graveler.jobs.requests import ask_dump
 from graveler.records import JobState, RangeRef
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
@@ -36,8 +39,8 @@ def grown(scratch: Path) -> Storage:
     storage = new_storage(scratch)
     for number in range(COMMITS):
         storage.commit(a=f"{number}")
-    branching.create_branch(storage.ports, storage.repo, "side", "main~3")
-    tagging.create_tag(storage.ports, storage.repo, "v1", "main~5")
+    branches.create_branch(storage.ports, storage.repo, "side", "main~3")
+    tags.create_tag(storage.ports, storage.repo, "v1", "main~5")
     return storage
 
 
@@ -82,8 +85,8 @@ def test_a_dump_cut_off_anywhere_writes_what_one_run_writes(tmp_path: Path, dies
         runs_of(storage, job)
         assert status(storage, job).state is JobState.DONE, (at, status(storage, job))
         assert tables(storage, job) == tables(whole, first), at
-        files = dumping.files_in_use(storage.ports, storage.repo)
-        assert files == dumping.files_in_use(whole.ports, whole.repo), at
+        files = dump.files_in_use(storage.ports, storage.repo)
+        assert files == dump.files_in_use(whole.ports, whole.repo), at
 
 
 def test_cut_off_after_every_step_refs_are_read_once_and_commits_read_on(tmp_path: Path) -> None:
@@ -128,11 +131,11 @@ def test_what_refs_named_at_first_is_dumped_with_its_ancestors(tmp_path: Path) -
     storage, job = cut_off(tmp_path)
     ports, repo = storage.ports, storage.repo
     before = {
-        name: branching.get_branch(ports, repo, name).branch.commit for name in ("main", "side")
+        name: branches.get_branch(ports, repo, name).branch.commit for name in ("main", "side")
     }
     made = [storage.commit(a=f"late {number}") for number in range(20)]
-    branching.delete_branch(ports, repo, "side")
-    branching.create_branch(ports, repo, "late", "main")
+    branches.delete_branch(ports, repo, "side")
+    branches.create_branch(ports, repo, "late", "main")
     runs_of(storage, job)
     assert keys(storage, job, "branches") == before
     assert set(keys(storage, job, "tags")) == {"v1"}
@@ -248,17 +251,17 @@ def test_steps_of_an_older_job_of_the_same_request_count_for_nothing(tmp_path: P
     """A worker died when its job had ended; days later the same is asked for again."""
     storage, job = cut_off(tmp_path)
     ports, repo = storage.ports, storage.repo
-    jobs.end(ports, repo, job, Ending(JobState.DONE))
+    record.end(ports, repo, job, Ending(JobState.DONE))
     storage.wait(3 * DAY)
     janitor.sweep(ports, repo)
-    branching.create_branch(ports, repo, "late", storage.commit(a="late"))
+    branches.create_branch(ports, repo, "late", storage.commit(a="late"))
     left = steps_of(storage)
     again = ordered(storage)
     assert again != job and len(left) == 3
     [worker] = runs_of(storage, again)
     assert not asked(worker, "read", "/steps/")
     heads = {
-        name: branching.get_branch(ports, repo, name).branch.commit for name in ("main", "late")
+        name: branches.get_branch(ports, repo, name).branch.commit for name in ("main", "late")
     }
     assert keys(storage, again, "branches").items() >= heads.items()
     assert heads["late"] in keys(storage, again, "commits")

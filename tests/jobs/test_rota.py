@@ -6,19 +6,22 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.engine import cluster_turns, jobs, repository, retention
-from graveler.engine.repository import NewRepository
+from graveler.engine.gc import cluster_turns, retention
+from graveler.engine.jobs import record
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Conflict, Gone, Unavailable
 from graveler.ids import JobId
 from graveler.jobs import rota
-from graveler.jobs.handing import Desk
+from graveler.jobs.handover import Desk
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, Job, JobState
-from graveler.refs import jobs as records
-from graveler.refs import sizes, turns
-from graveler.refs.retention import Retention
-from graveler.refs.sizes import Size
-from graveler.testing.interposed import Script
+from graveler.refs.gc import sizes
+from graveler.refs.gc.retention import Retention
+from graveler.refs.gc.sizes import Size
+from graveler.refs.jobs import record as records
+from graveler.refs.jobs import turn as turns
+from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held, Killed, World, calls_of, new_world, replaced
@@ -82,7 +85,7 @@ def result_of(world: World, job: JobId) -> dict[str, object]:
     ended = world.status(job)
     assert ended.state is JobState.DONE, ended
     found: dict[str, object] = json.loads(
-        jobs.ordered(world.lake.ports, world.lake.repo, job).result
+        record.ordered(world.lake.ports, world.lake.repo, job).result
     )
     return found
 

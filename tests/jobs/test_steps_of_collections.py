@@ -10,10 +10,10 @@ import pytest
 
 from graveler import wire
 from graveler.block import address
-from graveler.engine import collect
+from graveler.engine.gc import collect
 from graveler.ids import RangeId
 from graveler.records import JobState, RangeRef
-from graveler.refs.runs import RunState
+from graveler.refs.gc.runs import RunState
 from tests.engine.storage import HOUR, Storage
 from tests.jobs.aged import (
     aged,

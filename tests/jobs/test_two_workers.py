@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler.engine import importing
+from graveler.engine.imports import run
 from graveler.errors import Conflict
 from graveler.ids import JobId
 from graveler.records import JobState
-from graveler.testing.interposed import Script
+from graveler.testing.interposer import Script
 from tests.jobs.world import BEGUN, Killed, World, calls_of, new_world
 
 Moment = Callable[[Script, str, Callable[[], object], int], None]
@@ -111,7 +111,7 @@ def test_a_cancelled_import_lands_nothing_wherever_it_was() -> None:
             world: World = world, job: JobId = job.id, cancelled: list[bool] = cancelled
         ) -> None:
             try:
-                importing.cancel(world.lake.ports, world.lake.repo, job)
+                run.cancel(world.lake.ports, world.lake.repo, job)
                 cancelled.append(True)
             except Conflict:
                 cancelled.append(False)

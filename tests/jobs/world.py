@@ -6,15 +6,19 @@ from dataclasses import dataclass, field
 
 from graveler import assembly, limits
 from graveler.block.adapter import CREATE
-from graveler.engine import history, importing, jobs, objects, repository
-from graveler.engine.commit import CommitRequest
-from graveler.engine.history import LogRequest
-from graveler.engine.importing import ImportPath, ImportRequest
-from graveler.engine.merge import MergeRequest
-from graveler.engine.objects import Source
+from graveler.engine.commits import log as history
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.commits.log import LogRequest
+from graveler.engine.commits.merge import MergeRequest
+from graveler.engine.imports import run
+from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.jobs import record
+from graveler.engine.objects import objects
+from graveler.engine.objects.objects import Source
+from graveler.engine.repositories import repository
 from graveler.ids import JobId
-from graveler.jobs import asking, handing, orders, working
-from graveler.jobs.handing import Desk
+from graveler.jobs import handover, orders, requests, worker
+from graveler.jobs.handover import Desk
 from graveler.jobs.orders import CopyOrder
 from graveler.jobs.queue import JobMessage, Message
 from graveler.records import CommitEntry, Job
@@ -50,13 +54,13 @@ class World:
     def work(self, job: JobId, lake: Lake | None = None, seconds: float = 1e9) -> None:
         """A worker is given the job's message."""
         seen = lake or self.lake.another_process()
-        working.run(seen.ports, self.queue, JobMessage(seen.repo.id, job), seconds)
+        worker.run(seen.ports, self.queue, JobMessage(seen.repo.id, job), seconds)
 
     def pass_lease(self) -> None:
         self.lake.ports.clock.sleep(LEASE_SECONDS)
 
     def status(self, job: JobId) -> Job:
-        return jobs.status(self.lake.ports, self.lake.repo, job)
+        return record.status(self.lake.ports, self.lake.repo, job)
 
     def log(self) -> list[CommitEntry]:
         found, more = history.log(self.lake.ports, self.lake.repo, "main", LogRequest(amount=100))
@@ -65,7 +69,7 @@ class World:
 
     def marked(self, job: JobId) -> list[CommitEntry]:
         """The commits of `main` that a job made."""
-        return [each for each in self.log() if each.commit.metadata.get(jobs.MARK_KEY) == job]
+        return [each for each in self.log() if each.commit.metadata.get(record.MARK_KEY) == job]
 
 
 def new_world() -> World:
@@ -124,18 +128,18 @@ COMMIT = CommitRequest("job", COMMITTER, {"key": "value"})
 def begin_commit(world: World) -> Job:
     world.lake.put("d", "3")
     world.lake.delete("b")
-    return asking.ask(world.desk, orders.commit_asked("main", COMMIT, force=False))
+    return requests.ask(world.desk, orders.commit_asked("main", COMMIT, force=False))
 
 
 def begin_merge(world: World) -> Job:
     source = world.lake.head("other")
     request = MergeRequest(COMMITTER, "merge")
-    return asking.ask(world.desk, orders.merge_asked(source, "main", request, force=False))
+    return requests.ask(world.desk, orders.merge_asked(source, "main", request, force=False))
 
 
 def begin_import(world: World) -> Job:
     request = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)
-    job = importing.submit(world.lake.ports, world.lake.repo, "main", request, owner=b"")
+    job = run.submit(world.lake.ports, world.lake.repo, "main", request, owner=b"")
     world.queue.enqueue(JobMessage(world.lake.repo.id, job.id))
     return job
 
@@ -160,7 +164,7 @@ def put_long(world: World, content: bytes = b"long") -> None:
 def begin_copy(world: World) -> Job:
     put_long(world)
     asked = orders.copy_asked("main", copy_of(world))
-    return handing.submit(world.desk, asked, handing.newest(world.desk, asked))
+    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
 
 
 BEGUN: dict[str, tuple[Begin, dict[str, str]]] = {

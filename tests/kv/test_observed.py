@@ -3,8 +3,8 @@
 import pytest
 
 from graveler.errors import Unavailable
+from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
-from graveler.kv.observed import ObservedStore
 from graveler.kv.store import ABSENT, Write
 from graveler.requests import Counts
 from graveler.testing.faults import Fault, FaultyStore, nth

@@ -6,7 +6,7 @@ import pytest
 
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.kv.memory import MemoryStore
-from graveler.kv.retrying import RetryingStore
+from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, WRITTEN, Declined, Matches, Row, Store, Write
 from graveler.requests import RetryPolicy
 from graveler.testing.clockwork import TickingClock

@@ -9,7 +9,7 @@ import pytest
 from graveler.kv.layout import flat_key
 from graveler.kv.rocksdb import RocksStore
 from graveler.kv.store import ABSENT, Matches, Write
-from graveler.kv.waiting import Prompt, WouldWait
+from graveler.kv.wait import Prompt, WouldWait
 
 PLACE = (b"p", b"k")
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from graveler.errors import NotFound
 from graveler.ids import CommitId
 from graveler.records import Commit
-from graveler.refs import graph
+from graveler.refs.graph import graph
 
 
 def id_of(number: int) -> CommitId:

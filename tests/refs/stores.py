@@ -5,8 +5,8 @@ from typing import Literal
 from graveler.clock import SystemIds
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, RepositoryId, RepositoryUid, StagingToken
+from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
-from graveler.kv.observed import ObservedStore
 from graveler.kv.store import Condition, Outcome
 from graveler.records import Branch, BranchState, Repository
 from graveler.requests import Counts

@@ -9,8 +9,8 @@ from graveler import limits
 from graveler.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
-from graveler.refs import event_rules
-from graveler.refs.event_rules import EventRule
+from graveler.refs.events import rules
+from graveler.refs.events.rules import EventRule
 from graveler.testing.faults import Fault, FaultyStore
 from tests.refs.stores import IDS, repository
 
@@ -35,9 +35,9 @@ RULE = EventRule("rule1", REPO.id, REPO.uid, BranchId("main"), "landing", "in/",
     ],
 )
 def test_a_rule_that_cannot_be_followed_is_refused(wrong: dict[str, Any], said: str) -> None:
-    event_rules.check(RULE)
+    rules.check(RULE)
     with pytest.raises(Invalid, match=said):
-        event_rules.check(replace(RULE, **wrong))
+        rules.check(replace(RULE, **wrong))
 
 
 def test_a_rule_takes_the_objects_of_its_bucket_prefix_and_suffix_and_its_marker() -> None:
@@ -53,37 +53,37 @@ def test_rules_are_stored_found_listed_and_ended_once() -> None:
     kv = MemoryStore()
     other, elsewhere = replace(RULE, id="rule2", objects_max=7), repository("other", "u2")
     foreign = replace(RULE, repository=elsewhere.id, uid=elsewhere.uid)
-    event_rules.put(kv, REPO, RULE, IDS)
-    event_rules.put(kv, REPO, other, IDS)
-    event_rules.put(kv, elsewhere, foreign, IDS)
+    rules.put(kv, REPO, RULE, IDS)
+    rules.put(kv, REPO, other, IDS)
+    rules.put(kv, elsewhere, foreign, IDS)
     with pytest.raises(AlreadyExists):
-        event_rules.put(kv, REPO, RULE, IDS)
-    assert event_rules.get(kv, REPO, "rule2") == other
-    assert event_rules.of_repository(kv, REPO) == (RULE, other)
-    event_rules.delete(kv, REPO, "rule1", IDS)
-    assert event_rules.of_repository(kv, REPO) == (other,)
-    assert set(event_rules.every(kv)) == {other, foreign}
-    event_rules.put(kv, REPO, RULE, IDS)
-    assert event_rules.get(kv, REPO, "rule1") == RULE
+        rules.put(kv, REPO, RULE, IDS)
+    assert rules.get(kv, REPO, "rule2") == other
+    assert rules.of_repository(kv, REPO) == (RULE, other)
+    rules.delete(kv, REPO, "rule1", IDS)
+    assert rules.of_repository(kv, REPO) == (other,)
+    assert set(rules.every(kv)) == {other, foreign}
+    rules.put(kv, REPO, RULE, IDS)
+    assert rules.get(kv, REPO, "rule1") == RULE
 
 
 @pytest.mark.parametrize("name", ["none", "No rule!", ""])
 def test_a_rule_that_is_not_there_is_not_found(name: str) -> None:
     kv = MemoryStore()
     with pytest.raises(NotFound):
-        event_rules.get(kv, REPO, name)
+        rules.get(kv, REPO, name)
     with pytest.raises(NotFound):
-        event_rules.delete(kv, REPO, name, IDS)
+        rules.delete(kv, REPO, name, IDS)
 
 
 def test_a_rule_that_was_ended_is_not_found() -> None:
     kv = MemoryStore()
-    event_rules.put(kv, REPO, RULE, IDS)
-    event_rules.delete(kv, REPO, RULE.id, IDS)
+    rules.put(kv, REPO, RULE, IDS)
+    rules.delete(kv, REPO, RULE.id, IDS)
     with pytest.raises(NotFound):
-        event_rules.get(kv, REPO, RULE.id)
+        rules.get(kv, REPO, RULE.id)
     with pytest.raises(NotFound):
-        event_rules.delete(kv, REPO, RULE.id, IDS)
+        rules.delete(kv, REPO, RULE.id, IDS)
 
 
 def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
@@ -94,9 +94,9 @@ def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
         if verb == "get" and swaps:
             while acts:
                 if acts.pop(0) == "put":
-                    event_rules.put(kv, REPO, RULE, IDS)
+                    rules.put(kv, REPO, RULE, IDS)
                 else:
-                    event_rules.delete(kv, REPO, RULE.id, IDS)
+                    rules.delete(kv, REPO, RULE.id, IDS)
         if verb != "set_if" or swaps:
             return Fault.NONE
         swaps.append(verb)
@@ -108,12 +108,12 @@ def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
 def test_a_rule_that_somebody_else_ended_meanwhile_may_have_been_made() -> None:
     kv = MemoryStore()
     with pytest.raises(OutcomeUnknown):
-        event_rules.put(rivalled(kv, Fault.LOST, ["delete"]), REPO, RULE, IDS)
-    assert event_rules.of_repository(kv, REPO) == ()
+        rules.put(rivalled(kv, Fault.LOST, ["delete"]), REPO, RULE, IDS)
+    assert rules.of_repository(kv, REPO) == ()
 
 
 def test_an_end_whose_answer_is_lost_has_happened_whoever_else_ends_the_rule() -> None:
     kv = MemoryStore()
-    event_rules.put(kv, REPO, RULE, IDS)
-    event_rules.delete(rivalled(kv, Fault.DROPPED, ["delete"]), REPO, RULE.id, IDS)
-    assert event_rules.of_repository(kv, REPO) == ()
+    rules.put(kv, REPO, RULE, IDS)
+    rules.delete(rivalled(kv, Fault.DROPPED, ["delete"]), REPO, RULE.id, IDS)
+    assert rules.of_repository(kv, REPO) == ()

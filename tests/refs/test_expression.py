@@ -6,7 +6,7 @@ import pytest
 
 from graveler import limits
 from graveler.errors import Invalid
-from graveler.refs.expression import Expression, Modifier, parse
+from graveler.refs.names.expression import Expression, Modifier, parse
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from graveler.errors import NotFound
 from graveler.records import Commit
-from graveler.refs import graph
+from graveler.refs.graph import graph
 from tests.refs.graphs import Table, ancestors, id_of, random_parents, table
 
 LINE = 100_000

@@ -8,7 +8,7 @@ import pytest
 
 from graveler import limits
 from graveler.ids import CommitId
-from graveler.refs.history import LogQuery, log, log_page
+from graveler.refs.graph.log import LogQuery, log, log_page
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 
 ALL = LogQuery()

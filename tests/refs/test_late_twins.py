@@ -10,12 +10,13 @@ from graveler.clock import Ids
 from graveler.errors import AlreadyExists, Contended, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import TagId
 from graveler.kv.memory import MemoryStore
-from graveler.kv.replacing import replace_row
+from graveler.kv.replace import replace_row
 from graveler.kv.store import Outcome, Row
 from graveler.records import ABSENT, Absent, Tag
-from graveler.refs import repositories, retention, tags
-from graveler.refs.resolve import holders
-from graveler.refs.retention import Retention
+from graveler.refs.gc import retention
+from graveler.refs.gc.retention import Retention
+from graveler.refs.names import repositories, tags
+from graveler.refs.names.resolve import holders
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, repository
 

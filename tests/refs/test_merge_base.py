@@ -11,7 +11,7 @@ import pytest
 from graveler import limits
 from graveler.errors import Unsupported
 from graveler.records import ABSENT
-from graveler.refs import graph
+from graveler.refs.graph import graph
 from tests.refs.graphs import Table, ancestors, best_common, id_of, random_parents, table
 
 HISTORY = Path(__file__).parents[1] / "data" / "git-history.jsonl.xz"

@@ -21,7 +21,11 @@ from graveler.records import (
     Tag,
     UploadAddress,
 )
-from graveler.refs import branches, cleanups, commits, jobs, repositories, space, tags, uploads
+from graveler.refs import keys
+from graveler.refs.graph import commits
+from graveler.refs.jobs import record
+from graveler.refs.names import branches, repositories, tags
+from graveler.refs.tokens import cleanups, uploads
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, Echo, LostAnswers, branch, repository
 
@@ -40,17 +44,17 @@ def put_branch(kv: Store, name: str, hidden: bool = False, live: bool = True) ->
 
 def test_places_are_those_of_the_format() -> None:
     token = StagingToken("tok.1")
-    assert space.space(REPO) == b"r/lake/u1"
-    assert space.branch_key(MAIN) == b"b/main"
-    assert space.tag_key(TagId("v1")) == b"t/v1"
-    assert space.commit_key(CommitId("c1")) == b"c/c1"
-    assert space.fold_key(MAIN, CommitId("c1"), token) == b"f/main/c1/tok.1"
-    assert space.upload_key("data/x/y") == b"l/data/x/y"
-    assert space.setting_key("protection") == b"s/protection"
-    assert space.job_key(JobId("j1")) == b"j/j1"
-    assert space.cleanup_key(token) == b"x/tok.1"
-    assert space.metadata_key("k") == b"m/k"
-    assert space.REPOSITORIES == b"repos"
+    assert keys.space(REPO) == b"r/lake/u1"
+    assert keys.branch_key(MAIN) == b"b/main"
+    assert keys.tag_key(TagId("v1")) == b"t/v1"
+    assert keys.commit_key(CommitId("c1")) == b"c/c1"
+    assert keys.fold_key(MAIN, CommitId("c1"), token) == b"f/main/c1/tok.1"
+    assert keys.upload_key("data/x/y") == b"l/data/x/y"
+    assert keys.setting_key("protection") == b"s/protection"
+    assert keys.job_key(JobId("j1")) == b"j/j1"
+    assert keys.cleanup_key(token) == b"x/tok.1"
+    assert keys.metadata_key("k") == b"m/k"
+    assert keys.REPOSITORIES == b"repos"
 
 
 # ---- repositories --------------------------------------------------------------------------------
@@ -84,7 +88,7 @@ def test_a_refusal_by_the_own_write_is_success() -> None:
     assert branches.swap(Echo(), REPO, MAIN, ABSENT, new, b"s") == (new, b"s")
     assert tags.create(Echo(), REPO, TagId("v1"), id_of(1), IDS) == Tag(id_of(1))
     job = Job(JobId("j"), "import", JobState.RUNNING, b"me", 1, 1)
-    assert jobs.put(Echo(), REPO, job, ABSENT, b"s") == (job, b"s")
+    assert record.put(Echo(), REPO, job, ABSENT, b"s") == (job, b"s")
 
 
 @pytest.mark.parametrize("lands", [True, False])
@@ -93,7 +97,7 @@ def test_a_swap_without_an_answer_is_absent_and_a_creation_says_so(lands: bool) 
     assert branches.swap(kv, REPO, MAIN, ABSENT, branch(), b"s") is ABSENT
     assert (branches.find(kv, REPO, MAIN) is not ABSENT) == lands
     job = Job(JobId("j"), "import", JobState.RUNNING, b"me", 1, 1)
-    assert jobs.put(kv, REPO, job, ABSENT, b"s") is ABSENT
+    assert record.put(kv, REPO, job, ABSENT, b"s") is ABSENT
     seen = repositories.VersionedRepository(REPO, b"old")
     assert repositories.swap(kv, seen, REPO, b"s") is ABSENT
     if lands:
@@ -312,16 +316,16 @@ def test_a_job_changes_by_version_only() -> None:
     kv = MemoryStore()
     job = Job(JobId("j1"), "import", JobState.RUNNING, b"me", 1, 1)
     with pytest.raises(NotFound):
-        jobs.get(kv, REPO, job.id)
-    first = jobs.put(kv, REPO, job, ABSENT, b"s1")
-    assert first is not ABSENT and first == jobs.get(kv, REPO, job.id)
-    assert jobs.put(kv, REPO, job, ABSENT, b"s2") is ABSENT
+        record.get(kv, REPO, job.id)
+    first = record.put(kv, REPO, job, ABSENT, b"s1")
+    assert first is not ABSENT and first == record.get(kv, REPO, job.id)
+    assert record.put(kv, REPO, job, ABSENT, b"s2") is ABSENT
     done = job._replace(state=JobState.DONE, progress=7)
-    assert jobs.put(kv, REPO, job._replace(cancel=True), first, b"s3") is not ABSENT
-    assert jobs.put(kv, REPO, done, first, b"s4") is ABSENT, "the cancellation is not overwritten"
-    assert [each.job.cancel for each in jobs.list_all(kv, REPO)] == [True]
-    jobs.forget(kv, REPO, [job.id])
-    assert jobs.find(kv, REPO, job.id) is ABSENT
+    assert record.put(kv, REPO, job._replace(cancel=True), first, b"s3") is not ABSENT
+    assert record.put(kv, REPO, done, first, b"s4") is ABSENT, "the cancellation is not overwritten"
+    assert [each.job.cancel for each in record.list_all(kv, REPO)] == [True]
+    record.forget(kv, REPO, [job.id])
+    assert record.find(kv, REPO, job.id) is ABSENT
 
 
 def test_records_of_one_request_cost_one_request() -> None:

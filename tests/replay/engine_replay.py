@@ -11,18 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from graveler import identity
-from graveler.engine import (
-    adopting,
-    branching,
-    commit,
-    compare,
-    history,
-    merge,
-    objects,
-    repository,
-    resetting,
-)
+from graveler.engine.commits import adopt, commit, diff, log, merge, reset
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
 from graveler.errors import MergeConflict
 from graveler.records import BreakParameters, Commit, Entry, Repository
 from tests.replay.recorded import Place, Recorded, Tree, changed, plan, sizes, trees
@@ -62,21 +55,21 @@ def replay(ports: Ports, count: int) -> Replayed:
         "history", "mem://lake/history", breaks=BreakParameters(raggedness=60, salt=b"replay")
     )
     repo = repository.create(ports, new)
-    first = branching.get_branch(ports, repo, "main").branch.commit
+    first = branches.get_branch(ports, repo, "main").branch.commit
     done = Replayed(ports, repo, first)
     done.parents[first] = ()
     done.created_ns[first] = 0
     for row, place in zip(recorded_history(count), plan(count), strict=True):
         _make(done, row, place)
         for name in place.closes:
-            branching.delete_branch(ports, repo, name)
+            branches.delete_branch(ports, repo, name)
     return done
 
 
 def _make(done: Replayed, row: Recorded, place: Place) -> None:
     parent = done.ids[row.parents[0]] if row.parents else done.first
     if place.opens:
-        branching.create_branch(done.ports, done.repo, place.branch, parent)
+        branches.create_branch(done.ports, done.repo, place.branch, parent)
     if len(row.parents) == 2:
         made = _merge(done, row, place)
     else:
@@ -120,13 +113,13 @@ def _commit(
 def _merge(done: Replayed, row: Recorded, place: Place) -> str:
     ports, repo, branch = done.ports, done.repo, place.branch
     source = place.source or done.ids[row.parents[1]]
-    bases = history.merge_base(ports, repo, source, branch)
-    conflicts = merge.conflicts(ports, repo, source, branch, compare.DiffQuery(amount=PAGE))
+    bases = log.merge_base(ports, repo, source, branch)
+    conflicts = merge.conflicts(ports, repo, source, branch, diff.DiffQuery(amount=PAGE))
     assert not conflicts.more, "no merge of this history has more conflicts than a page"
     created_ns = row.time * SECOND_NS + 2 * row.n
     request = merge.MergeRequest("git", f"merge {row.n}", allow_empty=True, created_ns=created_ns)
     refused: tuple[str, ...] = ()
-    head = branching.get_branch(ports, repo, branch).branch.commit
+    head = branches.get_branch(ports, repo, branch).branch.commit
     try:
         made: str = merge.merge(ports, repo, source, branch, request)
     except MergeConflict as error:
@@ -153,9 +146,9 @@ def _changes(before: Tree, after: Tree) -> tuple[tuple[str, str | None, int], ..
 
 def _give_all_parents(done: Replayed, row: Recorded, branch: str, made: str) -> str:
     ports, repo = done.ports, done.repo
-    simple = history.get_commit(ports, repo, made).commit
+    simple = log.get_commit(ports, repo, made).commit
     parents = tuple(done.ids[parent] for parent in row.parents)
-    above = [history.get_commit(ports, repo, parent).commit for parent in parents]
+    above = [log.get_commit(ports, repo, parent).commit for parent in parents]
     record = Commit(
         "git",
         f"commit {row.n} with all parents",
@@ -165,8 +158,8 @@ def _give_all_parents(done: Replayed, row: Recorded, branch: str, made: str) -> 
         generation=1 + max(parent.generation for parent in above),
     )
     commit_id = identity.commit_id(record)
-    adopting.add_record(ports, repo, adopting.NewCommitRecord(commit_id, record))
-    resetting.hard_reset(ports, repo, branch, commit_id)
+    adopt.add_record(ports, repo, adopt.NewCommitRecord(commit_id, record))
+    reset.hard_reset(ports, repo, branch, commit_id)
     _remember(done, commit_id, parents, simple.created_ns)
     return commit_id
 
@@ -189,9 +182,9 @@ def tree(done: Replayed, ref: str) -> Mapping[str, str]:
 def difference(done: Replayed, left: str, right: str) -> tuple[tuple[str, str | None], ...]:
     """(path, new identity) of a two-dot diff; no identity: removed."""
     found: list[tuple[str, str | None]] = []
-    query = compare.DiffQuery(amount=PAGE)
+    query = diff.DiffQuery(amount=PAGE)
     while True:
-        page = compare.diff_refs(done.ports, done.repo, left, right, query, three_dot=False)
+        page = diff.diff_refs(done.ports, done.repo, left, right, query, three_dot=False)
         for line in page.lines:
             new = line.right.checksum if isinstance(line.right, Entry) else None
             assert (line.kind == "removed") == (new is None)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from graveler import assembly
-from graveler.engine import branching, compare, history
+from graveler.engine.commits import diff, log
+from graveler.engine.names import branches as branching
 from tests.replay import recorded
 from tests.replay.engine_replay import PAGE, Replayed, replay
 
@@ -40,7 +41,7 @@ def test_every_merge_base_is_the_recorded_one_or_the_first_in_order_of_several(
 ) -> None:
     assert len(PAIRS) == 926
     generation = {
-        n: history.get_commit(done.ports, done.repo, done.ids[n]).commit.generation
+        n: log.get_commit(done.ports, done.repo, done.ids[n]).commit.generation
         for row in PAIRS
         for n in row.bases
     }
@@ -84,10 +85,10 @@ def test_first_parents_and_other_parents_are_found_by_modifiers(done: Replayed) 
         for distance in {1, 2, 3, 10, 100, len(line) - 1}:
             if distance < len(line):
                 ref = f"{line[0]}~{distance}"
-                assert history.get_commit(done.ports, done.repo, ref).id == line[distance], ref
+                assert log.get_commit(done.ports, done.repo, ref).id == line[distance], ref
         for number, parent in enumerate(done.parents[line[0]], start=1):
             ref = f"{line[0]}^{number}"
-            assert history.get_commit(done.ports, done.repo, ref).id == parent, ref
+            assert log.get_commit(done.ports, done.repo, ref).id == parent, ref
 
 
 def test_plain_lines_have_the_recorded_ancestors(done: Replayed) -> None:
@@ -98,7 +99,7 @@ def test_plain_lines_have_the_recorded_ancestors(done: Replayed) -> None:
             distance, n = distance + 1, ROWS[n].parents[0]
         if distance:
             asked += 1
-            found = history.get_commit(done.ports, done.repo, f"{done.ids[row.n]}~{distance}").id
+            found = log.get_commit(done.ports, done.repo, f"{done.ids[row.n]}~{distance}").id
             assert found == done.ids[n], f"~{distance}: {row.n=}"
     assert asked > 300
 
@@ -121,15 +122,15 @@ def test_nothing_is_left_uncommitted(done: Replayed) -> None:
     branches, more = branching.list_branches(done.ports, done.repo, query)
     assert not more and "main" in [view.id for view in branches]
     for view in branches:
-        page = compare.diff_branch(done.ports, done.repo, view.id, compare.DiffQuery())
+        page = diff.diff_branch(done.ports, done.repo, view.id, diff.DiffQuery())
         assert page.lines == (), view.id
 
 
 def _log(done: Replayed, ref: str, first_parent: bool = False) -> Iterator[str]:
     after = ""
     while True:
-        request = history.LogRequest(after, PAGE, first_parent=first_parent)
-        entries, more = history.log(done.ports, done.repo, ref, request)
+        request = log.LogRequest(after, PAGE, first_parent=first_parent)
+        entries, more = log.log(done.ports, done.repo, ref, request)
         for entry in entries:
             yield entry.id
             after = entry.id

@@ -3,7 +3,7 @@
 from tests.simulation.mutants import COMMIT, Mutant
 from tests.simulation.patching import Edit
 
-ARRIVING, BATCHING, INTAKE = "engine.arriving", "engine.batching", "events.intake"
+ARRIVING, BATCHING, INTAKE = "engine.events.take_in", "engine.events.batches", "events.intake"
 
 _IS_VOUCHED = "    if has_counted:\n"
 _STAGE = "    try:\n        return area.stage_if(\n"
@@ -125,9 +125,9 @@ ARRIVAL_MUTANTS = (
                 INTAKE,
                 _TAKE_IN,
                 "    early = Delivery(len(told), any(map(rule.marks, told)))\n"
-                "    noted = batching.note(ports, repo, rule, early)\n" + _TAKE_IN,
+                "    noted = batches.note(ports, repo, rule, early)\n" + _TAKE_IN,
             ),
-            Edit(INTAKE, "batching.note(ports, repo, rule, delivery)\n", "noted\n"),
+            Edit(INTAKE, "batches.note(ports, repo, rule, delivery)\n", "noted\n"),
         ),
     ),
     Mutant(

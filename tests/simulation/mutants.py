@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from tests.simulation.patching import Edit
 
-COMMIT, LANDING, SEALING = "engine.commit", "engine.landing", "engine.sealing"
-SCANNING = "engine.scanning"
-WRITING, OBJECTS, RESETTING = "engine.writing", "engine.objects", "engine.resetting"
+COMMIT, LANDING = "engine.commits.commit", "engine.commits.land"
+SEALING, SCANNING = "engine.commits.seal", "engine.commits.scan"
+WRITING, OBJECTS, RESETTING = (
+    "engine.objects.stage",
+    "engine.objects.objects",
+    "engine.commits.reset",
+)
 BRANCHING, JANITOR, AREA, STACK = (
-    "engine.branching",
-    "engine.janitor",
+    "engine.names.branches",
+    "engine.upkeep.janitor",
     "staging.area",
     "staging.stack",
 )

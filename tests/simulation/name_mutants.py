@@ -3,10 +3,10 @@
 from tests.simulation.mutants import DROP_NOW, LANDING, OBJECTS, RESETTING, Mutant
 from tests.simulation.patching import Edit
 
-TAGS, REPOSITORIES, IMPORTING = "refs.tags", "refs.repositories", "engine.importing"
-JOBS = "engine.jobs"
-BULK_CONTENT, BREAK_PARAMETERS = "engine.bulk_content", "engine.break_parameters"
-ADOPTING = "engine.adopting"
+TAGS, REPOSITORIES, IMPORTING = "refs.names.tags", "refs.names.repositories", "engine.imports.run"
+JOBS = "engine.jobs.record"
+BULK_CONTENT, BREAK_PARAMETERS = "engine.bulk.content", "engine.repositories.break_parameters"
+ADOPTING = "engine.commits.adopt"
 
 _PAIR_SWAPPED = "replace_seen(kv, place, ids, change, rows.get(place, ABSENT))"
 _READ_ONCE = (

@@ -6,8 +6,8 @@ it.
 
 import pytest
 
-from graveler.testing.exhaustive import MORE_PROGRAMS, PROGRAMS, Bound, search
-from graveler.testing.stage import Stage, build_stage
+from simulator.exhaustive import MORE_PROGRAMS, PROGRAMS, Bound, search
+from simulator.stage import Stage, build_stage
 
 BOUNDS = (Bound(preemptions=2, faults=0), Bound(preemptions=1, faults=1))
 

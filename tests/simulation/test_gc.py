@@ -9,23 +9,26 @@ import pytest
 
 from graveler.block.adapter import ANY_VERSION, CREATE, BlockStore
 from graveler.committed import tiers
-from graveler.engine import candidates as candidates_module
-from graveler.engine import collect, content_use, heads, listed, marking, retention
-from graveler.engine.candidates import Candidates, Doomed
-from graveler.engine.collect import CollectSettings
-from graveler.engine.content_use import Content
-from graveler.engine.listed import Listing
+from graveler.engine.commits import records
+from graveler.engine.gc import candidates as candidates_module
+from graveler.engine.gc import collect, mark, retention
+from graveler.engine.gc import content as content_use
+from graveler.engine.gc import listing as listed
+from graveler.engine.gc.candidates import Candidates, Doomed
+from graveler.engine.gc.collect import CollectSettings
+from graveler.engine.gc.content import Content
+from graveler.engine.gc.listing import Listing
+from graveler.engine.gc.retention import Heads, Kept, Refs
+from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.ports import Ports
-from graveler.engine.retention import Heads, Kept, Refs
-from graveler.engine.steps import Steps
 from graveler.errors import AlreadyExists, GravelerError
 from graveler.ids import CommitId
 from graveler.records import AddressType, Commit, Repository
-from graveler.refs.retention import Retention
-from graveler.testing import sim_collect
-from graveler.testing.sim_collect_programs import PROFILES
-from graveler.testing.sim_collect_programs import check_collect_seed as check
-from graveler.testing.sim_collect_stage import CollectStage, build_collect_stage
+from graveler.refs.gc.retention import Retention
+from simulator.gc import run as sim_collect
+from simulator.gc.programs import PROFILES
+from simulator.gc.programs import check_collect_seed as check
+from simulator.gc.stage import CollectStage, build_collect_stage
 
 SEEDS = 60
 MUTANT_SEEDS = 2_000
@@ -115,13 +118,14 @@ def without_deadlines(patch: pytest.MonkeyPatch) -> None:
 
 def condemned_commits_may_be_used(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks at the marks."""
-    for module in ("branching", "tagging", "merge", "replay", "resetting", "adopting"):
+    verbs = ("merge", "replay", "reset", "adopt")
+    for module in ("names.branches", "names.tags", *(f"commits.{verb}" for verb in verbs)):
         patch.setattr(f"graveler.engine.{module}.check_kept", lambda *_: None)
-    patch.setattr(heads, "check_kept", lambda *_: None)
+    patch.setattr(records, "check_kept", lambda *_: None)
 
 
 def staged_rows_do_not_count(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(marking, "_strike_staged", lambda *_: None)
+    patch.setattr(mark, "_strike_staged", lambda *_: None)
 
 
 def only_relative_addresses_count(patch: pytest.MonkeyPatch) -> None:
@@ -130,7 +134,7 @@ def only_relative_addresses_count(patch: pytest.MonkeyPatch) -> None:
     def relative(repo: Repository, entry: candidates_module.Addressed) -> str:
         return "" if entry.address_type == AddressType.FULL else used(repo, entry)
 
-    patch.setattr(marking, "used_name", relative)
+    patch.setattr(mark, "used_name", relative)
     patch.setattr(content_use, "used_name", relative)
 
 
@@ -144,8 +148,8 @@ def refs_before_commits_only(patch: pytest.MonkeyPatch) -> None:
         found = look(ports, repo)
         return found if looks[id(ports)] % 2 else Refs(Heads((), ()), frozenset())
 
-    patch.setattr(marking, "list_refs", once)
-    patch.setattr(marking, "_is_young", lambda *_: False)
+    patch.setattr(mark, "list_refs", once)
+    patch.setattr(mark, "_is_young", lambda *_: False)
 
 
 def refs_of_the_first_run(patch: pytest.MonkeyPatch) -> None:
@@ -166,8 +170,8 @@ def refs_of_the_first_run(patch: pytest.MonkeyPatch) -> None:
         return found if begun[0] else look(ports, repo)
 
     patch.setattr(listed, "listing", noted)
-    patch.setattr(marking, "list_refs", first)
-    patch.setattr(marking, "_is_young", lambda *_: False)
+    patch.setattr(mark, "list_refs", first)
+    patch.setattr(mark, "_is_young", lambda *_: False)
 
 
 def tables_of_what_has_expired_go(patch: pytest.MonkeyPatch) -> None:
@@ -177,7 +181,7 @@ def tables_of_what_has_expired_go(patch: pytest.MonkeyPatch) -> None:
 
 def by_the_date_of_the_author(patch: pytest.MonkeyPatch) -> None:
     """What no ref leads to any more is as old as its commit says."""
-    patch.setattr(marking, "kept", _by_its_date)
+    patch.setattr(mark, "kept", _by_its_date)
 
 
 def _by_its_date(

@@ -1,15 +1,15 @@
 """The janitor's second pass: a writer who was late by more than one grace leaves nothing behind."""
 
-from graveler.engine import janitor
+from graveler.engine.upkeep import janitor
 from graveler.kv.store import Row
-from graveler.testing.exhaustive import Bound, Enumerated
-from graveler.testing.histories import Run
-from graveler.testing.invariants import count_leaks
-from graveler.testing.schedule import JUMP_NS, Call
-from graveler.testing.stage import Stage, build_stage
+from simulator.exhaustive import Bound, Enumerated
+from simulator.histories import Run
+from simulator.invariants import count_leaks
+from simulator.schedule import JUMP_NS, Call
+from simulator.stage import Stage, build_stage
 from tests.simulation.patching import Edit, patched
 
-ONE_PASS = Edit("engine.janitor", "    if cleanup.passes:\n", "    if True:\n")
+ONE_PASS = Edit("engine.upkeep.janitor", "    if cleanup.passes:\n", "    if True:\n")
 
 
 def _late_row(stage: Stage) -> int:

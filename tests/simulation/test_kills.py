@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from graveler.testing.arrived import Arrived
-from graveler.testing.exhaustive import Bound, Enumerated
-from graveler.testing.histories import Run
-from graveler.testing.invariants import count_leaks, judge
-from graveler.testing.schedule import Call
-from graveler.testing.sim_arrival_verbs import Event
-from graveler.testing.sim_verbs import VERBS, Client
-from graveler.testing.stage import Stage, build_stage
+from simulator.arrivals import Arrived
+from simulator.exhaustive import Bound, Enumerated
+from simulator.histories import Run
+from simulator.invariants import count_leaks, judge
+from simulator.schedule import Call
+from simulator.stage import Stage, build_stage
+from simulator.verbs.arrivals import Event
+from simulator.verbs.calls import VERBS, Client
 from tests.simulation.failing import Killed, Kind, Turn, failing
 
 # What was done before: nothing; rows that change something; rows that say what the commit says;

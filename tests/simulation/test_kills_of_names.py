@@ -10,13 +10,17 @@ from dataclasses import replace
 import pytest
 
 from graveler.assembly import open_memory
-from graveler.engine import branching, commit, history, objects, repository, tagging
-from graveler.engine.initial import InitialContent, InitialFile
+from graveler.engine.commits import commit
+from graveler.engine.commits import log as history
+from graveler.engine.names import branches, tags
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.initial import InitialContent, InitialFile
 from graveler.errors import AlreadyExists, NotFound, Unavailable
 from graveler.records import Repository
 from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.stage import entry
+from simulator.stage import entry
 from tests.simulation.failing import Killed, Kind, Turn, failing
 
 NEW = repository.NewRepository("lake", "mem://sim/lake")
@@ -57,7 +61,7 @@ def test_a_repository_is_created_in_the_end(kind: Kind) -> None:
         repo = repository.get(ports, "lake")
         objects.stage(ports, repo, "main", "k", entry("v"))
         commit.commit(ports, repo, "main", commit.CommitRequest("first", "sim"))
-        assert branching.get_branch(ports, repo, "main").id == "main"
+        assert branches.get_branch(ports, repo, "main").id == "main"
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
@@ -80,7 +84,7 @@ def test_a_repository_that_is_there_has_all_of_its_first_files(kind: Kind) -> No
 
 def _tagged(ports: Ports, repo: Repository) -> str:
     try:
-        return tagging.get_tag(ports, repo, "v1")
+        return tags.get_tag(ports, repo, "v1")
     except NotFound:
         return ""
 
@@ -89,23 +93,23 @@ def _tagged(ports: Ports, repo: Repository) -> str:
 def test_a_tag_is_there_or_not(kind: Kind) -> None:
     for turn, ports in _turns(kind):
         repo = repository.create(ports, NEW)
-        head = branching.get_branch(ports, repo, "main").branch.commit
+        head = branches.get_branch(ports, repo, "main").branch.commit
         broken = failing(ports, turn)
-        done = _tried(lambda b=broken, r=repo: tagging.create_tag(b, r, "v1", "main"))
+        done = _tried(lambda b=broken, r=repo: tags.create_tag(b, r, "v1", "main"))
         there = _tagged(ports, repo)
         assert there == head if done else there in ("", head)
         if not there:
-            tagging.create_tag(ports, repo, "v1", "main")
+            tags.create_tag(ports, repo, "v1", "main")
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
 def test_a_tag_is_deleted_or_not(kind: Kind) -> None:
     for turn, ports in _turns(kind):
         repo = repository.create(ports, NEW)
-        tagging.create_tag(ports, repo, "v1", "main")
+        tags.create_tag(ports, repo, "v1", "main")
         broken = failing(ports, turn)
-        done = _tried(lambda b=broken, r=repo: tagging.delete_tag(b, r, "v1"))
+        done = _tried(lambda b=broken, r=repo: tags.delete_tag(b, r, "v1"))
         assert not (done and _tagged(ports, repo))
         with contextlib.suppress(NotFound):
-            tagging.delete_tag(ports, repo, "v1")
+            tags.delete_tag(ports, repo, "v1")
         assert not _tagged(ports, repo)

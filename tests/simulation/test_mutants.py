@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from graveler.testing.invariants import check_seed
-from graveler.testing.stage import Stage, build_stage
+from simulator.invariants import check_seed
+from simulator.stage import Stage, build_stage
 from tests.simulation.arrival_mutants import ARRIVAL_MUTANTS
 from tests.simulation.later_mutants import LATER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from graveler.testing.families import FAMILIES, PROFILES
-from graveler.testing.invariants import check_seed
-from graveler.testing.stage import Stage, build_stage
+from simulator.families import FAMILIES, PROFILES
+from simulator.invariants import check_seed
+from simulator.stage import Stage, build_stage
 
 SEEDS = Path(__file__).parent / "seeds"
 SEEDS_PER_CELL = int(os.environ.get("GRAVELER_SCHEDULES", "1000"))
@@ -45,8 +45,8 @@ def test_seeds_that_once_failed(stage: Stage) -> None:
 
 
 _PRINTED = """
-from graveler.testing.invariants import check_seed
-from graveler.testing.stage import build_stage
+from simulator.invariants import check_seed
+from simulator.stage import build_stage
 verdict = check_seed(build_stage(), "merge", "all", 7)
 calls = [(call.start, call.end, call.answer) for calls in verdict.clients for call in calls]
 print(verdict.run.world.trace, calls)

@@ -13,14 +13,14 @@ import pytest
 import graveler
 from graveler.errors import Unavailable
 from graveler.records import ABSENT
-from graveler.testing import compiled
-from graveler.testing.compiled import modules
-from graveler.testing.families import FAMILIES, PROFILES
-from graveler.testing.invariants import check_seed
-from graveler.testing.schedule import without_frames
-from graveler.testing.sim_collect_programs import PROFILES as COLLECT_PROFILES
-from graveler.testing.simulator import collections, measure, rarely_collected, report
-from graveler.testing.stage import build_stage
+from simulator import machine_code
+from simulator.families import FAMILIES, PROFILES
+from simulator.gc.programs import PROFILES as COLLECT_PROFILES
+from simulator.invariants import check_seed
+from simulator.machine_code import modules
+from simulator.rates import collections, measure, rarely_collected, report
+from simulator.schedule import without_frames
+from simulator.stage import build_stage
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -63,10 +63,11 @@ def test_a_run_leaves_nothing_to_the_collector(family: str) -> None:
 
 
 def test_what_is_compiled_holds_all_flows() -> None:
-    package = Path(graveler.__file__).parent
-    flows = {file for file in package.glob("engine/*.py")}
-    assert flows < set(modules(package))
-    assert package / "refs/cache.py" not in modules(package)
+    package = ROOT / "graveler"
+    flows = {file for room in ("engine", "refs") for file in package.glob(f"{room}/**/*.py")}
+    missing = flows - set(modules(ROOT))
+    assert len(flows) > 50
+    assert missing == {package / "refs/cache.py"}
 
 
 def _whence(queue: "multiprocessing.Queue[str]") -> None:
@@ -81,7 +82,7 @@ def test_processes_take_the_flows_that_they_are_given(tmp_path: Path, elsewhere:
     queue: multiprocessing.Queue[str] = context.Queue()
     process = context.Process(target=_whence, args=(queue,))
     before = list(sys.path)
-    with compiled.imported_from(tmp_path if elsewhere else ABSENT):
+    with machine_code.imported_from(tmp_path if elsewhere else ABSENT):
         process.start()
     assert sys.path == before
     found = queue.get(timeout=PATIENCE_SECONDS)
@@ -90,33 +91,34 @@ def test_processes_take_the_flows_that_they_are_given(tmp_path: Path, elsewhere:
 
 
 def test_a_compiler_that_is_stopped_leaves_nothing_to_be_used(tmp_path: Path) -> None:
-    assert compiled.kept(tmp_path / "kept", 60, lambda: True) is ABSENT
-    assert not compiled.place(tmp_path / "kept").exists()
+    assert machine_code.kept(tmp_path / "kept", 60, lambda: True) is ABSENT
+    assert not machine_code.place(tmp_path / "kept").exists()
 
 
 def test_without_a_compiler_the_sources_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert compiled.kept(tmp_path / "kept", 60, lambda: False) is ABSENT
+    assert machine_code.kept(tmp_path / "kept", 60, lambda: False) is ABSENT
 
 
 def test_what_is_compiled_is_kept_for_its_very_sources(tmp_path: Path) -> None:
-    compiled.place(tmp_path).mkdir()
-    assert compiled.kept(tmp_path, 0, lambda: True) == compiled.place(tmp_path)
+    machine_code.place(tmp_path).mkdir()
+    assert machine_code.kept(tmp_path, 0, lambda: True) == machine_code.place(tmp_path)
 
 
 def test_flows_that_do_something_else_than_the_sources_are_told_apart(tmp_path: Path) -> None:
-    shutil.copytree(Path(graveler.__file__).parent, tmp_path / "graveler")
-    assert compiled.does_the_same(tmp_path)
+    for package in ("graveler", "simulator"):
+        shutil.copytree(ROOT / package, tmp_path / package)
+    assert machine_code.does_the_same(tmp_path)
     limits = tmp_path / "graveler" / "limits.py"
     told = limits.read_text()
     few = told.replace("commit_round_count_max = 12", "commit_round_count_max = 1")
     assert few != told
     limits.write_text(few)
-    assert not compiled.does_the_same(tmp_path)
+    assert not machine_code.does_the_same(tmp_path)
     limits.write_text("nothing that runs")
-    assert not compiled.does_the_same(tmp_path)
+    assert not machine_code.does_the_same(tmp_path)
 
 
 def test_an_error_that_leads_back_to_itself_loses_its_frames() -> None:

@@ -27,7 +27,7 @@ from graveler.spark import (
     register,
     write,
 )
-from graveler.spark.collecting import without
+from graveler.spark.gc.collect import without
 from tests.spark.lakes import KEYS
 
 

@@ -11,12 +11,12 @@ from graveler.committed import writer
 from graveler.committed.reader import ranges
 from graveler.ids import MetarangeId
 from graveler.records import AddressType, Entry, RangeRef
-from graveler.spark import cuts
-from graveler.spark.checking import Addresses
-from graveler.spark.columns import canonical
-from graveler.spark.joining import here, joined_over
-from graveler.spark.places import Place, opened
-from graveler.spark.tasks import Order, Task, importing
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core import cuts
+from graveler.spark.core.check import Addresses
+from graveler.spark.core.columns import canonical
+from graveler.spark.core.join import here, joined_over
+from graveler.spark.core.tasks import Order, Task, importing
 from graveler.wire import encode_entry
 
 SCHEMA = (

@@ -19,21 +19,29 @@ from graveler.assembly.embedded import open_embedded
 from graveler.block import address
 from graveler.block.adapter import Blocks
 from graveler.client import Session, bulk
-from graveler.client import collecting as turns
+from graveler.client import collections as turns
 from graveler.clock import SystemClock, descending_partition
 from graveler.committed import writer
-from graveler.engine import branching, objects, repository, resetting, tagging
-from graveler.engine.collect import CollectSettings
+from graveler.engine.commits import reset
+from graveler.engine.gc.collect import CollectSettings
+from graveler.engine.names import branches as branching
+from graveler.engine.names import tags
+from graveler.engine.objects import objects
 from graveler.engine.ports import Ports, keyspace
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import BreakParameters, Entry
-from graveler.refs import cleanups, commits
+from graveler.refs.graph import commits
+from graveler.refs.tokens import cleanups
 from graveler.spark import Lake as Connected
-from graveler.spark import collecting, connect, pieces, scopes, uses
-from graveler.spark.beating import turns_held
-from graveler.spark.collecting import Careful, collect
-from graveler.spark.listing import Collected, hashed, slices_of
-from graveler.spark.places import Place, opened
+from graveler.spark import connect
+from graveler.spark.cluster import pieces
+from graveler.spark.cluster.heartbeat import turns_held
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.gc import collect as collecting
+from graveler.spark.gc import scopes, uses
+from graveler.spark.gc.collect import Careful, collect
+from graveler.spark.gc.listing import Collected, hashed, slices_of
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
 from tests.client.scripted import Said, scripted
@@ -159,9 +167,9 @@ def some_history(ports: Ports, name: str, seed: int) -> set[str]:
         elif kind == "c" and lake.uncommitted():
             lake.commit(f"{step}")
         elif kind == "t":
-            tagging.create_tag(ports, lake.repo, f"tag{step}", branch)
+            tags.create_tag(ports, lake.repo, f"tag{step}", branch)
         elif kind == "r":
-            resetting.reset(ports, lake.repo, branch)
+            reset.reset(ports, lake.repo, branch)
         elif kind == "b" and "side" in branches:
             branching.delete_branch(ports, lake.repo, "side")
             branches.remove("side")

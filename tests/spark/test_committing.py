@@ -24,13 +24,14 @@ from graveler.ids import MetarangeId
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.dynamodb_table import create_table
 from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
-from graveler.spark import Lake, connect, staged
-from graveler.spark.committing import commit
+from graveler.spark import Lake, connect
+from graveler.spark.cluster.land import JobTerms
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core.merge import bounds_of, merged
+from graveler.spark.core.overlay import overlaid
 from graveler.spark.job import parser, run
-from graveler.spark.landing import JobTerms
-from graveler.spark.merging import bounds_of, merged
-from graveler.spark.overlaying import overlaid
-from graveler.spark.places import Place, opened
+from graveler.spark.verbs import staged_rows
+from graveler.spark.verbs.commit import commit
 from graveler.staging import area
 from graveler.wire import encode_entry
 from tests.api.serving import ADMINISTRATOR, served
@@ -102,7 +103,7 @@ def staged_frame(
         for rank, token in enumerate(tokens)
         for key, value in token.items()
     ]
-    return spark.createDataFrame(rows, staged.SCHEMA).repartition(partitions)
+    return spark.createDataFrame(rows, staged_rows.SCHEMA).repartition(partitions)
 
 
 def test_the_newest_token_decides(spark: SparkSession, place: Place) -> None:
@@ -147,8 +148,8 @@ def test_executors_read_the_table(spark: SparkSession, surroundings: int) -> Non
         for key, value in values.items():
             write = area.row_write(token, key, value, wid=ids.stamp(), version=ids.stamp())
             kv.set_many([write])
-        shards = [staged.Shard(4, token, number) for number in range(3)]
-        found = staged.from_table(spark, shards, staged.Table("lake", url)).collect()
+        shards = [staged_rows.Shard(4, token, number) for number in range(3)]
+        found = staged_rows.from_table(spark, shards, staged_rows.Table("lake", url)).collect()
     said = {bytes(row["path"]): row["value"] and bytes(row["value"]) for row in found}
     expected = {key: None if each is TOMBSTONE else each for key, each in values.items()}
     assert said == expected and {row["rank"] for row in found} == {4}
@@ -217,14 +218,14 @@ def test_writers_go_on_meanwhile(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(lake, repository, "b", 1)
-    spooled = staged.spooled
+    spooled = staged_rows.spooled
 
     def late(*arguments: Any) -> list[str]:
         stage(lake, repository, "b", 2)
         stage(lake, repository, "c", 3)
         return spooled(*arguments)
 
-    monkeypatch.setattr(staged, "spooled", late)
+    monkeypatch.setattr(staged_rows, "spooled", late)
     made = commit(lake, f"{repository}/main", JobTerms(id="once"))
     monkeypatch.undo()
     assert set(listed(lake, repository, made.commit)) == {*(f"a/{n:02}" for n in range(12)), "b"}
@@ -243,7 +244,7 @@ def test_a_commit_with_a_name_is_run_again_after_a_failure(
         raise Unavailable("a disk is full")
 
     with monkeypatch.context() as patched, pytest.raises(Unavailable):
-        patched.setattr(staged, "spooled", broken)
+        patched.setattr(staged_rows, "spooled", broken)
         commit(lake, target, terms)
     stage(lake, repository, "late", 2)
     made = commit(lake, target, terms)
@@ -265,7 +266,7 @@ def test_a_reset_meanwhile_is_a_conflict(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(lake, repository, "b", 1)
-    spooled = staged.spooled
+    spooled = staged_rows.spooled
 
     def late(*arguments: Any) -> list[str]:
         found = spooled(*arguments)
@@ -273,7 +274,7 @@ def test_a_reset_meanwhile_is_a_conflict(
         lake.session.ask("PUT", where, {"type": "reset"})
         return found
 
-    monkeypatch.setattr(staged, "spooled", late)
+    monkeypatch.setattr(staged_rows, "spooled", late)
     with pytest.raises(Conflict, match="reset meanwhile"):
         commit(lake, f"{repository}/main")
     assert len(log(lake, repository)) == 2 and "b" not in listed(lake, repository)

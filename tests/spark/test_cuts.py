@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from graveler.committed.splitting import Splitter
+from graveler.committed.split import Splitter
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
-from graveler.spark import cuts
+from graveler.spark.core import cuts
 from tests.spark.lakes import frame, some_rows
 
 BREAKS = BreakParameters(salt=b"s")

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
-from graveler.engine import repository as repositories
+from graveler.engine.repositories import repository as repositories
 from graveler.records import BreakParameters
 from graveler.spark import Lake, connect
-from graveler.spark.places import Place, opened
-from graveler.spark.results import SCHEMA, parts_of
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.results import SCHEMA, parts_of
 from tests.spark.lakes import KEYS, files, frame, joined, sequential, some_rows, spread
 from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, killed, submit
 

@@ -7,10 +7,10 @@ import pytest
 
 from graveler import limits
 from graveler.records import AddressType, Entry
-from graveler.spark.checking import Addresses
-from graveler.spark.encoding import encoded
-from graveler.spark.pairs import pairs_of
-from graveler.spark.vectors import pieces
+from graveler.spark.core.check import Addresses
+from graveler.spark.core.encode import encoded
+from graveler.spark.core.pairs import pairs_of
+from graveler.spark.core.vectors import pieces
 from graveler.wire import encode_entry
 
 SIZES = [

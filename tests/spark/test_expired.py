@@ -8,14 +8,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
-from graveler.client import collecting
-from graveler.engine import collect as own
-from graveler.engine import repository, retention
+from graveler.client import collections
+from graveler.engine.gc import collect as own
+from graveler.engine.gc import retention
+from graveler.engine.repositories import repository
 from graveler.errors import Gone
-from graveler.refs import condemned
-from graveler.refs.retention import Retention
+from graveler.refs.gc import marks
+from graveler.refs.gc.retention import Retention
 from graveler.spark import collect, connect
-from graveler.spark.places import opened
+from graveler.spark.cluster.places import opened
 from tests.engine.lake import Lake
 from tests.spark.lakes import KEYS
 from tests.spark.test_collecting import (
@@ -65,9 +66,9 @@ def a_day_passes(store: Path) -> set[str]:
     ports, marked = embedded.ports, set()
     for name in NAMES:
         repo = repository.get(ports, name)
-        for id, mark in list(condemned.list_all(ports.kv, repo)):
+        for id, mark in list(marks.list_all(ports.kv, repo)):
             older = mark._replace(since_ns=mark.since_ns - 2 * DAY_NS)
-            condemned.put(ports.kv, repo, [id], older, ports.ids)
+            marks.put(ports.kv, repo, [id], older, ports.ids)
             marked.add(f"{name}/{id}")
     embedded.close()
     return marked
@@ -87,7 +88,7 @@ def test_what_retention_lets_go_is_condemned_and_then_deleted(
     with connect(spark, world.store, KEYS) as lake:
         found = collect(lake, NAMES, ALL, dry_run=False)
         assert found.condemned.files > 0 and world.stored() == before
-        collecting.undo(lake.session, NAMES[2], found.run)
+        collections.undo(lake.session, NAMES[2], found.run)
     marked = a_day_passes(world.store)
     assert {each.partition("/")[0] for each in marked} == set(NAMES[:2])
     metaranges = {each for each in marked if is_there(before, each)}

@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 from graveler.committed.reader import ranges
 from graveler.errors import Conflict, Invalid
 from graveler.records import BreakParameters
-from graveler.spark import cuts
-from graveler.spark.columns import canonical
-from graveler.spark.importing import ImportOptions, import_rows
-from graveler.spark.markers import Marks, count, finished
-from graveler.spark.places import Place, opened
-from graveler.spark.results import SCHEMA, BadRows, parts_of
+from graveler.spark.cluster.markers import Marks, count, finished
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.results import SCHEMA, BadRows, parts_of
+from graveler.spark.core import cuts
+from graveler.spark.core.columns import canonical
+from graveler.spark.verbs.imports import ImportOptions, import_rows
 from tests.spark import lakes
 from tests.spark.lakes import Row, files, frame, joined, sequential, some_rows, spread
 

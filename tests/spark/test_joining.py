@@ -13,12 +13,14 @@ from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.errors import Invalid
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark import importing, joining, places
-from graveler.spark.cuts import Survey, chosen
-from graveler.spark.importing import ImportOptions, import_rows
-from graveler.spark.joining import by_tasks, here, joined_over, sewing
-from graveler.spark.places import Place, opened
-from graveler.spark.repacking import repacked
+from graveler.spark.cluster import places
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core import join
+from graveler.spark.core.cuts import Survey, chosen
+from graveler.spark.core.join import by_tasks, here, joined_over, sewing
+from graveler.spark.core.repack import repacked
+from graveler.spark.verbs import imports
+from graveler.spark.verbs.imports import ImportOptions, import_rows
 from tests.spark.lakes import Row, frame, sequential, some_rows
 from tests.spark.test_merging import records
 
@@ -84,7 +86,7 @@ def test_one_process_would_take_them_through_it(
 ) -> None:
     """The count above notices it."""
     place = with_least_size(place)
-    monkeypatch.setattr(importing, "by_tasks", lambda *_: here(opened(place).space))
+    monkeypatch.setattr(imports, "by_tasks", lambda *_: here(opened(place).space))
     before: set[str] = set()
     import_rows(frame(spark, some_rows(150, 800)), place, ImportOptions(tasks=12))
     before.update(where for each in counting for where in each.taken if "/_lakefs/" in where)
@@ -112,8 +114,8 @@ def test_a_seam_that_meets_no_end_is_sewn_with_more(
     spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By tasks, all of them at first, then the one that is needed."""
-    monkeypatch.setattr(joining, "_SPAN", 1)
-    monkeypatch.setattr(joining, "_ROUNDS_OF_ALL", 1)
+    monkeypatch.setattr(join, "_SPAN", 1)
+    monkeypatch.setattr(join, "_ROUNDS_OF_ALL", 1)
     place = replace(place, breaks=replace(place.breaks, min_size=35_000, raggedness=3))
     rows = some_rows(152, 1_500)
     made = import_rows(frame(spark, rows), place, ImportOptions(tasks=20))

@@ -12,10 +12,10 @@ from graveler.committed.apply import apply
 from graveler.committed.reader import ranges
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
-from graveler.spark import joining
-from graveler.spark.importing import ImportOptions, import_rows
-from graveler.spark.merging import bounds_of, merged
-from graveler.spark.places import Place, opened
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core import join
+from graveler.spark.core.merge import bounds_of, merged
+from graveler.spark.verbs.imports import ImportOptions, import_rows
 from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, entry, frame, joined, sequential, some_rows
@@ -50,7 +50,7 @@ def test_any_cuts_give_what_one_apply_gives(
     enough of what follows a cut, or too little at first."""
     print(f"{seed=}")
     chance = random.Random(seed)
-    monkeypatch.setattr(joining, "_SPAN", (1, 2, 24)[seed % 3])
+    monkeypatch.setattr(join, "_SPAN", (1, 2, 24)[seed % 3])
     place = replace(
         place,
         breaks=replace(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from graveler.block.counter import ObservedBlocks
 from graveler.block.local import LocalBlocks
-from graveler.block.observed import ObservedBlocks
 from graveler.client import break_parameters, bulk
 from graveler.client.session import below
 from graveler.clock import SystemClock, SystemIds
@@ -24,11 +24,11 @@ from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
 from graveler.requests import Counts
 from graveler.spark import Lake, diff
-from graveler.spark.landing import JobTerms
-from graveler.spark.layouts import Layout, expected_ranges, layout_of, pays
-from graveler.spark.packing import pack
-from graveler.spark.places import Place, opened
-from graveler.spark.repacking import ranges_of, repacked, stored_share, stretches_of
+from graveler.spark.cluster.land import JobTerms
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core.layouts import Layout, expected_ranges, layout_of, pays
+from graveler.spark.core.repack import ranges_of, repacked, stored_share, stretches_of
+from graveler.spark.verbs.pack import pack
 from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import entry, sequential, some_rows

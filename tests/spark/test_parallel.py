@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.spark.parallel import parallel_tasks
+from graveler.spark.cluster.parallel import parallel_tasks
 
 
 @pytest.mark.parametrize(

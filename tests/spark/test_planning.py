@@ -19,8 +19,8 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.errors import Internal, Invalid, NotFound
 from graveler.spark import Lake, import_, register, write
-from graveler.spark.planning import Planner, planner_of
-from graveler.spark.source import PLAN, answered, source_of
+from graveler.spark.cluster.plans import Planner, planner_of
+from graveler.spark.datasource import PLAN, answered, source_of
 from tests.spark.lakes import frame
 from tests.spark.test_landing import ascii_rows, repository
 

@@ -32,15 +32,15 @@ from graveler.spark import (
     import_,
     ranges,
     read,
-    sweeping,
     write,
 )
-from graveler.spark.listing import LISTED, Collected, Scope
-from graveler.spark.places import Place, opened
-from graveler.testing.fault_proxy import fault_proxy
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.gc import sweep
+from graveler.spark.gc.listing import LISTED, Collected, Scope
 from tests.api.serving import ADMINISTRATOR, USER, listening
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
+from tests.fault_proxy import fault_proxy
 from tests.spark.lakes import frame, sequential
 from tests.spark.test_collecting import ALL, days_on
 from tests.spark.test_committing import stage
@@ -131,7 +131,7 @@ def test_a_sweep_asks_for_stretches_and_not_for_files(
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
         scope = Scope(place, (Collected(0, "swept", namespace, 0),), "run", 0)
-        swept = sweeping.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        swept = sweep.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
         asked = Counter(proxy.operations)
     batches = len(swept)  # each leaves a note of what it has deleted
     assert sum(found.files for found in swept) == 300 and 1 <= batches <= 4
@@ -154,7 +154,7 @@ def test_a_sweep_heads_no_file_of_tables(lake: Lake, engine: str) -> None:
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
         scope = Scope(place, (Collected(0, "tables", namespace, 0),), "run", 0)
-        swept = sweeping.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        swept = sweep.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
         asked = Counter(proxy.operations)
     assert sum(found.files for found in swept) == 20
     assert set(asked) == {"GET", "POST", "PUT"}

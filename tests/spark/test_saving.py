@@ -18,8 +18,8 @@ from graveler.client import bulk
 from graveler.client.session import below
 from graveler.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.spark import Lake, SaveOptions, entries, read, write
-from graveler.spark.places import Place, opened
-from graveler.spark.storing import STORED, Storing, storing
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.files.store import STORED, Storing, storing
 from tests.spark.test_landing import log, repository
 from tests.spark.test_loading import sorted_rows
 

@@ -6,15 +6,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from graveler.committed import splicing
+from graveler.committed import splice
 from graveler.committed.blocks import Block
 from graveler.errors import Corrupt
 from graveler.framing import frame
 from graveler.records import ABSENT, AddressType, Entry, Record
-from graveler.spark.decoding import COLUMNS, decoded
-from graveler.spark.entry_columns import entry_columns
-from graveler.spark.scanning import Records, records_of, whole_records
-from graveler.spark.vectors import octets
+from graveler.spark.core.decode import COLUMNS, decoded
+from graveler.spark.core.entry_columns import entry_columns
+from graveler.spark.core.scan import Records, records_of, whole_records
+from graveler.spark.core.vectors import octets
 from graveler.wire import decode_entry, encode_entry
 
 NAMESPACE = "local://lake/n"
@@ -154,7 +154,7 @@ def test_addresses_are_told_in_full() -> None:
 
 
 def payload(records: list[Record]) -> bytes:
-    return splicing._payload([(key + b"\1" + bytes(7), value) for key, value in records])
+    return splice._payload([(key + b"\1" + bytes(7), value) for key, value in records])
 
 
 def pieces(found: Records) -> list[Record]:

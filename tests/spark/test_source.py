@@ -14,8 +14,19 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, StringSta
 from pyspark.sql.types import StructType
 
 from graveler.errors import Invalid
-from graveler.spark import Lake, diff, entries, import_, log, ranges, read, register, source, write
-from graveler.spark.source import Piece, Planned, PruningReader, Reader, plan
+from graveler.spark import (
+    Lake,
+    datasource,
+    diff,
+    entries,
+    import_,
+    log,
+    ranges,
+    read,
+    register,
+    write,
+)
+from graveler.spark.datasource import Piece, Planned, PruningReader, Reader, plan
 from tests.spark.lakes import frame
 from tests.spark.test_landing import ascii_rows, repository
 from tests.spark.test_loading import put
@@ -140,7 +151,7 @@ def test_a_table_that_is_made_beside_the_driver_comes_in_pieces(
     for at in range(4):
         body = {"message": f"{at}", "allow_empty": True}
         lake.session.ask("POST", f"/repositories/{repository}/branches/main/commits", body)
-    monkeypatch.setattr(source, "_ROWS", 2)
+    monkeypatch.setattr(datasource, "_ROWS", 2)
     asked = {"path": f"{repository}/main", "table": "log", "columns": "message,id"}
     found = plan(replace(lake, spark=None), asked)
     reader = Reader(found.pieces, found.run)

@@ -13,8 +13,8 @@ from graveler.committed.ranges import Keyspace
 from graveler.errors import Invalid, NotFound
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark import Lake, diff, import_, log, ranges
-from graveler.spark.comparing import Comparison, Stretch, comparing, differences, stretches
-from graveler.spark.places import Place, opened
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core.compare import Comparison, Stretch, comparing, differences, stretches
 from graveler.wire import encode_entry
 from tests.spark.lakes import entry, frame, some_rows
 from tests.spark.test_landing import ascii_rows, repository

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.spark.places import Place, opened
-from graveler.spark.workers import settle, settle_archives
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.workers import settle, settle_archives
 
 
 def archive(path: Path, *modules: str) -> str:

@@ -17,8 +17,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
-from graveler.spark.places import Place
-from graveler.spark.results import SCHEMA, parts_of
+from graveler.spark.cluster.places import Place
+from graveler.spark.cluster.results import SCHEMA, parts_of
 from tests.spark.lakes import files, joined, sequential, some_rows, spread
 
 SLOW = 1

@@ -10,8 +10,8 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.identity import shard
 from graveler.ids import StagingToken
+from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
-from graveler.kv.observed import ObservedStore
 from graveler.kv.store import WRITTEN, Outcome, ScanPage
 from graveler.records import ABSENT, TOMBSTONE, Staged, StagedValue
 from graveler.requests import Counts

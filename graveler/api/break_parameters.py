@@ -1,0 +1,21 @@
+"""Endpoints of break parameters: where ranges of a repository end."""
+
+from graveler import break_json
+from graveler.api import answers
+from graveler.api.answers import Answer
+from graveler.api.service import Call
+from graveler.engine.repositories import break_parameters
+
+
+def read(call: Call) -> Answer:
+    return answers.json(break_json.told(break_parameters.read(call.ports, call.repo)))
+
+
+def swap(call: Call) -> Answer:
+    body = call.body
+    seen, wanted = (break_json.parsed(body[name]) for name in ("expected", "breaks"))
+    break_parameters.swap(call.ports, call.repo, seen, wanted, force=body.get("force", False))
+    return answers.json(break_json.told(wanted))
+
+
+ENDPOINTS = {"getBreakParameters": read, "setBreakParameters": swap}

@@ -1,0 +1,72 @@
+"""Endpoints that make commits: commit, merge.  What takes long is handed to the worker."""
+
+from graveler.api import answers, shapes
+from graveler.api.answers import Answer
+from graveler.api.service import Call
+from graveler.engine.commits import commit as committing
+from graveler.engine.commits import merge
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.commits.merge import MergeRequest
+from graveler.engine.commits.records import commit_of
+from graveler.engine.ports import Ports
+from graveler.jobs.handover import attend
+from graveler.jobs.orders import commit_asked, merge_asked
+from graveler.limits import SECOND_NS
+from graveler.records import ABSENT, CommitEntry
+
+
+def commit(call: Call) -> Answer:
+    request, force = commit_request(call), call.body.get("force", False)
+    branch = call.arguments["branch"]
+
+    def direct(ports: Ports) -> CommitEntry:
+        return committing.commit(ports, call.repo, branch, request, force=force)
+
+    asked = commit_asked(branch, request, force=force)
+    made = attend(call.desk, asked, call.due, direct)
+    return answers.json(shapes.commit(made), 201)
+
+
+def commit_request(call: Call) -> CommitRequest:
+    """What a request for a commit says."""
+    body = call.body
+    return CommitRequest(
+        message=body["message"],
+        committer=call.committer,
+        metadata=body.get("metadata", {}),
+        allow_empty=body.get("allow_empty", False),
+        source_metarange=call.query["source_metarange"],
+        created_ns=body["date"] * SECOND_NS if "date" in body else ABSENT,
+    )
+
+
+def merge_into_branch(call: Call) -> Answer:
+    request, force = merge_request(call), call.body.get("force", False)
+    source, branch = call.arguments["sourceRef"], call.arguments["destinationBranch"]
+
+    def direct(ports: Ports) -> CommitEntry:
+        made = merge.merge(ports, call.repo, source, branch, request, force=force)
+        return CommitEntry(made, commit_of(ports, call.repo, made))
+
+    asked = merge_asked(source, branch, request, force=force)
+    made = attend(call.desk, asked, call.due, direct)
+    return answers.json({"reference": made.id})
+
+
+def merge_request(call: Call) -> MergeRequest:
+    """What a request for a merge says."""
+    body = call.body
+    return MergeRequest(
+        committer=call.committer,
+        message=body.get("message", ""),
+        metadata=body.get("metadata", {}),
+        strategy=body.get("strategy", ""),
+        squash=body.get("squash_merge", False),
+        allow_empty=body.get("allow_empty", False) or body.get("force", False),
+    )
+
+
+ENDPOINTS = {
+    "commit": commit,
+    "mergeIntoBranch": merge_into_branch,
+}

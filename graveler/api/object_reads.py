@@ -1,0 +1,219 @@
+"""Endpoints that read objects: bytes, heads, what a path holds, listings."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.api import answers, conditions, shapes
+from graveler.api.answers import NO_CONTENT, Answer, Headers, Streamed, text_header
+from graveler.api.conditions import Unsatisfiable, Window
+from graveler.api.service import Call, Endpoint
+from graveler.block.adapter import Presigned
+from graveler.engine.objects import metadata_files, objects, reachable
+from graveler.engine.objects.objects import ListQuery
+from graveler.records import ABSENT, Entry
+
+_SMALL_BYTES: Final = 64 * 1024
+_DEFAULT_TYPE: Final = "application/octet-stream"
+# What a browser may show in place: nothing of these can run script on our origin.
+_SHOWN: Final = frozenset(
+    ("text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp")
+)
+_FRESHNESS: Final[Headers] = (
+    (b"cache-control", b"no-store, must-revalidate"),
+    (b"expires", b"0"),
+)
+_SHIELD: Final[Headers] = (
+    (b"content-security-policy", b"default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+)
+_ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)
+_UNSATISFIABLE: Final = "Requested Range Not Satisfiable"
+
+
+class _Found(NamedTuple):
+    """An object and the part of it that is asked for."""
+
+    entry: Entry
+    etag: str
+    window: Window | Unsatisfiable
+
+    @property
+    def described(self) -> Headers:
+        """Headers that say what it is, whatever is sent of it."""
+        return (
+            text_header(b"etag", self.etag),
+            text_header(b"last-modified", conditions.http_date(self.entry.modified_ns)),
+            *_FRESHNESS,
+        )
+
+    @property
+    def content_type(self) -> tuple[bytes, bytes]:
+        return text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
+
+    @property
+    def guarded(self) -> Headers:
+        """Headers that keep a browser from running it."""
+        kind = self.entry.content_type.partition(";")[0].strip().lower()
+        how = b"inline" if kind in _SHOWN else b"attachment"
+        return ((b"content-disposition", how), *_SHIELD)
+
+
+def _found(call: Call) -> _Found:
+    entry = objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
+    etag = f'"{entry.checksum}"'
+    header = call.header(b"range")
+    if_range = call.header(b"if-range")
+    if if_range and if_range != etag:
+        header = ""
+    return _Found(entry, etag, conditions.window(header, entry.size))
+
+
+async def get_object(call: Call) -> Answer:
+    """Small bodies are read at once; others in the pool while they are sent, or from where the
+    block store itself serves them."""
+    found = await call.found(_found)
+    if call.query["presign"]:
+        return _elsewhere(call, found)
+    since = call.header(b"if-modified-since")
+    modified_ns = found.entry.modified_ns
+    if conditions.unchanged(call.header(b"if-none-match"), since, found.etag, modified_ns):
+        return Answer(304, found.described)
+    if isinstance(found.window, Unsatisfiable):
+        return _unsatisfiable(found, found.window)
+    window, bytes_max = found.window, call.service.settings.inline_bytes_max
+    if 0 < bytes_max < window.end - window.start:
+        return _elsewhere(call, found)
+    return await _opened(call, found, window)
+
+
+def _elsewhere(call: Call, found: _Found) -> Answer:
+    url = call.absolute(_presign(call, found.entry, "GET").url)
+    return Answer(302, (text_header(b"location", url), *_FRESHNESS))
+
+
+async def _opened(call: Call, found: _Found, window: Window) -> Answer:
+    start, end = window.start, window.end
+    small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo, found.entry)
+    arguments = (call.ports, call.repo, found.entry, start, end)
+    if small:
+        body = await call.service.pools.point(objects.open_body, *arguments)
+    else:
+        body = await call.service.pools.streams.start(objects.open_body, *arguments)
+    headers = (found.content_type, *found.described, *found.guarded, *_ACCEPT_RANGES)
+    status = 200
+    if window.partial:
+        status = 206
+        covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
+        headers += (text_header(b"content-range", covered),)
+    if small:
+        return Answer(status, headers, b"".join(body.chunks))
+    return Answer(status, headers, Streamed(body.chunks, body.end - body.start))
+
+
+def head_object(call: Call) -> Answer:
+    """The headers of `get_object`."""
+    found = _found(call)
+    if isinstance(found.window, Unsatisfiable):
+        return _unsatisfiable(found, found.window)
+    start, end, partial = found.window
+    headers = (
+        found.content_type,
+        *found.described,
+        *_ACCEPT_RANGES,
+        (b"content-length", b"%d" % (end - start)),
+    )
+    if not partial:
+        return Answer(200, headers)
+    covered = f"bytes {start}-{end - 1}/{found.entry.size}"
+    return Answer(206, (*headers, text_header(b"content-range", covered)))
+
+
+def _unsatisfiable(found: _Found, why: Unsatisfiable) -> Answer:
+    headers = (*found.described, *found.guarded)
+    if not why.several:
+        headers += (text_header(b"content-range", f"bytes */{found.entry.size}"),)
+    # the shield has nosniff already: JSON adds only its type
+    answer = answers.message(416, _UNSATISFIABLE)
+    return Answer(416, (answers.JSON[0], *headers), answer.body)
+
+
+def stat_object(call: Call) -> Answer:
+    path = call.query["path"]
+    entry = objects.stat(call.ports, call.repo, call.arguments["ref"], path)
+    shape = shapes.stats(call.repo, path, entry)
+    shape["metadata"] = dict(entry.metadata) if call.query["user_metadata"] else {}
+    if call.query["presign"]:
+        _sign(call, entry, shape)
+    return answers.json(shape)
+
+
+def get_underlying_properties(call: Call) -> Answer:
+    entry = objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
+    kept = objects.storage_class(call.ports, call.repo, entry)
+    return answers.json({"storage_class": kept or None})
+
+
+async def get_metadata_object(call: Call) -> Answer:
+    """The bytes of a file of the repository; a large one from where it lies, if that is signed."""
+    return await call.service.pools.streams.start(_metadata_object, call)
+
+
+def _metadata_object(call: Call) -> Answer:
+    kind, settings = call.arguments["type"], call.service.settings
+    found = metadata_files.locate(call.ports, call.repo, kind, call.arguments["object_id"])
+    if call.query["presign"] or 0 < settings.inline_bytes_max < found.size:
+        seconds = limits.presign_seconds_max
+        url = call.ports.blocks.presign(found.address, "GET", seconds, "").url
+        return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
+    body = metadata_files.open_file(call.ports, found)
+    headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
+    return Answer(200, headers, Streamed(body.chunks, body.head.size))
+
+
+def list_objects(call: Call) -> Answer:
+    query = call.query
+    wanted = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
+    listed = objects.list_objects(call.ports, call.repo, call.arguments["ref"], wanted)
+    results = [_line(call, path, entry) for path, entry in listed.lines]
+    return answers.page(results, listed.more, listed.lines[-1][0] if listed.lines else "")
+
+
+def _line(call: Call, path: str, entry: Entry | Any) -> dict[str, Any]:
+    if entry is ABSENT:
+        return shapes.common_prefix(path)
+    shape = shapes.stats(call.repo, path, entry)
+    if entry.metadata and call.query["user_metadata"]:
+        shape["metadata"] = dict(entry.metadata)
+    if call.query["presign"]:
+        _sign(call, entry, shape)
+    return shape
+
+
+def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> Presigned:
+    address = reachable.address_of(call.ports, call.repo, entry)
+    seconds = limits.presign_seconds_max
+    return call.ports.blocks.presign(address, method, seconds, entry.content_type)
+
+
+def _sign(call: Call, entry: Entry, shape: dict[str, Any]) -> None:
+    presigned = _presign(call, entry, "GET")
+    shape["physical_address"] = call.absolute(presigned.url)
+    shape["physical_address_expiry"] = shapes.seconds(presigned.expires_ns)
+
+
+def upload_object_preflight(call: Call) -> Answer:
+    objects.check_branch(call.ports, call.repo, call.arguments["branch"])
+    return NO_CONTENT
+
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {
+    "getObject": get_object,
+    "headObject": head_object,
+    "statObject": stat_object,
+    "getUnderlyingProperties": get_underlying_properties,
+    "getMetadataObject": get_metadata_object,
+    "listObjects": list_objects,
+    "uploadObjectPreflight": upload_object_preflight,
+}

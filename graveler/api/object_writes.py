@@ -1,0 +1,160 @@
+"""Endpoints that change objects on a branch: upload, delete, copy, pairs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from graveler import limits
+from graveler.api import answers, conditions, errors, multipart, shapes, upload_addresses
+from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.feed import Disconnected, Feed
+from graveler.api.requests import TooLarge
+from graveler.api.service import Call, Endpoint
+from graveler.engine.objects import objects
+from graveler.engine.objects.objects import Source, Upload
+from graveler.errors import Invalid, Unsupported
+from graveler.jobs import copy
+from graveler.jobs.orders import CopyOrder
+
+_DEFAULT_TYPE: Final = "application/octet-stream"
+_META: Final = b"x-lakefs-meta-"
+_TOO_LARGE: Final = (
+    "request body has an error: it must have at most {} bytes here; ask for a presigned URL "
+    "(GET .../staging/backing with presign=true), put the object there and link it"
+)
+_INTERNAL: Final = b"x-lakefs-internal-"
+
+
+async def upload_object(call: Call) -> Answer:
+    """A body that arrived whole goes to the pool at once; another is fed to a thread as it
+    comes."""
+    only_if_absent = conditions.only_if_absent(call.headers)
+    content_type = call.header(b"content-type")
+    boundary = multipart.boundary_of(content_type)
+    branch = call.arguments["branch"]
+    await call.service.pools.point(objects.check_branch, call.ports, call.repo, branch)
+    upload = Upload(
+        (),
+        content_type or _DEFAULT_TYPE,
+        _user_metadata(call),
+        only_if_absent,
+        call.query["storageClass"],
+    )
+    message = await call.receive()
+    if message["type"] == "http.disconnect":
+        raise Disconnected("client went away before its request was whole")
+    first = message.get("body", b"")
+    bytes_max = call.service.settings.inline_bytes_max
+    if 0 < bytes_max < len(first):
+        raise TooLarge(_TOO_LARGE.format(bytes_max))
+    if not message.get("more_body", False):
+        chunks = (first,) if first else ()
+        return await call.service.pools.writers.start(_store, call, upload, chunks, boundary)
+    feed = Feed()
+    stored = call.service.pools.streams.start(_store_fed, call, upload, feed, boundary)
+    try:
+        await feed.pump(call.receive, first)
+    finally:
+        feed.abandon()
+    return await stored
+
+
+def _store_fed(call: Call, upload: Upload, feed: Feed, boundary: bytes) -> Answer:
+    try:
+        return _store(call, upload, feed, boundary)
+    finally:
+        feed.close()
+
+
+def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Answer:
+    content_type = upload.content_type
+    if boundary:
+        content_type, part = multipart.open_part(chunks, boundary, "content")
+        # What arrived whole stays so: the engine sends it again after a refusal.
+        chunks = tuple(part) if isinstance(chunks, Sequence) else part
+    wanted = replace(upload, body=chunks, content_type=content_type)
+    path, force = call.query["path"], call.query["force"]
+    entry = objects.upload(
+        call.ports, call.repo, call.arguments["branch"], path, wanted, force=force
+    )
+    shape = shapes.full_stats(call.repo, path, entry)
+    shape["content_type"] = content_type  # as it was given; the entry has a default
+    return answers.json(shape, 201)
+
+
+def _user_metadata(call: Call) -> dict[str, str]:
+    """Pairs of the headers: names lower case; internal ones under a prefix of their own."""
+    found: dict[str, str] = {}
+    for name, value in call.headers.items():
+        if name.startswith(_META):
+            key = name[len(_META) :].decode("latin-1")
+        elif name.startswith(_INTERNAL):
+            key = "::lakefs::" + name[len(_INTERNAL) :].decode("latin-1")
+        else:
+            continue
+        found[key] = _header_text(value)
+    return found
+
+
+def _header_text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def delete_object(call: Call) -> Answer:
+    path, force = call.query["path"], call.query["force"]
+    objects.delete(call.ports, call.repo, call.arguments["branch"], path, force=force)
+    return NO_CONTENT
+
+
+def delete_objects(call: Call) -> Answer:
+    paths: list[str] = call.body["paths"]
+    if len(paths) > limits.bulk_delete_count_max:
+        count_max = limits.bulk_delete_count_max
+        raise Invalid(f"request size exceeded, max paths is set to {count_max}")
+    failed = objects.delete_many(
+        call.ports, call.repo, call.arguments["branch"], paths, force=call.query["force"]
+    )
+    shown = [
+        {
+            "path": each.path,
+            "status_code": errors.status_of(each.error),
+            "message": errors.text_of(each.error),
+        }
+        for each in failed
+    ]
+    return answers.json({"errors": shown})
+
+
+def copy_object(call: Call) -> Answer:
+    if call.body.get("shallow", False):
+        raise Unsupported("Not Implemented")
+    branch, path = call.arguments["branch"], call.query["dest_path"]
+    source = Source(call.body.get("src_ref") or branch, call.body["src_path"])
+    force = call.body.get("force", False)
+    there = objects.to_be_copied(call.ports, call.repo, branch, path, source, force=force)
+    if copy.is_too_long(there, call.due):
+        order = CopyOrder(there, source, path, force)
+        entry = copy.attend(call.desk, branch, order, call.due)
+    else:
+        entry = objects.copy(call.ports, call.repo, branch, path, source, there, force=force)
+    return answers.json(shapes.full_stats(call.repo, path, entry), 201)
+
+
+def update_object_user_metadata(call: Call) -> Answer:
+    objects.set_user_metadata(
+        call.ports, call.repo, call.arguments["branch"], call.query["path"], call.body["set"]
+    )
+    return NO_CONTENT
+
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {
+    "uploadObject": upload_object,
+    "deleteObject": delete_object,
+    "deleteObjects": delete_objects,
+    "copyObject": copy_object,
+    "updateObjectUserMetadata": update_object_user_metadata,
+    **upload_addresses.ENDPOINTS,
+}

@@ -1,0 +1,122 @@
+"""Presigned requests: bytes of the store for whoever holds a signed URL.
+
+The signature binds method, address, time and content type (block/signature.py); nothing else is
+looked at.  A PUT creates: the same bytes again are a retry and succeed, other bytes are refused.
+So what was linked stays as it is though its URL is still good.  Bodies are streamed both ways.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from graveler.api import conditions
+from graveler.api.answers import Answer, Headers, Streamed, text_header
+from graveler.api.conditions import Unsatisfiable
+from graveler.api.feed import Disconnected, Feed, Receive
+from graveler.api.service import Service
+from graveler.block.adapter import CREATE, ObjectHead
+from graveler.errors import AlreadyExists, PreconditionFailed, RangeUnsatisfiable, Unsupported
+from graveler.streams import Measured
+
+_GUARD: Final[Headers] = (
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-disposition", b"attachment"),
+    (b"accept-ranges", b"bytes"),
+)
+_DEFAULT_TYPE: Final = "application/octet-stream"
+
+
+async def presigned(
+    service: Service,
+    method: str,
+    signed: tuple[str, Mapping[str, str]],
+    headers: Mapping[bytes, bytes],
+    receive: Receive,
+) -> Answer:
+    """Answer a request whose path ends with the name `signed[0]` and whose query is
+    `signed[1]`."""
+    name, query = signed
+    content_type = headers.get(b"content-type", b"").decode("latin-1")
+    asked = "GET" if method == "HEAD" else method
+    grant = service.grants.verify(asked, name, query, content_type)
+    if asked == "PUT":
+        return await _store(service, grant.address, receive)
+    if asked != "GET":
+        raise Unsupported("only GET, HEAD and PUT can be presigned")
+    asks = _range(headers)
+    streams = service.pools.streams
+    arguments = (service, grant.address, asks, grant.content_type or _DEFAULT_TYPE)
+    if method == "HEAD":
+        return await streams.start(_head, *arguments)
+    return await streams.start(_open, *arguments)
+
+
+def _range(headers: Mapping[bytes, bytes]) -> str:
+    """The range asked for; empty for none, and for what is no range of bytes, which HTTP has
+    servers ignore."""
+    asks = headers.get(b"range", b"").decode("latin-1")
+    return asks if conditions.is_range(asks) else ""
+
+
+def _described(head: ObjectHead, content_type: str) -> Headers:
+    return (
+        text_header(b"content-type", content_type),
+        text_header(b"etag", f'"{head.etag}"'),
+        text_header(b"last-modified", conditions.http_date(head.modified_ns)),
+        *_GUARD,
+    )
+
+
+def _head(service: Service, address: str, _asks: str, content_type: str) -> Answer:
+    head = service.ports.blocks.head(address)
+    length = (b"content-length", b"%d" % head.size)
+    return Answer(200, (*_described(head, content_type), length))
+
+
+def _open(service: Service, address: str, asks: str, content_type: str) -> Answer:
+    size = service.ports.blocks.head(address).size if asks else 0
+    window = conditions.window(asks, size) if asks else None
+    if isinstance(window, Unsatisfiable):
+        raise RangeUnsatisfiable("range not satisfiable", size)
+    blocks = service.ports.blocks
+    body = blocks.get(address) if window is None else blocks.get(address, window.start, window.end)
+    headers = _described(body.head, content_type)
+    streamed = Streamed(body.chunks, body.end - body.start)
+    if window is None:
+        return Answer(200, headers, streamed)
+    covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
+    return Answer(206, (*headers, text_header(b"content-range", covered)), streamed)
+
+
+async def _store(service: Service, address: str, receive: Receive) -> Answer:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Disconnected("client went away before its request was whole")
+    first = message.get("body", b"")
+    streams = service.pools.streams
+    if not message.get("more_body", False):
+        return await streams.start(_put, service, address, (first,))
+    feed = Feed()
+    stored = streams.start(_put, service, address, feed)
+    stored.add_done_callback(lambda _done: feed.close())
+    try:
+        await feed.pump(receive, first)
+    finally:
+        feed.abandon()
+    return await stored
+
+
+def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
+    """The etag is the content's MD5, which clients hand on as the checksum."""
+    body, blocks = Measured(iter(chunks)), service.ports.blocks
+    try:
+        blocks.put(address, body, CREATE)
+    except AlreadyExists as error:
+        for _ in body:
+            pass  # a store may refuse before it has read everything
+        stored = Measured(blocks.get(address).chunks)
+        for _ in stored:
+            pass
+        if (stored.size, stored.checksum) != (body.size, body.checksum):
+            raise PreconditionFailed("object is there already with other bytes") from error
+    return Answer(200, (text_header(b"etag", f'"{body.checksum}"'),))

@@ -1,0 +1,166 @@
+"""One embedded store, served by this process from start to stop.
+
+    port taken ─► store opened ─► administrator ─► server listens ─► ready ─► SIGINT or SIGTERM
+        ─► no new requests, open ones end ─► janitor ends ─► store closed
+
+Whatever fails on the way undoes what was done before it and is raised as one of our kinds.  Used
+by serve.py and demo.py.
+"""
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from types import FrameType
+from typing import Final
+
+from graveler.api.app import create_app, open_service
+from graveler.api.server import BOUNDS, Server, make_server
+from graveler.api.service import Service, ServiceSettings
+from graveler.assembly import Embedded, open_embedded
+from graveler.cli.descriptors import fitted
+from graveler.cli.listener import bind, bound
+from graveler.cli.options import Listen, ServeOptions
+from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
+from graveler.errors import Internal
+
+# The event loop waits so long for each thread that computes.  With Python's 5 ms the slowest
+# look-ups beside writers and a long listing take five times as long (docs/benchmarks.md).
+_SWITCH_SECONDS: Final = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service that has become ready."""
+
+    listen: Listen
+    stop: Callable[[], None]
+    stopping: Callable[[], bool]
+
+
+Prepare = Callable[[Embedded, Listen], None]
+OnReady = Callable[[Running], None]
+
+
+def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
+    """Serve until interrupted.
+
+    `prepare` is called once the port is taken and the store is open, `on_ready` (on the event
+    loop: it must return at once) when the service answers.  Returns after a graceful stop; raises
+    what kept it from starting, `KeyboardInterrupt` if interrupted before it was ready.  Main thread
+    only.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    mask = os.umask(0o077)  # files of the store's database are made by a library
+    signals = Signals()
+    taken = bind(options.listen)
+    try:
+        rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
+        roots = options.import_roots
+        public_url = options.front.public_url
+        store = open_embedded(
+            options.store, import_roots=roots, base_url=public_url, commit_rows_max=rows_max
+        )
+        try:
+            listen = bound(taken, options.listen)
+            prepare(store, listen)
+            service = open_service(store.ports, store.signer, store.secret, _settings(options))
+            _serve(service, taken, listen, (signals, on_ready), _rounds(store, options))
+        finally:
+            store.close()
+    finally:
+        taken.close()
+        signals.restore()
+        os.umask(mask)
+
+
+class Signals:
+    """SIGINT and SIGTERM: an interruption at first; once there is a server, its graceful stop."""
+
+    def __init__(self) -> None:
+        self._server: Server | None = None
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.signal(number, self._on_signal) for number in numbers}
+
+    def stop(self, server: Server) -> None:
+        """From now on a signal ends `server`."""
+        self._server = server
+
+    def restore(self) -> None:
+        """Leave the signals as they were found."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        # The server has handlers of its own while it runs, and raises what it got again at its
+        # end: the store is being closed then, and nothing may interrupt that.
+        if self._server is None:
+            raise KeyboardInterrupt
+        self._server.should_exit = True
+
+
+def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
+    """The janitor's, and if asked for garbage collection's."""
+    found = [Sweeper(store.ports)]
+    if options.collect_hours > 0:
+        period = options.collect_hours * 3600.0
+        found.append(Sweeper(store.ports, COLLECT_FIRST_SECONDS, period, collect_garbage))
+    return found
+
+
+def _settings(options: ServeOptions) -> ServiceSettings:
+    """What a service of an embedded store is told.  Clients are sent to signed URLs only where the
+    service knows by which address they reach it."""
+    front = replace(options.front, hosts=(*options.front.hosts, options.listen.host))
+    return ServiceSettings(
+        presigns=bool(front.public_url), front=front, setup_token=options.setup_token
+    )
+
+
+def _serve(
+    service: Service,
+    taken: socket.socket,
+    listen: Listen,
+    hooks: tuple[Signals, OnReady],
+    sweepers: Sequence[Sweeper],
+) -> None:
+    signals, on_ready = hooks
+
+    def stop() -> None:
+        server.should_exit = True
+
+    def ready(_port: int) -> None:
+        for sweeper in sweepers:
+            sweeper.start()
+        on_ready(Running(listen, stop, lambda: server.should_exit))
+
+    front = service.settings.front
+    bounds = fitted(BOUNDS)
+    if bounds.connections_max < BOUNDS.connections_max:
+        print(
+            f"graveler: serves at most {bounds.connections_max} connections instead of "
+            f"{BOUNDS.connections_max}: the system allows too few open files; raise the hard "
+            "limit (ulimit -Hn)",
+            file=sys.stderr,
+        )
+    server = make_server(
+        create_app(service), listen.host, listen.port, ready, bounds=bounds, front=front
+    )
+    gc.collect()
+    gc.freeze()  # modules and tables of routes stay: no collection need look at them again
+    signals.stop(server)
+    switch_seconds = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        server.run(sockets=[taken])
+    finally:
+        sys.setswitchinterval(switch_seconds)
+        for sweeper in sweepers:
+            sweeper.stop()
+    if not server.started:
+        raise Internal("the service did not start: the log above says why")

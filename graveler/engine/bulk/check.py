@@ -1,0 +1,190 @@
+"""Metaranges that others wrote into the repository's folder: what is checked before one may land.
+
+    the metarange    its id is the hash of its records; ranges in order, apart, below the prefix
+    every range      that the known metarange does not have: it is there, with as many records as
+                     said, and nothing in its name that only dumps of refs have
+    content          for packing: as many records and bytes as the known metarange; what is read of
+                     their records is what that has there
+    their records    all of up to `bulk_checked_records_max`; of more, whole ranges spread evenly.
+                     The id is their hash; and of all, or of every eighth where ranges are sampled:
+                     keys are paths, entries decode and say their identity, and their addresses are
+                     inside the namespace if relative, outside if full
+
+What a sample proves: a writer that is broken is found, since its mistakes repeat; the files that
+are read are those that their ids name.  It does not prove that no record among millions says what
+it should not.  So no secret hangs on it: an address of another repository is refused whenever it is
+read (reachable.py), and collection never deletes outside of the namespace.
+
+A record that stands in the known metarange just so was accepted before, and is not judged again.
+What is wrong is the caller's: `Invalid` names the range and the rule.  For bulk.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, zip_longest
+
+from graveler import limits
+from graveler.block import address
+from graveler.committed import hash
+from graveler.committed.graft import check_below
+from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, totals
+from graveler.committed.reader import get, range_batches, scan
+from graveler.engine.commits.records import check_kept
+from graveler.engine.gc.candidates import FILES
+from graveler.engine.objects.reachable import OWN_FILES
+from graveler.engine.ports import Ports, keyspace
+from graveler.errors import Corrupt, Invalid, NotFound
+from graveler.framing import identity_of
+from graveler.identity import entry_identity
+from graveler.ids import MetarangeId, is_hex64, parse_path
+from graveler.records import AddressType, Entry, RangeRef, Record, Repository
+from graveler.refs.names import repositories
+from graveler.wire import decode_entry
+
+_BATCH = 1_000
+_JUDGED_ONE_IN = 8  # where ranges are sampled: what a record says takes most of the time
+
+
+def check(
+    ports: Ports, repo: Repository, text: str, known: MetarangeId, prefix: bytes
+) -> MetarangeId:
+    """A metarange by an id from outside, all of it below `prefix`; `known`: one of the branch.
+
+    Errors: `NotFound` names what is not there, `Invalid` what is wrong.  Cost: one block request
+    for the metarange, one for each range that `known` does not have, the sampled ranges in full;
+    with full addresses 1 KV request for each 1,000 repositories.
+    """
+    if not is_hex64(text):
+        raise Invalid(
+            f"metarange invalid: it must be 64 hexadecimal digits: metarange={text!r:.80}"
+        )
+    metarange, space = MetarangeId(text), keyspace(ports, repo)
+    check_kept(ports, repo, metarange)
+    try:
+        refs = space.metarange(metarange).ranges
+    except NotFound as error:
+        raise NotFound(f"metarange not found: it must lie at {FILES}{metarange}") from error
+    except Corrupt as error:
+        raise Invalid(f"metarange refused: {error}") from error
+    check_below(refs, prefix)
+    there = {ref.id for ref in space.metarange(known).ranges}
+    fresh = [ref for ref in refs if ref.id not in there]
+    for at in range(0, len(fresh), _BATCH):
+        ports.fanout.map(lambda ref: _check_range(space, ref), fresh[at : at + _BATCH])
+    rules, sample = _Rules(ports, repo, known), list(_sampled(fresh))
+    every = 1 if len(sample) == len(fresh) else _JUDGED_ONE_IN
+    for ref in sample:
+        _check_records(space, ref, rules, every)
+    return metarange
+
+
+def check_same(ports: Ports, repo: Repository, written: MetarangeId, known: MetarangeId) -> None:
+    """Whether two metaranges say the same, as far as sampled ranges of `written` show; after
+    `check`.
+
+    Raises `Invalid`.  Cost: the sampled ranges in full, and those of `known` with their keys.
+    """
+    space = keyspace(ports, repo)
+    refs, there = space.metarange(written).ranges, space.metarange(known).ranges
+    if totals(refs) != totals(there):
+        raise Invalid("metarange refused: packing changes no entry, and its base has others")
+    ids = {ref.id for ref in there}
+    for ref in _sampled([ref for ref in refs if ref.id not in ids]):
+        records = (record for batch in range_batches(space, ref) for record in batch)
+        expected = islice(scan(space, known, ref.min_key), ref.count)
+        if any(one != other for one, other in zip_longest(records, expected)):
+            raise Invalid(f"range refused: its base says otherwise: range={ref.id}")
+
+
+def _check_range(space: Keyspace, ref: RangeRef) -> None:
+    if not is_hex64(ref.id) or not 0 < ref.count <= limits.table_records_count_max:
+        raise Invalid(f"range refused: its id or its count cannot be: {ref.id=!r:.80} {ref.count=}")
+    try:
+        table = space.open(ref)
+        count, marks = table.count, table.marks
+    except NotFound as error:
+        raise NotFound(f"range not found: it must lie at {FILES}{ref.id}") from error
+    except Corrupt as error:
+        raise Invalid(f"range refused: {error}") from error
+    if count != ref.count or marks:
+        raise Invalid(f"range refused: it holds {count} records and not {ref.count}: {ref.id=}")
+
+
+def _sampled(refs: Sequence[RangeRef]) -> Iterator[RangeRef]:
+    """Ranges spread evenly, of about `bulk_checked_records_max` records together, one at least."""
+    total = sum(ref.count for ref in refs)
+    passed = read = 0
+    for ref in refs:
+        passed += ref.count
+        if read * total <= passed * limits.bulk_checked_records_max and (
+            not read or read + ref.count <= limits.bulk_checked_records_max
+        ):
+            read += ref.count
+            yield ref
+
+
+def _check_records(space: Keyspace, ref: RangeRef, rules: "_Rules", every: int) -> None:
+    try:
+        records = [record for batch in range_batches(space, ref) for record in batch]
+        size = sum(len(key) + len(value) for key, value in records)
+        if hash.file_id(records, RANGE_PROPERTIES) != ref.id or size != ref.size:
+            raise Invalid("its records do not give its id, or its size")
+        for record in records[::every]:
+            rules.check(record)
+    except (Corrupt, Invalid) as error:
+        raise Invalid(f"range refused: {error}: range={ref.id}") from error
+
+
+class _Rules:
+    """What an entry may say in one repository."""
+
+    def __init__(self, ports: Ports, repo: Repository, known: MetarangeId) -> None:
+        self._ports = ports
+        self._space = keyspace(ports, repo)
+        self._namespace = repo.namespace
+        self._known = known
+        self._taken: tuple[str, ...] = ()
+
+    def check(self, record: Record) -> None:
+        """Raises `Invalid` or `Corrupt`."""
+        try:
+            self._judge(record)
+        except (Corrupt, Invalid) as error:
+            key, value = record
+            if get(self._space, self._known, key) != value:
+                raise Invalid(f"{error}: key={key!r:.200}") from error
+
+    def _judge(self, record: Record) -> None:
+        key, value = record
+        try:
+            parse_path(key.decode())
+        except UnicodeDecodeError as error:
+            raise Invalid("its path is not UTF-8") from error
+        entry = decode_entry(value)
+        if identity_of(value) != entry_identity(entry):
+            raise Invalid("its identity is not that of what it says")
+        if not 0 <= entry.size <= limits.object_size_bytes_max:
+            raise Invalid(f"its size cannot be: size={entry.size}")
+        if not 0 < len(entry.checksum.encode()) <= limits.checksum_length_bytes_max:
+            raise Invalid("its checksum is empty or too long")
+        self._check_address(entry)
+
+    def _check_address(self, entry: Entry) -> None:
+        text, kind = entry.address, entry.address_type
+        if kind is AddressType.BY_PREFIX:
+            kind = AddressType.FULL if "://" in text else AddressType.RELATIVE
+        if kind is AddressType.RELATIVE:
+            address.join(self._namespace, text)
+            if f"{text}/".startswith(OWN_FILES):
+                raise Invalid(f"its address lies among the repository's own files: address={text}")
+            return
+        spelled = address.spelling(text)
+        if not self._taken:
+            self._taken = tuple(self._namespaces())
+        if spelled.startswith(self._taken):
+            raise Invalid(f"its full address lies in a repository: address={text}")
+
+    def _namespaces(self) -> Iterator[str]:
+        """Those of all repositories."""
+        yield address.normalise(self._namespace) + "/"
+        for other in repositories.every(self._ports.kv):
+            yield address.normalise(other.namespace) + "/"

@@ -1,0 +1,57 @@
+"""What a bulk job's metarange gives on the head that is found at its landing.
+
+For land.py.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from graveler.committed.apply import apply
+from graveler.committed.diff import diff
+from graveler.committed.graft import follow, reapply, replace_prefix
+from graveler.engine.bulk.job import Bulk, Mode
+from graveler.engine.commits.scan import Overlaid
+from graveler.engine.ports import Ports, keyspace
+from graveler.ids import MetarangeId
+from graveler.records import ABSENT, Change, Repository
+from graveler.staging import area
+
+_BATCH = 1_000
+
+
+def onto(
+    ports: Ports, repo: Repository, bulk: Bulk, written: MetarangeId, head: MetarangeId
+) -> MetarangeId:
+    """The head with what the job wrote.  Costs what `grafting` says; no KV request."""
+    space = keyspace(ports, repo)
+    if bulk.new.breaks is not ABSENT:
+        space = space._replace(breaks=bulk.new.breaks)
+        return follow(space, bulk.base.commit.metarange, written, head)
+    if bulk.mode is Mode.REPLACE:
+        return replace_prefix(space, head, written, bulk.prefix.encode())
+    return reapply(space, bulk.base.commit.metarange, written, head)
+
+
+def committed(
+    ports: Ports, repo: Repository, bulk: Bulk, written: MetarangeId, head: MetarangeId
+) -> Overlaid:
+    """The head overlaid by all that the job has scanned.
+
+    A row that says what the base says changes nothing there, but it does where the head has changed
+    that path since: such rows are looked up.  Cost: that of `grafting`, and a KV request for each
+    1,000 paths on which the head differs from the base.
+    """
+    space, base = keyspace(ports, repo), bulk.base.commit.metarange
+    if head == base:
+        return Overlaid(written, written != base, bulk.job.progress)
+    tokens = [each.token for each in bulk.tokens]
+
+    def staged() -> Iterator[Change]:
+        moved = diff(space, base, head)
+        while batch := [found.key for found in islice(moved, _BATCH)]:
+            rows = area.lookup_many(ports.kv, tokens, batch)
+            yield from ((key, rows[key].value) for key in batch if key in rows)
+
+    merged = reapply(space, base, written, head)
+    result = apply(space, merged, staged()).metarange_id
+    return Overlaid(result, result != head, bulk.job.progress)

@@ -1,0 +1,98 @@
+"""A commit of more rows than one process may scan is handed over: a bulk job waits for a cluster.
+
+    scan ──past commit_rows_max──► a bulk job on the sealed tokens ──► HandedOver, which names it
+    next commit ──a job waits for what is sealed──► HandedOver at once: nothing sealed or scanned
+    the job lands, is cancelled, or expires ──► commits go on
+
+The job is named by the oldest token that it takes in: whoever sees that token in the branch's
+record finds it, and nobody does once a commit has the token, whoever made that commit.  The head
+has not moved, and what was staged stays staged; rows went from the open to a sealed token, as in a
+commit that crashed.  For commit.py, and for jobs that wait for the outcome.
+"""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Final, Literal
+
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.job import Mode, NewBulk
+from graveler.engine.commits.messages import NO_CHANGES
+from graveler.engine.commits.records import fresh
+from graveler.engine.commits.seal import history_until
+from graveler.engine.jobs import record as jobs
+from graveler.engine.ports import Ports
+from graveler.errors import Conflict, HandedOver, NoChanges
+from graveler.ids import BranchId, CommitId, JobId, StagingToken
+from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, Repository
+from graveler.refs.graph import commits
+from graveler.refs.jobs import record as records
+
+Said = tuple[str, Mapping[str, str]]  # the message and the metadata of a commit
+_STEM: Final = "rows"
+
+
+def check(ports: Ports, repo: Repository, branch: BranchId, record: Branch) -> None:
+    """Raises `HandedOver` if a job waits for what the record shows as sealed.
+
+    No request if nothing is sealed, or rows have no bound; else 1 KV request."""
+    if not record.sealed or ports.settings.commit_rows_max == inf:
+        return
+    last = _last(ports, repo, record)
+    if last is not ABSENT and bulk.can_land(ports, last):
+        raise _handed_over(ports, repo, branch, last.id)
+
+
+def hand_over(
+    ports: Ports, repo: Repository, branch: BranchId, record: Branch, said: Said
+) -> HandedOver:
+    """Have a bulk job wait for the sealed tokens of a record; the one that waits, if there is one.
+    It is to say what was `said`; who repeats a request, or makes another, is told of it.
+
+    Errors: `OutcomeUnknown`, `Unavailable`.  Cost: 2 KV requests.
+    """
+    last = _last(ports, repo, record)
+    if last is not ABSENT and bulk.can_land(ports, last):
+        return _handed_over(ports, repo, branch, last.id)
+    job_id = jobs.next_id(ports, _stem(record), last)
+    # Of two who begin it at the same time one does; what the other sealed besides stays staged.
+    bulk.begin_on(ports, repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *said))
+    return _handed_over(ports, repo, branch, job_id)
+
+
+def holder(
+    ports: Ports, repo: Repository, branch: BranchId, wanted: StagingToken, since: CommitId
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit that has taken in a token, `since` being a head from before; ABSENT while the
+    branch still names the token.
+
+    Errors: `NotFound`, `HistoryTooLong`; `NoChanges` if it said what was committed already;
+    `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made since.
+    """
+    record = fresh(ports, repo, branch).branch
+    if wanted in record.tokens_newest_first:
+        return ABSENT
+    for entry in history_until(ports, repo, record.commit, since):
+        notes = commits.folds_of(ports.kv, repo, branch, entry.id)
+        if any(wanted in note.tokens for note in notes):
+            if entry.id == since:
+                raise NoChanges(NO_CHANGES)
+            return entry
+    raise Conflict(f"commit lost its changes: the branch was reset meanwhile: branch={branch}")
+
+
+def _stem(record: Branch) -> str:
+    return f"{_STEM}-{record.sealed[0]}-"
+
+
+def _last(ports: Ports, repo: Repository, record: Branch) -> Job | Literal[Absent.ABSENT]:
+    found = records.list_some(ports.kv, repo, _stem(record))
+    return found[-1].job if found else ABSENT
+
+
+def _handed_over(ports: Ports, repo: Repository, branch: BranchId, job: JobId) -> HandedOver:
+    return HandedOver(
+        f"commit handed over: more than {ports.settings.commit_rows_max} uncommitted rows, which "
+        f'Spark commits: graveler.spark.commit(lake, "{repo.id}/{branch}", '
+        f'JobTerms(id="{job}")); nothing is committed yet, all stays staged: job={job}',
+        job,
+    )

@@ -1,0 +1,219 @@
+"""The end of a bulk job: what it wrote becomes one commit, once, however often it is asked for.
+
+    1 known    the record says that it has landed: answer that commit
+    2 check    the metarange that is named, and its ranges (check.py)
+    3 content  what it gives on the head that is found (content.py)
+    4 note     *landing*, and by which request: from here on nobody can cancel
+    5 land     as a merge does (landing.py), or as a commit does (commit.py), with the job's mark
+    6 note     *done*, and the commit
+
+A crash before 4 leaves a running job; after 4 a landing one, which the same request brings to its
+end: the mark tells whether 5 has happened.  For the service and the worker.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from graveler import limits
+from graveler.engine.bulk import check
+from graveler.engine.bulk import content as bulk_content
+from graveler.engine.bulk.job import (
+    Bulk,
+    Mode,
+    check_alive,
+    check_same,
+    is_expired,
+    note_done,
+    note_landing,
+    seen,
+)
+from graveler.engine.commits import commit, land
+from graveler.engine.commits.messages import check_message, check_metadata
+from graveler.engine.commits.records import commit_of, fresh
+from graveler.engine.commits.seal import Once, made_once
+from graveler.engine.jobs import record
+from graveler.engine.ports import Deadline, Ports
+from graveler.errors import (
+    Conflict,
+    DirtyBranch,
+    Invalid,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+)
+from graveler.ids import MetarangeId, StagingToken, parse_branch_id
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState, Repository
+
+_REQUEST_LENGTH_MAX = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is to land, and what the commit says.  `request_id`: the same for every attempt."""
+
+    metarange: str
+    request_id: str
+    message: str
+    committer: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish) -> CommitEntry:
+    """Land what the job wrote as one commit; the same request, asked again, is answered with it.
+
+    Errors: `NotFound` (job, metarange or range), `Invalid` (metarange refused: `check.check` says
+    what is checked), `Conflict` (the branch has uncommitted changes; the job was cancelled, has
+    expired or is finished by another request; what it was to commit was reset), `Contended`,
+    `Unavailable`: the request may be made again, and nothing has landed; `OutcomeUnknown`: only the
+    same request tells (what refuses an attempt after one that may still land is told so, too);
+    `NoChanges`: a commit that would say what its base says.
+    Cost: 10 KV requests on a clean branch with one shard; and those of `check.check` and of
+    `bulk_content`.
+    """
+    check_message(asked.message)
+    check_metadata(asked.metadata)
+    if not 0 < len(asked.request_id.encode()) <= _REQUEST_LENGTH_MAX:
+        raise Invalid(f"request_id must have 1 to {_REQUEST_LENGTH_MAX} bytes")
+    bulk = seen(ports, repo, branch, job_id).bulk
+    once = bulk.once
+    known = _known(ports, repo, bulk, once, asked)
+    if known is not ABSENT:
+        return known
+    try:
+        landed = _landed(ports, repo, bulk, once, asked)
+    except (Conflict, Invalid, NotFound) as error:
+        if bulk.job.state is not JobState.LANDING:
+            raise
+        # A swap that an earlier attempt sent may still be on its way.
+        raise OutcomeUnknown(f"{error}; an attempt before this one may still land") from error
+    note_done(ports, repo, bulk.job.id, landed)
+    return landed
+
+
+def find_landed(
+    ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit, if this request has landed the job; then the job's record says so, too.
+
+    Errors: `NotFound`, `Conflict` (another request has), `HistoryTooLong`, `OutcomeUnknown`,
+    `Unavailable`.  Cost: 3 KV requests, and 1 for each commit made since the job began.
+    """
+    bulk = seen(ports, repo, branch, job_id).bulk
+    job = bulk.job
+    if job.state not in (JobState.LANDING, JobState.DONE):
+        return ABSENT
+    check_same(job, asked.request_id)
+    if job.state is JobState.DONE:
+        return CommitEntry(job.commit, commit_of(ports, repo, job.commit))
+    head = fresh(ports, repo, parse_branch_id(job.branch)).branch.commit
+    landed = made_once(ports, repo, bulk.once, head)
+    if landed is not ABSENT:
+        note_done(ports, repo, job.id, landed)
+    return landed
+
+
+def _landed(ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish) -> CommitEntry:
+    prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
+    base = bulk.base.commit.metarange
+    written = check.check(ports, repo, asked.metarange, base, prefix)
+    if bulk.mode is Mode.PACK:
+        check.check_same(ports, repo, written, base)
+    work = _Work(ports, repo, bulk, asked, written, once)
+    return _committed(work) if bulk.mode is Mode.COMMIT else _put_on(work)
+
+
+def _known(
+    ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit, if the request has landed it before.  Raises `Conflict` if it cannot any more."""
+    job = bulk.job
+    if job.state is JobState.DONE:
+        check_same(job, asked.request_id)
+        return CommitEntry(job.commit, commit_of(ports, repo, job.commit))
+    if job.state is JobState.LANDING:
+        check_same(job, asked.request_id)
+        if is_expired(ports, bulk):
+            head = fresh(ports, repo, parse_branch_id(job.branch)).branch.commit
+            landed = made_once(ports, repo, once, head)
+            if landed is not ABSENT:
+                return landed
+    check_alive(ports, bulk)
+    return ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One call of finish: the same through all its rounds."""
+
+    ports: Ports
+    repo: Repository
+    bulk: Bulk
+    asked: Finish
+    written: MetarangeId
+    once: Once
+
+    @property
+    def deadline(self) -> Deadline:
+        """No swap is sent after the job's time, nor after that of every commit."""
+        clock = self.ports.clock
+        left = (self.bulk.expires_ns - clock.now_ns()) / limits.SECOND_NS
+        return Deadline(clock, min(left, self.ports.settings.commit_seconds_max))
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        return {**self.asked.metadata, self.once.key: self.once.value}
+
+
+def _put_on(work: _Work) -> CommitEntry:
+    """Replace, merge or pack: nothing may be staged."""
+
+    ports, repo, bulk = work.ports, work.repo, work.bulk
+
+    def build(head: CommitEntry) -> Commit:
+        result = bulk_content.onto(ports, repo, bulk, work.written, head.commit.metarange)
+        note_landing(ports, repo, bulk, work.asked.request_id)
+        return Commit(
+            committer=work.asked.committer,
+            message=work.asked.message,
+            created_ns=ports.clock.now_ns(),
+            metarange=result,
+            metadata=work.metadata,
+            parents=(head.id,),
+        )
+
+    terms = land.Terms(work.deadline, work.once)
+    name = parse_branch_id(bulk.job.branch)
+    try:
+        return land.land(ports, repo, name, build, terms)
+    except DirtyBranch as error:
+        raise Conflict(str(error)) from error
+
+
+def _committed(work: _Work) -> CommitEntry:
+    """Commit: the tokens that the job has scanned leave the branch's record in the same swap."""
+    ports, repo, bulk = work.ports, work.repo, work.bulk
+    name = parse_branch_id(bulk.job.branch)
+    scanned = tuple(each.token for each in reversed(bulk.tokens))
+
+    def content(base: MetarangeId, tokens: tuple[StagingToken, ...]) -> commit.Overlaid:
+        if tokens != scanned:
+            raise Conflict(f"others took in part of what was scanned; begin anew: id={bulk.job.id}")
+        result = bulk_content.committed(ports, repo, bulk, work.written, base)
+        note_landing(ports, repo, bulk, work.asked.request_id)
+        return result
+
+    request = commit.CommitRequest(
+        work.asked.message, work.asked.committer, work.metadata, once=work.once
+    )
+    attempt = commit.Attempt(ports, repo, name, request, work.deadline, scanned[-1], bulk.base.id)
+    now = fresh(ports, repo, name)
+    made = made_once(ports, repo, work.once, now.branch.commit)
+    if made is not ABSENT:
+        return made
+    try:
+        return commit.fold_written(attempt, now, commit.Folding(scanned, content))
+    except NoChanges as error:
+        ending = record.Ending(JobState.FAILED, str(error))
+        record.finish(ports, repo, bulk.job.id, ending)
+        raise

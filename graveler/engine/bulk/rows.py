@@ -1,0 +1,70 @@
+"""The staged rows of one shard of a token, page by page: a commit whose scan is spread over many
+readers begins so.  For the service.
+"""
+
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.engine.commits.records import fresh
+from graveler.engine.ports import Ports
+from graveler.errors import Invalid, NotFound
+from graveler.ids import StagingToken, parse_branch_id, parse_path
+from graveler.records import TOMBSTONE, Branch, Repository, Staged
+from graveler.staging import area
+
+
+class StagedToken(NamedTuple):
+    """A token that a branch names.  `sealed`: no row that is acknowledged from now on enters it."""
+
+    token: StagingToken
+    shards: int
+    sealed: bool
+
+
+class StagedPage(NamedTuple):
+    """Rows in the order of their paths; `more`: others may follow behind the last."""
+
+    rows: list[tuple[str, Staged]]
+    more: bool
+
+
+def tokens(ports: Ports, repo: Repository, branch: str) -> list[StagedToken]:
+    """What the branch names now, newest first: the first that knows a path decides.  1 KV
+    request."""
+    return tokens_of(fresh(ports, repo, parse_branch_id(branch)).branch)
+
+
+def tokens_of(record: Branch) -> list[StagedToken]:
+    """What a record names, newest first.  Pure."""
+    return [
+        StagedToken(token, area.shard_count(token), token != record.staging)
+        for token in record.tokens_newest_first
+    ]
+
+
+def page(
+    ports: Ports, repo: Repository, branch: str, place: tuple[str, int], after: str, amount: int
+) -> StagedPage:
+    """Rows of a token's shard (`place`) behind `after`, tombstones included: at most `amount`, and
+    about `bulk_page_bytes_max` of values.
+
+    `NotFound` unless the branch names the token now; `Invalid` for a shard that it does not have.
+    Cost: 2 KV requests.
+    """
+    token, number = place
+    record = fresh(ports, repo, parse_branch_id(branch)).branch
+    found = next((each for each in record.tokens_newest_first if each == token), None)
+    if found is None:
+        raise NotFound(f"staging token is not the branch's: token={token:.80} branch={branch}")
+    if not 0 <= number < area.shard_count(found):
+        raise Invalid(f"shard must be 0 to {area.shard_count(found) - 1}: shard={number}")
+    start = parse_path(after, "after") + b"\0" if after else b""
+    limit = max(1, min(amount, limits.bulk_page_count_max))
+    rows, more = area.shard_page(ports.kv, found, number, start, limit)
+    length = 0
+    for count, (_, staged) in enumerate(rows, start=1):
+        length += 0 if staged.value is TOMBSTONE else len(staged.value)
+        if length >= limits.bulk_page_bytes_max and count < len(rows):
+            rows, more = rows[:count], True
+            break
+    return StagedPage([(key.decode(), staged) for key, staged in rows], more)

@@ -1,0 +1,110 @@
+"""What comes from elsewhere by its id: commit records, and files of the repository's namespace.
+
+An id that a client gives is looked for inside the repository's own namespace, never elsewhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from graveler.block import address
+from graveler.engine.commits.land import Terms, land
+from graveler.engine.commits.messages import check_message, check_metadata
+from graveler.engine.commits.records import check_kept, lookup
+from graveler.engine.commits.seal import Once
+from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.errors import Invalid, NotFound
+from graveler.identity import commit_id
+from graveler.ids import (
+    NO_METARANGE,
+    BranchId,
+    CommitId,
+    MetarangeId,
+    is_hex64,
+    parse_metarange_id,
+)
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
+from graveler.refs.graph import commits, graph
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommitRecord:
+    """A commit from elsewhere with the id that it has there."""
+
+    id: str
+    commit: Commit
+
+
+def add_record(
+    ports: Ports, repo: Repository, record: NewCommitRecord, *, force: bool = False
+) -> None:
+    """Store a commit from elsewhere; its parents and its metarange must be here already.
+
+    Its id must be the hash of its content.  Errors: `Invalid`, `NotFound`, `Refused`.
+    """
+    check_writable(repo, force)
+    check_message(record.commit.message)
+    check_metadata(record.commit.metadata)
+    if commit_id(record.commit) != record.id:
+        raise Invalid(f"commit_id is not the hash of the commit: commit_id={record.id}")
+    metarange = record.commit.metarange
+    if metarange != NO_METARANGE:
+        known_metarange(ports, repo, metarange)
+    drawn = graph.positioned(lookup(ports, repo), record.commit)
+    if record.commit.generation not in (0, drawn.generation):
+        raise Invalid(
+            f"generation must be one more than the greatest of the parents: {drawn.generation}"
+        )
+    made = drawn._replace(version=record.commit.version)
+    commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())
+
+
+def metarange_location(ports: Ports, repo: Repository, metarange_id: str) -> str:
+    """Where a metarange lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    return _location(ports, repo, metarange_id, "meta_range")
+
+
+def range_location(ports: Ports, repo: Repository, range_id: str) -> str:
+    """Where a range lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    return _location(ports, repo, range_id, "range")
+
+
+def _location(ports: Ports, repo: Repository, name: str, field: str) -> str:
+    if not is_hex64(name):
+        raise Invalid(f"{field} invalid: it must be 64 hexadecimal digits: {field}={name[:80]!r}")
+    place = address.range_file(repo.namespace, name)
+    try:
+        ports.blocks.head(place)
+    except NotFound as error:
+        raise NotFound(f"{field} not found: {field}={name}") from error
+    return f"_lakefs/{name}"
+
+
+def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:
+    """A metarange that is stored in the repository's own namespace, by an id from outside."""
+    metarange = parse_metarange_id(text, "source_metarange")
+    check_kept(ports, repo, metarange)
+    try:
+        keyspace(ports, repo).metarange(metarange)
+    except NotFound as error:
+        raise NotFound(f"metarange not found: source_metarange={metarange}") from error
+    return metarange
+
+
+def land_metarange(
+    ports: Ports,
+    repo: Repository,
+    branch: BranchId,
+    source: str,
+    drawn: Callable[[CommitEntry, MetarangeId], Commit],
+    once: Once | Literal[Absent.ABSENT] = ABSENT,
+) -> CommitEntry:
+    """Land the commit that `drawn` makes of the head and of a metarange that is stored here.
+
+    Errors: `NotFound`, `Invalid`, and those of a landing.
+    """
+    metarange = known_metarange(ports, repo, source)
+    space = keyspace(ports, repo)
+    if any(space.open(ref).marks for ref in space.metarange(metarange).ranges[:1]):
+        raise Invalid(f"source_metarange invalid: it holds dumped refs: {metarange=}")
+    return land(ports, repo, branch, lambda head: drawn(head, metarange), Terms(once=once))

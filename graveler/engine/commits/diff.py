@@ -1,0 +1,181 @@
+"""Differences: of two refs (two-dot, three-dot) and of a branch against its head (uncommitted).
+
+Two-dot compares two commits.  Three-dot says what merging the right into the left would change: the
+changes on the right since the merge base, with conflicts.  With a delimiter, paths that share a
+stem
+become one line, and what they hide is skipped, not read.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from graveler import limits
+from graveler.committed import diff, merge, reader
+from graveler.engine.commits.records import commit_of, fresh, head_of, timed_lookup
+from graveler.engine.ports import Deadline, Ports, keyspace, operation_deadline
+from graveler.framing import identity_of
+from graveler.ids import NO_METARANGE, MetarangeId, parse_branch_id, parse_prefix
+from graveler.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    CommitEntry,
+    Difference,
+    Entry,
+    Repository,
+)
+from graveler.refs.graph import graph
+from graveler.staging import stack
+from graveler.streams import END, Item, successor
+from graveler.wire import decode_entry
+
+Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
+From = Callable[[bytes], Iterator[Difference]]  # the differences from a key on
+_BATCH = 500
+NARROWER = "compare less of it at once, by a prefix; or all of it on Spark"
+
+
+@dataclass(frozen=True, slots=True)
+class DiffQuery:
+    """Paths that begin with `prefix`, after `after`, at most `amount` lines."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    after: str = ""
+    amount: int = limits.page_count_default
+
+
+class DiffLine(NamedTuple):
+    """One path, or one stem (`prefix_changed`, both sides absent)."""
+
+    kind: Kind
+    path: str
+    left: Entry | Literal[Absent.ABSENT] = ABSENT
+    right: Entry | Literal[Absent.ABSENT] = ABSENT
+
+
+class DiffPage(NamedTuple):
+    """Lines in byte order; `more`: another page has lines."""
+
+    lines: tuple[DiffLine, ...]
+    more: bool
+
+
+def diff_refs(
+    ports: Ports,
+    repo: Repository,
+    left: str,
+    right: str,
+    query: DiffQuery,
+    *,
+    three_dot: bool = True,
+) -> DiffPage:
+    """What is on the right and not on the left; branch names mean their heads.
+
+    Errors: `NotFound`, `Invalid`, `Unavailable` between two ranges once the time is over.  Cost:
+    the refs, commits that are not cached, and the ranges that the sides do not share.
+    """
+    prefix = parse_prefix(query.prefix)
+    ours, theirs = head_of(ports, repo, left), head_of(ports, repo, right)
+    deadline = operation_deadline(ports)
+    space = keyspace(ports, repo, deadline.checking("diff", NARROWER))
+    here, there = ours.commit.metarange, theirs.commit.metarange
+    if not three_dot:
+        return page_of(lambda start: diff.diff(space, here, there, start, prefix), query)
+    base = base_metarange(ports, repo, theirs, ours, deadline)
+    return page_of(lambda start: merge.differences(space, base, there, here, start, prefix), query)
+
+
+def base_metarange(
+    ports: Ports,
+    repo: Repository,
+    source: CommitEntry,
+    destination: CommitEntry,
+    deadline: Deadline,
+) -> MetarangeId:
+    """What the merge base says; for unrelated histories, nothing.  `Unavailable` once the time is
+    over."""
+    look = timed_lookup(ports, repo, "merge base search", deadline)
+    base = graph.merge_base(look, source.id, destination.id)
+    return NO_METARANGE if base is ABSENT else commit_of(ports, repo, base).metarange
+
+
+def diff_branch(ports: Ports, repo: Repository, branch: str, query: DiffQuery) -> DiffPage:
+    """The uncommitted changes of a branch.  `NotFound`, `Invalid`.  2 KV requests with one
+    shard."""
+    name, prefix = parse_branch_id(branch), parse_prefix(query.prefix)
+    deadline = operation_deadline(ports)
+    seen = fresh(ports, repo, name).branch
+    metarange = commit_of(ports, repo, seen.commit).metarange
+
+    def uncommitted(start: bytes) -> Iterator[Difference]:
+        cursor = stack.view(ports.kv, seen.tokens_newest_first, fanout=ports.fanout)
+        cursor.seek(max(start, prefix))
+
+        def staged() -> Iterator[Item]:
+            while (item := cursor.peek()) is not END and item[0].startswith(prefix):
+                yield item
+                cursor.advance()
+
+        items = staged()
+        while batch := list(islice(items, _BATCH)):
+            deadline.check("diff")
+            old = reader.get_many(keyspace(ports, repo), metarange, [key for key, _ in batch])
+            for key, value in batch:
+                yield from _judged(key, old.get(key, ABSENT), value)
+
+    return page_of(uncommitted, query)
+
+
+def _judged(key: bytes, old: bytes | Absent, value: object) -> Iterator[Difference]:
+    new = ABSENT if value is TOMBSTONE else value
+    if isinstance(new, bytes) and isinstance(old, bytes):
+        if identity_of(old) != identity_of(new):
+            yield Difference("changed", key, old, new)
+    elif isinstance(new, bytes):
+        yield Difference("added", key, ABSENT, new)
+    elif isinstance(old, bytes):
+        yield Difference("removed", key, old, ABSENT)
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+
+
+def page_of(differences: From, query: DiffQuery) -> DiffPage:
+    """One page of lines out of differences that can be entered at any key."""
+    prefix = parse_prefix(query.prefix)
+    after = parse_prefix(query.after, "after")
+    delimiter = query.delimiter.encode()
+    lines: list[DiffLine] = []
+    start: bytes = _behind(after, delimiter, prefix)
+    while True:
+        stem = b""
+        for found in differences(start):
+            if len(lines) == query.amount:
+                return DiffPage(tuple(lines), True)
+            cut = found.key.find(delimiter, len(prefix)) if delimiter else -1
+            if cut >= 0:
+                stem = found.key[: cut + len(delimiter)]
+                lines.append(DiffLine("prefix_changed", stem.decode()))
+                break
+            lines.append(_line(found))
+        start = successor(stem) if stem else b""
+        if not start:
+            return DiffPage(tuple(lines), False)
+
+
+def _behind(after: bytes, delimiter: bytes, prefix: bytes) -> bytes:
+    if not after:
+        return b""
+    is_stem = delimiter and after.endswith(delimiter) and len(after) > len(prefix)
+    return successor(after) if is_stem else after + b"\0"
+
+
+def _line(found: Difference) -> DiffLine:
+    return DiffLine(found.kind, found.key.decode(), _entry(found.left), _entry(found.right))
+
+
+def _entry(value: bytes | Absent) -> Entry | Literal[Absent.ABSENT]:
+    return decode_entry(value) if isinstance(value, bytes) else ABSENT

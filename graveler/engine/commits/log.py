@@ -1,0 +1,135 @@
+"""Looking back: commits by ref, the log, merge bases, commit records from elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from graveler import limits
+from graveler.committed import diff, reader
+from graveler.committed.ranges import Keyspace
+from graveler.engine.commits.records import commit_of, head_of, timed_lookup
+from graveler.engine.ports import Ports, keyspace, operation_deadline
+from graveler.errors import Gone, Invalid
+from graveler.framing import identity_of
+from graveler.ids import (
+    CommitId,
+    MetarangeId,
+    parse_path,
+    parse_prefix,
+)
+from graveler.records import ABSENT, Absent, CommitEntry, Repository
+from graveler.refs.graph import graph
+from graveler.refs.graph import log as walks
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which part of the log.  `after`, `stop_at`: refs.  `objects`, `prefixes`: only commits that
+    changed one of these paths (merges and roots never count).  `limit`: a page that ends the
+    log."""
+
+    after: str = ""
+    amount: int = limits.page_count_default
+    since_ns: int = 0
+    stop_at: str = ""
+    first_parent: bool = False
+    limit: bool = False
+    objects: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+
+class Bases(NamedTuple):
+    """Two commits and their best common ancestor (empty: they have none)."""
+
+    source: CommitId
+    destination: CommitId
+    base: CommitId
+
+
+def get_commit(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
+    """The commit that `ref` means.  `NotFound`, `Invalid`."""
+    return head_of(ports, repo, ref)
+
+
+def log(
+    ports: Ports, repo: Repository, ref: str, request: LogRequest
+) -> tuple[tuple[CommitEntry, ...], bool]:
+    """Commits behind `ref`, newest first, and whether more follow.  With path filters it ends where
+    content can be read no more.
+
+    Cost: one KV request for each commit that is not cached; with path filters also the ranges that
+    two adjacent commits do not share.  A page behind `after` begins there (`refs.history.log`): on
+    the way only merges, and what stands beside their first parents, are looked up one by one.
+    """
+    if len(request.objects) + len(request.prefixes) > limits.log_paths_count_max:
+        raise Invalid(f"objects and prefixes: at most {limits.log_paths_count_max} together")
+    keys = [parse_path(path, "objects") for path in request.objects]
+    stems = [parse_prefix(path, "prefixes") for path in request.prefixes]
+    start = head_of(ports, repo, ref).id
+    query = walks.LogQuery(
+        after=_ref_or_absent(ports, repo, request.after),
+        amount=request.amount,
+        since_ns=request.since_ns or ABSENT,
+        stop_at=_ref_or_absent(ports, repo, request.stop_at),
+        first_parent=request.first_parent,
+        limit=request.limit,
+    )
+    entries = walks.log(timed_lookup(ports, repo, "log", operation_deadline(ports)), start, query)
+    if keys or stems:
+        entries = _touching(ports, repo, entries, keys, stems)
+    return walks.log_page(entries, query)
+
+
+def _ref_or_absent(ports: Ports, repo: Repository, ref: str) -> CommitId | Literal[Absent.ABSENT]:
+    return head_of(ports, repo, ref).id if ref else ABSENT
+
+
+def _touching(
+    ports: Ports,
+    repo: Repository,
+    entries: Iterator[CommitEntry],
+    keys: Sequence[bytes],
+    stems: Sequence[bytes],
+) -> Iterator[CommitEntry]:
+    deadline = operation_deadline(ports)
+    space = keyspace(ports, repo, deadline.checking("log"))
+    for entry in entries:
+        deadline.check("log")
+        if len(entry.commit.parents) != 1:
+            continue
+        before = commit_of(ports, repo, entry.commit.parents[0]).metarange
+        after = entry.commit.metarange
+        if before == after:
+            continue
+        try:
+            found = any(
+                _said(reader.get(space, before, key)) != _said(reader.get(space, after, key))
+                for key in keys
+            )
+            found = found or any(_differ(space, before, after, stem) for stem in stems)
+        except Gone:  # by a run of garbage collection, when no ref led to it
+            return
+        if found:
+            yield entry
+
+
+def _said(value: bytes | Absent) -> bytes:
+    return b"" if isinstance(value, Absent) else identity_of(value)
+
+
+def _differ(
+    space: Keyspace,
+    before: MetarangeId,
+    after: MetarangeId,
+    stem: bytes,
+) -> bool:
+    found = diff.diff(space, before, after, b"", stem)
+    return next(found, None) is not None
+
+
+def merge_base(ports: Ports, repo: Repository, source: str, destination: str) -> Bases:
+    """The commits that the refs mean, and the base that a merge would take.  `NotFound`."""
+    left, right = head_of(ports, repo, source).id, head_of(ports, repo, destination).id
+    look = timed_lookup(ports, repo, "merge base search", operation_deadline(ports))
+    base = graph.merge_base(look, left, right)
+    return Bases(left, right, CommitId("") if base is ABSENT else base)

@@ -1,0 +1,173 @@
+"""Revert and cherry-pick: one commit's change, undone or done again on a branch.
+
+    revert       merge into the head:  source = a parent of the commit,  base = the commit
+    cherry-pick  merge into the head:  source = the commit,              base = a parent of it
+
+Both are three-way merges without a merge commit; a merge needs to be told which parent it is
+compared
+with (1-based).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from graveler.committed import diff
+from graveler.committed import merge as trees
+from graveler.committed.ranges import Keyspace
+from graveler.engine.commits import land
+from graveler.engine.commits.merge import check_conflicts
+from graveler.engine.commits.messages import check_message, check_metadata
+from graveler.engine.commits.records import check_kept, commit_of, head_of
+from graveler.engine.ports import Deadline, Ports, check_writable, given_or_now, keyspace
+from graveler.errors import Conflict, Invalid, NoChanges
+from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
+
+ORIGIN_KEY = "cherry-pick-origin"
+COMMITTER_KEY = "cherry-pick-committer"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """`parent_number` 0: the only parent.  Empty `message`: the usual one.  `metadata` ABSENT: that
+    of the commit that is picked, or none."""
+
+    committer: str
+    parent_number: int = 0
+    message: str = ""
+    metadata: Mapping[str, str] | Literal[Absent.ABSENT] = ABSENT
+    allow_empty: bool = False
+    created_ns: int | Literal[Absent.ABSENT] = ABSENT
+
+
+def revert(
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    ref: str,
+    request: ReplayRequest,
+    *,
+    force: bool = False,
+) -> CommitEntry:
+    """Undo, on the head of `branch`, what the commit `ref` changed.
+
+    Errors: `Conflict` (a merge without a parent number; a path changed since), `NoChanges`,
+    `DirtyBranch`, `NotFound`, `Invalid`, `Refused`, `Contended`.
+    """
+    name = _checked(repo, branch, request, force)
+    target = head_of(ports, repo, ref)
+    check_kept(ports, repo, target.id)
+    if len(target.commit.parents) > 1 and request.parent_number == 0:
+        raise Conflict("must specify 1-based parent number for reverting merge commit")
+    parent_id = _parent(target, request.parent_number)
+    check_kept(ports, repo, parent_id)  # what it says is to be said again
+    parent = commit_of(ports, repo, parent_id).metarange
+
+    space = _timed(ports, repo, "revert")
+
+    def build(head: CommitEntry) -> Commit:
+        made = _replayed(space, (target.commit.metarange, parent, head.commit.metarange), name)
+        _check_changed(space, (head, made), request, name)
+        return Commit(
+            committer=request.committer,
+            message=request.message or f"Revert {ref}",
+            created_ns=given_or_now(ports, request.created_ns),
+            metarange=made,
+            metadata=_metadata(request, {}),
+            parents=(head.id,),
+        )
+
+    return land.land(ports, repo, name, build)
+
+
+def cherry_pick(
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    ref: str,
+    request: ReplayRequest,
+    *,
+    force: bool = False,
+) -> CommitEntry:
+    """Do, on the head of `branch`, what the commit `ref` changed.
+
+    Errors: as `revert`, but `Invalid` for a merge without a parent number and for a root.
+    """
+    name = _checked(repo, branch, request, force)
+    target = head_of(ports, repo, ref)
+    check_kept(ports, repo, target.id)
+    if len(target.commit.parents) > 1 and request.parent_number == 0:
+        raise Invalid("must specify 1-based parent number for cherry-picking merge commit")
+    # Only compared with: its objects may have expired.
+    parent = commit_of(ports, repo, _parent(target, request.parent_number)).metarange
+
+    space = _timed(ports, repo, "cherry-pick")
+
+    def build(head: CommitEntry) -> Commit:
+        made = _replayed(space, (parent, target.commit.metarange, head.commit.metarange), name)
+        _check_changed(space, (head, made), request, name)
+        origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
+        return Commit(
+            committer=request.committer,
+            message=request.message or target.commit.message,
+            created_ns=given_or_now(ports, request.created_ns),
+            metarange=made,
+            metadata={**_metadata(request, target.commit.metadata), **origin},
+            parents=(head.id,),
+        )
+
+    return land.land(ports, repo, name, build)
+
+
+def _checked(repo: Repository, branch: str, request: ReplayRequest, force: bool) -> BranchId:
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    check_message(request.message)
+    check_metadata(_metadata(request, {}))
+    return name
+
+
+def _metadata(request: ReplayRequest, otherwise: Mapping[str, str]) -> dict[str, str]:
+    return dict(otherwise if request.metadata is ABSENT else request.metadata)
+
+
+def _parent(target: CommitEntry, number: int) -> CommitId:
+    parents = target.commit.parents
+    if not parents:
+        raise Invalid(f"commit has no parent: commit={target.id}")
+    if not 0 <= number <= len(parents):
+        raise Invalid(f"parent_number out of range: 1 to {len(parents)}: parent_number={number}")
+    return parents[max(number, 1) - 1]
+
+
+def _timed(ports: Ports, repo: Repository, what: str) -> Keyspace:
+    """Its walks end with the time of a commit, between two ranges."""
+    deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
+    return keyspace(ports, repo, deadline.checking(what))
+
+
+def _replayed(
+    space: Keyspace,
+    sides: tuple[MetarangeId, MetarangeId, MetarangeId],
+    branch: BranchId,
+) -> MetarangeId:
+    """`sides`: base, source, destination."""
+    merged = trees.merge(space, *sides)
+    check_conflicts(merged, f"update branch {branch}")
+    return merged.metarange_id
+
+
+def _check_changed(
+    space: Keyspace,
+    sides: tuple[CommitEntry, MetarangeId],
+    request: ReplayRequest,
+    branch: BranchId,
+) -> None:
+    """`sides`: the head, and what is to be on top of it; one content may have two metarange ids."""
+    head, made = sides
+    if request.allow_empty:
+        return
+    found = diff.diff(space, head.commit.metarange, made)
+    if next(found, None) is None:
+        raise NoChanges(f"update branch {branch}: no changes")

@@ -1,0 +1,156 @@
+"""Dumps of refs: branches, tags and commits as tables in the repository's own folder.
+
+    branches ─► tags ─► commits ─► manifest      <namespace>/_graveler/dumps/<id>.json
+
+Refs first: whatever they name has a record by then, so each commit that a dump names stands in it,
+with all its ancestors.  The tables are those that lakeFS restores.  What is staged is not dumped,
+nor is content: a commit names its metarange, which stays where it is.  A dump counts once its
+manifest is there, and as long as it is, its tables are in use; a crash before leaves tables that
+collection takes away.
+
+A dump that goes on for an earlier run of its job (checkpoints.py) takes over the refs and the
+ranges of commits that run wrote, and reads on behind them.  It is the same as one that was slow:
+no commit is ever taken off record, so what refs named then has been in the part that was read
+since, or is in the rest.
+
+For delivery, and for collection (mark.py, root_pages.py).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from graveler import limits, wire_dumps
+from graveler.block import address
+from graveler.block.listing import list_all
+from graveler.clock import ulid
+from graveler.committed import dumps
+from graveler.committed.dumps import Begun, Written
+from graveler.engine.dumps.checkpoints import DumpSteps, RefTables
+from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
+from graveler.engine.ports import Deadline, Ports
+from graveler.errors import Corrupt
+from graveler.ids import MetarangeId, is_hex64
+from graveler.records import ABSENT, Record, Repository
+from graveler.refs.graph import commits
+from graveler.refs.names import branches, tags
+
+T = TypeVar("T", branches.NamedBranch, tags.NamedTag)
+_FOLDER = "_graveler/dumps/"
+_FILES = "files"
+_MANIFEST_BYTES_MAX = 16 << 20
+
+
+class RefsDump(NamedTuple):
+    """The metaranges of a dump, and the address of its manifest."""
+
+    commits: MetarangeId
+    tags: MetarangeId
+    branches: MetarangeId
+    manifest: str
+
+
+def dump(ports: Ports, repo: Repository, steps: Steps = NO_STEPS) -> RefsDump:
+    """Dump what the repository's refs lead to, and every other commit that is on record.
+
+    `steps`: those of the job that runs it; it goes on where an earlier run of the job was.
+
+    Errors: `Unavailable`, also if it takes so long, from its first run on, that collection could
+    take what was written first.  Cost: 1 KV request for each 1,000 records; one put a range, three
+    for the metaranges, one for the manifest; less what `steps` hold, and what those cost.
+    """
+    now_ns = ports.clock.now_ns()
+    so_far = DumpSteps(steps, now_ns)
+    spent = (now_ns - so_far.began_ns) / limits.SECOND_NS
+    deadline = Deadline(ports.clock, limits.dump_seconds_max - spent)
+    refs = so_far.refs
+    if refs is ABSENT:
+        found_branches = _written(ports, repo, wire_dumps.BRANCHES, _branches(ports, repo))
+        refs = RefTables(found_branches, _written(ports, repo, wire_dumps.TAGS, _tags(ports, repo)))
+    begun = Begun(tuple(so_far.ranges), partial(so_far.add, refs=refs))
+    records = _commits(ports, repo, so_far.after)
+    found_commits = dumps.write(
+        ports.blocks, repo.namespace, repo.breaks, wire_dumps.COMMITS, records, begun
+    )
+    found_branches, found_tags = refs
+    deadline.check("dump")
+    manifest = {
+        "repository": repo.id,
+        "creation_date": ports.clock.now_ns() // limits.SECOND_NS,
+        "commits_meta_range_id": found_commits.id,
+        "tags_meta_range_id": found_tags.id,
+        "branches_meta_range_id": found_branches.id,
+        _FILES: sorted({*found_commits.files, *found_tags.files, *found_branches.files}),
+    }
+    name = f"{_FOLDER}{ulid(ports.clock.now_ns(), ports.ids.stamp())}.json"
+    place = address.join(repo.namespace, name)
+    ports.blocks.put(place, [json.dumps(manifest, indent=1).encode()])
+    return RefsDump(found_commits.id, found_tags.id, found_branches.id, place)
+
+
+def _written(
+    ports: Ports, repo: Repository, marks: Mapping[str, str], records: Iterable[Record]
+) -> Written:
+    return dumps.write(ports.blocks, repo.namespace, repo.breaks, marks, records)
+
+
+def _branches(ports: Ports, repo: Repository) -> Iterator[Record]:
+    def page(after: str) -> tuple[Sequence[branches.NamedBranch], bool]:
+        size = limits.page_count_max
+        return branches.list_page(ports.kv, repo, "", after, size, show_hidden=True)
+
+    for each in _all(page):
+        branch = each.branch
+        yield wire_dumps.branch_record(each.id, branch.commit, hidden=branch.hidden)
+
+
+def _tags(ports: Ports, repo: Repository) -> Iterator[Record]:
+    def page(after: str) -> tuple[Sequence[tags.NamedTag], bool]:
+        return tags.list_page(ports.kv, repo, "", after, limits.page_count_max)
+
+    for each in _all(page):
+        yield wire_dumps.tag_record(each.id, each.tag.commit)
+
+
+def _commits(ports: Ports, repo: Repository, after: str) -> Iterator[Record]:
+    for entry in commits.list_all(ports.kv, repo, after):
+        yield wire_dumps.commit_record(entry.id, entry.commit)
+
+
+def _all(page: Callable[[str], tuple[Sequence[T], bool]]) -> Iterator[T]:
+    after, more = "", True
+    while more:
+        found, more = page(after)
+        yield from found
+        after = found[-1].id if found else after
+
+
+# ---- what collection must keep -------------------------------------------------------------------
+
+
+def files_in_use(ports: Ports, repo: Repository) -> set[str]:
+    """The ids of the tables of every dump that has a manifest.
+
+    Raises `Corrupt` if a manifest cannot be read.  Cost: one list for each 1,000 dumps, one get
+    each."""
+    found: set[str] = set()
+    prefix = address.join(repo.namespace, _FOLDER)
+    for line in list_all(ports.blocks, prefix):
+        found |= _files_of(ports, line.address)
+    return found
+
+
+def _files_of(ports: Ports, place: str) -> set[str]:
+    """Those of one manifest; a file below the folder that is none is somebody's own."""
+    if not place.endswith(".json"):
+        return set()
+    raw = ports.blocks.read(place, 0, _MANIFEST_BYTES_MAX)
+    try:
+        files = json.loads(raw)[_FILES]
+        sound = isinstance(files, list) and all(map(is_hex64, files))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"manifest of a dump cannot be read: address={place}") from error
+    if not sound:
+        raise Corrupt(f"manifest of a dump names what is no table: address={place}")
+    return set(files)

@@ -1,0 +1,118 @@
+"""Making, showing and ending the rules by which a repository takes in what arrives in a bucket.
+
+A rule that watched the repository's own namespace would stage what the repository itself writes,
+one that watched another's would refer to objects that the other may collect as garbage; both are
+refused.  Ending a rule leaves what it staged and committed.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from graveler import limits
+from graveler.block import address
+from graveler.engine.commits.records import fresh
+from graveler.engine.ports import Ports, check_writable
+from graveler.errors import Invalid, NotFound
+from graveler.ids import parse_branch_id
+from graveler.records import Repository
+from graveler.refs.events import rules
+from graveler.refs.events.rules import EventRule
+from graveler.refs.names import repositories
+
+_ID_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NewRule:
+    """What the author says; see `event_rules.EventRule`."""
+
+    branch: str
+    bucket: str
+    prefix: str = ""
+    suffix: str = ""
+    path: str = "{key}"
+    objects_max: int = 0
+    seconds_max: int = 300
+    marker: str = ""
+    committer: str = ""
+
+
+def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
+    """Watch a bucket from now on.
+
+    Errors: `Invalid`, `NotFound` (no such branch), `Refused`, `AlreadyExists` (another rule of the
+    repository stages the same objects at the same paths).
+
+    Cost: 3 KV requests, the rules and the repositories that there are, and one list of the bucket.
+    """
+    check_writable(repo, force=False)
+    branch = parse_branch_id(new.branch)
+    rule = EventRule(
+        _id(repo, new),
+        repo.id,
+        repo.uid,
+        branch,
+        new.bucket,
+        new.prefix,
+        new.suffix,
+        new.path,
+        new.objects_max,
+        new.seconds_max,
+        new.marker,
+        new.committer,
+        ports.clock.now_ns(),
+    )
+    rules.check(rule)
+    _check_apart(ports, repo, rule)
+    _check_readable(ports, repo, rule)
+    fresh(ports, repo, branch)
+    if sum(1 for _ in rules.every(ports.kv)) >= limits.event_rules_max:
+        raise Invalid(f"too many rules: at most {limits.event_rules_max} in a deployment")
+    rules.put(ports.kv, repo, rule, ports.ids)
+    return rule
+
+
+def list_all(ports: Ports, repo: Repository) -> tuple[EventRule, ...]:
+    """By id.  1 KV request."""
+    return rules.of_repository(ports.kv, repo)
+
+
+def get(ports: Ports, repo: Repository, rule: str) -> EventRule:
+    """Raises `NotFound`.  1 KV request."""
+    return rules.get(ports.kv, repo, rule)
+
+
+def delete(ports: Ports, repo: Repository, rule: str) -> None:
+    """End a rule; raises `NotFound`.  2 KV requests."""
+    rules.delete(ports.kv, repo, rule, ports.ids)
+
+
+def _id(repo: Repository, new: NewRule) -> str:
+    said = (repo.uid, new.branch, new.bucket, new.prefix, new.suffix, new.path)
+    digest = hashlib.sha256("\0".join(said).encode(errors="replace"))
+    return digest.hexdigest()[:_ID_LENGTH]
+
+
+def _check_readable(ports: Ports, repo: Repository, rule: EventRule) -> None:
+    """Raises `Invalid` for a bucket that may not be read: nobody could read what is staged."""
+    scheme = repo.namespace.partition("://")[0]
+    try:
+        ports.blocks.list(f"{scheme}://{rule.bucket}/{rule.prefix}", "", 1)
+    except NotFound as error:
+        raise Invalid(f"bucket not found: bucket={rule.bucket}") from error
+
+
+def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
+    """Raises `Invalid` if a repository has its namespace where the rule watches."""
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            own = address.split_prefix(other.namespace.rstrip("/") + "/")
+            if rule.watches(own.bucket, own.key):
+                whose = "the repository's own" if other.uid == repo.uid else "another repository's"
+                raise Invalid(
+                    f"rule watches {whose} namespace: namespace={other.namespace} "
+                    f"prefix={rule.prefix}"
+                )
+            after = other.id

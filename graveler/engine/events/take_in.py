@@ -1,0 +1,248 @@
+"""Staging what notifications tell of a bucket: each event once, the newest of an object last.
+
+    branch ─► records, open rows ─► row and record in one step ─► branch again ─► vouch ─► done
+                   ▲                      └ refused, or no answer     └ another token?
+                   └────────────────────────── look again ◄──────────────────┘
+
+Notifications come late, in any order, and more than once.  The record of an object (refs/arrivals)
+names its newest event, the token in which the row of that event stands, and the calls that answer
+for it.  The same event again is dropped if one of its calls has vouched: it counted once, and
+whatever came later came later.  If none has, no delivery of it was ever acknowledged: a row in the
+token that is still open will count, any other is staged again, guarded by the branch record that
+was read first, so that nothing which came after somebody's vouching is undone.  An older event is
+dropped once the newer one counts, and waits until then.  Basis: docs/protocol.md.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.engine.commits.records import cached, fresh
+from graveler.engine.ports import Ports, check_writable, operation_deadline
+from graveler.errors import OutcomeUnknown, Unavailable
+from graveler.kv.store import WRITTEN, Matches, Place, Row
+from graveler.records import ABSENT, Absent, Repository, Staged, StagedValue, Versioned
+from graveler.refs.events import arrivals
+from graveler.refs.events.arrivals import Arrival, StoredArrival
+from graveler.refs.events.rules import EventRule
+from graveler.refs.names import branches
+from graveler.staging import area
+
+_WAITS_MAX: Final = 8
+_WAIT_SECONDS: Final = 0.02  # and so much longer each time: 0.6 seconds in all
+
+
+class Told(NamedTuple):
+    """One event: the object's key, its sequencer, and what is to stand at which path."""
+
+    key: bytes
+    sequencer: str
+    path: bytes
+    value: StagedValue
+
+
+class Taken(Enum):
+    """What became of an event."""
+
+    STAGED = "staged"
+    KNOWN = "known"  # the same event counted before
+    OLD = "old"  # a newer event of the object was taken before
+
+
+class _Look(NamedTuple):
+    """The record of an object and the open token's row at its path."""
+
+    stored: StoredArrival | Literal[Absent.ABSENT]
+    row: Staged | Literal[Absent.ABSENT]
+
+
+class _Verdict(NamedTuple):
+    """`open`: true if the token is still open when the branch is read again; `ours`: then we must
+    vouch.  `waits`: nothing is to be done but by others."""
+
+    taken: Taken | Literal[Absent.ABSENT]
+    open: bool = False
+    ours: bool = False
+    waits: bool = False
+
+
+_AGAIN = _Verdict(ABSENT)
+_WAIT = _Verdict(ABSENT, waits=True)
+
+
+class _Round(NamedTuple):
+    """One look at everything; `seen` may be some seconds old unless `is_fresh`."""
+
+    ports: Ports
+    repo: Repository
+    rule: EventRule
+    call: bytes
+    seen: Versioned
+    is_fresh: bool
+
+
+def take_in(
+    ports: Ports, repo: Repository, rule: EventRule, events: Sequence[Told]
+) -> tuple[Taken, ...]:
+    """Stage the events, at most one of each object; what became of them, in their order.
+
+    After it returns, every commit that begins contains them, and the same events change nothing any
+    more.  Errors: `NotFound` (no such branch), `Refused`, `Unavailable`, `OutcomeUnknown`: deliver
+    all of them again.
+    Cost: 1 batch of reads, a conditional write of two rows an event, 1 request for the branch and 1
+    to vouch; events that were delivered before cost 1 batch more.
+    """
+    check_writable(repo, force=False)
+    deadline = operation_deadline(ports)
+    became: dict[int, _Verdict] = {}
+    waits, call = 0, ports.ids.stamp()
+    round_ = _Round(ports, repo, rule, call, cached(ports, repo, rule.branch), is_fresh=False)
+    for _ in range(limits.write_attempt_count_max):
+        deadline.check("taking events in")
+        waiting = [number for number in range(len(events)) if number not in became]
+        verdicts = _look_and_step(round_, [events[number] for number in waiting])
+        now = fresh(ports, repo, rule.branch)
+        counts = now.branch.staging == round_.seen.branch.staging
+        for number, verdict in zip(waiting, verdicts, strict=True):
+            if verdict.taken is not ABSENT and (counts or not verdict.open):
+                became[number] = verdict
+        if len(became) == len(events):
+            _vouch(round_, became.values())
+            return _ended([became[number] for number in range(len(events))])
+        round_ = round_._replace(seen=now, is_fresh=True)
+        if all(verdict.waits for verdict in verdicts):
+            waits += 1
+            if waits == _WAITS_MAX:
+                _vouch(round_, became.values())
+                raise Unavailable(f"newer events are still under way: branch={rule.branch}")
+            ports.clock.sleep(_WAIT_SECONDS * waits)
+    raise OutcomeUnknown(f"events kept losing against commits: branch={rule.branch}")
+
+
+def _vouch(round_: _Round, became: Iterable[_Verdict]) -> None:
+    if any(verdict.ours for verdict in became):
+        now_ns = round_.ports.clock.now_ns()
+        arrivals.vouch(round_.ports.kv, round_.repo, round_.rule.id, round_.call, now_ns)
+
+
+def _ended(verdicts: Sequence[_Verdict]) -> tuple[Taken, ...]:
+    return tuple(verdict.taken for verdict in verdicts if verdict.taken is not ABSENT)
+
+
+def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
+    """Look at all events in one batch, then step with each; the branch was read before."""
+    ports, token = round_.ports, round_.seen.branch.staging
+    places: list[tuple[Place, Place]] = [
+        (_record_place(round_, event), area.place_of(token, event.path)) for event in events
+    ]
+    rows = ports.kv.get_many([place for both in places for place in both])
+    looks = [_look(rows, both) for both in places]
+    again = {
+        call
+        for event, look in zip(events, looks, strict=True)
+        if look.stored is not ABSENT and not look.stored.arrival.is_older_than(event.sequencer)
+        for call in look.stored.arrival.calls
+        if call != round_.call
+    }
+    vouched = arrivals.vouched_of(ports.kv, round_.repo, round_.rule.id, sorted(again))
+
+    def step(each: tuple[Told, _Look]) -> _Verdict:
+        return _step(round_, *each, vouched)
+
+    return ports.fanout.map(step, list(zip(events, looks, strict=True)))
+
+
+def _look(rows: Mapping[Place, Row], places: tuple[Place, Place]) -> _Look:
+    record, row = rows.get(places[0]), rows.get(places[1])
+    return _Look(
+        ABSENT if record is None else arrivals.decode(record),
+        ABSENT if row is None else area.decode(row),
+    )
+
+
+def _step(round_: _Round, event: Told, look: _Look, vouched: Collection[bytes]) -> _Verdict:
+    """Drop the event, or put row and record over what was looked at."""
+    if look.stored is ABSENT or look.stored.arrival.is_older_than(event.sequencer):
+        return _staged(_put(round_, event, look))
+    arrival = look.stored.arrival
+    is_open = arrival.token == round_.seen.branch.staging
+    has_counted = any(call in vouched for call in arrival.calls)
+    if arrival.is_newer_than(event.sequencer):
+        return _Verdict(Taken.OLD, open=not has_counted) if has_counted or is_open else _WAIT
+    if has_counted:
+        return _Verdict(Taken.KNOWN)
+    if is_open:
+        if round_.call in arrival.calls:
+            return _staged(True)
+        joined = _record(round_, event, look.stored)
+        return _Verdict(Taken.KNOWN, open=True, ours=True) if joined else _AGAIN
+    return _staged(round_.is_fresh and _put_again(round_, event, look, look.stored))
+
+
+def _staged(done: bool) -> _Verdict:
+    return _Verdict(Taken.STAGED, open=True, ours=True) if done else _AGAIN
+
+
+def _put(round_: _Round, event: Told, look: _Look) -> bool:
+    """Row and record in one step, for an event that no call has staged before."""
+    ports, branch = round_.ports, round_.seen.branch
+    stamp = ports.ids.stamp()
+    arrival = Arrival(event.sequencer, branch.staging, (round_.call,))
+    condition: Matches | Literal[Absent.ABSENT] = ABSENT
+    if look.stored is not ABSENT:
+        condition = Matches(look.stored.version)
+    write = arrivals.write_of(_record_place(round_, event), arrival, stamp)
+    try:
+        return area.stage_if(
+            ports.kv,
+            branch.staging,
+            event.path,
+            event.value,
+            wid=round_.call,
+            version=stamp,
+            seen=look.row,
+            order=ports.clock.now_ns() // 1_000,
+            beside=(condition, write),
+        )
+    except OutcomeUnknown:
+        return False
+
+
+def _put_again(round_: _Round, event: Told, look: _Look, stored: StoredArrival) -> bool:
+    """The row, if the branch is still as it was before anybody was seen not to have vouched; then
+    the record.  Whoever dies between the two leaves an event that nobody vouched for."""
+    ports, seen = round_.ports, round_.seen
+    try:
+        put = area.stage_if(
+            ports.kv,
+            seen.branch.staging,
+            event.path,
+            event.value,
+            wid=round_.call,
+            version=ports.ids.stamp(),
+            seen=look.row,
+            order=ports.clock.now_ns() // 1_000,
+            guard=(branches.place(round_.repo, round_.rule.branch), seen.version),
+        )
+    except OutcomeUnknown:
+        return False
+    return put and _record(round_, event, stored)
+
+
+def _record(round_: _Round, event: Told, stored: StoredArrival) -> bool:
+    """Say that this call answers too for the row in the open token."""
+    ports = round_.ports
+    stamp = ports.ids.stamp()
+    arrival = Arrival(
+        stored.arrival.sequencer, round_.seen.branch.staging, stored.arrival.joined(round_.call)
+    )
+    write = arrivals.write_of(_record_place(round_, event), arrival, stamp)
+    try:
+        return ports.kv.set_if(*write, Matches(stored.version)) is WRITTEN
+    except OutcomeUnknown:
+        return False
+
+
+def _record_place(round_: _Round, event: Told) -> Place:
+    return arrivals.place_of(round_.repo, round_.rule.id, event.key)

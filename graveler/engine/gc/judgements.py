@@ -1,0 +1,93 @@
+"""Snapshots of what was judged of all commits: later pages of one read judge nothing again.
+
+    <namespace>/_graveler/gc/cluster/judged/<sha256>    records of one length, in byte order
+
+    first page: judge ──► fits? ──yes──► answer, nothing is stored
+                            └─no──► put ──► answer, with the place of the next page
+    later page: read the stretch
+
+A snapshot is named by its content, so it never changes, and a page that is asked for again stores
+the same bytes at the same address.  The service never deletes one.  `graveler.spark.collect`
+deletes those that are a day old, as everything else in that folder; the purge of a deleted
+repository deletes the folder.  A page whose snapshot is gone raises `Gone`: begin anew.
+
+For root_pages.py and cluster.py.
+"""
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from graveler.block import address
+from graveler.engine.ports import Ports
+from graveler.errors import Corrupt, Gone, Invalid, NotFound, RangeUnsatisfiable
+from graveler.records import Repository
+
+_FOLDER: Final = "_graveler/gc/cluster/judged"
+_SPOT: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})", re.ASCII)
+
+
+class Spot(NamedTuple):
+    """A place in a snapshot: its name, how many records come before, how many there are."""
+
+    name: str
+    at: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.at}-{self.total}"
+
+
+class Stretch(NamedTuple):
+    """Some records, in order; `following`: the place of the next page, empty behind the last."""
+
+    records: Sequence[bytes]
+    following: str
+
+
+def first(ports: Ports, repo: Repository, records: Sequence[bytes], amount: int) -> Stretch:
+    """The first `amount` of `records`, which are in order and of one length; a snapshot of all of
+    them if there are more.  Cost: a put in that case."""
+    if len(records) <= amount:
+        return Stretch(records, "")
+    body = b"".join(records)
+    name = sha256(body).hexdigest()
+    ports.blocks.put(_place(repo, name), [body])
+    return Stretch(records[:amount], str(Spot(name, amount, len(records))))
+
+
+def later(ports: Ports, repo: Repository, spot: Spot, amount: int, length: int) -> Stretch:
+    """At most `amount` records of `length` bytes from a place on.
+
+    Errors: `Gone` if the snapshot was removed; `Corrupt` if it lacks records.  Cost: a read.
+    """
+    number = min(amount, spot.total - spot.at)
+    try:
+        raw = ports.blocks.read(_place(repo, spot.name), spot.at * length, number * length)
+    except NotFound as error:
+        raise Gone(
+            "what the first page has judged is not stored any more; begin anew, without after: "
+            f"repository={repo.id} after={spot}"
+        ) from error
+    except RangeUnsatisfiable:
+        raw = b""
+    records = [raw[at : at + length] for at in range(0, len(raw), length)]
+    if len(raw) != number * length or records != sorted(set(records)):
+        raise Corrupt(f"snapshot of a judgement is damaged: repository={repo.id} after={spot}")
+    behind = spot._replace(at=spot.at + number)
+    return Stretch(records, str(behind) if behind.at < spot.total else "")
+
+
+def parse_spot(text: str) -> Spot:
+    """The place that a page gave.  `Invalid` for any other text."""
+    found = _SPOT.fullmatch(text)
+    if found is not None:
+        spot = Spot(found[1], int(found[2]), int(found[3]))
+        if spot.at < spot.total:
+            return spot
+    raise Invalid(f"after must be what the page before gave: after={text!r:.80}")
+
+
+def _place(repo: Repository, name: str) -> str:
+    return address.join(repo.namespace, f"{_FOLDER}/{name}")

@@ -1,0 +1,111 @@
+"""Which ranges metaranges have, kept by the runs of a job: a metarange never changes either.
+
+    metaranges-00000, …    `ranges`: described as a metarange describes them
+                           rows: a metarange's id, and the numbers of its ranges in that list;
+                           or the id of a file that is none, and null
+
+For content.py.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Any, Final
+
+from graveler import wire
+from graveler.committed.ranges import Keyspace
+from graveler.engine.jobs.checkpoints import Step, Steps, add_next
+from graveler.errors import Corrupt
+from graveler.ids import MetarangeId, is_hex64
+from graveler.records import ABSENT, RangeRef
+
+_KIND: Final = "metaranges-"
+
+
+class KnownMetaranges:
+    """The metaranges of a repository; those that stand in steps are not read again.  Memory: 4
+    bytes for each range of each of those."""
+
+    def __init__(self, space: Keyspace, steps: Steps) -> None:
+        """Cost: a get for each step."""
+        self._space = space
+        self._steps = steps
+        self._ranges: list[RangeRef] = []
+        self._numbers: dict[RangeRef, int] = {}
+        self._known: dict[str, array[int]] = {}
+        self._none: set[str] = set()
+        self._held: list[tuple[str, Sequence[RangeRef] | None]] = []
+        self._count = 0
+        for name in steps.names(_KIND):
+            step = steps.read(name)
+            if step is not ABSENT:
+                self._take(step)
+
+    def ranges(self, metarange: MetarangeId) -> Sequence[RangeRef]:
+        """All of a metarange.  Raises `Gone`, `Corrupt`.  Cost: a file, none if it is known; a put
+        once a step is full."""
+        known = self._known.get(metarange)
+        if known is not None:
+            return [self._ranges[number] for number in known]
+        found = self._space.metarange(metarange).ranges
+        self._keep(metarange, found)
+        return found
+
+    def is_none(self, id: str) -> bool:
+        """Whether an earlier run has found that a file is no metarange."""
+        return id in self._none
+
+    def add_none(self, id: str) -> None:
+        """A file was read, and is no metarange.  Cost: a put once a step is full."""
+        self._keep(id, None)
+
+    def _keep(self, id: str, ranges: Sequence[RangeRef] | None) -> None:
+        if not self._steps.row_count:
+            return
+        self._held.append((id, ranges))
+        self._count += 1 + len(ranges or ())
+        if self._count >= self._steps.row_count:
+            add_next(self._steps, _KIND, _step(self._held))
+            self._held, self._count = [], 0
+
+    def _take(self, step: Step) -> None:
+        """What a step holds, if it is what was written."""
+        try:
+            ranges = [wire.decode_range(bytes.fromhex(each)) for each in step.said["ranges"]]
+            rows = [_row(row, len(ranges)) for row in step.rows]
+        except (KeyError, TypeError, ValueError, Corrupt):
+            return
+        if not all(is_hex64(ref.id) for ref in ranges):
+            return
+        here = [self._number(ref) for ref in ranges]
+        for id, numbers in rows:
+            if numbers is None:
+                self._none.add(id)
+            else:
+                self._known[id] = array("I", [here[number] for number in numbers])
+
+    def _number(self, ref: RangeRef) -> int:
+        number = self._numbers.setdefault(ref, len(self._ranges))
+        if number == len(self._ranges):
+            self._ranges.append(ref)
+        return number
+
+
+def _step(held: Sequence[tuple[str, Sequence[RangeRef] | None]]) -> Step:
+    numbers: dict[RangeRef, int] = {}
+    rows: list[tuple[str, list[int] | None]] = []
+    for id, ranges in held:
+        if ranges is None:
+            rows.append((id, None))
+        else:
+            rows.append((id, [numbers.setdefault(ref, len(numbers)) for ref in ranges]))
+    return Step({"ranges": [wire.encode_range(ref)[1].hex() for ref in numbers]}, rows)
+
+
+def _row(row: Any, count: int) -> tuple[str, list[int] | None]:
+    """Raises `TypeError` or `ValueError` if it is none."""
+    id, numbers = row
+    if not is_hex64(id) or not isinstance(numbers, list | None):
+        raise ValueError("not a metarange")
+    if not all(0 <= number < count for number in numbers or ()):
+        raise ValueError("not a range")
+    return id, numbers

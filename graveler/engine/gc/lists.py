@@ -1,0 +1,83 @@
+"""The lists of a run of garbage collection, in the namespace itself, one JSON object a line.
+
+    <namespace>/_graveler/gc/<run>/condemned-00000.jsonl    what may be deleted, as which version
+    <namespace>/_graveler/gc/<run>/deleted-00000.jsonl      what was; a page is written just before
+    <namespace>/_graveler/gc/dry-<id>/…                     both, of a dry run: what would be
+
+A list has metaranges first, then ranges, then objects, and no page has two kinds.  For collect.py.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.listing import list_all
+from graveler.engine.gc.candidates import Doomed, Kind, is_ours
+from graveler.engine.ports import Ports
+from graveler.errors import Corrupt
+from graveler.records import Repository
+
+Page = tuple[Doomed, ...]
+_PAGE_COUNT = limits.block_delete_count_max
+_ORDER: dict[Kind, int] = {"metarange": 0, "range": 1, "object": 2}
+
+
+def write(ports: Ports, repo: Repository, run: str, doomed: Iterable[Doomed]) -> None:
+    """Store the list of a run.  One put a page."""
+    number = 0
+    ordered = sorted(doomed, key=lambda each: (_ORDER[each.kind], each.address))
+    for _, group in groupby(ordered, key=lambda each: each.kind):
+        lines = list(group)
+        for first in range(0, len(lines), _PAGE_COUNT):
+            _put(ports, repo, f"{run}/condemned-{number:05}", lines[first : first + _PAGE_COUNT])
+            number += 1
+
+
+def rehearsed(
+    ports: Ports, repo: Repository, id: str, fresh: Sequence[Doomed], due: Sequence[Doomed]
+) -> str:
+    """Store what a dry run found; where it stands.  One put a page."""
+    run = f"dry-{id}"
+    write(ports, repo, run, fresh)
+    for number, first in enumerate(range(0, len(due), _PAGE_COUNT)):
+        log_deleted(ports, repo, run, number, tuple(due[first : first + _PAGE_COUNT]))
+    return folder(repo, run)
+
+
+def folder(repo: Repository, run: str) -> str:
+    """Where the lists of a run stand: an address that ends with `/`.  Pure."""
+    return f"{_folder(repo)}/{run}/"
+
+
+def log_deleted(ports: Ports, repo: Repository, run: str, number: int, doomed: Page) -> None:
+    """Say what is about to be deleted from a page.  One put."""
+    _put(ports, repo, f"{run}/deleted-{number:05}", doomed)
+
+
+def read(ports: Ports, repo: Repository, run: str) -> Iterator[Page]:
+    """The pages of a run, in order.  One request for the list, one get a page.  `Corrupt`."""
+    prefix = f"{_folder(repo)}/{run}/condemned-"
+    for line in list_all(ports.blocks, prefix):
+        yield _decode(b"".join(ports.blocks.get(line.address).chunks), line.address)
+
+
+def _folder(repo: Repository) -> str:
+    return address.join(repo.namespace, "_graveler/gc")
+
+
+def _put(ports: Ports, repo: Repository, name: str, doomed: Iterable[Doomed]) -> None:
+    body = "".join(json.dumps(each._asdict()) + "\n" for each in doomed)
+    ports.blocks.put(f"{_folder(repo)}/{name}.jsonl", [body.encode()])
+
+
+def _decode(raw: bytes, where: str) -> Page:
+    try:
+        page = tuple(Doomed(**json.loads(line)) for line in raw.splitlines())
+        sound = all(is_ours(each.address) and each.version for each in page)
+    except (ValueError, TypeError) as error:
+        raise Corrupt(f"list of condemned files cannot be read: address={where}") from error
+    if not sound:
+        raise Corrupt(f"list of condemned files names what is none of ours: address={where}")
+    return page

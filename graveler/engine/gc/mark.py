@@ -1,0 +1,193 @@
+"""Marking: strikes off the candidates whatever is in use, or may be before an operation ends.
+
+    1 branches, then the staged rows of every token that a branch or a clean-up record names
+    2 upload addresses, tables of dumps  3 the records of all commits             4 refs once more
+    5 content of commits, and of metaranges that no commit has, range by range
+
+The order matters.  An entry moves from a token into a commit, never back: rows before commits.  The
+commit that a ref is moved to has its record before: commits before the second look.  A branch that
+was put on a condemned commit, by somebody who had looked before, is seen by the first look; what is
+made from it later is not condemned, and has a record by then.
+
+Content is *kept* for commits that retention keeps; it is *needed* also for any other commit until
+its mark has stood for the whole undo period.  Metaranges and ranges are kept as well for all that
+refs and kept commits come from: a merge base must be readable.  For collect.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from graveler.engine.dumps import dump
+from graveler.engine.gc.candidates import FILES, Candidates, used_name
+from graveler.engine.gc.content import NO_FILE, Content
+from graveler.engine.gc.retention import get_rule, kept, list_refs, with_ancestors
+from graveler.engine.ports import Ports
+from graveler.errors import Corrupt
+from graveler.ids import CommitId, MetarangeId, StagingToken
+from graveler.records import TOMBSTONE, Commit, Repository
+from graveler.refs.gc import marks as condemned
+from graveler.refs.gc import unreachable
+from graveler.refs.gc.marks import Mark, Spent
+from graveler.refs.graph import commits
+from graveler.refs.tokens import cleanups, uploads
+from graveler.staging import area
+from graveler.wire import decode_entry
+
+_USES_COUNT_MIN = 100  # from so many on, a list that lacks most of them is not believed
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Ids of commits and metaranges that are to be condemned and that must not be any longer.
+
+    `spend`: the marks of commits that lose content once anything that is due is deleted, as they
+    must say by then.  `lost`, `found`: commits that no ref leads to, new, and those of which that
+    is no longer so.  The rest are counts of commits."""
+
+    condemn: set[str] = field(default_factory=set)
+    revive: set[str] = field(default_factory=set)
+    spend: dict[str, Mark] = field(default_factory=dict)
+    lost: set[CommitId] = field(default_factory=set)
+    found: set[CommitId] = field(default_factory=set)
+    commits: int = 0
+    kept: int = 0
+
+
+class Due(NamedTuple):
+    """Marks have stood long enough that were set by `since_ns`, by one of the `runs`."""
+
+    since_ns: int
+    runs: frozenset[str]
+
+    def has(self, mark: Mark) -> bool:
+        """Whether this mark has."""
+        return mark.since_ns <= self.since_ns and mark.run in self.runs
+
+
+def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict:
+    """Strike off the candidates of `content`, which is new, what is in use.  `ripe`: which marks
+    have stood long enough.
+
+    Raises `Gone` or `Corrupt` if anything needed cannot be read, or most of it was not listed:
+    nothing may be deleted then.  Cost: rows, commits, metaranges and ranges are read once each;
+    ranges that an earlier run of the job has read are not.
+    """
+    candidates = content.candidates
+    first = list_refs(ports, repo)
+    _strike_staged(ports, repo, candidates, first.tokens)
+    for name, _ in uploads.list_all(ports.kv, repo):
+        candidates.strike(name, is_kept=True)
+    in_dumps = dump.files_in_use(ports, repo)
+    for id in in_dumps:
+        candidates.strike(FILES + id, is_kept=True)
+    history = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
+    heads = first.heads.joined(list_refs(ports, repo).heads)
+    complete(ports, repo, history, heads.commits)
+    marks = dict(condemned.list_all(ports.kv, repo))
+    gone = _gone(history, marks, candidates)
+    since = dict(unreachable.list_all(ports.kv, repo))
+    alive, led_to = kept(get_rule(ports, repo), history, heads, since, ports.clock.now_ns())
+    alive -= gone
+    alive |= {id for id in history.keys() - gone if _is_young(history[id], candidates)}
+    alive -= spent(history, marks, alive)
+    due = {id for id, set_ in marks.items() if ripe.has(set_)}
+    over = {id for id, set_ in marks.items() if set_.spent} - alive
+    # Sorted, as all that leads to requests: a simulated run must not depend on how strings hash.
+    needed = history.keys() - gone - over - (due - alive)
+    stay = with_ancestors(history, heads.commits | alive) - gone
+    held = with_ancestors(history, needed | stay) - gone
+    for id in sorted(needed):
+        content.add(history[id].metarange, is_kept=id in alive, stays=id in stay)
+    for id in sorted(held - needed):
+        content.add_files(history[id].metarange, is_kept=id in stay)
+    dead = history.keys() - alive - gone - over
+    verdict = Verdict(set(dead), commits=len(history), kept=len(alive))
+    losing = {id for id in map(CommitId, due | over) if id in history} - alive - gone
+    verdict.spend = spending(history, marks, losing, held)
+    verdict.lost = history.keys() - led_to - gone - since.keys()
+    verdict.found = since.keys() & led_to
+    named = {commit.metarange for commit in history.values()}
+    verdict.condemn |= content.add_orphans(named, in_dumps | due)
+    verdict.condemn |= {history[id].metarange for id in dead} - content.kept - set(NO_FILE)
+    content.strike()
+    verdict.revive = marks.keys() & (alive | content.kept | in_dumps)
+    _check_listed(repo, candidates)
+    return verdict
+
+
+def spent(
+    history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], alive: set[CommitId]
+) -> set[CommitId]:
+    """Commits of `alive` whose content is gone all the same, at least in part: their marks say so,
+    and none that is whole shares it.  Pure."""
+    told = {id for id in alive if id in marks and marks[id].spent}
+    whole = {history[id].metarange for id in alive - told}
+    return {id for id in told if history[id].metarange not in whole.union(NO_FILE)}
+
+
+def spending(
+    history: Mapping[CommitId, Commit],
+    marks: Mapping[str, Mark],
+    losing: Iterable[CommitId],
+    held: set[CommitId],
+) -> dict[str, Mark]:
+    """Marks of commits that are to lose their content, as they are to say so; those that say it
+    already, or have none, are left out.  What is `held` keeps metarange and ranges.  Pure."""
+    said: dict[str, Mark] = {}
+    for id in losing:
+        new = marks[id]._replace(spent=Spent.OBJECTS if id in held else Spent.ALL)
+        if new != marks[id] and history[id].metarange not in NO_FILE:
+            said[id] = new
+    return said
+
+
+def _strike_staged(
+    ports: Ports, repo: Repository, candidates: Candidates, tokens: Iterable[StagingToken]
+) -> None:
+    dropped = {pending.token for pending in cleanups.list_cleanups(ports.kv, repo)}
+    for token in sorted(dropped.union(tokens)):
+        for _, row in area.scan(ports.kv, token):
+            if row.value is not TOMBSTONE:
+                candidates.strike(used_name(repo, decode_entry(row.value)), is_kept=True)
+
+
+# ---- commits -------------------------------------------------------------------------------------
+
+
+def complete(
+    ports: Ports, repo: Repository, history: dict[CommitId, Commit], heads: Iterable[CommitId]
+) -> None:
+    """Add what was committed behind the back of the list, as far as refs lead to it.  1 KV request
+    for each."""
+    todo = sorted(id for id in heads if id not in history)
+    while todo:
+        id = todo.pop()
+        if id not in history:
+            history[id] = commits.get(ports.kv, repo, id)
+            todo.extend(history[id].parents)
+
+
+def _gone(
+    history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], candidates: Candidates
+) -> set[CommitId]:
+    """Condemned commits whose metarange was deleted, which goes before all the rest."""
+
+    def is_gone(metarange: MetarangeId) -> bool:
+        return metarange not in NO_FILE and FILES + metarange not in candidates.names
+
+    return {id for id in map(CommitId, marks) if id in history and is_gone(history[id].metarange)}
+
+
+def _is_young(commit: Commit, candidates: Candidates) -> bool:
+    """Whether its metarange was written lately: it may not have landed yet, whatever its date."""
+    return commit.metarange not in NO_FILE and not candidates.is_old(FILES + commit.metarange)
+
+
+def _check_listed(repo: Repository, candidates: Candidates) -> None:
+    """Addresses that are spelled otherwise than listed would doom everything."""
+    if candidates.uses >= _USES_COUNT_MIN and 2 * candidates.misses > candidates.uses:
+        raise Corrupt(
+            "most of what is in use was not found in storage; nothing is collected: "
+            f"repository={repo.id} uses={candidates.uses} misses={candidates.misses}"
+        )

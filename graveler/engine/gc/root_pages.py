@@ -1,0 +1,210 @@
+"""What a collection that runs elsewhere must not delete, in pages, in the one order that is safe.
+
+    staged    addresses of staged rows, of every token that a branch or a clean-up record names
+    issued    upload addresses that were handed out
+    dumped    tables of dumps of refs
+    jobs      bulk jobs that may still land: what stands below `_graveler/jobs/<id>/` is in use
+    content   metaranges of commits whose content must stay; read last, for an entry moves from a
+              token into a commit, never back
+
+The order is that of the continuation key, so no reader can get it wrong.  Tokens are read by their
+birth, afresh for each page: one that is made meanwhile comes later.  What is younger than
+`collect_min_age_seconds` does not stand here for its age: it is never to be deleted.
+
+Content is judged once, by its first page.  If it fits into no page, that page stores a snapshot
+(judgements.py), which the later pages read.  No entry is missed, as in mark.py:
+
+- The continuation key leads to the first page of content only behind the last row of the last
+  token, so the judgement begins when all tokens were read.
+- A row leaves a token only after the commit that holds it is on its branch.  So an entry that was
+  not in its token any more when the token was read is in a commit that the judgement sees.
+- A commit that lands after the judgement holds rows whose addresses the tokens told; or addresses
+  that were staged later, which are new, and too young to be deleted; or entries of other commits,
+  which were kept, or whose marks refuse their use.
+
+Each read from the beginning judges anew.  So the read that follows `cluster.sweep` never gets
+what was judged before it.  For the service.
+"""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.engine.bulk import job
+from graveler.engine.dumps import dump
+from graveler.engine.gc import judgements, roots
+from graveler.engine.gc.candidates import FILES, used_name
+from graveler.engine.gc.retention import list_refs
+from graveler.engine.gc.roots import Need, Objects
+from graveler.engine.ports import Ports
+from graveler.errors import Invalid
+from graveler.ids import MetarangeId, StagingToken
+from graveler.records import TOMBSTONE, Repository, Staged
+from graveler.refs.tokens import cleanups, uploads
+from graveler.staging import area
+from graveler.wire import decode_entry
+
+_PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
+_RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
+_SCANS_MAX: Final = 200  # of a page: branches may have many tokens that hold nothing
+
+
+class Root(NamedTuple):
+    """Something in use: a relative address, a bulk job, or a metarange.  `kept`: all that it names
+    is, for good.
+
+    `files`: the metarange and its ranges stay.  `objects`: what its entries name is *kept*; may not
+    go before it was condemned for the undo period (*expiring*); may go once `cluster.sweep` was
+    asked (*due*); was given up then (*gone*)."""
+
+    kind: Literal["address", "job", "metarange"]
+    name: str
+    kept: bool = True
+    files: bool = True
+    objects: Literal["kept", "expiring", "due", "gone"] = "kept"
+
+
+_OBJECTS: Final[Mapping[Objects, Literal["kept", "expiring", "due", "gone"]]] = {
+    Objects.KEPT: "kept",
+    Objects.EXPIRING: "expiring",
+    Objects.DUE: "due",
+    Objects.GONE: "gone",
+}
+
+
+class RootPage(NamedTuple):
+    """Some roots; `following`: where the next page begins, empty behind the last."""
+
+    roots: list[Root]
+    following: str
+
+
+class _Place(NamedTuple):
+    """Where a page begins: the phase, and how far it is.  `key`: in a shard, in hex."""
+
+    phase: str
+    name: str = ""
+    shard: int = 0
+    key: str = ""
+
+
+_Part = tuple[list[Root], _Place | None]  # None: the phase is over
+
+
+def page(ports: Ports, repo: Repository, after: str, amount: int) -> RootPage:
+    """At most `amount` roots from where the page before said; perhaps none though more follow.
+
+    Errors: `Invalid` for an `after` that no page gave; `Gone` if what content was judged to be is
+    not stored any more: begin anew.  Cost: of addresses 1 KV request for each 1,000 refs and
+    clean-up records and 1 for each shard with rows, 200 at most; of metaranges the first page costs
+    what `roots.needed` does, and a put if there are more of them; each other page a read.
+    """
+    place = _decoded(after)
+    limit = max(1, min(amount, limits.bulk_page_count_max))
+    found, following = _READERS[place.phase](ports, repo, place, limit)
+    if following is None:
+        behind = _PHASES[_PHASES.index(place.phase) + 1 :]
+        following = _Place(behind[0]) if behind else None
+    return RootPage(found, "" if following is None else _encoded(following))
+
+
+def _staged(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    named = set(list_refs(ports, repo).tokens)
+    named |= {pending.token for pending in cleanups.list_cleanups(ports.kv, repo)}
+    found: list[Root] = []
+    scans = 0
+    for token in sorted(each for each in named if each >= place.name):
+        begun = token == place.name
+        for shard in range(place.shard if begun else 0, area.shard_count(token)):
+            resumed = begun and shard == place.shard
+            start, more = bytes.fromhex(place.key) if resumed else b"", True
+            while more:
+                if len(found) >= amount or scans >= _SCANS_MAX:
+                    return found, _Place("staged", token, shard, start.hex())
+                rows, more = area.shard_page(ports.kv, token, shard, start, amount - len(found))
+                scans += 1
+                found += [each for _, row in rows for each in _used(repo, row)]
+                start = rows[-1][0] + b"\0" if rows else start
+    return found, None
+
+
+def _used(repo: Repository, row: Staged) -> list[Root]:
+    name = "" if row.value is TOMBSTONE else used_name(repo, decode_entry(row.value))
+    return [Root("address", name)] if name else []
+
+
+def _issued(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    found: list[Root] = []
+    for name, _ in uploads.list_all(ports.kv, repo, place.name):
+        if len(found) == amount:
+            return found, _Place("issued", found[-1].name)
+        found.append(Root("address", name))
+    return found, None
+
+
+def _dumped(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    found = sorted(FILES + id for id in dump.files_in_use(ports, repo))
+    left = [Root("address", name) for name in found if name > place.name]
+    return left[:amount], _next("dumped", left, amount)
+
+
+def _jobs(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    alive = sorted(each.job.id for each in job.list_alive(ports, repo))
+    left = [Root("job", name) for name in alive if name > place.name]
+    return left[:amount], _next("jobs", left, amount)
+
+
+def _content(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+    if place.name:
+        spot = judgements.parse_spot(place.name)
+        found = judgements.later(ports, repo, spot, amount, _RECORD_LENGTH)
+    else:
+        judged = [_record(*each) for each in sorted(roots.needed(ports, repo).items())]
+        found = judgements.first(ports, repo, judged, amount)
+    following = _Place("content", found.following) if found.following else None
+    return [_root(each) for each in found.records], following
+
+
+def _record(name: MetarangeId, need: Need) -> bytes:
+    return f"{name} {need.objects:d}{need.files:d}\n".encode()
+
+
+def _root(record: bytes) -> Root:
+    name, need = record.decode().split()
+    objects, files = Objects(int(need[0])), need[1] == "1"
+    return Root("metarange", name, objects is Objects.KEPT, files, _OBJECTS[objects])
+
+
+def _next(phase: str, left: list[Root], amount: int) -> _Place | None:
+    return _Place(phase, left[amount - 1].name) if len(left) > amount else None
+
+
+_Reader = Callable[[Ports, Repository, _Place, int], _Part]
+_READERS: Final[dict[str, _Reader]] = {
+    "staged": _staged,
+    "issued": _issued,
+    "dumped": _dumped,
+    "jobs": _jobs,
+    "content": _content,
+}
+
+
+def _encoded(place: _Place) -> str:
+    return urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def _decoded(after: str) -> _Place:
+    if not after:
+        return _Place(_PHASES[0])
+    try:
+        phase, name, shard, key = json.loads(urlsafe_b64decode(after))
+        place = _Place(phase, StagingToken(name), shard, key)
+        wrong = phase not in _PHASES or not isinstance(name, str) or type(shard) is not int
+        bytes.fromhex(key)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Invalid(f"after must be what the page before gave: after={after!r:.80}") from error
+    if wrong or not 0 <= shard < limits.staging_shard_count_max:
+        raise Invalid(f"after must be what the page before gave: after={after!r:.80}")
+    return place

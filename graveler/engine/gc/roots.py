@@ -1,0 +1,147 @@
+"""Metaranges whose content must stay: what a collection that runs elsewhere reads ranges of.
+
+The rule is that of mark.py: content is *kept* for commits that retention keeps; it is *needed*
+also for any other commit until its mark of condemnation has stood for the whole undo period, and
+for the base of a bulk job that may still land.  Metaranges and ranges stay for all that refs and
+such commits come from.  For root_pages.py and cluster.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.block import address
+from graveler.engine.bulk import job as bulk
+from graveler.engine.gc import mark as marking
+from graveler.engine.gc.content import NO_FILE
+from graveler.engine.gc.retention import get_rule, kept, list_refs, with_ancestors
+from graveler.engine.ports import Ports
+from graveler.errors import NotFound
+from graveler.ids import CommitId, MetarangeId
+from graveler.records import Commit, Repository
+from graveler.refs.gc import marks as condemned
+from graveler.refs.gc import unreachable
+from graveler.refs.gc.marks import Mark, Spent
+from graveler.refs.graph import commits
+
+
+class Judged(NamedTuple):
+    """All commits, those whose content is kept, those whose metarange and ranges are, and every
+    mark of condemnation.  `lost`, `found`: commits that no ref leads to, not noted yet, and noted
+    ones to which one does."""
+
+    history: Mapping[CommitId, Commit]
+    alive: set[CommitId]
+    stay: set[CommitId]
+    marks: Mapping[str, Mark]
+    lost: set[CommitId]
+    found: set[CommitId]
+
+    def due(self, due_ns: int) -> set[CommitId]:
+        """Commits that are not kept, and whose marks were set by then."""
+        marked = {CommitId(id) for id, mark in self.marks.items() if mark.since_ns <= due_ns}
+        return (marked & self.history.keys()) - self.alive
+
+    def over(self) -> set[CommitId]:
+        """Commits that are not kept, and whose marks say that content is given up."""
+        said = {CommitId(id) for id, mark in self.marks.items() if mark.spent}
+        return (said & self.history.keys()) - self.alive
+
+    def held(self, over: set[CommitId]) -> set[CommitId]:
+        """Commits whose metarange and ranges may not go if the content of `over` may."""
+        return with_ancestors(self.history, (self.history.keys() - over) | self.stay)
+
+
+class Objects(IntEnum):
+    """Whether the objects that a metarange names may go.  The greater value holds where several
+    commits have one metarange."""
+
+    GONE = 0  # they were given up: they may
+    DUE = 1  # they may once a run that deletes has said so
+    EXPIRING = 2  # they may not before their commits were condemned for the undo period
+    KEPT = 3
+
+
+class Need(NamedTuple):
+    """What of a metarange's content may not go.  `files`: it stays itself, with its ranges,
+    whatever becomes of its objects."""
+
+    objects: Objects
+    files: bool
+
+    def beside(self, other: "Need") -> "Need":
+        """What holds for commits of both needs."""
+        return Need(max(self.objects, other.objects), self.files or other.files)
+
+
+def judged(ports: Ports, repo: Repository) -> Judged:
+    """What is kept now, whether or not it is still there.
+
+    Begins with the refs, then the commits, then the refs once more: nothing moves past it.  Raises
+    `NotFound` if a head has no record.  Cost: 2 KV requests for each 1,000 refs, 1 for each 1,000
+    commits, marks, jobs and commits that no ref leads to, 2 for each bulk job that runs.
+    """
+    first = list_refs(ports, repo)
+    history = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
+    heads = first.heads.joined(list_refs(ports, repo).heads)
+    marking.complete(ports, repo, history, heads.commits)
+    marks = dict(condemned.list_all(ports.kv, repo))
+    since = dict(unreachable.list_all(ports.kv, repo))
+    alive, led_to = kept(get_rule(ports, repo), history, heads, since, ports.clock.now_ns())
+    alive |= history.keys() & {job.base.id for job in bulk.list_alive(ports, repo)}
+    alive -= marking.spent(history, marks, alive)
+    stay = with_ancestors(history, heads.commits | alive)
+    lost = history.keys() - led_to - since.keys()
+    return Judged(history, alive, stay, marks, lost, since.keys() & led_to)
+
+
+def needed(ports: Ports, repo: Repository) -> dict[MetarangeId, Need]:
+    """Every metarange of which something must stay.
+
+    Cost: that of `judged`; a block request for each condemned commit that is kept again, or may
+    have lost its metarange.
+    """
+    found = judged(ports, repo)
+    due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
+    due, over = found.due(due_ns), found.over()
+    held = found.held(over)
+    gone = _gone(ports, repo, found, held, due_ns)
+    needs: dict[MetarangeId, Need] = {}
+    for id in held - gone:
+        metarange = found.history[id].metarange
+        if metarange in NO_FILE:
+            continue
+        objects = Objects.KEPT if id in found.alive else Objects.EXPIRING
+        if id in due:
+            objects = Objects.DUE
+        if id in over:
+            objects = Objects.GONE
+        need = Need(objects, id in found.stay)
+        needs[metarange] = need.beside(needs.get(metarange, need))
+    return needs
+
+
+def _gone(
+    ports: Ports, repo: Repository, found: Judged, held: Iterable[CommitId], due_ns: int
+) -> set[CommitId]:
+    """Commits that were condemned for long, and whose metarange is not stored."""
+    asked = [
+        id
+        for id in sorted(held)
+        if id in found.marks
+        and found.marks[id].since_ns <= due_ns
+        and found.marks[id].spent is not Spent.OBJECTS
+        and found.history[id].metarange not in NO_FILE
+    ]
+    stored = ports.fanout.map(lambda id: is_stored(ports, repo, found.history[id].metarange), asked)
+    return {id for id, is_there in zip(asked, stored, strict=True) if not is_there}
+
+
+def is_stored(ports: Ports, repo: Repository, metarange: MetarangeId) -> bool:
+    """Whether it is there: of what is deleted that goes first.  One block request."""
+    try:
+        ports.blocks.head(address.range_file(repo.namespace, metarange))
+    except NotFound:
+        return False
+    return True

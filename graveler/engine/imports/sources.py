@@ -1,0 +1,133 @@
+"""Where imported objects lie: what may be imported, what is there, in the order of their paths.
+
+For importing.py and records.py.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import ListedObject
+from graveler.engine.ports import Ports
+from graveler.errors import Invalid, NotFound
+from graveler.ids import parse_path, parse_prefix
+from graveler.records import AddressType, Entry, Record
+from graveler.refs.names import repositories
+from graveler.wire import encode_entry
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPath:
+    """One source.  `common_prefix`: all objects below a folder, to below `destination`; `object`:
+    one object, to exactly `destination`."""
+
+    kind: Literal["common_prefix", "object"]
+    path: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import, and what the commit says."""
+
+    paths: Sequence[ImportPath]
+    message: str
+    committer: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def encode(request: ImportRequest) -> str:
+    """For the order of a job."""
+    return json.dumps(
+        {
+            "paths": [[each.kind, each.path, each.destination] for each in request.paths],
+            "message": request.message,
+            "committer": request.committer,
+            "metadata": dict(request.metadata),
+        }
+    )
+
+
+def decode(body: str) -> ImportRequest:
+    """What `encode` wrote."""
+    said = json.loads(body)
+    paths = [ImportPath(*each) for each in said["paths"]]
+    return ImportRequest(paths, said["message"], said["committer"], said["metadata"])
+
+
+# ---- what lies there -----------------------------------------------------------------------------
+
+
+def check(ports: Ports, source: ImportPath) -> None:
+    """Raises `Invalid` for a source that this deployment may not read or that a repository owns."""
+    if source.kind == "object":
+        parse_path(source.destination, "destination")
+    else:
+        parse_prefix(source.destination, "destination")
+    try:
+        if source.kind == "object":
+            address.split(source.path)
+            ports.blocks.head(source.path)
+        else:
+            ports.blocks.list(folder_of(source.path), "", 1)
+    except (Invalid, NotFound) as error:
+        raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            if address.overlaps(other.namespace, source.path):
+                raise Invalid(
+                    f"invalid import source: it lies in a repository: path={source.path[:200]}"
+                )
+            after = other.id
+
+
+def folder_of(path: str) -> str:
+    """An address as that of a folder.  Pure."""
+    return path if path.endswith("/") else path + "/"
+
+
+def below(destination: str) -> str:
+    """The prefix of what lies below a destination.  Pure."""
+    return destination if not destination or destination.endswith("/") else destination + "/"
+
+
+def one(ports: Ports, source: ImportPath) -> Record:
+    """The record of a source that is one object.  `NotFound`.  Cost: 1 block request."""
+    head = ports.blocks.head(source.path)
+    entry = _entry(ListedObject(source.path, head))
+    return parse_path(source.destination), encode_entry(entry)
+
+
+def pages(ports: Ports, source: ImportPath, after: str) -> Iterator[tuple[list[Record], str]]:
+    """What a source lists behind `after`, page by page, and up to where.
+
+    Cost: 1 block request for each 1,000 objects."""
+    folder, destination = folder_of(source.path), below(source.destination)
+    more = True
+    while more:
+        page = ports.blocks.list(folder, after, limits.page_count_max)
+        more = page.more and bool(page.lines)
+        after = page.lines[-1].address if page.lines else after
+        yield (
+            [
+                (parse_path(destination + line.address[len(folder) :]), encode_entry(_entry(line)))
+                for line in page.lines
+                if len(line.address) > len(folder)
+            ],
+            after,
+        )
+
+
+def _entry(line: ListedObject) -> Entry:
+    return Entry(
+        address=line.address,
+        size=line.head.size,
+        checksum=line.head.etag,
+        modified_ns=line.head.modified_ns,
+        address_type=AddressType.FULL,
+    )

@@ -1,0 +1,1 @@
+"""Names of commits: branches, which move, and tags, which do not."""

@@ -1,0 +1,154 @@
+"""Branches: create, show, list, delete.
+
+A deleted branch keeps its record for a day at least, so that a late duplicate of its creation
+fails; then the janitor removes it.  A deletion that
+raced with somebody's writes drops them: they were acknowledged on a branch that was about to go.
+"""
+
+from dataclasses import dataclass
+
+from graveler import limits
+from graveler.engine.commits.records import check_kept, fresh, new_token, resolved, swap
+from graveler.engine.ports import Ports, Unconfirmed, check_writable
+from graveler.errors import AlreadyExists, Contended, Invalid, NotFound, OutcomeUnknown, Refused
+from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
+from graveler.records import ABSENT, Branch, BranchState, Repository
+from graveler.refs.names import branches
+from graveler.refs.names.branches import NamedBranch as BranchView
+from graveler.refs.names.expression import parse
+from graveler.refs.names.resolve import Holders, holders
+from graveler.refs.tokens import cleanups
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Names that begin with `prefix`, after `after`, at most `amount`."""
+
+    prefix: str = ""
+    after: str = ""
+    amount: int = limits.page_count_default
+
+
+def create_branch(
+    ports: Ports,
+    repo: Repository,
+    name: str,
+    source: str,
+    *,
+    hidden: bool = False,
+    force: bool = False,
+) -> CommitId:
+    """Make a branch whose head is what `source` means; its uncommitted changes are not taken along.
+
+    Errors: `AlreadyExists` (a branch, tag or commit has the name), `NotFound` (no such source),
+    `Invalid`, `Refused`.  Atomic.  Cost: 2 KV requests, and the resolution of `source`.
+    """
+    branch = parse_branch_id(name)
+    check_writable(repo, force)
+    if any(modifier.kind == "$" for modifier in parse(source).modifiers):
+        raise Invalid(f"source invalid: '$' means uncommitted changes: source={source!r}")
+    there = holders(ports.kv, repo, branch)
+    _check_free(there, branch)
+    seen = there.branch
+    commit_id = resolved(ports, repo, source).commit
+    check_kept(ports, repo, commit_id)
+    rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
+    token = new_token(ports, repo, 0)  # whoever writes here is not who wrote to the source
+    record = Branch(
+        rev=rev + 1,
+        state=BranchState.LIVE,
+        staging=token,
+        sealed=(),
+        commit=commit_id,
+        hidden=hidden,
+        changed_ns=ports.clock.now_ns(),
+        rest=rest,
+    )
+    made = branches.swap(ports.kv, repo, branch, seen, record, ports.ids.stamp())
+    if made is ABSENT:
+        with Unconfirmed("branch creation") as sent:
+            sent.note()
+            _check_made(ports, repo, branch, token, rev)
+        return commit_id
+    ports.cache.put_branch(repo, branch, made)
+    return commit_id
+
+
+def _check_free(there: Holders, name: BranchId) -> None:
+    if there.live_branch:
+        raise AlreadyExists("branch already exists: not unique")
+    if there.live_tag or there.commit:
+        holder = "tag" if there.live_tag else "commit"
+        raise AlreadyExists(f"{holder} ID {name}: conflict found")
+
+
+def _check_made(
+    ports: Ports, repo: Repository, branch: BranchId, token: StagingToken, rev: int
+) -> None:
+    """After a swap that failed or whose answer was lost: returns if ours is there.
+
+    A live record of the very revision that ours would have had is somebody else's creation.  A
+    later one may come from ours: a commit has taken its token since.
+    """
+    now = branches.find(ports.kv, repo, branch)
+    if now is not ABSENT and token in now.branch.tokens_newest_first:
+        return
+    if now is not ABSENT and now.branch.live and now.branch.rev == rev + 1:
+        raise AlreadyExists("branch already exists: not unique")
+    raise OutcomeUnknown(f"branch creation not confirmed; outcome unknown: branch={branch} {rev=}")
+
+
+def get_branch(ports: Ports, repo: Repository, name: str) -> BranchView:
+    """The live branch as it is now; `NotFound`.  1 KV request."""
+    branch = parse_branch_id(name)
+    return BranchView(branch, fresh(ports, repo, branch).branch)
+
+
+def list_branches(
+    ports: Ports, repo: Repository, page: PageQuery, *, show_hidden: bool = False
+) -> tuple[tuple[BranchView, ...], bool]:
+    """Live branches by name; whether more follow."""
+    return branches.list_page(ports.kv, repo, page.prefix, page.after, page.amount, show_hidden)
+
+
+def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = False) -> None:
+    """Delete the branch and its uncommitted changes; commits stay.
+
+    Errors: `NotFound`, `Refused` for the default branch, `Contended`.  Cost: 3 KV requests.
+    """
+    branch = parse_branch_id(name)
+    check_writable(repo, force)
+    if branch == repo.default_branch:
+        raise Refused(f"cannot delete the default branch: branch={branch}")
+    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
+    tried = False
+    with Unconfirmed("branch deletion") as sent:
+        for _ in range(limits.commit_round_count_max):
+            found = branches.find(ports.kv, repo, branch)
+            if found is ABSENT or not found.branch.live:
+                if tried:
+                    return  # it was there when this call began; perhaps ours, whose answer was lost
+                raise NotFound(f"branch '{branch}' not found")
+            record, now_ns = found.branch, ports.clock.now_ns()
+            dropped = (*record.sealed, record.staging)
+            ports.kv.set_many(
+                cleanups.cleanup_writes(repo, branch, dropped, now_ns + grace_ns, ports.ids)
+            )
+            gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
+            tried = True
+            done = swap(ports, repo, branch, found, gone)
+            ports.cache.forget_branch(repo, branch)
+            if done is not None:
+                return
+            sent.note()
+    raise Contended(f"branch deletion kept losing; try again: branch={branch}")
+
+
+__all__ = [
+    "BranchView",
+    "PageQuery",
+    "create_branch",
+    "delete_branch",
+    "get_branch",
+    "list_branches",
+]

@@ -1,0 +1,56 @@
+"""Tags: names of commits that never move.
+
+A deleted tag keeps its record for a day at least, so that a late duplicate of its creation or of an
+earlier deletion fails.
+"""
+
+from graveler.engine.commits.records import check_kept, resolved
+from graveler.engine.names.branches import PageQuery
+from graveler.engine.ports import Ports, check_writable
+from graveler.errors import AlreadyExists
+from graveler.ids import CommitId, TagId, parse_tag_id
+from graveler.records import Repository
+from graveler.refs.names import tags
+from graveler.refs.names.resolve import holders
+
+
+def create_tag(
+    ports: Ports, repo: Repository, name: str, ref: str, *, force: bool = False
+) -> CommitId:
+    """Name the commit that `ref` means.
+
+    Errors: `AlreadyExists` (a tag, branch or commit has the name), `NotFound`, `Invalid`,
+    `Refused`, `OutcomeUnknown`.  Atomic.  Cost: 2 KV requests, and the resolution of `ref`.
+    """
+    tag = parse_tag_id(name)
+    check_writable(repo, force)
+    there = holders(ports.kv, repo, tag)
+    if there.live_tag:
+        raise AlreadyExists("tag already exists: not unique")
+    if there.live_branch or there.commit:
+        holder = "branch" if there.live_branch else "commit"
+        raise AlreadyExists(f"{holder} name {tag}: conflict found")
+    commit_id = resolved(ports, repo, ref).commit
+    check_kept(ports, repo, commit_id)
+    tags.create(ports.kv, repo, tag, commit_id, ports.ids, there.tag)
+    return commit_id
+
+
+def get_tag(ports: Ports, repo: Repository, name: str) -> CommitId:
+    """The commit that it names; `NotFound`."""
+    return tags.get(ports.kv, repo, parse_tag_id(name)).commit
+
+
+def delete_tag(ports: Ports, repo: Repository, name: str, *, force: bool = False) -> None:
+    """Delete the name; `NotFound`, `Refused`, `OutcomeUnknown`.  Atomic.  Cost: 2 KV requests."""
+    tag = parse_tag_id(name)
+    check_writable(repo, force)
+    tags.delete(ports.kv, repo, tag, ports.ids, ports.clock.now_ns())
+
+
+def list_tags(
+    ports: Ports, repo: Repository, page: PageQuery
+) -> tuple[tuple[tuple[TagId, CommitId], ...], bool]:
+    """Tags by name; whether more follow."""
+    found, more = tags.list_page(ports.kv, repo, page.prefix, page.after, page.amount)
+    return tuple((named.id, named.tag.commit) for named in found), more

@@ -1,0 +1,149 @@
+"""Upload addresses: a client writes the bytes itself, then links them to a path.
+
+    hand out   <namespace>/data/<20>/<20>,<signature>      noted with branch, path and expiry
+    link       the whole address, for the same branch and path, until it expires, once an object of
+               the size named lies there; again is a retry
+
+The signature (HMAC-SHA256 over repository, branch, path and address) lets a forged address be
+refused
+without a look-up; the record says when it expires.  An address from elsewhere is never linked: the
+service could be made to read for its caller what the caller may not (the confused deputy).
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from graveler import limits
+from graveler.block import address
+from graveler.engine.commits.records import cached
+from graveler.engine.objects.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
+from graveler.engine.ports import Ports, check_writable, given_or_now
+from graveler.errors import Invalid, NotFound
+from graveler.ids import parse_branch_id, parse_path
+from graveler.records import ABSENT, Absent, Entry, Repository, UploadAddress
+from graveler.refs.tokens import uploads
+
+_SIGNATURE_BYTES = 18
+_SIGNED = re.compile(r",[A-Za-z0-9_-]+\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What the client says of the bytes that it wrote; `modified_ns` ABSENT: now."""
+
+    address: str
+    checksum: str
+    size: int
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    modified_ns: int | Literal[Absent.ABSENT] = ABSENT
+    only_if_absent: bool = False
+
+
+def hand_out(ports: Ports, repo: Repository, branch: str, path: str) -> str:
+    """A fresh full address for `path`.  `NotFound`, `Invalid`.  Cost: 1 KV request, and the
+    branch."""
+    name = parse_branch_id(branch)
+    parse_path(path)
+    cached(ports, repo, name)
+    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
+    said = _said(repo, name, path, relative)
+    signed = f"{relative},{_signed(ports.settings.signing_key, said).decode()}"
+    expires_ns = ports.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
+    note = UploadAddress(name, path, expires_ns)
+    uploads.put(ports.kv, repo, signed, note, ports.ids.stamp())
+    return address.join(repo.namespace, signed)
+
+
+def link(
+    ports: Ports, repo: Repository, branch: str, path: str, link: Link, *, force: bool = False
+) -> Entry:
+    """Stage `path` with an address that was handed out for it.
+
+    Errors: `Invalid` for an address that was not handed out for this path or has expired, for one
+    with nothing or an object of another size behind it, and those of `objects.stage`.
+    Cost: 1 KV request, 1 head, and those of a write.
+    """
+    name = parse_branch_id(branch)
+    parse_path(path)
+    check_writable(repo, force)
+    entry = described(ports, link, checked(ports, repo, name, path, link.address))
+    check_written(ports, repo, entry)
+    put = stage_if_absent if link.only_if_absent else stage
+    return put(ports, repo, branch, path, entry, force=force)
+
+
+def described(ports: Ports, link: Link, place: str) -> Entry:
+    """The entry of what `link` says, at `place` of the repository.  `Invalid`.  No request."""
+    checksum = link.checksum.strip('"')
+    if not checksum or len(checksum) > limits.checksum_length_bytes_max:
+        raise Invalid(f"checksum must have 1 to {limits.checksum_length_bytes_max} characters")
+    if not 0 <= link.size <= limits.object_size_bytes_max:
+        raise Invalid(f"size_bytes must be 0 to {limits.object_size_bytes_max}: {link.size}")
+    return Entry(
+        address=place,
+        size=link.size,
+        checksum=checksum,
+        modified_ns=given_or_now(ports, link.modified_ns),
+        metadata=dict(link.metadata),
+        content_type=link.content_type or DEFAULT_CONTENT_TYPE,
+    )
+
+
+def check_written(ports: Ports, repo: Repository, entry: Entry) -> None:
+    """Raises `Invalid` unless an object of the entry's size lies at its address.  1 head."""
+    try:
+        head = ports.blocks.head(address.join(repo.namespace, entry.address))
+    except NotFound as error:
+        raise Invalid("link address has no object: write the bytes there first") from error
+    if head.size != entry.size:
+        raise Invalid(f"size_bytes must be that of the object: {entry.size=} {head.size=}")
+
+
+def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
+    """The relative address behind `text`, if it was handed out for this very path and is good.
+
+    `Invalid`.  Cost: 1 KV request.
+    """
+    relative = signed(ports, repo, branch, path, text)
+    note = uploads.find(ports.kv, repo, relative)
+    if note is ABSENT or ports.clock.now_ns() > note.expires_ns:
+        raise Invalid("link address expired: ask for a new one")
+    return relative
+
+
+def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
+    """The relative address behind `text`, if it was ever handed out for this very path.
+
+    `Invalid`.  No request.
+    """
+    bad = Invalid("link address invalid: it was not handed out for this path of this branch")
+    if _SIGNED.search(text) is None:
+        raise Invalid("link address not signed: it was not handed out")
+    if len(text) > limits.address_length_bytes_max:
+        raise bad
+    relative = address.relative_to(repo.namespace, text)
+    if relative is ABSENT:
+        raise bad
+    plain, _, signature = relative.rpartition(",")
+    said = _said(repo, branch, path, plain)
+    before = ports.settings.signing_key_before
+    keys = [ports.settings.signing_key, *([before] if before else [])]
+    matches = [hmac.compare_digest(signature.encode(), _signed(key, said)) for key in keys]
+    if not any(matches):
+        raise bad
+    return relative
+
+
+def _said(repo: Repository, branch: str, path: str, relative: str) -> bytes:
+    return "\0".join((repo.id, repo.uid, branch, relative, path)).encode()
+
+
+def _signed(key: bytes, said: bytes) -> bytes:
+    digest = hmac.new(key, said, hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(digest[:_SIGNATURE_BYTES]).rstrip(b"=")

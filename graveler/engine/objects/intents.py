@@ -1,0 +1,185 @@
+"""Writes that several processes may make, one after the other or at once: made once.
+
+    intend ──► the intent is put on record ──► write ──► written
+                                                │ the process dies, or stalls
+                                                ▼ another one reads the intent, and writes
+
+An intent names the branch's open token and head, and an order greater than that of the row at the
+path.  So a row that is found there later with a greater order, or in a later token, was written
+after the intent: nobody puts the intended value over it.  Each attempt replaces exactly the row
+that it has looked at, while the branch record is the one that it has looked at, and `check` is
+asked in between: an attempt that arrives late changes nothing.  For jobs that stage their result.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graveler import limits
+from graveler.committed import reader
+from graveler.engine.commits.records import fresh
+from graveler.engine.commits.seal import history_until
+from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.errors import OutcomeUnknown
+from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path
+from graveler.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    Entry,
+    Repository,
+    Staged,
+    StagedValue,
+    Versioned,
+)
+from graveler.refs.names import branches
+from graveler.staging import area
+from graveler.wire import encode_entry
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A write that is to be made once.  `wid`: the mark of its row.  `token`, `head`: what was open
+    and committed when it was intended; `order`: that of its row in this token, at least."""
+
+    wid: bytes
+    order: int
+    token: StagingToken
+    head: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    ports: Ports
+    repo: Repository
+    branch: BranchId
+    key: bytes
+    value: bytes
+    intent: Intent
+
+
+def intend(ports: Ports, repo: Repository, branch: str, path: str) -> Intent:
+    """What must be on record before `write` is called.  `NotFound`.  2 KV requests."""
+    key, name = parse_path(path), parse_branch_id(branch)
+    seen = fresh(ports, repo, name).branch
+    row = area.lookup(ports.kv, (seen.staging,), key)
+    before = 0 if row is ABSENT else row.order
+    order = max(ports.clock.now_ns() // 1_000, before + 1)
+    return Intent(ports.ids.stamp(), order, seen.staging, seen.commit)
+
+
+def is_written(
+    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, intent: Intent
+) -> bool:
+    """Whether the write was made, or another one after it was intended.
+
+    Errors: `NotFound`, `HistoryTooLong`.  Cost: 2 KV requests; if the branch's token has moved, the
+    commits made since.
+    """
+    work = _work(ports, repo, branch, path, entry, intent)
+    seen = fresh(ports, repo, work.branch)
+    return _is_written(work, seen, _rows(work, seen))
+
+
+def write(
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    path: str,
+    entry: Entry,
+    intent: Intent,
+    check: Callable[[], None],
+    *,
+    force: bool = False,
+) -> None:
+    """Stage `entry`, unless that was done, or something else was written since it was intended.
+
+    `check` raises to stop; it is asked before each attempt.  Errors: those of `check` and of
+    `is_written`; `Refused`, `OutcomeUnknown`.  Cost: that of `is_written`, and 1 KV request.
+    """
+    check_writable(repo, force)
+    work = _work(ports, repo, branch, path, entry, intent)
+    for _ in range(limits.conditional_round_count_max):
+        seen = fresh(ports, repo, work.branch)
+        rows = _rows(work, seen)
+        if _is_written(work, seen, rows):
+            return
+        check()
+        if _put(work, seen, rows.get(seen.branch.staging, ABSENT)):
+            return
+    raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}")
+
+
+def _work(
+    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, intent: Intent
+) -> _Write:
+    name, key = parse_branch_id(branch), parse_path(path)
+    return _Write(ports, repo, name, key, encode_entry(entry), intent)
+
+
+def _rows(work: _Write, seen: Versioned) -> dict[StagingToken, Staged]:
+    """What each token of the branch says of the path, and the token of the intent, whose rows stay
+    for a while once a commit has them."""
+    tokens = {*seen.branch.tokens_newest_first, work.intent.token}
+    places = {token: area.place_of(token, work.key) for token in tokens}
+    found = work.ports.kv.get_many([*places.values()])
+    return {token: area.decode(found[place]) for token, place in places.items() if place in found}
+
+
+def _is_written(work: _Write, seen: Versioned, rows: dict[StagingToken, Staged]) -> bool:
+    intent, record = work.intent, seen.branch
+    if any(row.wid == intent.wid for row in rows.values()):
+        return True  # it was put there while the token was open, so it counts
+    row, has_moved = rows.get(record.staging, ABSENT), record.staging != intent.token
+    if row is not ABSENT and (has_moved or row.order > intent.order):
+        # A row counts for sure if its token is open after it was there.
+        return fresh(work.ports, work.repo, work.branch).branch.staging == record.staging
+    if not has_moved:
+        return False
+    over = rows.get(intent.token, ABSENT)
+    later = over.value if over is not ABSENT and over.order > intent.order else work.value
+    return _is_committed(work, record.commit, (work.value, later))
+
+
+def _is_committed(work: _Write, head: CommitId, values: tuple[StagedValue, ...]) -> bool:
+    """Whether one of the values is in a commit that was made since."""
+    space = keyspace(work.ports, work.repo)
+    for entry in history_until(work.ports, work.repo, head, work.intent.head):
+        held = reader.get(space, entry.commit.metarange, work.key)
+        if (TOMBSTONE if held is ABSENT else held) in values:
+            return True
+    return False
+
+
+def _put(work: _Write, seen: Versioned, row: Staged | Absent) -> bool:
+    """False: something has changed, or no answer came.  Of several attempts one lands at most."""
+    ports = work.ports
+    try:
+        return area.stage_if(
+            ports.kv,
+            seen.branch.staging,
+            work.key,
+            work.value,
+            wid=work.intent.wid,
+            version=ports.ids.stamp(),
+            seen=row if isinstance(row, Staged) else ABSENT,
+            order=work.intent.order,
+            guard=(branches.place(work.repo, work.branch), seen.version),
+        )
+    except OutcomeUnknown:
+        return False
+
+
+def encoded(intent: Intent) -> dict[str, str]:
+    """As pairs of text, for a record.  Pure."""
+    return {
+        "wid": intent.wid.hex(),
+        "order": str(intent.order),
+        "token": intent.token,
+        "head": intent.head,
+    }
+
+
+def decoded(said: dict[str, str]) -> Intent:
+    """What `encoded` wrote.  Pure."""
+    token, head = StagingToken(said["token"]), CommitId(said["head"])
+    return Intent(bytes.fromhex(said["wid"]), int(said["order"]), token, head)

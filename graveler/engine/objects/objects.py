@@ -1,0 +1,417 @@
+"""Objects on a branch or at a ref: upload, stat, read, list, delete, copy.
+
+    upload   bytes first, under a fresh address that nothing else names; then one staged row
+    read     the branch record, then its tokens newest first, then the head's metarange
+    delete   one blind tombstone
+
+A crash between bytes and row leaves an object that nothing names, for garbage collection; never a
+row without bytes.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import CREATE, TO_END, Body
+from graveler.committed import reader
+from graveler.engine.commits.messages import check_metadata
+from graveler.engine.commits.records import cached, commit_of, fresh, resolved
+from graveler.engine.objects import reachable
+from graveler.engine.objects.stage import Present, absent_only, put_newer, write, write_if
+from graveler.engine.ports import (
+    Ports,
+    Unconfirmed,
+    check_writable,
+    keyspace,
+    operation_deadline,
+)
+from graveler.errors import Gone, GravelerError, Invalid, NotFound, OutcomeUnknown
+from graveler.ids import (
+    BranchId,
+    CommitId,
+    MetarangeId,
+    StagingToken,
+    parse_branch_id,
+    parse_path,
+    parse_prefix,
+)
+from graveler.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    AddressType,
+    Entry,
+    Repository,
+    StagedValue,
+)
+from graveler.refs.names.resolve import Resolved
+from graveler.staging import area, stack
+from graveler.streams import Cursor, Measured, Overlay, list_page
+from graveler.wire import decode_entry, encode_entry, recent_entry
+
+_STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
+DEFAULT_CONTENT_TYPE = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Bytes to store and what to say of them."""
+
+    body: Iterable[bytes]
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    only_if_absent: bool = False
+    storage_class: str = ""
+
+
+class Source(NamedTuple):
+    """Where to copy from."""
+
+    ref: str
+    path: str
+
+
+class PathError(NamedTuple):
+    """A path that one call could not do, and why."""
+
+    path: str
+    error: GravelerError
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """Paths that begin with `prefix`, after `after`, at most `amount` lines."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    after: str = ""
+    amount: int = limits.page_count_default
+
+
+class ObjectList(NamedTuple):
+    """Lines in byte order; `ABSENT` stands for a common prefix.  `more`: another page has lines."""
+
+    lines: tuple[tuple[str, Entry | Absent], ...]
+    more: bool
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def check_branch(ports: Ports, repo: Repository, branch: str) -> None:
+    """Raises `NotFound` before a body is read; may be some seconds behind."""
+    cached(ports, repo, parse_branch_id(branch))
+
+
+def upload(
+    ports: Ports, repo: Repository, branch: str, path: str, upload: Upload, *, force: bool = False
+) -> Entry:
+    """Store the body and stage the path.  The time a slow body takes counts for nothing.
+
+    Errors: `NotFound`, `PreconditionFailed`, `Refused`, `Invalid`, `StorageFull`, `OutcomeUnknown`;
+    on an error no path changes.  Cost: 1 put, 2 KV requests (4 if only_if_absent).
+    """
+    parse_path(path)
+    check_writable(repo, force)
+    _check_described(upload.metadata, upload.content_type)
+    if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
+        raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
+    check_branch(ports, repo, branch)
+    entry = stored(ports, repo, upload)
+    put = stage_if_absent if upload.only_if_absent else stage
+    return put(ports, repo, branch, path, entry, force=force)
+
+
+def stored(ports: Ports, repo: Repository, upload: Upload) -> Entry:
+    """Store the body under a fresh address; the entry that names it.  `StorageFull`.  1 put."""
+    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
+    body = Measured(upload.body)
+    # What is in memory can be sent again after a refusal; a stream would be kept first.
+    sent = tuple(body) if isinstance(upload.body, Sequence) else body
+    full = address.join(repo.namespace, relative)
+    ports.blocks.put(full, sent, CREATE, upload.storage_class)
+    return Entry(
+        address=relative,
+        size=body.size,
+        checksum=body.checksum,
+        modified_ns=ports.clock.now_ns(),
+        metadata=dict(upload.metadata),
+        content_type=upload.content_type or DEFAULT_CONTENT_TYPE,
+    )
+
+
+def stage(
+    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, *, force: bool = False
+) -> Entry:
+    """Stage an entry whose bytes are in place.  Errors and cost as `upload`, without the put."""
+    name, key = _checked(repo, branch, path, entry, force)
+    write(ports, repo, name, key, encode_entry(entry))
+    return entry
+
+
+def stage_if_absent(
+    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, *, force: bool = False
+) -> Entry:
+    """As `stage`, if nothing is at `path`; else `PreconditionFailed`.  4 KV requests.
+
+    The entry's address must be this call's own, or handed out for this path: what such a call
+    staged with that very address is taken for an earlier attempt of the same call.
+    """
+    name, key = _checked(repo, branch, path, entry, force)
+    write_if(ports, repo, name, key, absent_only(path, encode_entry(entry)), entry.address)
+    return entry
+
+
+def _checked(
+    repo: Repository, branch: str, path: str, entry: Entry, force: bool
+) -> tuple[BranchId, bytes]:
+    key = parse_path(path)
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    _check_described(entry.metadata, entry.content_type)
+    return name, key
+
+
+def _check_described(metadata: Mapping[str, str], content_type: str) -> None:
+    check_metadata(metadata, "user metadata", limits.object_metadata_length_bytes_max)
+    if len(content_type) > limits.content_type_length_bytes_max:
+        raise Invalid(
+            f"content type is too long: at most {limits.content_type_length_bytes_max} characters"
+        )
+
+
+def delete(ports: Ports, repo: Repository, branch: str, path: str, *, force: bool = False) -> None:
+    """Stage a deletion, whether the path is there or not.  `NotFound` (branch).  2 KV requests."""
+    key = parse_path(path)
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    write(ports, repo, name, key, TOMBSTONE)
+
+
+def delete_many(
+    ports: Ports, repo: Repository, branch: str, paths: Sequence[str], *, force: bool = False
+) -> list[PathError]:
+    """Stage the deletion of up to 1,000 paths; those that could not be done are returned.
+
+    One record before, the rows at the same time, one record after the last answer; paths are
+    written again while the branch's token moves.  Errors of the call: `NotFound`, `Refused`,
+    `Invalid`, `OutcomeUnknown` (any part may have been done).
+    Cost: 2 KV requests and one a path.
+    """
+    if len(paths) > limits.bulk_delete_count_max:
+        raise Invalid(f"paths: at most {limits.bulk_delete_count_max} at once: {len(paths)=}")
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    failed: list[PathError] = []
+    todo: dict[str, bytes] = {}
+    for path in paths:
+        try:
+            todo[path] = parse_path(path)
+        except Invalid as error:
+            failed.append(PathError(path, error))
+    with Unconfirmed("deletion of paths") as rows:
+        _delete_all(ports, repo, name, todo, (failed, rows))
+    return failed
+
+
+def _delete_all(
+    ports: Ports,
+    repo: Repository,
+    branch: BranchId,
+    todo: dict[str, bytes],
+    outcome: tuple[list[PathError], Unconfirmed],
+) -> None:
+    failed, rows = outcome
+    seen = fresh(ports, repo, branch)
+    wid = ports.ids.stamp()
+    orders = dict.fromkeys(todo, ports.clock.now_ns() // 1_000)
+    for _ in range(limits.write_attempt_count_max):
+        if not todo:
+            return
+        token = seen.branch.staging
+
+        def put(item: tuple[str, bytes], token: StagingToken = token) -> tuple[int, bool]:
+            return put_newer(ports, token, item[1], TOMBSTONE, (wid, orders[item[0]]))
+
+        rows.note()  # if one fails, the others may be there
+        results = ports.fanout.map(put, todo.items())
+        written = []
+        for path, (order, done) in zip(todo, results, strict=True):
+            orders[path] = order
+            if done:
+                written.append(path)
+        seen = fresh(ports, repo, branch)
+        if seen.branch.staging == token:
+            for path in written:
+                del todo[path]
+    lost = OutcomeUnknown(f"delete kept losing against commits; outcome unknown: branch={branch}")
+    failed.extend(PathError(path, lost) for path in todo)
+
+
+def copy(
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    path: str,
+    source: Source,
+    there: Entry | Literal[Absent.ABSENT] = ABSENT,
+    *,
+    force: bool = False,
+) -> Entry:
+    """A second object with the bytes, metadata and type of `source`, staged at `path`.
+
+    The bytes are copied, so that each entry has an object of its own.  `there`: what `to_be_copied`
+    has found already.  Errors: `NotFound`, `Gone`, `Refused` for a source that the repository may
+    not read, and those of `upload`.
+    """
+    if there is ABSENT:
+        there = to_be_copied(ports, repo, branch, path, source, force=force)
+    made = bytes_copied(ports, repo, there, source.path)
+    return stage(ports, repo, branch, path, made, force=force)
+
+
+def to_be_copied(
+    ports: Ports, repo: Repository, branch: str, path: str, source: Source, *, force: bool = False
+) -> Entry:
+    """What a copy would take, if it may be made.  Errors: those of `stat`; `Refused`."""
+    parse_path(path)
+    check_writable(repo, force)
+    check_branch(ports, repo, branch)
+    return stat(ports, repo, source.ref, source.path)
+
+
+def bytes_copied(ports: Ports, repo: Repository, there: Entry, path: str) -> Entry:
+    """An entry like `there`, to be staged, with an object of its own.  `path`: where it was found.
+
+    Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`."""
+    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
+    bytes_at = reachable.address_of(ports, repo, there)
+    try:
+        ports.blocks.copy(bytes_at, address.join(repo.namespace, relative))
+    except NotFound as error:
+        raise Gone(f"no data: path={path}") from error
+    return there._replace(
+        address=relative,
+        address_type=AddressType.RELATIVE,
+        modified_ns=ports.clock.now_ns(),
+    )
+
+
+def set_user_metadata(
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    path: str,
+    metadata: Mapping[str, str],
+    *,
+    force: bool = False,
+) -> None:
+    """Replace the user metadata of a path; nobody's write in between is undone.
+
+    Errors: `NotFound`, `Refused`, `Invalid`, `Contended`, `OutcomeUnknown`.
+    """
+    key = parse_path(path)
+    name = parse_branch_id(branch)
+    check_writable(repo, force)
+    _check_described(metadata, "")
+
+    def decide(present: Present, mine: bool) -> StagedValue:
+        if present is ABSENT:
+            raise NotFound(f"path not found: path={path}")
+        return encode_entry(decode_entry(present)._replace(metadata=dict(metadata)))
+
+    write_if(ports, repo, name, key, decide)
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def stat(ports: Ports, repo: Repository, ref: str, path: str) -> Entry:
+    """What `path` points to at `ref`; a plain branch name shows uncommitted changes too.
+
+    Errors: `NotFound`, `Invalid`.  Cost: 2 KV requests on a branch, else those of the resolution.
+    """
+    key = parse_path(path)
+    deadline = operation_deadline(ports)
+    where = resolved(ports, repo, ref)
+    value = _value_at(ports, repo, where, key)
+    deadline.check("read")  # rows of an old record are deleted after a grace
+    if value is ABSENT:
+        raise NotFound(f"path not found: path={path}")
+    return recent_entry(value)
+
+
+def _value_at(
+    ports: Ports, repo: Repository, where: Resolved, key: bytes
+) -> bytes | Literal[Absent.ABSENT]:
+    if where.staged and where.branch is not ABSENT:
+        row = area.lookup(ports.kv, where.branch.branch.tokens_newest_first, key)
+        if row is not ABSENT:
+            return ABSENT if row.value is TOMBSTONE else row.value
+    return reader.get(keyspace(ports, repo), _metarange(ports, repo, where.commit), key)
+
+
+def _metarange(ports: Ports, repo: Repository, commit: CommitId) -> MetarangeId:
+    return commit_of(ports, repo, commit).metarange
+
+
+def physical_address(repo: Repository, entry: Entry) -> str:
+    """The full address of an entry's bytes, to be shown.  What reads them asks `reachable`."""
+    return address.resolve(repo.namespace, entry.address, entry.address_type)
+
+
+def open_body(
+    ports: Ports, repo: Repository, entry: Entry, start: int = 0, end: int = TO_END
+) -> Body:
+    """The bytes of an entry, or a half-open range of them; `Gone`, `RangeUnsatisfiable`, `Refused`.
+
+    Cost: 1 get, and that of `reachable.address_of`."""
+    try:
+        return ports.blocks.get(reachable.address_of(ports, repo, entry), start, end)
+    except NotFound as error:
+        raise Gone("no data: the object is not in the object store") from error
+
+
+def storage_class(ports: Ports, repo: Repository, entry: Entry) -> str:
+    """How the storage keeps an entry's bytes; empty: as usual.  `Gone`, `Refused`.  1 head."""
+    try:
+        return ports.blocks.head(reachable.address_of(ports, repo, entry)).storage_class
+    except NotFound as error:
+        raise Gone("no data: the object is not in the object store") from error
+
+
+def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> ObjectList:
+    """One page of what is at `ref`; with a delimiter, common prefixes stand for what they hide.
+
+    For a stable view over many pages list a commit.  Errors: `NotFound`, `Invalid`.
+    Cost on a branch: 2 KV requests with one shard, and one for each jump over a common prefix that
+    leaves the rows read so far.
+    """
+    prefix, after = parse_prefix(query.prefix), parse_prefix(query.after, "after")
+    deadline = operation_deadline(ports)
+    where = resolved(ports, repo, ref)
+    jumps = bool(query.delimiter)
+    cursor = view(ports, repo, where, first=query.amount + 1, jumps=jumps)
+    page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
+    deadline.check("list")
+    lines = tuple(
+        (line.key.decode(), ABSENT if line.is_prefix else recent_entry(line.value))
+        for line in page.lines
+    )
+    return ObjectList(lines, page.more)
+
+
+def view(
+    ports: Ports, repo: Repository, where: Resolved, *, first: int, jumps: bool = True
+) -> Cursor:
+    """All that a ref shows, uncommitted changes on top; `first`: rows that the first page asks
+    for; without `jumps` they will be read one after the other."""
+    metarange = _metarange(ports, repo, where.commit)
+    committed = reader.cursor(keyspace(ports, repo), metarange, wanted=first, jumps=jumps)
+    if not (where.staged and where.branch is not ABSENT):
+        return committed
+    tokens = where.branch.branch.tokens_newest_first
+    return Overlay([stack.view(ports.kv, tokens, first, ports.fanout), committed])

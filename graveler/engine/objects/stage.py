@@ -1,0 +1,292 @@
+"""Staging one change on a branch: the writer's side of the protocol (docs/protocol.md).
+
+    1 record (cached)  →  2 row, if newer  →  3 record (fresh)  →  4 same staging token? done :
+    again
+
+A committer seals a token by putting another in its place and scans it afterwards.  A row that
+lands in a token after its
+scan would be lost; step 3, sent after step 2 was answered, tells.  A deletion is a blind
+tombstone: looking first would
+lose deletes.  Every failed answer means *unknown*; a later attempt writes with a greater order, so
+a late duplicate of an
+earlier one cannot win.  Used by objects.py and uploads.py.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from graveler import limits
+from graveler.committed import reader
+from graveler.engine.commits.records import cached, commit_of, fresh
+from graveler.engine.commits.seal import history_until
+from graveler.engine.ports import Ports, Unconfirmed, keyspace, operation_deadline
+from graveler.errors import (
+    Contended,
+    HistoryTooLong,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.ids import BranchId, StagingToken
+from graveler.kv.store import WRITTEN, Place
+from graveler.records import ABSENT, TOMBSTONE, Absent, Repository, Staged, StagedValue, Versioned
+from graveler.refs.names import branches
+from graveler.staging import area
+from graveler.wire import decode_entry
+
+_MARK_LENGTH = 16  # as a stamp's
+Present = bytes | Literal[Absent.ABSENT]
+# What to stage over what is there (the flag: this very call put it there); may raise to refuse.
+Decide = Callable[[Present, bool], StagedValue]
+
+
+def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: StagedValue) -> None:
+    """Stage `value` (or a deletion) at `key`.
+
+    After it returns, every read and every commit that begins sees it.  Errors: `NotFound` (no such
+    branch; nothing happened), `OutcomeUnknown` (it may or may not show).
+    Cost: 2 KV requests with a cached record, else 3.
+    """
+    with Unconfirmed("write") as rows:
+        _write(ports, repo, branch, (key, value), rows)
+
+
+def _write(
+    ports: Ports,
+    repo: Repository,
+    branch: BranchId,
+    row: tuple[bytes, StagedValue],
+    rows: Unconfirmed,
+) -> None:
+    key, value = row
+    seen = cached(ports, repo, branch)
+    wid, order = ports.ids.stamp(), ports.clock.now_ns() // 1_000
+    begun = ports.clock.steady_seconds()
+    for attempt in range(limits.write_attempt_count_max):
+        order, written = put_newer(ports, seen.branch.staging, key, value, (wid, order))
+        before = seen.branch.staging
+        seen = _second_read(ports, repo, branch, ABSENT if attempt else before)
+        if written and seen.branch.staging == before:
+            return
+        rows.note()
+        if ports.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
+            break
+    raise OutcomeUnknown(f"write kept losing against commits; outcome unknown: branch={branch}")
+
+
+def put_newer(
+    ports: Ports, token: StagingToken, key: bytes, value: StagedValue, mark: tuple[bytes, int]
+) -> tuple[int, bool]:
+    """Put the row unless a newer one is there; then with a greater order.  `mark` = (wid, order).
+
+    Returns the next order to use and whether the row is known to be there.
+    """
+    wid, order = mark
+    for _ in range(limits.conditional_round_count_max):
+        try:
+            found = area.stage(
+                ports.kv, token, key, value, wid=wid, order=order, version=ports.ids.stamp()
+            )
+        except OutcomeUnknown:
+            return order + 1, False
+        if found is WRITTEN or found.wid == wid:
+            return order + 1, True
+        order = max(order, found.order) + 1
+    return order, False
+
+
+def _second_read(
+    ports: Ports, repo: Repository, branch: BranchId, only: StagingToken | Absent
+) -> Versioned:
+    """The record after a row was sent.  `only`: the one token that a row was sent to, if one.
+
+    A branch that was deleted with that token open dropped the row before any commit saw it: not
+    found, and nothing happened.  With another one open, a commit may have taken the row.
+    """
+    try:
+        found = branches.find(ports.kv, repo, branch)
+    except Unavailable as error:
+        raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}") from error
+    if found is not ABSENT and found.branch.live:
+        ports.cache.put_branch(repo, branch, found)
+        return found
+    ports.cache.forget_branch(repo, branch)
+    if found is ABSENT or found.branch.staging == only:
+        raise NotFound(f"branch '{branch}' not found")
+    raise OutcomeUnknown(f"branch was deleted during the write; outcome unknown: branch={branch}")
+
+
+# ---- conditional writes --------------------------------------------------------------------------
+
+
+class Sent(NamedTuple):
+    """A row whose answer was lost: over which record and row it was sent, and what it was."""
+
+    over: Versioned
+    order: int
+    value: StagedValue
+
+
+class Look(NamedTuple):
+    """What one branch record shows at a path: the row of its open token, and what counts."""
+
+    open_row: Staged | Literal[Absent.ABSENT]
+    present: Present
+    mine: bool
+
+
+def write_if(
+    ports: Ports,
+    repo: Repository,
+    branch: BranchId,
+    key: bytes,
+    decide: Decide,
+    own_address: str = "",
+) -> None:
+    """Stage `decide(what is there)`, with nothing of others in between (If-None-Match, or read,
+    modify, write).
+
+    The row is swapped only while the branch record is the one that was looked through, so no row of
+    this kind ever lands in a token that is being committed.  What this very call wrote before (an
+    answer was lost) is told to `decide` by its flag; so is the row of an earlier call of this kind
+    with the same `own_address`, and a committed entry with it.  `decide` refuses by
+    `PreconditionFailed` or `NotFound`; a refusal is passed on only if the branch did not move
+    meanwhile and nothing of this call can have counted.
+    Errors besides: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
+    """
+    wid = _mark(own_address) if own_address else ports.ids.stamp()
+    sent = list[Sent]()
+    deadline = operation_deadline(ports)
+    seen = fresh(ports, repo, branch)
+    with Unconfirmed("conditional write") as rows:
+        for _ in range(limits.conditional_round_count_max):
+            deadline.check("conditional write")
+            look = _look(ports, repo, seen, key, (wid, sent, own_address))
+            try:
+                value = decide(look.present, look.mine)
+            except (PreconditionFailed, NotFound):
+                again = fresh(ports, repo, branch)
+                if again.branch != seen.branch:
+                    seen = again
+                    continue
+                if sent and _counted(ports, repo, key, seen, (wid, sent)):
+                    return
+                raise
+            over = seen, branches.place(repo, branch), look
+            if _put_over(ports, key, value, over, (wid, sent)):
+                return
+            if sent:
+                rows.note()
+            seen = fresh(ports, repo, branch)
+    if sent:
+        raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")
+    raise Contended(f"conditional write kept losing against others: branch={branch}")
+
+
+def _look(
+    ports: Ports,
+    repo: Repository,
+    seen: Versioned,
+    key: bytes,
+    ours: tuple[bytes, Sequence[Sent], str],
+) -> Look:
+    wid, sent, own_address = ours
+    record = seen.branch
+    open_row = area.lookup(ports.kv, (record.staging,), key)
+    deciding = open_row
+    if open_row is ABSENT and record.sealed:
+        deciding = area.lookup(ports.kv, record.tokens_newest_first[1:], key)
+    if deciding is not ABSENT:
+        present: Present = ABSENT if deciding.value is TOMBSTONE else deciding.value
+        return Look(open_row, present, deciding.wid == wid)
+    head = commit_of(ports, repo, record.commit)
+    value = reader.get(keyspace(ports, repo), head.metarange, key)
+    if value is ABSENT:
+        return Look(open_row, value, False)
+    mine = any(value == each.value for each in sent) or _is_at(value, own_address)
+    return Look(open_row, value, mine)
+
+
+def _mark(own_address: str) -> bytes:
+    """The mark of rows that conditional calls with one address share: a repetition knows what the
+    first one staged from what an unconditional call staged with the same address."""
+    return hashlib.blake2b(own_address.encode(), digest_size=_MARK_LENGTH).digest()
+
+
+def _is_at(present: Present, own_address: str) -> bool:
+    """Whether it is an entry with the address that the call, or an earlier attempt of it, has."""
+    if not own_address or present is ABSENT:
+        return False
+    return decode_entry(present).address == own_address
+
+
+def _put_over(
+    ports: Ports,
+    key: bytes,
+    value: StagedValue,
+    over: tuple[Versioned, Place, Look],
+    ours: tuple[bytes, list[Sent]],
+) -> bool:
+    """Swap the open token's row, as it was looked at, for ours; an unknown outcome is noted."""
+    (seen, place, look), (wid, sent) = over, ours
+    least = 0 if look.open_row is ABSENT else look.open_row.order + 1
+    order = max(ports.clock.now_ns() // 1_000, least)
+    try:
+        return area.stage_if(
+            ports.kv,
+            seen.branch.staging,
+            key,
+            value,
+            wid=wid,
+            version=ports.ids.stamp(),
+            seen=look.open_row,
+            order=order,
+            guard=(place, seen.version),
+        )
+    except OutcomeUnknown:
+        sent.append(Sent(seen, order, value))
+        return False
+
+
+def _counted(
+    ports: Ports, repo: Repository, key: bytes, now: Versioned, ours: tuple[bytes, Sequence[Sent]]
+) -> bool:
+    """Whether a row whose answer was lost took effect before somebody else's value came on top.
+
+    Raises `OutcomeUnknown` where nothing tells, or where it may still land.
+    """
+    wid, sent = ours
+    surely_not = True
+    for each in sent:
+        token = each.over.branch.staging
+        row = area.lookup(ports.kv, (token,), key)
+        if row is not ABSENT and row.wid == wid:
+            return True
+        # Orders only grow: a row of smaller order was never put over ours.
+        beaten = row is not ABSENT and row.order < each.order
+        late = each.over.version == now.version and not beaten
+        named = token in now.branch.tokens_newest_first
+        surely_not = surely_not and not late and (beaten or (named and row is ABSENT))
+    space = keyspace(ports, repo)
+    with suppress(HistoryTooLong):
+        for entry in history_until(ports, repo, now.branch.commit, sent[0].over.branch.commit):
+            held = reader.get(space, entry.commit.metarange, key)
+            if any(held == each.value for each in sent):
+                return True
+    if surely_not:
+        return False
+    raise OutcomeUnknown("conditional write not confirmed; outcome unknown")
+
+
+def absent_only(path: str, value: bytes) -> Decide:
+    """Stage `value` where nothing is; else `PreconditionFailed`."""
+
+    def decide(present: Present, mine: bool) -> StagedValue:
+        if present is not ABSENT and not mine:
+            raise PreconditionFailed(f"path already exists: path={path}")
+        return value
+
+    return decide

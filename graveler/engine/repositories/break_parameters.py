@@ -1,0 +1,87 @@
+"""Where a repository's ranges end: what may be chosen, and choosing anew.
+
+    seen ──compare-and-swap──► wanted        whoever has set them meanwhile is not overwritten
+
+Ranges that are there stay as they are and are valid: whatever is written from then on ends by the
+new parameters, and only where something is written (docs/format.md).  A process may write by the
+old ones as long as it keeps the repository's record.  For repository.py, bulk.py and the service.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+from graveler import limits
+from graveler.engine.ports import Ports, check_writable
+from graveler.errors import Invalid, NotFound, OutcomeUnknown, PreconditionFailed
+from graveler.records import ABSENT, Absent, BreakParameters, Repository, RepositoryState
+from graveler.refs.names import repositories
+
+
+def check(breaks: BreakParameters) -> None:
+    """Raises `Invalid` for parameters by which nobody can write.  Pure."""
+    if not 0 <= breaks.min_size <= breaks.max_size or breaks.max_size < 1 or breaks.raggedness < 1:
+        raise Invalid(
+            "break parameters invalid: 0 <= min_size <= max_size and raggedness >= 1: "
+            f"min_size={breaks.min_size} max_size={breaks.max_size} raggedness={breaks.raggedness}"
+        )
+    if breaks.max_size > limits.range_size_bytes_max:
+        raise Invalid(f"max_size must be {limits.range_size_bytes_max} at most: {breaks.max_size=}")
+    if breaks.raggedness > limits.range_raggedness_max:
+        most = limits.range_raggedness_max
+        raise Invalid(f"raggedness must be {most} at most: {breaks.raggedness=}")
+    if len(breaks.salt) > limits.range_salt_bytes_max:
+        raise Invalid(f"salt must have {limits.range_salt_bytes_max} bytes at most")
+
+
+def read(ports: Ports, repo: Repository) -> BreakParameters:
+    """The parameters as they are now.  `NotFound`.  Cost: 1 KV request."""
+    found = repositories.get(ports.kv, repo.id)
+    if found.uid != repo.uid:
+        raise NotFound("repository not found")
+    return found.breaks
+
+
+def swap(
+    ports: Ports,
+    repo: Repository,
+    seen: BreakParameters,
+    wanted: BreakParameters,
+    *,
+    force: bool = False,
+) -> None:
+    """Set the parameters to `wanted` if they are `seen`; once or often.
+
+    Errors: `Invalid`, `NotFound`, `Refused` (a read-only repository), `PreconditionFailed` (they
+    are others; nothing was changed), `Contended`, `OutcomeUnknown`.  Cost: 2 KV requests, 1 if they
+    are `wanted` already.
+    """
+    check_writable(repo, force)
+    check(wanted)
+    if not wanted.salt:
+        raise Invalid("salt must not be empty: keep the one that is there, or draw another")
+
+    def change(
+        found: Repository | Literal[Absent.ABSENT], lost: bool
+    ) -> Repository | Literal[Absent.ABSENT]:
+        is_live = found is not ABSENT and found.state is RepositoryState.LIVE
+        if found is ABSENT or not is_live or found.uid != repo.uid:
+            raise NotFound("repository not found")
+        if found.breaks == wanted:
+            return ABSENT
+        if lost:  # ours may have landed, and others have set what is there now
+            raise OutcomeUnknown(f"break parameters not confirmed: repository={repo.id}")
+        if found.breaks != seen:
+            raise PreconditionFailed(f"break parameters are others now: {_said(found.breaks)}")
+        return replace(found, breaks=wanted)
+
+    try:
+        repositories.change(ports.kv, repo.id, ports.ids, change)
+    finally:
+        ports.cache.forget_repository(repo.id)
+
+
+def _said(breaks: BreakParameters) -> str:
+    return (
+        f"min_size={breaks.min_size} max_size={breaks.max_size} raggedness={breaks.raggedness} "
+        f"salt={breaks.salt.hex()}"
+    )

@@ -1,0 +1,227 @@
+"""Purging: removes what a deleted repository had, once the undo period is over.
+
+    noted, deleted ──undo period──► files ──► the claim ──► rows of staging and of events
+                                                                    ──► all other rows ──► the note
+
+By then no operation on the repository can be on its way: each of them, bulk jobs and uploads by
+handed out addresses included, ends within that time.  Files go while the claim of the namespace
+names the repository, and no other one lies on it; only files of the shapes that a repository gives.
+The claim goes after them, so that whoever claims the namespace next shares it with nobody.  Files
+that were written after three quarters of the undo period stay: a purge that was slow may meet those
+of the next owner, which another purge made room for.  Staging
+tokens are found by branches and clean-up records, so these go after the tokens' rows.
+
+Every step may be repeated, by any number of purgers; one that has no time left is gone on with.
+What others have imported from the namespace by its address is lost, as with any deleted bucket.
+For delivery.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from math import inf
+from typing import Literal
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import ListedObject, Target
+from graveler.block.listing import list_all
+from graveler.engine.gc import eligible
+from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
+from graveler.engine.gc.retention import list_refs
+from graveler.engine.ports import Ports
+from graveler.errors import NotFound, Refused
+from graveler.ids import RepositoryId, RepositoryUid
+from graveler.records import ABSENT, Absent, Repository, RepositoryState
+from graveler.refs import keys
+from graveler.refs.events import rules
+from graveler.refs.names import deletions, repositories
+from graveler.refs.names.deletions import Deleted
+from graveler.refs.tokens import cleanups
+from graveler.staging import area
+
+_OWN = "_graveler/"
+_GoesOn = Callable[[], bool]
+_LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # whatever was on its way has ended
+
+
+def note_older(ports: Ports) -> int:
+    """Note what releases without notes have deleted, as if it were deleted now; how many that is.
+    Once for a store: later calls find that it was done.
+
+    What was purged already is noted with the rest; its purge finds nothing.  A repository whose
+    name another one has taken is not found any more.  Errors: `Unavailable`; may be repeated.
+
+    Cost: 1 KV request; the first time 1 for each 1,000 repositories, and 1 for each that is noted.
+    """
+    if deletions.older_are_noted(ports.kv):
+        return 0
+    known = {(gone.id, gone.uid) for gone in deletions.list_all(ports.kv)}
+    found = [
+        repo for repo in repositories.every_deleted(ports.kv) if (repo.id, repo.uid) not in known
+    ]
+    for repo in found:
+        deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
+    deletions.set_older_noted(ports.kv, ports.ids.stamp())
+    return len(found)
+
+
+def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
+    """Deleted repositories whose undo period is over, by name from behind `after`.  1 KV request
+    for each 1,000 deleted ones."""
+    due_ns = _due_ns(ports)
+    return (gone for gone in deletions.list_all(ports.kv, after) if gone.deleted_ns <= due_ns)
+
+
+def find_due(
+    ports: Ports, id: RepositoryId, uid: RepositoryUid
+) -> Deleted | Literal[Absent.ABSENT]:
+    """A deleted repository, if its undo period is over.  1 KV request."""
+    gone = deletions.find(ports.kv, id, uid)
+    return ABSENT if gone is ABSENT or gone.deleted_ns > _due_ns(ports) else gone
+
+
+def _due_ns(ports: Ports) -> int:
+    return ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
+
+
+def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
+    """Remove what a repository had that is due; whether nothing is left.  Ends soon after
+    `seconds`.
+
+    Errors: `Refused` if another repository lies on its files, `Unsupported` if the storage keeps no
+    versions of them: then nothing is removed.  Cost: a
+    list of the namespace and a deletion for each 1,000 files, and for each note; 2 KV requests for
+    each 1,000 rows, 1 for each shard of each token, 128 for each rule of events, 1 for each 1,000
+    repositories.
+    """
+    end = ports.clock.steady_seconds() + seconds
+
+    def goes_on() -> bool:
+        return ports.clock.steady_seconds() < end
+
+    record = repositories.find(ports.kv, gone.id)
+    found = ABSENT if record is ABSENT else record.repository
+    if found is not ABSENT and found.uid == gone.uid and found.state is not RepositoryState.DELETED:
+        deletions.forget(ports.kv, gone)  # its deletion died before it was one
+        return True
+    if not deletions.stands(ports.kv, gone):  # deleted anew since it was listed: not due yet
+        return True
+    repo = gone.repository
+    whole = _drop_files(ports, gone, goes_on) and _drop_rows(ports, repo, goes_on)
+    if whole:
+        deletions.forget(ports.kv, gone)
+    return whole
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def _drop_files(ports: Ports, gone: Deleted, goes_on: _GoesOn) -> bool:
+    """Whether none is left; also if the namespace is another's by now, or never was claimed."""
+    repo = gone.repository
+    place = address.marker(repo.namespace)
+    claim = f"{repo.id} {repo.uid}\n".encode()
+    try:
+        head = ports.blocks.head(place)  # first: a claim that is made meanwhile is another version
+        found = ports.blocks.read(place, 0, len(claim) + 1)
+    except NotFound:
+        return True
+    if found != claim:
+        return True
+    _check_alone(ports, repo)
+    eligible.check_exact(ports, repo)
+    before_ns = gone.deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
+
+    def drop(page: Sequence[ListedObject]) -> None:
+        ports.blocks.delete_all([Target(file.address, file.head.version) for file in page])
+
+    dropped = _drop_all(_files(ports, repo, before_ns), drop, goes_on)
+    if not (dropped and _drop_notes(ports, repo, before_ns, goes_on)):
+        return False
+    _drop(ports, ListedObject(place, head))
+    return True
+
+
+def _check_alone(ports: Ports, repo: Repository) -> None:
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            after = other.id
+            if address.overlaps(other.namespace, repo.namespace):
+                raise Refused(f"not purged: {other.id} has its files too: repository={repo.id}")
+
+
+def _files(ports: Ports, repo: Repository, before_ns: int) -> Iterator[ListedObject]:
+    """Files of the shapes that the repository gave, last written before `before_ns`."""
+    for folder in (FILES, OBJECTS):
+        for file in list_all(ports.blocks, f"{repo.namespace}/{folder}"):
+            name = address.relative_to(repo.namespace, file.address)
+            if name is not ABSENT and is_ours(name) and file.head.modified_ns < before_ns:
+                yield file
+
+
+def _drop_notes(ports: Ports, repo: Repository, before_ns: int, goes_on: _GoesOn) -> bool:
+    """What jobs and collections have written beside the files, as far as the store lets go: the
+    worker of an older stack has no right to delete the lists of what was collected."""
+
+    def drop(file: ListedObject) -> None:
+        with suppress(Refused):
+            _drop(ports, file)
+
+    def drop_page(page: Sequence[ListedObject]) -> None:
+        ports.fanout.map(drop, page)
+
+    listed = list_all(ports.blocks, f"{repo.namespace}/{_OWN}")
+    notes = (file for file in listed if file.head.modified_ns < before_ns)
+    return _drop_all(notes, drop_page, goes_on)
+
+
+def _drop_all(
+    files: Iterator[ListedObject],
+    drop: Callable[[Sequence[ListedObject]], None],
+    goes_on: _GoesOn,
+) -> bool:
+    while page := list(islice(files, limits.block_delete_count_max)):
+        if not goes_on():
+            return False
+        drop(page)
+    return True
+
+
+def _drop(ports: Ports, file: ListedObject) -> None:
+    with suppress(NotFound):
+        ports.blocks.delete(file.address, file.head.version)
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def _drop_rows(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
+    kv = ports.kv
+    pending = {found.token for found in cleanups.list_cleanups(kv, repo)}
+    for token in sorted(pending.union(list_refs(ports, repo).tokens)):
+        if not area.drop(kv, token, goes_on).whole:
+            return False
+    events = (
+        partition for rule in rules.every_id(kv, repo) for partition in keys.of_events(repo, rule)
+    )
+    dropped = all(_drop_partition(ports, partition, goes_on) for partition in events)
+    return dropped and _drop_records(ports, repo, goes_on)
+
+
+def _drop_records(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
+    rules.remove_all(ports.kv, repo)
+    return _drop_partition(ports, keys.space(repo), goes_on)
+
+
+def _drop_partition(ports: Ports, partition: bytes, goes_on: _GoesOn) -> bool:
+    more = True
+    while more:
+        if not goes_on():
+            return False
+        rows, more = ports.kv.scan(partition, b"", b"", limits.kv_batch_count_max)
+        if rows:
+            ports.kv.delete(partition, [key for key, _ in rows])
+    return True

@@ -1,0 +1,339 @@
+"""Repositories: create, find, delete; their free metadata.
+
+Creation, in this order, so that a crash leaves nothing that matters:
+
+    note the namespace  →  look for overlaps  →  claim the namespace (conditional put)
+                        →  first commit and branch, under a fresh uid
+                        →  note that a deleted repository loses its name
+                        →  the repository record (compare-and-swap)  →  remove the note
+
+Two repositories on one namespace would collect each other's objects as garbage, so the claim comes
+first and names the uid that it is for.  The claim stands as long as a repository of that uid is or
+was: its record, live or deleted, has the uid, or another record has taken the place of its own.  A
+claim whose repository never came to be may be taken over once its creator cannot be alive any more.
+
+Namespaces inside one another have different claims.  Of two that are created at the same moment,
+each writes its note before it looks, at notes first and then at records, so at least one sees the
+other, and whoever sees the other makes no repository: one comes to be at most.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import CREATE, ObjectHead, Update
+from graveler.engine.commits.messages import check_metadata
+from graveler.engine.commits.records import new_token
+from graveler.engine.ports import Ports, Unconfirmed, check_writable, operation_deadline
+from graveler.engine.repositories import break_parameters, initial
+from graveler.engine.repositories.initial import InitialContent
+from graveler.errors import (
+    AlreadyExists,
+    Contended,
+    GravelerError,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.identity import commit_id
+from graveler.ids import (
+    BranchId,
+    CommitId,
+    RepositoryId,
+    RepositoryUid,
+    parse_branch_id,
+    parse_namespace,
+    parse_path,
+    parse_repository_id,
+)
+from graveler.records import (
+    ABSENT,
+    Absent,
+    Branch,
+    BranchState,
+    BreakParameters,
+    Commit,
+    Repository,
+    RepositoryState,
+)
+from graveler.refs.events import rules
+from graveler.refs.graph import commits
+from graveler.refs.names import branches, creations, deletions, repositories
+from graveler.refs.names.repositories import VersionedRepository
+
+FIRST_MESSAGE = "Repository created"
+_CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
+_SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NewRepository:
+    """What its creator chooses; empty `breaks.salt`: a fresh one.  `bare`: no branch, no commit.
+    `content`: what its default branch holds from the beginning."""
+
+    name: str
+    namespace: str
+    default_branch: str = "main"
+    read_only: bool = False
+    bare: bool = False
+    breaks: BreakParameters = field(default_factory=BreakParameters)
+    staging_shards: int = 1
+    content: InitialContent | Literal[Absent.ABSENT] = ABSENT
+
+
+def create(ports: Ports, new: NewRepository) -> Repository:
+    """Make a repository.
+
+    Errors: `AlreadyExists`; `OutcomeUnknown`; `Invalid` for names, for break parameters, for a
+    namespace that another repository uses or a rule watches, and for content without a branch.
+    Cost: about 8 KV requests, a page of the list of repositories and one of that of rules for each
+    1,000 of them, and one put; with content, what its commit costs.
+    """
+    if new.bare and new.content is not ABSENT:
+        raise Invalid("a bare repository has no branch that could hold content")
+    name = parse_repository_id(new.name)
+    default_branch = parse_branch_id(new.default_branch, "default_branch")
+    deadline = operation_deadline(ports)
+    there = repositories.find(ports.kv, name)
+    if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
+        raise AlreadyExists("error creating repository: not unique")
+    repo = _drawn(ports, new, name, default_branch)
+    creations.note(ports.kv, repo, ports.ids.stamp())
+    try:
+        _prepare(ports, repo, new, there)
+        deadline.check("repository creation")
+    except GravelerError:
+        _end(ports, repo)
+        raise
+    # If no answer comes, the record may be there soon: the note stays until it is too old.
+    made = repositories.put_new(ports.kv, repo, ports.ids.stamp(), there)
+    _end(ports, repo)
+    if not made:
+        raise AlreadyExists("error creating repository: not unique")
+    ports.cache.put_repository(repo)
+    return repo
+
+
+def _prepare(
+    ports: Ports,
+    repo: Repository,
+    new: NewRepository,
+    there: VersionedRepository | Literal[Absent.ABSENT],
+) -> None:
+    """All but the record: the namespace, and what the repository holds from the beginning."""
+    # Bare and read-only ones too: whoever shares a namespace reads and blocks its owner's files.
+    _check_not_creating(ports, repo)
+    _check_unused(ports, repo)
+    _check_unwatched(ports, repo)
+    _claim(ports, repo)
+    if not new.bare:
+        _first_branch(ports, repo, _first_commit(ports, repo, new.content))
+    if there is not ABSENT:
+        repositories.note_replaced(ports.kv, there.repository, ports.ids.stamp())
+
+
+def _end(ports: Ports, repo: Repository) -> None:
+    with suppress(Unavailable):  # then it is forgotten when it is too old
+        creations.end(ports.kv, repo)
+
+
+def _check_not_creating(ports: Ports, repo: Repository) -> None:
+    """Raises `Invalid` if somebody else makes a repository on this namespace, inside it or around
+    it.  Forgets those that are dead."""
+    dead_ns = ports.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
+    for other in creations.list_all(ports.kv):
+        if other.uid == repo.uid:
+            continue
+        if other.since_ns <= dead_ns:
+            creations.forget(ports.kv, other)
+        elif address.overlaps(other.namespace, repo.namespace):
+            raise _in_use(repo)
+
+
+def _check_unwatched(ports: Ports, repo: Repository) -> None:
+    """Raises `Invalid` if a rule would take for arrived what the repository itself writes."""
+    own = address.split_prefix(repo.namespace.rstrip("/") + "/")
+    for rule in rules.every(ports.kv):
+        if rule.watches(own.bucket, own.key):
+            raise Invalid(
+                f"namespace is watched by a rule: repository={rule.repository} rule={rule.id}"
+            )
+
+
+def _drawn(
+    ports: Ports, new: NewRepository, name: RepositoryId, default_branch: BranchId
+) -> Repository:
+    breaks = new.breaks
+    break_parameters.check(breaks)
+    if not 1 <= new.staging_shards <= limits.staging_shard_count_max:
+        raise Invalid(f"staging_shards must be 1 to {limits.staging_shard_count_max}")
+    return Repository(
+        id=name,
+        uid=RepositoryUid(ports.ids.unique(20)),
+        namespace=parse_namespace(new.namespace),
+        default_branch=default_branch,
+        created_ns=ports.clock.now_ns(),
+        read_only=new.read_only,
+        breaks=breaks if breaks.salt else replace(breaks, salt=ports.ids.stamp()[:_SALT_BYTES]),
+        staging_shards=new.staging_shards,
+    )
+
+
+def _in_use(repo: Repository) -> Invalid:
+    return Invalid(f"storage namespace already in use: storage_namespace={repo.namespace}")
+
+
+def _check_unused(ports: Ports, repo: Repository) -> None:
+    """Raises `Invalid` if a repository has this namespace, or one inside it or around it."""
+    after, more = "", True
+    while more:
+        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
+        for other in page:
+            if other.uid != repo.uid and address.overlaps(other.namespace, repo.namespace):
+                raise _in_use(repo)
+            after = other.id
+
+
+def _claim(ports: Ports, repo: Repository) -> None:
+    place = address.marker(repo.namespace)
+    claim = f"{repo.id} {repo.uid}\n".encode()
+    with suppress(AlreadyExists):
+        ports.blocks.put(place, [claim], CREATE)
+        return
+    head = ports.blocks.head(place)
+    if not _abandoned(ports, place, head):
+        raise _in_use(repo)
+    try:
+        ports.blocks.put(place, [claim], Update(head.etag))
+    except (PreconditionFailed, NotFound) as error:
+        raise _in_use(repo) from error
+
+
+def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
+    """Whether the claim is for a creation that died before its repository came to be."""
+    age_ns = ports.clock.now_ns() - head.modified_ns
+    if age_ns < _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS:
+        return False
+    words = ports.blocks.read(place, 0, limits.name_length_max).split()
+    if len(words) != 2:
+        return False  # not ours: another system lives here
+    with suppress(Invalid, UnicodeDecodeError):
+        claimant = repositories.find(ports.kv, parse_repository_id(words[0].decode()))
+        if claimant is ABSENT:
+            return True
+        # A deleted repository's objects are still there, so its namespace stays taken.
+        return claimant.repository.uid.encode() != words[1] and not _was_replaced(ports, words)
+    return False
+
+
+def _was_replaced(ports: Ports, words: Sequence[bytes]) -> bool:
+    """Whether a repository of that name and uid came to be, and another one has its name now."""
+    past = Repository(
+        RepositoryId(words[0].decode()), RepositoryUid(words[1].decode()), "", BranchId(""), 0
+    )
+    return repositories.was_replaced(ports.kv, past)
+
+
+def _first_commit(
+    ports: Ports, repo: Repository, content: InitialContent | Literal[Absent.ABSENT]
+) -> CommitId:
+    first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.created_ns)
+    first_id = commit_id(first)
+    commits.put(ports.kv, repo, first_id, first, ports.ids.stamp())
+    return first_id if content is ABSENT else initial.commit(ports, repo, first_id, content)
+
+
+def _first_branch(ports: Ports, repo: Repository, head: CommitId) -> None:
+    branch = Branch(
+        rev=1,
+        state=BranchState.LIVE,
+        staging=new_token(ports, repo, 0),
+        sealed=(),
+        commit=head,
+        changed_ns=repo.created_ns,
+    )
+    name = repo.default_branch
+    made = branches.swap(ports.kv, repo, name, ABSENT, branch, ports.ids.stamp())
+    # The uid is fresh: what is there is ours, though its answer was lost.
+    if made is ABSENT and branches.find(ports.kv, repo, name) is ABSENT:
+        raise Unavailable(f"repository not created; try again: repository={repo.id}")
+
+
+def get(ports: Ports, repository: str) -> Repository:
+    """The live repository, perhaps some seconds old; `NotFound`.  No request when it is cached."""
+    name = parse_repository_id(repository)
+    known = ports.cache.repository(name)
+    if known is not ABSENT:
+        return known
+    found = repositories.get(ports.kv, name)
+    ports.cache.put_repository(found)
+    return found
+
+
+def list_page(
+    ports: Ports, prefix: str, search: str, after: str, amount: int
+) -> tuple[tuple[Repository, ...], bool]:
+    """Repositories by name; whether more follow."""
+    return repositories.list_page(ports.kv, prefix, search, after, amount)
+
+
+def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
+    """Forget the repository.  What it had, files of its own in its namespace included, is removed
+    once the undo period of garbage collection is over (purge.py).  `NotFound`, `Refused`."""
+    check_writable(repo, force)
+    tried = False
+    with Unconfirmed("repository deletion") as sent:
+        for _ in range(limits.commit_round_count_max):
+            ports.cache.forget_repository(repo.id)
+            seen = repositories.find(ports.kv, repo.id)
+            if not _is_live(seen, repo):
+                if tried:
+                    return  # it was there when this call began; perhaps ours, its answer was lost
+                raise NotFound("repository not found")
+            assert seen is not ABSENT, "what is live is there"
+            gone = replace(seen.repository, state=RepositoryState.DELETED)
+            # Before: a deletion that dies in between leaves a note that the purge finds void.
+            deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
+            tried = True
+            done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
+            ports.cache.forget_repository(repo.id)
+            if done is not ABSENT:
+                return
+            sent.note()
+    raise Contended(f"repository deletion kept losing; try again: repository={repo.id}")
+
+
+def _is_live(seen: VersionedRepository | Literal[Absent.ABSENT], repo: Repository) -> bool:
+    """Whether the record still is that very repository's, not deleted."""
+    if seen is ABSENT or seen.repository.uid != repo.uid:
+        return False
+    return seen.repository.state is not RepositoryState.DELETED
+
+
+def metadata(ports: Ports, repo: Repository) -> dict[str, str]:
+    """All pairs."""
+    return repositories.get_metadata(ports.kv, repo)
+
+
+def set_metadata(
+    ports: Ports, repo: Repository, pairs: Mapping[str, str], *, force: bool = False
+) -> None:
+    """Set `pairs`, leaving other keys as they are.  `Invalid`, `Refused`, `OutcomeUnknown`."""
+    check_writable(repo, force)
+    check_metadata(pairs)
+    for key in pairs:
+        if len(parse_path(key, "metadata key")) > limits.kv_key_length_bytes_max - 2:
+            raise Invalid(f"metadata key is too long: {len(key)=}")
+    repositories.merge_metadata(ports.kv, repo, pairs, ports.ids)
+
+
+def delete_metadata(
+    ports: Ports, repo: Repository, keys: Sequence[str], *, force: bool = False
+) -> None:
+    """Remove pairs; absent ones are no error.  `Refused`, `OutcomeUnknown`."""
+    check_writable(repo, force)
+    repositories.delete_metadata(ports.kv, repo, keys, ports.ids)

@@ -1,0 +1,189 @@
+"""Verification: the claim of every namespace, and every branch, tag, commit, metarange, range and
+(if asked) object that is reachable.
+
+Reads everything and changes nothing.  Damage is returned, not raised, so that one damaged file does
+not hide the next.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.committed import reader
+from graveler.committed.verify import metarange_damages
+from graveler.engine.gc import eligible
+from graveler.engine.gc.eligible import Namespaces
+from graveler.engine.objects import reachable
+from graveler.engine.ports import Ports, keyspace
+from graveler.errors import Corrupt, GravelerError, NotFound, Refused
+from graveler.identity import commit_id
+from graveler.ids import CommitId, MetarangeId
+from graveler.records import TOMBSTONE, Repository
+from graveler.refs.gc import marks
+from graveler.refs.gc.marks import Spent
+from graveler.refs.graph import commits
+from graveler.refs.names import branches, repositories, tags
+from graveler.staging import stack
+from graveler.streams import END
+from graveler.wire import decode_entry
+
+
+class Damage(NamedTuple):
+    """What is wrong, and where."""
+
+    repository: str
+    where: str
+    what: str
+
+
+def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
+    """All damage of all repositories; with `objects`, also objects that are missing or of another
+    size.  Cost: everything reachable is read once; a list of all repositories."""
+    everyone = list(repositories.every(ports.kv))
+    namespaces = Namespaces((repo.id, repo.namespace) for repo in everyone)
+    for repo in everyone:
+        for where, what in _namespace(ports, repo, namespaces):
+            yield Damage(repo.id, where, what)
+        for where, what in _repository(ports, repo, objects):
+            yield Damage(repo.id, where, what)
+
+
+Found = tuple[str, str]
+
+
+def _namespace(ports: Ports, repo: Repository, everyone: Namespaces) -> Iterator[Found]:
+    """Whether the repository has claimed its namespace, and shares it with nobody."""
+    try:
+        eligible.check_own(ports, repo, everyone)
+    except Refused as error:
+        yield f"namespace {repo.namespace}", str(error)
+
+
+class _Content(NamedTuple):
+    """A commit whose metarange is to be checked, and whether its objects are to be there."""
+
+    where: str
+    has_objects: bool
+
+
+def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found]:
+    heads = [(f"branch {name}", commit) for name, commit in _branches(ports, repo)]
+    heads += [(f"tag {name}", commit) for name, commit in _tags(ports, repo)]
+    seen: set[CommitId] = set()
+    metaranges: dict[MetarangeId, _Content] = {}
+    expired = {
+        id: mark.spent
+        for id, mark in marks.list_all(ports.kv, repo)
+        if id not in {head for _, head in heads}
+    }
+    for where, head in heads:
+        yield from _history(ports, repo, (where, head), seen, (metaranges, expired))
+    space = keyspace(ports, repo)
+    sound: set[str] = set()
+    whole: set[str] = set()  # their objects were looked at, too
+    for metarange, (where, has_objects) in metaranges.items():
+        damaged = False
+        for damage in metarange_damages(space, metarange, frozenset(sound)):
+            damaged = True
+            yield f"{where}, file {damage.id}", damage.reason
+        if damaged:
+            continue
+        refs = reader.ranges(space, metarange)
+        if objects and has_objects:
+            fresh_refs = {ref.id for ref in refs} - whole
+            for ref in refs:
+                if ref.id in fresh_refs:
+                    bounds = (ref.min_key, ref.max_key)
+                    yield from _committed_objects(ports, repo, metarange, bounds)
+            whole |= fresh_refs
+        sound.update(ref.id for ref in refs)
+    if objects:
+        yield from _staged_objects(ports, repo)
+
+
+def _branches(ports: Ports, repo: Repository) -> Iterator[tuple[str, CommitId]]:
+    after, more = "", True
+    while more:
+        page, more = branches.list_page(
+            ports.kv, repo, "", after, limits.page_count_max, show_hidden=True
+        )
+        for named in page:
+            after = named.id
+            yield named.id, named.branch.commit
+
+
+def _tags(ports: Ports, repo: Repository) -> Iterator[tuple[str, CommitId]]:
+    after, more = "", True
+    while more:
+        page, more = tags.list_page(ports.kv, repo, "", after, limits.page_count_max)
+        for named in page:
+            after = named.id
+            yield named.id, named.tag.commit
+
+
+def _history(
+    ports: Ports,
+    repo: Repository,
+    start: tuple[str, CommitId],
+    seen: set[CommitId],
+    contents: tuple[dict[MetarangeId, "_Content"], Mapping[str, Spent]],
+) -> Iterator[Found]:
+    """`contents`: metaranges to check are noted in the first, but for commits in the second, whose
+    content may be gone by the rule of retention; where it says that only objects are, the metarange
+    and its ranges are to be there."""
+    metaranges, expired = contents
+    todo = [start]
+    while todo:
+        said_by, name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            commit = commits.get(ports.kv, repo, name)
+        except (Corrupt, NotFound) as error:
+            yield f"commit {name}, named by {said_by}", str(error)
+            continue
+        if commit_id(commit) != name:
+            yield f"commit {name}", "commit does not hash to its id"
+        has_objects = name not in expired
+        known = metaranges.get(commit.metarange)
+        has_files = has_objects or expired[name] is Spent.OBJECTS
+        if commit.metarange and has_files and (known is None or not known.has_objects):
+            metaranges[commit.metarange] = _Content(f"commit {name}", has_objects)
+        todo.extend((f"commit {name}", parent) for parent in commit.parents)
+
+
+def _committed_objects(
+    ports: Ports, repo: Repository, metarange: MetarangeId, bounds: tuple[bytes, bytes]
+) -> Iterator[Found]:
+    for key, value in reader.scan(keyspace(ports, repo), metarange, bounds[0]):
+        if key > bounds[1]:
+            return
+        yield from _object(ports, repo, key, value)
+
+
+def _staged_objects(ports: Ports, repo: Repository) -> Iterator[Found]:
+    after, more = "", True
+    while more:
+        page, more = branches.list_page(
+            ports.kv, repo, "", after, limits.page_count_max, show_hidden=True
+        )
+        for named in page:
+            after = named.id
+            cursor = stack.view(ports.kv, named.branch.tokens_newest_first, fanout=ports.fanout)
+            while (item := cursor.peek()) is not END:
+                if item[1] is not TOMBSTONE:
+                    yield from _object(ports, repo, item[0], item[1])
+                cursor.advance()
+
+
+def _object(ports: Ports, repo: Repository, key: bytes, value: bytes) -> Iterator[Found]:
+    where = f"path {key.decode(errors='replace')}"
+    try:
+        entry = decode_entry(value)
+        head = ports.blocks.head(reachable.address_of(ports, repo, entry))
+    except GravelerError as error:
+        yield where, f"object cannot be read: {error}"
+        return
+    if head.size != entry.size:
+        yield where, f"object has another size: recorded={entry.size} found={head.size}"

@@ -1,0 +1,186 @@
+"""The janitor: deletes what is certainly needed by nobody, some time after that became certain.
+
+    deleted branch, tag ──a day──► record removed
+    clean-up record, due ──► token named by its branch?  leave it
+                             not named: mark ──grace──► delete rows ──grace──► again, forget record
+
+A reader or a slow writer may hold a branch record from before its token was taken off; the grace is
+longer than any operation may live.  A row that a late writer put after the first deletion goes with
+the second.  Any number of janitors may run at once: every step may be repeated.
+
+A round over a repository ends when its time does; what it left over is the next one's.
+"""
+
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import NamedTuple, TypeVar
+
+from graveler import limits
+from graveler.engine.jobs.record import BULK
+from graveler.engine.ports import Ports
+from graveler.ids import BranchId, StagingToken
+from graveler.records import ABSENT, Job, Repository
+from graveler.refs.graph import commits
+from graveler.refs.jobs import record as jobs
+from graveler.refs.names import branches, purge
+from graveler.refs.names.purge import Name
+from graveler.refs.tokens import cleanups, uploads
+from graveler.refs.tokens.cleanups import PendingCleanup
+from graveler.staging import area
+
+T = TypeVar("T")
+_SHARE_OF_ROWS = 0.75
+
+
+class Swept(NamedTuple):
+    """What one round did; counts, and whether it came to its end."""
+
+    marked: int = 0
+    rows: int = 0
+    tokens: int = 0
+    folds: int = 0
+    addresses: int = 0
+    jobs: int = 0
+    names: int = 0  # of deleted branches and tags
+    waiting: int = 0  # tokens that it came to whose rows are not gone yet
+    whole: bool = True
+
+
+class _Round(NamedTuple):
+    """One round over a repository, or part of it, and when it ends by the steady clock."""
+
+    ports: Ports
+    repo: Repository
+    end_seconds: float
+
+    def goes_on(self) -> bool:
+        """Whether there is time left."""
+        return self.ports.clock.steady_seconds() < self.end_seconds
+
+    def old(self, records: Iterable[T], is_old: Callable[[T], bool]) -> list[T]:
+        """Those of the records that are, as many as a round takes and has time to look at."""
+        found: list[T] = []
+        for record in records:
+            if len(found) == limits.sweep_records_count_max or not self.goes_on():
+                break
+            if is_old(record):
+                found.append(record)
+        return found
+
+
+def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
+    """One round over a repository, ended soon after `seconds`: not in the middle of a request.
+
+    Cost: its clean-up, fold, address, job, branch and tag records, and the rows.  Memory: a page of
+    records, for a busy repository has hundreds of thousands."""
+    begun = ports.clock.steady_seconds()
+    swept, seen = Swept(), 0
+    # Rows without end must not keep back what is forgotten: that has a share of its own.
+    rows = _Round(ports, repo, begun + seconds * _SHARE_OF_ROWS)
+    for pending in cleanups.list_cleanups(ports.kv, repo):
+        if not rows.goes_on():
+            break
+        seen += 1
+        swept = _tend(rows, pending, swept)
+    whole = rows.goes_on()
+    rest = _Round(ports, repo, begun + seconds)
+    return swept._replace(
+        folds=_forget_folds(rest),
+        addresses=_forget_addresses(rest),
+        jobs=_forget_jobs(rest),
+        names=_purge_names(rest),
+        waiting=seen - swept.tokens,
+        whole=whole and rest.goes_on(),
+    )
+
+
+def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
+    """One step of one record.  A record that somebody has changed meanwhile is left alone."""
+    ports, repo = now.ports, now.repo
+    token, cleanup = pending.token, pending.cleanup
+    now_ns = ports.clock.now_ns()
+    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
+    if now_ns < cleanup.not_before_ns or _named(ports, repo, cleanup.branch, token):
+        return swept
+    if not cleanup.marked_ns:
+        marked = cleanup._replace(marked_ns=now_ns, passes=0)
+        is_marked = cleanups.swap(ports.kv, repo, pending, marked, ports.ids.stamp())
+        return swept._replace(marked=swept.marked + is_marked)
+    if now_ns < cleanup.marked_ns + grace_ns * (cleanup.passes + 1):
+        return swept
+    dropped = area.drop(ports.kv, token, now.goes_on)
+    swept = swept._replace(rows=swept.rows + dropped.rows)
+    if not dropped.whole:
+        return swept  # the record stays as it is: the next round goes on
+    if cleanup.passes:
+        cleanups.forget(ports.kv, repo, [token])
+        return swept._replace(tokens=swept.tokens + 1)
+    cleanups.swap(ports.kv, repo, pending, cleanup._replace(passes=1), ports.ids.stamp())
+    return swept
+
+
+def _named(ports: Ports, repo: Repository, branch: BranchId, token: StagingToken) -> bool:
+    """Whether the branch's record, read afresh, still names the token."""
+    found = branches.find(ports.kv, repo, branch)
+    return found is not ABSENT and found.branch.live and token in found.branch.tokens_newest_first
+
+
+def _forget_folds(now: _Round) -> int:
+    horizon_ns = _horizon_ns(now, limits.fold_record_keep_seconds)
+    old = now.old(
+        commits.list_folds(now.ports.kv, now.repo), lambda each: each[1].created_ns < horizon_ns
+    )
+    commits.forget_folds(now.ports.kv, now.repo, [key for key, _ in old])
+    return len(old)
+
+
+def _forget_addresses(now: _Round) -> int:
+    """Addresses past their time by another whole span: one may just be in the middle of a link."""
+    horizon_ns = _horizon_ns(now, limits.link_address_seconds)
+    old = now.old(
+        uploads.list_all(now.ports.kv, now.repo), lambda each: each[1].expires_ns < horizon_ns
+    )
+    uploads.forget(now.ports.kv, now.repo, [address for address, _ in old])
+    return len(old)
+
+
+def _forget_jobs(now: _Round) -> int:
+    horizon_ns = _horizon_ns(now, limits.job_record_keep_seconds)
+    old = now.old(
+        jobs.list_all(now.ports.kv, now.repo), lambda seen: _over_since_ns(seen.job) < horizon_ns
+    )
+    jobs.forget(now.ports.kv, now.repo, [seen.job.id for seen in old])
+    return len(old)
+
+
+def _purge_names(now: _Round) -> int:
+    """Deleted branches and tags, whose records listings would have to pass over for ever."""
+    ports, repo = now.ports, now.repo
+    horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
+
+    def is_old(name: Name) -> bool:
+        if name.is_deleted and not name.since_ns:
+            now_ns = ports.clock.now_ns()
+            purge.note_time(ports.kv, repo, name, now_ns, ports.ids.stamp())
+            return False
+        return name.is_deleted and name.since_ns < horizon_ns
+
+    old = now.old(purge.list_names(ports.kv, repo), is_old)
+    for at in range(0, len(old), limits.kv_batch_count_max):
+        if not now.goes_on():
+            return at
+        purge.remove(ports.kv, repo, old[at : at + limits.kv_batch_count_max])
+    return len(old)
+
+
+def _over_since_ns(job: Job) -> float:
+    """When it ended; infinite if it may still go on.  Bulk jobs end with their time, too."""
+    if job.ended:
+        return job.updated_ns
+    if job.kind == BULK:
+        return job.created_ns + limits.import_seconds_max * limits.SECOND_NS
+    return inf
+
+
+def _horizon_ns(now: _Round, seconds: int) -> int:
+    return now.ports.clock.now_ns() - seconds * limits.SECOND_NS

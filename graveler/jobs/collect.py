@@ -1,0 +1,78 @@
+"""A collection of garbage as a job: what one run of it does.
+
+Each run goes on with what earlier ones have listed and read (engine/jobs/checkpoints.py);
+what they have condemned, or begun to delete, is on record.  For stepwise.py.
+"""
+
+import json
+from collections.abc import Sequence
+
+from graveler import limits
+from graveler.clock import ulid
+from graveler.engine.gc import cluster_turns, collect, lists
+from graveler.engine.gc.candidates import Doomed
+from graveler.engine.jobs import checkpoints, record
+from graveler.engine.jobs.checkpoints import Steps
+from graveler.engine.jobs.record import Ordered
+from graveler.engine.ports import Ports
+from graveler.jobs import orders
+from graveler.records import ABSENT, Job, Repository
+from graveler.refs.gc import sizes
+from graveler.refs.gc.sizes import Size
+
+
+def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) -> None:
+    """Collect, or only find out what would be; note totals, and where the lists stand.
+
+    What jobs that have died left behind is removed.  Errors: those of `collect`; `Conflict` if a
+    cluster collects."""
+    dry_run = orders.is_dry_run(order)
+    if not dry_run:
+        cluster_turns.check_none(ports, repo)
+        checkpoints.forget_ended(ports, repo)
+    found = collect.collect(ports, repo, delete=not dry_run, steps=kept)
+    size = Size(found.files, found.commits, ports.clock.now_ns())
+    sizes.put(ports.kv, repo, size, ports.ids.stamp())
+    folder = lists.folder(repo, found.run) if found.run else ""
+    if dry_run:  # a list of its own for each run of the job, so that none is mixed of two
+        id = ulid(ports.clock.now_ns(), ports.ids.stamp())
+        folder = lists.rehearsed(ports, repo, id, found.condemned, found.deleted)
+    result = {
+        "run": found.run,
+        "candidates": folder,
+        "commits": found.commits,
+        "commits_kept": found.kept,
+        "condemned": _sum(found.condemned),
+        "deleted": _sum(found.deleted),
+    }
+    record.note_result(ports, repo, job.id, json.dumps(result))
+
+
+def note_given_up(ports: Ports, repo: Repository) -> None:
+    """No worker has time or memory enough for this repository.  2 KV requests."""
+    known = sizes.find(ports.kv, repo)
+    files, commits = (0, 0) if known is ABSENT else (known.files, known.commits)
+    size = Size(files, commits, ports.clock.now_ns(), given_up=True)
+    sizes.put(ports.kv, repo, size, ports.ids.stamp())
+
+
+def too_large(ports: Ports, repo: Repository) -> str:
+    """Why no worker can collect a repository, by what is known of it; empty: one may.
+
+    1 KV request."""
+    known = sizes.find(ports.kv, repo)
+    if known is ABSENT:
+        return ""
+    age_seconds = (ports.clock.now_ns() - known.at_ns) / limits.SECOND_NS
+    over = known.files > limits.collect_files_max or known.commits > limits.collect_commits_max
+    tried = known.given_up and age_seconds < limits.collect_given_up_seconds
+    if not (over or tried):
+        return ""
+    return (
+        "too large for a worker: collect it on Spark (graveler.spark.collect): "
+        f"files={known.files} commits={known.commits} given_up={known.given_up}"
+    )
+
+
+def _sum(doomed: Sequence[Doomed]) -> dict[str, int]:
+    return {"count": len(doomed), "size_bytes": sum(each.size for each in doomed)}

@@ -1,0 +1,130 @@
+"""A copy of a long object as a job: what one run of it does, and what whoever asked is told.
+
+    asked ──► a job ──► bytes copied, to an address of the run's own ──► noted ──► staged ──► done
+                                                                           │
+                                          another worker stages what was noted: nothing is copied
+
+The object to be copied is the one that was found when the copy was asked for first.  What is noted
+first is staged once (engine/objects/intents.py), whichever worker does so: one that was taken over,
+and stages late, puts the copy over nothing that was written since.  For kinds.py and the service.
+"""
+
+import json
+from math import inf
+from typing import Final
+
+from graveler import limits
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Ordered, Pulse
+from graveler.engine.objects import intents, objects
+from graveler.engine.objects.intents import Intent
+from graveler.engine.ports import Ports
+from graveler.errors import Conflict, NotFound, OutcomeUnknown
+from graveler.jobs import handover, orders
+from graveler.jobs.handover import Desk, Due
+from graveler.jobs.orders import CopyOrder
+from graveler.records import ABSENT, Entry, Job, JobState, Repository
+from graveler.wire import decode_entry, encode_entry
+
+_POLL_SECONDS: Final = 0.5
+
+
+def is_too_long(there: Entry, due: Due) -> bool:
+    """Whether a request with an end is to leave the copy of an entry's bytes to a worker.  Pure."""
+    return due.hand_over < inf and there.size > limits.copy_in_request_bytes_max
+
+
+def attend(desk: Desk, branch: str, order: CopyOrder, due: Due) -> Entry:
+    """Have it copied, and wait as long as there is time; the entry that was staged.
+
+    The same request joins the running job, and is told the result of one that has ended and told
+    nobody: its failure, or the copy if its source and what it has staged still stand.
+    Errors: those of the job; `OutcomeUnknown`: it still runs.
+    """
+    asked = orders.copy_asked(branch, order)
+    known = handover.newest(desk, asked)
+    if known is not ABSENT and known.ended and _still_holds(desk, known, order):
+        return _told(desk, known)
+    job = handover.submit(desk, asked, known)
+    clock = desk.ports.clock
+    while clock.steady_seconds() < due.answer:
+        now = record.status(desk.ports, desk.repo, job.id)
+        if now.ended:
+            return _told(desk, now)
+        clock.sleep(_POLL_SECONDS)
+    raise OutcomeUnknown(
+        f"copy still runs, and the same request joins it; outcome unknown: job={job.id}"
+    )
+
+
+def _still_holds(desk: Desk, job: Job, wanted: CopyOrder) -> bool:
+    """Whether what came of a job is the answer to the request that it was made for."""
+    ordered = record.ordered(desk.ports, desk.repo, job.id)
+    if ordered.told or job.state is not JobState.DONE:
+        return not ordered.told
+    made = _result(ordered)
+    try:
+        now = objects.stat(desk.ports, desk.repo, job.branch, wanted.path)
+    except NotFound:
+        return False
+    return now == made and wanted.there in (orders.copy_order(ordered).there, made)
+
+
+def _told(desk: Desk, job: Job) -> Entry:
+    record.note_told(desk.ports, desk.repo, job.id)
+    if job.state is not JobState.DONE:
+        raise handover.failure(desk, job)
+    return _result(record.ordered(desk.ports, desk.repo, job.id))
+
+
+def _result(order: Ordered) -> Entry:
+    return decode_entry(bytes.fromhex(order.result))
+
+
+def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
+    """Copy, or go on with what was copied, and stage.
+
+    Errors: those of `objects.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
+    `Stopped` if it is not to be run any more.  Cost: those, and 8 KV requests.
+    """
+    order = record.ordered(ports, repo, job.id)
+    if is_staged(ports, repo, job, order):
+        return
+    age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
+    if age_seconds >= limits.job_seconds_max:  # what was copied may be about to be collected
+        raise Conflict(f"copy given up: it was not done in time: id={job.id}")
+    wanted = orders.copy_order(order)
+    if not order.intent:
+        made = (
+            _result(order)  # by a version that noted no intent
+            if order.result
+            else objects.bytes_copied(ports, repo, wanted.there, wanted.source.path)
+        )
+        intent = intents.intend(ports, repo, job.branch, wanted.path)
+        order = record.note_intent(
+            ports, repo, job.id, encode_entry(made).hex(), json.dumps(intents.encoded(intent))
+        )
+    pulse.land(0)
+    intents.write(
+        ports,
+        repo,
+        job.branch,
+        wanted.path,
+        _result(order),
+        _intent(order),
+        lambda: pulse.beat(always=True),
+        force=wanted.force,
+    )
+
+
+def is_staged(ports: Ports, repo: Repository, job: Job, order: Ordered) -> bool:
+    """Whether an earlier run has staged the copy.  Errors and cost: those of
+    `intents.is_written`."""
+    if not order.intent:
+        return False
+    path = orders.copy_order(order).path
+    return intents.is_written(ports, repo, job.branch, path, _result(order), _intent(order))
+
+
+def _intent(order: Ordered) -> Intent:
+    return intents.decoded(json.loads(order.intent))

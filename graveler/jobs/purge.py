@@ -1,0 +1,74 @@
+"""Purges of deleted repositories as work of the queue, or here and now.
+
+    note of a deletion ──undo period──► message ──► purge … purge ──► nothing is left
+
+A message that is lost is sent again by the next round: the note stands until all is gone.  For the
+functions and the local service.
+"""
+
+import logging
+from itertools import chain, islice, takewhile
+from math import inf
+from typing import Final
+
+from graveler import limits
+from graveler.engine.ports import Ports
+from graveler.engine.repositories import purge
+from graveler.errors import GravelerError, Invalid, Refused
+from graveler.ids import RepositoryId, RepositoryUid
+from graveler.jobs.queue import PurgeMessage, Queue
+from graveler.records import ABSENT
+
+_START_LENGTH: Final = 2
+_LOG: Final = logging.getLogger("graveler.jobs")
+
+
+def note_older(ports: Ports) -> None:
+    """Have what older releases deleted purged too, a day from now.  Errors, cost: those of
+    `purge.note_older`."""
+    count = purge.note_older(ports)
+    if count:
+        _LOG.warning("deleted by older releases, to be purged in a day: repositories=%d", count)
+
+
+def order(ports: Ports, queue: Queue) -> int:
+    """Hand on what is due; how many repositories.
+
+    They begin at a name that is drawn by chance: what cannot be purged holds up nobody else.
+    At most `limits.purges_ordered_max`.  Errors: `Unavailable`.  Cost: that of `purge.list_due`,
+    and a message each."""
+    start = ports.ids.unique(_START_LENGTH)
+    before = takewhile(lambda gone: gone.id <= start, purge.list_due(ports))
+    due = list(islice(chain(purge.list_due(ports, start), before), limits.purges_ordered_max))
+    for gone in due:
+        queue.enqueue(PurgeMessage(gone.id, gone.uid))
+    return len(due)
+
+
+def run(ports: Ports, message: PurgeMessage, seconds: float) -> None:
+    """Do what a message asks for, or part of it: after `seconds` the rest is left to the message
+    of a later round, so that a long purge never has two of them on their way for long.
+
+    Errors: `Unavailable`.  What may not be removed is said in the log.  Cost: 1 KV request, and
+    that of `purge.purge`."""
+    gone = purge.find_due(ports, RepositoryId(message.repository), RepositoryUid(message.uid))
+    if gone is ABSENT:
+        return
+    try:
+        purge.purge(ports, gone, seconds)
+    except (Refused, Invalid) as error:  # tried again, it would be refused again
+        _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)
+
+
+def run_all(ports: Ports, seconds: float = inf) -> None:
+    """Purge whatever is due, in this thread.  Errors of one repository are said in the log."""
+    end = ports.clock.steady_seconds() + seconds
+    for gone in purge.list_due(ports):
+        left = end - ports.clock.steady_seconds()
+        if left <= 0:
+            return
+        try:
+            if purge.purge(ports, gone, left):
+                _LOG.warning("deleted repository purged: repository=%s", gone.id)
+        except GravelerError as error:
+            _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)

@@ -1,0 +1,1 @@
+"""Records of event ingestion: rules, arrivals, batches."""

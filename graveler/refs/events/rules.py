@@ -1,0 +1,182 @@
+"""Rules of event ingestion: which objects that arrive in which bucket are staged where.
+
+    s3://landing/sales/2026/a.parquet ── prefix sales/, path raw/{rest} ──► main: raw/2026/a.parquet
+
+A rule's id says what it stages where, so two of one repository that do the same are one, and what
+was taken in by a rule is never mistaken for what another takes in. The record of a rule that was
+ended stays, and every write names the row that it replaces: late duplicates do nothing. All rules
+of a deployment stand in one partition, because whoever is told of an object asks for every rule of
+its bucket. For the engine and for delivery.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, cast
+
+from graveler import limits, wire
+from graveler.clock import Ids
+from graveler.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
+from graveler.ids import BranchId, RepositoryId, RepositoryUid
+from graveler.kv.replace import Found, replace_row
+from graveler.kv.store import Place, Row, Store
+from graveler.records import ABSENT, Absent, Repository
+from graveler.refs import rows
+from graveler.refs.keys import WATCH, watch_prefix
+
+_ID: Final = re.compile(r"[0-9a-z]{1,64}", re.ASCII)
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
+_FIELD: Final = re.compile(r"\{([^{}]*)\}")
+_FIELDS: Final = ("key", "rest", "bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class EventRule:
+    """One rule.  A batch is committed when `objects_max` objects (0: any number) or `seconds_max`
+    seconds are full, or when an object whose name is `marker` has arrived."""
+
+    id: str
+    repository: RepositoryId
+    uid: RepositoryUid
+    branch: BranchId
+    bucket: str
+    prefix: str = ""
+    suffix: str = ""
+    path: str = "{key}"
+    objects_max: int = 0
+    seconds_max: int = 300
+    marker: str = ""
+    committer: str = ""
+    created_ns: int = 0
+
+    def takes(self, bucket: str, key: str) -> bool:
+        """Whether an object is one of the rule's."""
+        if bucket != self.bucket or not key.startswith(self.prefix):
+            return False
+        return key.endswith(self.suffix) or self.marks(key)
+
+    def watches(self, bucket: str, folder: str) -> bool:
+        """Whether the rule may take something below a folder, or below one that it lies in."""
+        return bucket == self.bucket and (
+            folder.startswith(self.prefix) or self.prefix.startswith(folder)
+        )
+
+    def marks(self, key: str) -> bool:
+        """Whether an object says that its batch is complete."""
+        return bool(self.marker) and key.rpartition("/")[2] == self.marker
+
+    def path_of(self, key: str) -> str:
+        """The logical path of an object that the rule takes."""
+        fields = {"key": key, "rest": key[len(self.prefix) :], "bucket": self.bucket}
+        return _FIELD.sub(lambda found: fields[found[1]], self.path)
+
+
+_ENDED: Final = wire.encode_pairs({})
+
+
+def check(rule: EventRule) -> None:
+    """Raises `Invalid` for a rule that says something that cannot be done."""
+    if not _BUCKET.fullmatch(rule.bucket):
+        raise Invalid("bucket must be the name of a bucket: 3 to 63 of a-z, 0-9, '.' and '-'")
+    for name, text in (("prefix", rule.prefix), ("suffix", rule.suffix), ("marker", rule.marker)):
+        if len(text.encode(errors="replace")) > limits.path_length_bytes_max or "\0" in text:
+            raise Invalid(f"{name} is too long or has a NUL character")
+    if "/" in rule.marker:
+        raise Invalid("marker is the last part of a name and has no slash, such as _SUCCESS")
+    for field in _FIELD.findall(rule.path):
+        if field not in _FIELDS:
+            raise Invalid(f"path knows no {{{field}}}: use {{key}}, {{rest}} or {{bucket}}")
+    if "{key}" not in rule.path and "{rest}" not in rule.path:
+        raise Invalid("path must have {key} or {rest}: else every object would have one path")
+    if not 0 <= rule.objects_max <= limits.event_batch_objects_max:
+        raise Invalid(f"objects must be 0 to {limits.event_batch_objects_max}")
+    if not 0 < rule.seconds_max <= limits.event_batch_seconds_max:
+        raise Invalid(f"seconds must be 1 to {limits.event_batch_seconds_max}")
+
+
+def put(kv: Store, repository: Repository, rule: EventRule, ids: Ids) -> None:
+    """Store a rule that was checked.  Raises `AlreadyExists`, `OutcomeUnknown`.  Two requests."""
+
+    def change(row: Found, lost: bool) -> bytes:
+        if row is not ABSENT and _is_live(row):
+            raise AlreadyExists(f"rule already exists: rule={rule.id}")
+        if lost:
+            raise OutcomeUnknown(f"rule may have been made and ended: rule={rule.id}")
+        return _encode(rule)
+
+    replace_row(kv, _place(repository, rule.id), ids, change)
+
+
+def get(kv: Store, repository: Repository, id: str) -> EventRule:
+    """Raises `NotFound`.  One request."""
+    found: Found = ABSENT
+    if _ID.fullmatch(id):
+        found = kv.get(*_place(repository, id))
+    if found is ABSENT or not _is_live(found):
+        raise NotFound("rule not found")
+    return _decode(found.value)
+
+
+def delete(kv: Store, repository: Repository, id: str, ids: Ids) -> None:
+    """End a rule.  Raises `NotFound`, `OutcomeUnknown`.  Two requests."""
+    if not _ID.fullmatch(id):
+        raise NotFound("rule not found")
+
+    def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if row is ABSENT or not _is_live(row):
+            if lost:
+                return ABSENT
+            raise NotFound("rule not found")
+        return _ENDED
+
+    replace_row(kv, _place(repository, id), ids, change)
+
+
+def _place(repository: Repository, id: str) -> Place:
+    return WATCH, watch_prefix(repository) + id.encode()
+
+
+def _is_live(row: Row) -> bool:
+    return row.value != _ENDED
+
+
+def of_repository(kv: Store, repository: Repository) -> tuple[EventRule, ...]:
+    """By id.  One request for each 1,000."""
+    stretch = rows.Stretch(WATCH, watch_prefix(repository))
+    return tuple(_decode(row.value) for _, row in rows.rows(kv, stretch) if _is_live(row))
+
+
+def every_id(kv: Store, repository: Repository) -> Iterator[str]:
+    """Of all rules of a repository, those included that were ended.  One request for each 1,000."""
+    for name, _ in rows.rows(kv, rows.Stretch(WATCH, watch_prefix(repository))):
+        yield name
+
+
+def remove_all(kv: Store, repository: Repository) -> None:
+    """Remove the records of all rules of a repository that is no more.  Two requests for each
+    1,000."""
+    keys = [watch_prefix(repository) + id.encode() for id in every_id(kv, repository)]
+    if keys:
+        kv.delete(WATCH, keys)
+
+
+def every(kv: Store) -> Iterator[EventRule]:
+    """All rules of the deployment.  One request for each 1,000."""
+    for _, row in rows.rows(kv, rows.Stretch(WATCH, b"")):
+        if _is_live(row):
+            yield _decode(row.value)
+
+
+def _encode(rule: EventRule) -> bytes:
+    return wire.encode_pairs({name: str(getattr(rule, name)) for name in _TEXTS + _NUMBERS})
+
+
+def _decode(raw: bytes) -> EventRule:
+    said = wire.decode_pairs(raw)
+    texts = {name: said[name] for name in _TEXTS}
+    numbers = {name: int(said[name]) for name in _NUMBERS}
+    return EventRule(**cast(dict[str, Any], {**texts, **numbers}))
+
+
+_NUMBERS: Final = ("objects_max", "seconds_max", "created_ns")
+_TEXTS: Final = tuple(each.name for each in fields(EventRule) if each.name not in _NUMBERS)

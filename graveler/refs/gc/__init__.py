@@ -1,0 +1,1 @@
+"""Records of garbage collection: runs, condemned commits, retention rules, sizes."""

@@ -1,0 +1,79 @@
+"""Condemned commits and metaranges: nothing may be made of them any more; their files will go.
+
+A mark stands for longer than any operation lives before a file goes: whoever looked and saw none
+is done, and seen, by then.  Keyed by the id of a commit or of a metarange.  A mark outlives the
+files, so that a commit whose content is gone says so.  Before files are deleted, the marks of their
+commits say what is given up: ranges of an expired commit may stay while its objects go, so nothing
+else tells that they went.  For the engine.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from graveler import wire
+from graveler.clock import Ids
+from graveler.kv.store import Row, Store, Write
+from graveler.records import ABSENT, Absent, Repository
+from graveler.refs import rows
+from graveler.refs.keys import CONDEMNED, condemned_key, space
+
+
+class Spent(StrEnum):
+    """What of a condemned commit was deleted, or was about to be."""
+
+    NOTHING = ""
+    OBJECTS = "objects"  # its metarange and ranges stay
+    ALL = "all"
+
+
+class Mark(NamedTuple):
+    """Which run condemned it, and when; what of it is gone."""
+
+    run: str
+    since_ns: int
+    spent: Spent = Spent.NOTHING
+
+
+def find(kv: Store, repository: Repository, id: str) -> Mark | Literal[Absent.ABSENT]:
+    """The mark of a commit or metarange.  One request."""
+    row = kv.get(space(repository), condemned_key(id))
+    return ABSENT if row is ABSENT else _decode(row)
+
+
+def list_all(kv: Store, repository: Repository) -> Iterator[tuple[str, Mark]]:
+    """Every mark by id.  One request for each 1,000."""
+    for id, row in rows.rows(kv, rows.Stretch(space(repository), CONDEMNED)):
+        yield id, _decode(row)
+
+
+def put(kv: Store, repository: Repository, ids: Iterable[str], mark: Mark, fresh: Ids) -> None:
+    """Mark them.  One request for each 1,000; may be repeated."""
+    put_all(kv, repository, {id: mark for id in ids}, fresh)
+
+
+def put_all(kv: Store, repository: Repository, marks: Mapping[str, Mark], fresh: Ids) -> None:
+    """Store marks.  One request for each 1,000; may be repeated."""
+    partition = space(repository)
+    writes = [
+        Write(partition, condemned_key(id), _encode(mark), fresh.stamp())
+        for id, mark in marks.items()
+    ]
+    rows.put_all(kv, writes)
+
+
+def forget(kv: Store, repository: Repository, ids: Iterable[str]) -> None:
+    """Remove marks.  One request for each 1,000."""
+    keys = [condemned_key(id) for id in ids]
+    if keys:
+        kv.delete(space(repository), keys)
+
+
+def _encode(mark: Mark) -> bytes:
+    pairs = {"run": mark.run, "since_ns": str(mark.since_ns)}
+    return wire.encode_pairs(pairs | ({"spent": mark.spent} if mark.spent else {}))
+
+
+def _decode(row: Row) -> Mark:
+    pairs = wire.decode_pairs(row.value)
+    return Mark(pairs["run"], int(pairs["since_ns"]), Spent(pairs.get("spent", "")))

@@ -1,0 +1,93 @@
+"""Runs of garbage collection: how far each is; what it condemned stands in block storage.
+
+    condemned ──► sweeping ──► swept          condemned ──► undone
+
+Undoing and sweeping race, so the record changes by compare-and-swap only.  For the engine.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from graveler import wire
+from graveler.errors import NotFound, OutcomeUnknown
+from graveler.kv.store import WRITTEN, Condition, Matches, Row, Store
+from graveler.records import ABSENT, Absent, Repository
+from graveler.refs import rows
+from graveler.refs.keys import RUNS, run_key, space
+
+
+class RunState(StrEnum):
+    """How far a run is.  What is swept or undone stays so."""
+
+    CONDEMNED = "condemned"
+    SWEEPING = "sweeping"
+    SWEPT = "swept"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run.  `condemned_ns`: when its list was complete; `count` files of `size` bytes stand in
+    it."""
+
+    id: str
+    state: RunState
+    condemned_ns: int
+    count: int
+    size: int
+
+
+class VersionedRun(NamedTuple):
+    """A run's record and the version of its stored form."""
+
+    run: Run
+    version: bytes
+
+
+def get(kv: Store, repository: Repository, run: str) -> VersionedRun:
+    """Raises `NotFound`.  One request."""
+    row = kv.get(space(repository), run_key(run))
+    if row is ABSENT:
+        raise NotFound(f"no such run of garbage collection: run={run}")
+    return _decode(run, row)
+
+
+def list_all(kv: Store, repository: Repository) -> Iterator[VersionedRun]:
+    """Every run, oldest first.  One request for each 1,000."""
+    for name, row in rows.rows(kv, rows.Stretch(space(repository), RUNS)):
+        yield _decode(name, row)
+
+
+def put(
+    kv: Store,
+    repository: Repository,
+    run: Run,
+    seen: VersionedRun | Literal[Absent.ABSENT],
+    stamp: bytes,
+) -> VersionedRun | Literal[Absent.ABSENT]:
+    """Store `run` over what was seen.  ABSENT: failed or unknown, read again.  One request."""
+    condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    raw = wire.encode_pairs(
+        {
+            "state": run.state,
+            "condemned_ns": str(run.condemned_ns),
+            "count": str(run.count),
+            "size": str(run.size),
+        }
+    )
+    try:
+        outcome = kv.set_if(space(repository), run_key(run.id), raw, stamp, condition)
+    except OutcomeUnknown:
+        return ABSENT
+    if outcome is WRITTEN:
+        return VersionedRun(run, stamp)
+    ours = outcome.current is not ABSENT and outcome.current.version == stamp
+    return VersionedRun(run, stamp) if ours else ABSENT
+
+
+def _decode(id: str, row: Row) -> VersionedRun:
+    pairs = wire.decode_pairs(row.value)
+    numbers = (int(pairs[name]) for name in ("condemned_ns", "count", "size"))
+    return VersionedRun(Run(id, RunState(pairs["state"]), *numbers), row.version)

@@ -1,0 +1,99 @@
+"""Commit records, and what a commit on a branch folded in.
+
+A commit record is immutable and named by its content: writing it twice changes nothing, so it is
+written unconditionally, together with its fold record.  The fold record says which tokens went into
+it *on that branch*: two branches may make equal commits from different tokens.  For the engine.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from graveler import wire
+from graveler.errors import NotFound
+from graveler.ids import BranchId, CommitId, StagingToken
+from graveler.kv.store import Store, Write
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Fold, Repository
+from graveler.refs import rows as listing
+from graveler.refs.keys import COMMITS, FOLDS, commit_key, fold_key, folds_prefix, space
+from graveler.streams import successor
+
+Lookup = Callable[[CommitId], Commit]  # the commit of an id; raises `NotFound`
+
+_ID_PREFIX = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
+
+
+def find(kv: Store, repository: Repository, commit: CommitId) -> Commit | Literal[Absent.ABSENT]:
+    """One request."""
+    row = kv.get(space(repository), commit_key(commit))
+    return ABSENT if row is ABSENT else wire.decode_commit(row.value)
+
+
+def get(kv: Store, repository: Repository, commit: CommitId) -> Commit:
+    """Raises `NotFound`.  One request."""
+    found = find(kv, repository, commit)
+    if found is ABSENT:
+        raise NotFound("commit not found")
+    return found
+
+
+def write_of(repository: Repository, id: CommitId, commit: Commit, stamp: bytes) -> Write:
+    """The write that stores `commit`, for a batch."""
+    return Write(space(repository), commit_key(id), wire.encode_commit(commit), stamp)
+
+
+def put(kv: Store, repository: Repository, id: CommitId, commit: Commit, stamp: bytes) -> None:
+    """Store `commit`.  One request; may be repeated."""
+    kv.set(*write_of(repository, id, commit, stamp))
+
+
+def by_prefix(kv: Store, repository: Repository, prefix: str) -> tuple[CommitId, ...]:
+    """Commits whose ids begin with `prefix`; two at most, which says "ambiguous".  One request."""
+    if not _ID_PREFIX.fullmatch(prefix):
+        return ()
+    stem = COMMITS + prefix.encode()
+    rows = kv.scan(space(repository), stem, successor(stem), 2).rows
+    return tuple(CommitId(key[len(COMMITS) :].decode()) for key, _ in rows)
+
+
+def list_all(kv: Store, repository: Repository, after: str = "") -> Iterator[CommitEntry]:
+    """Every commit that is stored, reachable or not, by id, behind `after`.  One request for each
+    1,000."""
+    for name, row in listing.rows(kv, listing.Stretch(space(repository), COMMITS, "", after)):
+        yield CommitEntry(CommitId(name), wire.decode_commit(row.value))
+
+
+# ---- folds ---------------------------------------------------------------------------------------
+
+
+def fold_write(
+    repository: Repository,
+    branch: BranchId,
+    commit: CommitId,
+    newest: StagingToken,
+    fold: Fold,
+    stamp: bytes,
+) -> Write:
+    """The write that records what `commit` folded in on `branch`; `newest` is its newest token."""
+    key = fold_key(branch, commit, newest)
+    return Write(space(repository), key, wire.encode_fold(fold), stamp)
+
+
+def folds_of(
+    kv: Store, repository: Repository, branch: BranchId, commit: CommitId
+) -> tuple[Fold, ...]:
+    """Every fold of `commit` on `branch`.  One request."""
+    stretch = listing.Stretch(space(repository), folds_prefix(branch, commit))
+    return tuple(wire.decode_fold(row.value) for _, row in listing.rows(kv, stretch))
+
+
+def list_folds(kv: Store, repository: Repository) -> Iterator[tuple[bytes, Fold]]:
+    """Every fold record with its key, for the janitor.  One request for each 1,000."""
+    for name, row in listing.rows(kv, listing.Stretch(space(repository), FOLDS)):
+        yield FOLDS + name.encode(), wire.decode_fold(row.value)
+
+
+def forget_folds(kv: Store, repository: Repository, keys: list[bytes]) -> None:
+    """Remove fold records by the keys that `list_folds` gave.  One request for each 1,000."""
+    if keys:
+        kv.delete(space(repository), keys)

@@ -1,0 +1,268 @@
+"""The graph of commits: positions, ancestors, merge bases.
+
+    depth       6   5   4   3   2   1   0          first-parent steps to the root
+    line        o ─ o ─ o ─ o ─ o ─ o ─ o
+    jump        3   4   3   0   1   0              skew-binary: any ancestor is O(log depth) away
+    linear      6   5   4   3   2   1   0          steps back through one-parent commits
+
+Generation is 1 + the greatest of the parents', so a commit's is greater than that of every ancestor
+of it.  Inside a linear run there are no other ancestors than those on the line, so jumps may skip
+them; everywhere else the searches look at each commit, greatest generation first.
+
+Records come from a `Lookup` that is passed in (raises `NotFound`); costs are counted in its calls.
+Pure otherwise.  The log stands in `history`.  For the engine and `resolve`.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from graveler import limits
+from graveler.errors import NotFound, Unsupported
+from graveler.ids import CommitId
+from graveler.records import ABSENT, Absent, Commit, CommitEntry
+from graveler.refs.graph.commits import Lookup
+
+_LEFT, _RIGHT, _BOTH, _STALE = 1, 2, 3, 4
+
+
+# ---- positions -----------------------------------------------------------------------------------
+
+
+def positioned(lookup: Lookup, commit: Commit) -> Commit:
+    """`commit` with generation, depth, jump and linear run worked out from its parents.
+
+    One call for each parent and one more.  Whatever the argument says of these fields is ignored.
+    """
+    if not commit.parents:
+        return commit._replace(generation=1, depth=0, jump=CommitId(""), jump_depth=0, linear=0)
+    first_id = commit.parents[0]
+    first = lookup(first_id)
+    others = [lookup(parent).generation for parent in commit.parents[1:]]
+    jump, jump_depth = _jump_over(lookup, first_id, first)
+    return commit._replace(
+        generation=1 + max([first.generation, *others]),
+        depth=first.depth + 1,
+        jump=jump,
+        jump_depth=jump_depth,
+        linear=0 if others else first.linear + 1,
+    )
+
+
+def _jump_over(lookup: Lookup, first_id: CommitId, first: Commit) -> tuple[CommitId, int]:
+    """Two jumps of equal length in a row become one; else the jump is a single step."""
+    if first.jump:
+        behind = lookup(first.jump)
+        if behind.jump and first.depth - first.jump_depth == behind.depth - behind.jump_depth:
+            return behind.jump, behind.jump_depth
+    return first_id, first.depth
+
+
+# ---- ancestors -----------------------------------------------------------------------------------
+
+
+def ancestor(lookup: Lookup, id: CommitId, steps: int) -> CommitId:
+    """The commit `steps` first parents behind `id`; raises `NotFound`.  O(log depth) calls."""
+    if steps == 0:
+        return id
+    commit = lookup(id)
+    if steps > commit.depth:
+        raise NotFound("not found")
+    return at_depth(lookup, CommitEntry(id, commit), commit.depth - steps)
+
+
+def at_depth(lookup: Lookup, entry: CommitEntry, depth: int) -> CommitId:
+    """The first-parent ancestor at `depth`, which is at most the entry's own.  O(log depth)
+    calls."""
+    id, commit = entry
+    at = commit.depth
+    while at > depth:
+        if commit.jump_depth >= depth:
+            id, at = commit.jump, commit.jump_depth
+        else:
+            id, at = commit.parents[0], at - 1
+        if at > depth:  # the goal itself need not be read to be named
+            commit = lookup(id)
+    return id
+
+
+def nth_parent(lookup: Lookup, id: CommitId, number: int) -> CommitId:
+    """The `number`-th parent, counted from 1; 0 is the commit itself; raises `NotFound`."""
+    if number == 0:
+        return id
+    parents = lookup(id).parents
+    if number > len(parents):
+        raise NotFound("not found")
+    return parents[number - 1]
+
+
+def on_line(lookup: Lookup, entry: CommitEntry, other: CommitEntry) -> bool:
+    """Whether `other` is `entry` or a first-parent ancestor of it.  O(log depth) calls."""
+    depth = other.commit.depth
+    return depth <= entry.commit.depth and at_depth(lookup, entry, depth) == other.id
+
+
+# ---- merge base ----------------------------------------------------------------------------------
+
+
+def merge_base(
+    lookup: Lookup, left: CommitId, right: CommitId
+) -> CommitId | Literal[Absent.ABSENT]:
+    """The best common ancestor; of several the one of greatest generation, then smallest id.
+
+    A common ancestor of greatest generation is no ancestor of another one, so it is a best one in
+    git's sense.  ABSENT: the histories share nothing.  Where both sides are merge-free the cost is
+    O(log n) calls, else at most one call for each commit above the base's generation.  Raises
+    `Unsupported` past `limits.graph_visit_count_max` commits.
+    """
+    if left == right:
+        return left
+    frontier = _Frontier(lookup)
+    frontier.add(left, _LEFT)
+    frontier.add(right, _RIGHT)
+    while frontier.both_sides:
+        generation = frontier.next_generation
+        level = frontier.pop_level()
+        common = [visit.id for visit in level if visit.sides == _BOTH]
+        if common:
+            return min(common)
+        for visit in _descend(lookup, level, generation - frontier.next_generation):
+            frontier.add(visit.id, visit.sides)
+    return ABSENT
+
+
+class _Visit(NamedTuple):
+    """A commit, and from which sides it was reached."""
+
+    id: CommitId
+    commit: Commit
+    sides: int
+
+
+class _Step(NamedTuple):
+    id: CommitId
+    sides: int
+
+
+class _Frontier:
+    """Commits still to be looked at, greatest generation first.
+
+    Always: every common ancestor that was not popped is an ancestor of something in here from each
+    side; and nothing in here has a greater generation than what was popped, so the sides of what is
+    popped are final.
+    """
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._heap: list[tuple[int, CommitId]] = []
+        self._waiting: dict[CommitId, tuple[Commit, int]] = {}
+        self._counts = [0, 0, 0, 0]  # how many wait, by sides
+        self._visited = 0
+
+    @property
+    def both_sides(self) -> bool:
+        """Whether a common ancestor is still possible."""
+        _, left, right, both = self._counts
+        return both > 0 or (left > 0 and right > 0)
+
+    @property
+    def next_generation(self) -> int:
+        """The greatest generation in here; 0 if nothing is."""
+        return -self._heap[0][0] if self._heap else 0
+
+    def add(self, id: CommitId, sides: int) -> None:
+        known = self._waiting.get(id)
+        if known is None:
+            self._visited += 1
+            if self._visited > limits.graph_visit_count_max:
+                raise Unsupported(
+                    f"merge base search stopped: more than {limits.graph_visit_count_max} commits"
+                )
+            commit, before = self._lookup(id), 0
+            heapq.heappush(self._heap, (-commit.generation, id))
+        else:
+            commit, before = known
+            self._counts[before] -= 1
+        self._waiting[id] = commit, before | sides
+        self._counts[before | sides] += 1
+
+    def pop_level(self) -> list[_Visit]:
+        """All commits of the greatest generation."""
+        generation = self.next_generation
+        level = []
+        while self._heap and self.next_generation == generation:
+            _, id = heapq.heappop(self._heap)
+            commit, sides = self._waiting.pop(id)
+            self._counts[sides] -= 1
+            level.append(_Visit(id, commit, sides))
+        return level
+
+
+def _descend(lookup: Lookup, level: Sequence[_Visit], room: int) -> Iterator[_Step]:
+    """Where the search goes from the commits of one generation.
+
+    `room` generations down to the next commit in the frontier nobody else can come in between: a
+    lone commit may jump that far along its line, and two commits may jump side by side as long as
+    their lines do not meet.  Otherwise on to the parents.
+    """
+    lengths = [min(visit.commit.linear, room) for visit in level]
+    if len(level) == 1 and lengths[0] > 1:
+        visit = level[0]
+        depth = visit.commit.depth - lengths[0]
+        yield _Step(at_depth(lookup, CommitEntry(visit.id, visit.commit), depth), visit.sides)
+    elif len(level) == 2 and min(lengths) > 1:
+        yield from _side_by_side(lookup, level[0], level[1], min(lengths))
+    else:
+        for visit in level:
+            for parent in visit.commit.parents:
+                yield _Step(parent, visit.sides)
+
+
+def _side_by_side(lookup: Lookup, one: _Visit, two: _Visit, length: int) -> Iterator[_Step]:
+    """Both lines `length` steps down, or to where they meet, if they meet before.
+
+    Lines that meet do so after the same number of steps (the generations are equal), so at the same
+    depth if at all; and from there on they are one.
+    """
+    first, second = CommitEntry(one.id, one.commit), CommitEntry(two.id, two.commit)
+    end = first.commit.depth - length
+    if first.commit.depth == second.commit.depth:
+        while first.commit.depth > end and first.id != second.id:
+            first, second = _pair_step(lookup, first, second, end)
+        yield _Step(first.id, one.sides)
+        yield _Step(second.id, two.sides)
+    else:
+        yield _Step(at_depth(lookup, first, end), one.sides)
+        yield _Step(at_depth(lookup, second, second.commit.depth - length), two.sides)
+
+
+def _pair_step(
+    lookup: Lookup, first: CommitEntry, second: CommitEntry, end: int
+) -> tuple[CommitEntry, CommitEntry]:
+    """Both jump where they land apart and not below `end`; else both go one step."""
+    one, two = first.commit, second.commit
+    if one.jump != two.jump and one.jump_depth == two.jump_depth >= end:
+        return CommitEntry(one.jump, lookup(one.jump)), CommitEntry(two.jump, lookup(two.jump))
+    near, far = one.parents[0], two.parents[0]
+    return CommitEntry(near, lookup(near)), CommitEntry(far, lookup(far))
+
+
+def all_merge_bases(lookup: Lookup, left: CommitId, right: CommitId) -> frozenset[CommitId]:
+    """Every best common ancestor, as git defines it.  One call for each commit down to the last."""
+    if left == right:
+        return frozenset((left,))
+    sides = {left: _LEFT, right: _RIGHT}
+    heap = [(-lookup(id).generation, id) for id in sides]
+    heapq.heapify(heap)
+    best = set()
+    while any(not sides[id] & _STALE for _, id in heap):
+        _, id = heapq.heappop(heap)
+        mine = sides[id]
+        if mine == _BOTH:
+            best.add(id)
+            mine |= _STALE
+        for parent in lookup(id).parents:
+            if parent not in sides:
+                heapq.heappush(heap, (-lookup(parent).generation, parent))
+            sides[parent] = sides.get(parent, 0) | mine
+    return frozenset(best)

@@ -1,0 +1,1 @@
+"""Job records, and the turn to collect a repository."""

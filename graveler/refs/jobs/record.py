@@ -1,0 +1,187 @@
+"""Job records: work that may outlive its request, what was asked for, who runs it, how far it is.
+
+    j/<job>         the record: whoever runs the job, takes it over or cancels it changes it, so it
+                    changes by compare-and-swap only
+    q/<job>         the order: what is to be done, in a form that any process can read; later also
+                    the kind of error that ended the job, and whether its result was told
+    k/<job>/<n>     step n of an import: what was listed, stored as a range.  Each is written once,
+                    by whoever is first, and begins where step n - 1 ended
+
+For the engine.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, NamedTuple
+
+from graveler import wire
+from graveler.clock import Ids
+from graveler.errors import NotFound, OutcomeUnknown
+from graveler.ids import JobId, RangeId
+from graveler.kv.replace import Found, replace_row
+from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, scan_all
+from graveler.records import ABSENT, Absent, Job, RangeRef, Repository
+from graveler.refs import rows as listing
+from graveler.refs.keys import JOBS, job_key, job_order_key, job_step_key, job_steps_prefix, space
+from graveler.streams import successor
+
+Order = Mapping[str, str]
+_STEP_KEYS: Final = ("min", "max", "identity")
+
+
+class VersionedJob(NamedTuple):
+    """A job record and the version of its stored form."""
+
+    job: Job
+    version: bytes
+
+
+def find(kv: Store, repository: Repository, job: JobId) -> VersionedJob | Literal[Absent.ABSENT]:
+    """One request."""
+    row = kv.get(space(repository), job_key(job))
+    return ABSENT if row is ABSENT else VersionedJob(wire.decode_job(row.value), row.version)
+
+
+def get(kv: Store, repository: Repository, job: JobId) -> VersionedJob:
+    """Raises `NotFound`.  One request."""
+    found = find(kv, repository, job)
+    if found is ABSENT:
+        raise NotFound("not found")
+    return found
+
+
+def put(
+    kv: Store,
+    repository: Repository,
+    job: Job,
+    seen: VersionedJob | Literal[Absent.ABSENT],
+    stamp: bytes,
+) -> VersionedJob | Literal[Absent.ABSENT]:
+    """Store `job` over what was seen.  ABSENT: failed or unknown, read again.  One request."""
+    condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    raw = wire.encode_job(job)
+    try:
+        outcome = kv.set_if(space(repository), job_key(job.id), raw, stamp, condition)
+    except OutcomeUnknown:
+        return ABSENT
+    if outcome is WRITTEN:
+        return VersionedJob(job, stamp)
+    ours = outcome.current is not ABSENT and outcome.current.version == stamp
+    return VersionedJob(job, stamp) if ours else ABSENT
+
+
+def begin(kv: Store, repository: Repository, job: Job, order: Order, stamp: bytes) -> bool:
+    """Store a new job with its order, both or none.  False: such a job is there already.
+
+    `OutcomeUnknown` if nobody knows whether it was stored.  One request.
+    """
+    here = space(repository)
+    beside = Write(here, job_order_key(job.id), wire.encode_pairs(dict(order)), stamp)
+    condition = Paired(ABSENT, ABSENT, beside)
+    outcome = kv.set_if(here, job_key(job.id), wire.encode_job(job), stamp, condition)
+    if outcome is WRITTEN:
+        return True
+    return outcome.current is not ABSENT and outcome.current.version == stamp
+
+
+def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[Absent.ABSENT]:
+    """One request."""
+    row = kv.get(space(repository), job_order_key(job))
+    return ABSENT if row is ABSENT else wire.decode_pairs(row.value)
+
+
+def amend(
+    kv: Store, repository: Repository, job: JobId, more: Order, ids: Ids, unless: str = ""
+) -> None:
+    """Add to an order what became of it, beside what others add; nothing if there is no order, or
+    if it has the key `unless`.
+
+    A twin of the write that arrives late takes nothing back, and brings no order back that was
+    forgotten.  Raises `OutcomeUnknown`, `Contended`.  Two requests, one if nothing is new.
+    """
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if row is ABSENT:
+            return ABSENT
+        order = wire.decode_pairs(row.value)
+        if unless in order:
+            return ABSENT
+        return ABSENT if order.items() >= more.items() else wire.encode_pairs({**order, **more})
+
+    replace_row(kv, (space(repository), job_order_key(job)), ids, change)
+
+
+def list_some(kv: Store, repository: Repository, prefix: str) -> list[VersionedJob]:
+    """The jobs whose ids begin with `prefix`, by id.  One request for each 1,000."""
+    start = job_key(JobId(prefix))
+    rows = scan_all(kv, space(repository), start, successor(start))
+    return [VersionedJob(wire.decode_job(row.value), row.version) for _, row in rows]
+
+
+def list_all(kv: Store, repository: Repository) -> Iterator[VersionedJob]:
+    """Every job by id.  One request for each 1,000."""
+    for _, row in listing.rows(kv, listing.Stretch(space(repository), JOBS)):
+        yield VersionedJob(wire.decode_job(row.value), row.version)
+
+
+def forget(kv: Store, repository: Repository, jobs: list[JobId]) -> None:
+    """Remove all records of jobs that have ended.  One request for the steps of each job, and one
+    for each 1,000 records."""
+    here, keys = space(repository), list[bytes]()
+    for job in jobs:
+        start = job_steps_prefix(job)
+        keys += [key for key, _ in scan_all(kv, here, start, successor(start))]
+        keys += [job_order_key(job), job_key(job)]
+    if keys:
+        kv.delete(here, keys)
+
+
+# ---- steps of an import --------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """One source of an import, listed up to and including `after`; what was found since the step
+    before stands in `found`."""
+
+    source: int
+    after: str
+    found: RangeRef
+
+
+def steps(kv: Store, repository: Repository, job: JobId) -> list[Step]:
+    """All steps, in order.  One request for each 1,000."""
+    start = job_steps_prefix(job)
+    rows = scan_all(kv, space(repository), start, successor(start))
+    return [_step(row.value) for _, row in rows]
+
+
+def add_step(
+    kv: Store, repository: Repository, job: JobId, number: int, step: Step, stamp: bytes
+) -> Step:
+    """Store step `number`, or find the one that another runner stored.
+
+    `OutcomeUnknown` if nobody knows.  One request.
+    """
+    found = step.found
+    said = {
+        "source": str(step.source),
+        "after": step.after,
+        "range": found.id,
+        "min": found.min_key.hex(),
+        "max": found.max_key.hex(),
+        "size": str(found.size),
+        "count": str(found.count),
+        "identity": found.identity.hex(),
+    }
+    place = space(repository), job_step_key(job, number)
+    outcome = kv.set_if(*place, wire.encode_pairs(said), stamp, ABSENT)
+    if outcome is WRITTEN or outcome.current is ABSENT:
+        return step
+    return _step(outcome.current.value)
+
+
+def _step(raw: bytes) -> Step:
+    said = wire.decode_pairs(raw)
+    low, high, identity = (bytes.fromhex(said[name]) for name in _STEP_KEYS)
+    size, count = int(said["size"]), int(said["count"])
+    found = RangeRef(RangeId(said["range"]), low, high, size, count, identity)
+    return Step(int(said["source"]), said["after"], found)

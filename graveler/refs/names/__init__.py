@@ -1,0 +1,1 @@
+"""Names: repositories, branches and tags, and the expressions that refer to them."""

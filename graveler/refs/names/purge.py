@@ -1,0 +1,60 @@
+"""Records of deleted branches and tags, removed once no request about them can be on its way.
+
+    deleted ──branch_purge_seconds──► removed, by the version that was read
+
+A deleted record is there for one thing: a late duplicate of the creation, which asks for an absent
+row, must fail.  It is removed a day after the deletion; no request lives nearly as long.  Whoever
+makes the name anew in the moment of the removal has swapped the record to another version, and the
+removal does nothing.  A name that is made after it has a record that begins at `rev` 1: revisions
+are compared within one operation only, versions and tokens never come back, and every condition
+other than absence names a version.  For the janitor.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from graveler import wire
+from graveler.errors import OutcomeUnknown
+from graveler.kv.store import Matches, Row, Store
+from graveler.records import Repository
+from graveler.refs import rows
+from graveler.refs.keys import BRANCHES, TAGS, space
+
+
+class Name(NamedTuple):
+    """A branch or tag: where its record is, and since when it is deleted (0: not known)."""
+
+    key: bytes
+    row: Row
+    is_deleted: bool
+    since_ns: int
+
+
+def list_names(kv: Store, repository: Repository) -> Iterator[Name]:
+    """Every branch, then every tag, deleted ones too.  One request for each 1,000."""
+    for key, row in _rows(kv, repository, BRANCHES):
+        branch = wire.decode_branch(row.value)
+        yield Name(key, row, not branch.live, branch.changed_ns)
+    for key, row in _rows(kv, repository, TAGS):
+        tag = wire.decode_tag(row.value)
+        yield Name(key, row, tag.deleted, tag.changed_ns)
+
+
+def _rows(kv: Store, repository: Repository, kind: bytes) -> Iterator[tuple[bytes, Row]]:
+    stretch = rows.Stretch(space(repository), kind)
+    return ((kind + name.encode(), row) for name, row in rows.rows(kv, stretch))
+
+
+def note_time(kv: Store, repository: Repository, name: Name, now_ns: int, stamp: bytes) -> None:
+    """Note of a tag that an older release has deleted that this was not after `now_ns`.  A failure
+    is made good by the next round.  One request."""
+    raw = wire.encode_tag(wire.decode_tag(name.row.value)._replace(changed_ns=now_ns))
+    with suppress(OutcomeUnknown):
+        kv.set_if(space(repository), name.key, raw, stamp, Matches(name.row.version))
+
+
+def remove(kv: Store, repository: Repository, names: Sequence[Name]) -> None:
+    """Remove the records that still are what was read.  One request a record."""
+    versions = [name.row.version for name in names]
+    kv.delete(space(repository), [name.key for name in names], versions)

@@ -1,0 +1,197 @@
+"""Repository records, and the free metadata of a repository.
+
+A deleted repository's record stays under its name, so a late duplicate of its creation fails; a new
+one under the same name swaps the old record and has another uid, and therefore another partition:
+nothing of the old one is seen.  For the engine.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits, wire
+from graveler.clock import Ids
+from graveler.errors import Contended, NotFound, OutcomeUnknown, Unavailable
+from graveler.ids import RepositoryId
+from graveler.kv.replace import Found as FoundRow
+from graveler.kv.replace import replace_row, replace_seen
+from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store
+from graveler.records import ABSENT, Absent, Repository, RepositoryState
+from graveler.refs import rows as listing
+from graveler.refs.keys import METADATA, REPOSITORIES, metadata_key, setting_key, space
+
+_REPLACED: Final = "replaced"
+
+
+class VersionedRepository(NamedTuple):
+    """A repository record and the version of its stored form."""
+
+    repository: Repository
+    version: bytes
+
+
+def find(kv: Store, repository: RepositoryId) -> VersionedRepository | Literal[Absent.ABSENT]:
+    """The record, also that of a deleted repository.  One request."""
+    row = kv.get(REPOSITORIES, repository.encode())
+    if row is ABSENT:
+        return ABSENT
+    return VersionedRepository(wire.decode_repository(row.value), row.version)
+
+
+def get(kv: Store, repository: RepositoryId) -> Repository:
+    """The live repository; raises `NotFound`.  One request."""
+    found = find(kv, repository)
+    if found is ABSENT or found.repository.state is not RepositoryState.LIVE:
+        raise NotFound("repository not found")
+    return found.repository
+
+
+def put_new(
+    kv: Store,
+    repository: Repository,
+    stamp: bytes,
+    over: VersionedRepository | Literal[Absent.ABSENT],
+) -> bool:
+    """Create the record over what `find` answered; False if somebody else was first.
+
+    One request.  Raises `OutcomeUnknown` when no answer came.
+    """
+    condition: Condition = ABSENT if over is ABSENT else Matches(over.version)
+    raw = wire.encode_repository(repository)
+    outcome = kv.set_if(REPOSITORIES, repository.id.encode(), raw, stamp, condition)
+    return _landed(outcome, stamp)
+
+
+def note_replaced(kv: Store, repository: Repository, stamp: bytes) -> None:
+    """Note beside what a deleted repository left that a new one takes its name: from then on no
+    record under that name has its uid.  Noted before that happens.  One request; may be repeated.
+    """
+    kv.set(space(repository), setting_key(_REPLACED), wire.encode_pairs({}), stamp)
+
+
+def was_replaced(kv: Store, repository: Repository) -> bool:
+    """Whether that was noted.  One request."""
+    return kv.get(space(repository), setting_key(_REPLACED)) is not ABSENT
+
+
+def swap(
+    kv: Store, seen: VersionedRepository, new: Repository, stamp: bytes
+) -> VersionedRepository | Literal[Absent.ABSENT]:
+    """Replace the record that was seen.  ABSENT: failed or unknown, read again.  One request."""
+    raw = wire.encode_repository(new)
+    try:
+        outcome = kv.set_if(REPOSITORIES, new.id.encode(), raw, stamp, Matches(seen.version))
+    except OutcomeUnknown:
+        return ABSENT
+    return VersionedRepository(new, stamp) if _landed(outcome, stamp) else ABSENT
+
+
+Found = Repository | Literal[Absent.ABSENT]
+
+
+def change(kv: Store, name: RepositoryId, ids: Ids, made: Callable[[Found, bool], Found]) -> None:
+    """Put what is `made` of the record in its place, atomically; ABSENT: leave it.
+
+    `made` is told whether an earlier write of this call may have landed and been replaced since; it
+    may raise to refuse.  Errors: those of `made`, `Contended`, `OutcomeUnknown`.  Two requests if
+    nobody else writes the record.
+    """
+
+    def changed(row: FoundRow, lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        found = made(ABSENT if row is ABSENT else wire.decode_repository(row.value), lost)
+        return ABSENT if found is ABSENT else wire.encode_repository(found)
+
+    replace_row(kv, (REPOSITORIES, name.encode()), ids, changed)
+
+
+def _landed(outcome: Outcome, stamp: bytes) -> bool:
+    if outcome is WRITTEN:
+        return True
+    return outcome.current is not ABSENT and outcome.current.version == stamp
+
+
+def list_page(
+    kv: Store, prefix: str, search: str, after: str, amount: int
+) -> tuple[tuple[Repository, ...], bool]:
+    """Live repositories by name: with `prefix`, containing `search`, after `after`; whether more
+    follow."""
+
+    def shown(name: str, row: Row) -> Repository | None:
+        if search not in name:
+            return None
+        repository = wire.decode_repository(row.value)
+        return repository if repository.state is RepositoryState.LIVE else None
+
+    return listing.page(kv, listing.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
+
+
+def every_deleted(kv: Store) -> Iterator[Repository]:
+    """All deleted repositories whose names no other one has taken.  One request for each 1,000
+    repositories."""
+    for _, row in listing.rows(kv, listing.Stretch(REPOSITORIES, b"")):
+        repository = wire.decode_repository(row.value)
+        if repository.state is RepositoryState.DELETED:
+            yield repository
+
+
+def every(kv: Store) -> Iterator[Repository]:
+    """All live repositories by name.  One request for each 1,000."""
+    after, more = "", True
+    while more:
+        page, more = list_page(kv, "", "", after, limits.page_count_max)
+        for repository in page:
+            after = repository.id
+            yield repository
+
+
+# ---- metadata: one row a pair, so that two writers of different keys both win --------------------
+# A removed pair leaves an empty row: a late duplicate of an older write must find it and fail.
+
+
+def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
+    """All pairs.  One request for each 1,000."""
+    found: dict[str, str] = {}
+    for _, row in listing.rows(kv, listing.Stretch(space(repository), METADATA)):
+        found.update(wire.decode_pairs(row.value))
+    return found
+
+
+def merge_metadata(kv: Store, repository: Repository, pairs: Mapping[str, str], ids: Ids) -> None:
+    """Set `pairs`, leaving other keys as they are; each at once, all together not.
+
+    Errors: `Contended`, `OutcomeUnknown`.  One batch of reads, and one request a pair.
+    """
+    _replace_pairs(kv, repository, ids, {name: {name: value} for name, value in pairs.items()})
+
+
+def delete_metadata(kv: Store, repository: Repository, keys: Sequence[str], ids: Ids) -> None:
+    """Remove pairs; absent ones are no error.  Cost and errors as `merge_metadata`."""
+    # A name too long to have been stored cannot be there.
+    longest = limits.kv_key_length_bytes_max
+    stored = [name for name in keys if len(metadata_key(name)) <= longest]
+    _replace_pairs(kv, repository, ids, {name: {} for name in stored})
+
+
+def _replace_pairs(
+    kv: Store, repository: Repository, ids: Ids, wanted: Mapping[str, dict[str, str]]
+) -> None:
+    """Put what is wanted at each name; empty: nothing."""
+    places = {name: (space(repository), metadata_key(name)) for name in wanted}
+    rows = kv.get_many(tuple(places.values())) if places else {}
+    begun = False
+    for name, pairs in wanted.items():
+
+        def change(
+            row: FoundRow, _: bool, pairs: dict[str, str] = pairs
+        ) -> bytes | Literal[Absent.ABSENT]:
+            there = {} if row is ABSENT else wire.decode_pairs(row.value)
+            return wire.encode_pairs(pairs) if pairs or there else ABSENT
+
+        place = places[name]
+        try:
+            replace_seen(kv, place, ids, change, rows.get(place, ABSENT))
+        except (Contended, Unavailable) as error:
+            if not begun:
+                raise
+            # Neither error may stand: both say that nothing was written.
+            raise OutcomeUnknown(f"pairs replaced in part; outcome unknown: key={name}") from error
+        begun = True

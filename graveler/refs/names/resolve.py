@@ -1,0 +1,141 @@
+"""From a ref expression to a commit.
+
+    full commit id  →  branch  →  tag  →  unique prefix of a commit id       the first that exists
+
+A name that could not have been created is not asked for.  Cost: a branch 1 request, a tag 2, a
+full commit id what `lookup` costs, a prefix 3; each modifier what the graph walk costs.  Branch and
+tag are not asked for together: most names are branches, and everybody's reads of one branch meet
+in one partition, whose limit is in rows.  For the engine.
+"""
+
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from graveler.errors import Invalid, NotFound
+from graveler.ids import BranchId, CommitId, TagId, is_hex64, parse_branch_id, parse_tag_id
+from graveler.kv.store import Store
+from graveler.records import ABSENT, Absent, Repository, Tag, Versioned
+from graveler.refs.graph import commits, graph
+from graveler.refs.graph.commits import Lookup
+from graveler.refs.keys import branch_key, commit_key, space, tag_key
+from graveler.refs.names import branches, tags
+from graveler.refs.names.expression import Modifier, parse
+from graveler.refs.names.tags import StoredTag
+
+Kind = Literal["commit", "branch", "tag"]
+
+NO_BRANCH = BranchId("")
+
+
+class Resolved(NamedTuple):
+    """What an expression means.
+
+    `branch` and `branch_id` are those of the name that it begins with, if that is a branch.
+    `staged`: it is the branch itself (`main` or `main$`), so that reads see what is uncommitted.
+    """
+
+    commit: CommitId
+    kind: Kind
+    branch: Versioned | Literal[Absent.ABSENT] = ABSENT
+    branch_id: BranchId = NO_BRANCH
+    staged: bool = False
+
+
+class Holders(NamedTuple):
+    """What has a name: a branch record and a tag record (also deleted ones), a commit."""
+
+    branch: Versioned | Literal[Absent.ABSENT]
+    tag: StoredTag | Literal[Absent.ABSENT]
+    commit: bool
+
+    @property
+    def live_branch(self) -> bool:
+        return self.branch is not ABSENT and self.branch.branch.live
+
+    @property
+    def live_tag(self) -> bool:
+        return self.tag is not ABSENT and not self.tag.tag.deleted
+
+
+def resolve(kv: Store, repository: Repository, text: str, lookup: Lookup) -> Resolved:
+    """The commit (and the branch) that `text` names.  The branch record is fresh.
+
+    Raises `Invalid` for a malformed expression; `NotFound` for an unknown name, an ambiguous prefix
+    and an ancestor or parent that does not exist.
+    """
+    expression = parse(text)
+    named = _named(kv, repository, expression.base, lookup)
+    modifiers = expression.modifiers
+    if not modifiers:
+        return named
+    if modifiers[0].kind == "$":
+        if named.branch is ABSENT:
+            raise Invalid(f"ref invalid: '$' must follow the name of a branch: ref={text!r}")
+        return named
+    commit = named.commit
+    for modifier in modifiers:
+        commit = _step(lookup, commit, modifier)
+    return Resolved(commit, named.kind, named.branch, named.branch_id)
+
+
+def _step(lookup: Lookup, commit: CommitId, modifier: Modifier) -> CommitId:
+    if modifier.kind == "~":
+        return graph.ancestor(lookup, commit, modifier.number)
+    if modifier.kind == "^":
+        return graph.nth_parent(lookup, commit, modifier.number)
+    return commit
+
+
+def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Resolved:
+    if is_hex64(base) and _exists(lookup, CommitId(base)):
+        return Resolved(CommitId(base), "commit")
+    branch = _branch(kv, repository, base)
+    if branch is not ABSENT and branch.branch.live:
+        return Resolved(branch.branch.commit, "branch", branch, BranchId(base), True)
+    tag = _tag(kv, repository, base)
+    if tag is not ABSENT:
+        return Resolved(tag.commit, "tag")
+    if not is_hex64(base):
+        matching = commits.by_prefix(kv, repository, base)
+        if len(matching) == 1:
+            return Resolved(matching[0], "commit")
+    raise NotFound(f"ref not found: ref={base}")
+
+
+def _exists(lookup: Lookup, commit: CommitId) -> bool:
+    try:
+        lookup(commit)
+    except NotFound:
+        return False
+    return True
+
+
+def _branch(kv: Store, repository: Repository, name: str) -> Versioned | Literal[Absent.ABSENT]:
+    with suppress(Invalid):  # no branch can have this name
+        return branches.find(kv, repository, parse_branch_id(name))
+    return ABSENT
+
+
+def _tag(kv: Store, repository: Repository, name: str) -> Tag | Literal[Absent.ABSENT]:
+    with suppress(Invalid):  # no tag can have this name
+        return tags.find(kv, repository, parse_tag_id(name))
+    return ABSENT
+
+
+def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holders:
+    """What has `name` now, asked before it is given to a branch or a tag.  One request.
+
+    No request keeps the name free: only the swap of the branch record, or the creation of the tag,
+    decides, each for its own kind.
+    """
+    partition = space(repository)
+    branch_at = partition, branch_key(BranchId(name))
+    tag_at = partition, tag_key(TagId(name))
+    commit_at = partition, commit_key(CommitId(name))
+    rows = kv.get_many((branch_at, tag_at, commit_at))
+    branch, tag = rows.get(branch_at), rows.get(tag_at)
+    return Holders(
+        ABSENT if branch is None else branches.decode(branch),
+        ABSENT if tag is None else tags.decode(tag),
+        commit_at in rows,
+    )

@@ -1,0 +1,116 @@
+"""Tags: names of commits that never move.
+
+    absent ──create──► live ──delete──► deleted ──create──► live        rev grows
+
+A deleted tag's record stays until no duplicate of a write can be on its way (purging.py), and every
+write names the row that it replaces: a late duplicate of a creation or of a deletion then does
+nothing to what was made since.  For the engine.
+"""
+
+from typing import Literal, NamedTuple
+
+from graveler import wire
+from graveler.clock import Ids
+from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown
+from graveler.ids import CommitId, TagId
+from graveler.kv.replace import Found, replace_row, replace_seen
+from graveler.kv.store import Row, Store
+from graveler.records import ABSENT, Absent, Repository, Tag
+from graveler.refs import rows
+from graveler.refs.keys import TAGS, space, tag_key
+
+
+class NamedTag(NamedTuple):
+    """A tag with its name."""
+
+    id: TagId
+    tag: Tag
+
+
+class StoredTag(NamedTuple):
+    """A tag's record, perhaps of a deleted one, and the row that holds it."""
+
+    tag: Tag
+    row: Row
+
+
+def decode(row: Row) -> StoredTag:
+    """The tag that a row holds.  Raises `Corrupt`."""
+    return StoredTag(wire.decode_tag(row.value), row)
+
+
+def find(kv: Store, repository: Repository, tag: TagId) -> Tag | Literal[Absent.ABSENT]:
+    """The live tag.  One request."""
+    row = kv.get(space(repository), tag_key(tag))
+    if row is ABSENT:
+        return ABSENT
+    found = wire.decode_tag(row.value)
+    return ABSENT if found.deleted else found
+
+
+def get(kv: Store, repository: Repository, tag: TagId) -> Tag:
+    """Raises `NotFound`.  One request."""
+    found = find(kv, repository, tag)
+    if found is ABSENT:
+        raise NotFound("tag not found")
+    return found
+
+
+def create(
+    kv: Store,
+    repository: Repository,
+    tag: TagId,
+    commit: CommitId,
+    ids: Ids,
+    over: StoredTag | Literal[Absent.ABSENT] = ABSENT,
+) -> Tag:
+    """Name `commit`, where nothing or a deleted tag (`over`) was seen.
+
+    Raises `AlreadyExists`; `OutcomeUnknown` when no answer came, or when it may have been made and
+    deleted since.  One request if nobody else is about.
+    """
+    rev = 1
+
+    def change(row: Found, lost: bool) -> bytes:
+        nonlocal rev
+        there = Tag(commit, 0, deleted=True) if row is ABSENT else decode(row).tag
+        if lost and (there.deleted or there.rev != rev):
+            raise OutcomeUnknown(f"tag creation not confirmed; outcome unknown: {tag=} {rev=}")
+        if not there.deleted:
+            raise AlreadyExists("tag already exists: not unique")
+        rev = there.rev + 1
+        return wire.encode_tag(Tag(commit, rev, rest=there.rest))
+
+    seen = ABSENT if over is ABSENT else over.row
+    replace_seen(kv, (space(repository), tag_key(tag)), ids, change, seen)
+    return Tag(commit, rev)
+
+
+def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: int = 0) -> None:
+    """Delete the name, at a time (0: not known); raises `NotFound`, `OutcomeUnknown`.
+
+    Two requests.  Of two that race one is refused, unless an answer was lost: then both may
+    succeed.
+    """
+
+    def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if lost:  # a tag never moves, so the one that was seen is gone, whoever deleted it
+            return ABSENT
+        if row is ABSENT or (there := decode(row).tag).deleted:
+            raise NotFound("tag not found")
+        gone = there._replace(rev=there.rev + 1, deleted=True, changed_ns=changed_ns)
+        return wire.encode_tag(gone)
+
+    replace_row(kv, (space(repository), tag_key(tag)), ids, change)
+
+
+def list_page(
+    kv: Store, repository: Repository, prefix: str, after: str, amount: int
+) -> tuple[tuple[NamedTag, ...], bool]:
+    """Live tags by name; whether more follow."""
+
+    def shown(name: str, row: Row) -> NamedTag | None:
+        tag = wire.decode_tag(row.value)
+        return None if tag.deleted else NamedTag(TagId(name), tag)
+
+    return rows.page(kv, rows.Stretch(space(repository), TAGS, prefix, after), amount, shown)

@@ -1,0 +1,1 @@
+"""Records around staging: clean-up records of tokens, and upload addresses."""

@@ -1,0 +1,112 @@
+"""Import and land: rows of a DataFrame become one commit on a branch, or nothing does.
+
+    begin (base, salt, break parameters) ──► ranges, written by the executors ──► finish: one commit
+                └── heartbeats ──┘                    └─ failed: cancelled
+
+*replace*: the rows take the place of all that lies below the prefix.  *merge*: they are put onto
+what is there; paths that are not among them stay.  Whatever others committed meanwhile elsewhere
+stays too (docs/bulk.md).  For whoever uses the package.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from graveler.client import bulk
+from graveler.client.bulk import BulkJob
+from graveler.errors import Invalid
+from graveler.ids import NO_METARANGE, MetarangeId
+from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
+from graveler.spark.cluster.markers import Marks, count
+from graveler.spark.cluster.places import opened
+from graveler.spark.cluster.results import BadRows as BadRows
+from graveler.spark.cluster.results import Report
+from graveler.spark.lake import Lake, Target, parse_target, place_of
+from graveler.spark.verbs.imports import ImportOptions, OnBad, import_rows
+
+Mode = Literal["replace", "merge"]
+_MESSAGE = "Import objects"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The commit that landed, how many rows are in it, and what was left out."""
+
+    commit: str
+    count: int
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class JobTerms:
+    """What the commit says, empty for what is usual; and the job's name, if it may be run again.
+
+    A job with a name is not cancelled when it fails.  A later call with the same name runs the same
+    job, on the same base, and lands it once; if it has landed, the answer is its commit.  A name
+    that was given to another verb, branch, folder or mode is a `Conflict`.  An import keeps what
+    the run before has written."""
+
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
+
+
+def import_(
+    lake: Lake,
+    df: DataFrame,
+    target: str,
+    mode: Mode = "replace",
+    *,
+    on_bad: OnBad = "fail",
+    terms: JobTerms | None = None,
+) -> Imported:
+    """Land the rows of `df` below `target`, "repository/branch/prefix", as one commit.
+
+    Rows name objects that lie elsewhere (path below the prefix, address, size, checksum, mtime,
+    perhaps metadata and content_type; see `columns.py`); no object is copied.
+
+    Errors: `Invalid` (target, mode, columns), `BadRows` with a report of what is wrong, `NotFound`,
+    `Refused`, `Conflict` (the branch has uncommitted changes; somebody cancelled the job; the input
+    changed while it was read); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
+    is the last of these, nothing has landed.  A job that has landed before is answered with its
+    commit, and without a report; one that was cancelled or has expired is a `Conflict`, and so is a
+    name that was given to something else: another prefix, mode or verb.  While it
+    runs, its progress counts finished buckets, then rows.
+    """
+    if mode not in ("replace", "merge"):
+        raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
+    where, chosen = parse_target(target), terms or JobTerms()
+    job = begun(lake, where, mode, chosen.id, "import")
+    if job.commit:
+        return Imported(job.commit, job.progress, Report())
+    place = place_of(lake, job.storage_namespace, job.breaks)
+    base = MetarangeId(job.base_metarange) if mode == "merge" else NO_METARANGE
+    is_named, birth = bool(chosen.id), job.creation_date
+    options = ImportOptions(
+        where.prefix, base, on_bad=on_bad, job=job.id, taken_up=is_named, birth=birth
+    )
+    with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
+        done = partial(count, opened(place).blocks, Marks(place.namespace, job.id, birth=birth))
+        with beating(lake.session, where.repository, job, done):
+            written = import_rows(df, place, options)
+        bulk.heartbeat(lake.session, where.repository, job, written.count)
+        message = chosen.message or _MESSAGE
+        landing = bulk.Landing(written.metarange, job.id, message, chosen.metadata)
+        commit = bulk.finish(lake.session, where.repository, job, landing)
+    return Imported(commit, written.count, written.report)
+
+
+def begun(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
+    """A job on the head of the branch.  In the mode merge its metarange is of the whole branch, so
+    it has no prefix; where it is to land stands in its purpose, beside the `verb`."""
+    prefix = where.prefix if mode == "replace" else ""
+    purpose = f"{verb} below {where.prefix!r}"
+    return bulk.begin(
+        *(lake.session, where.repository, where.branch, mode),
+        prefix=prefix,
+        id=id,
+        purpose=purpose,
+    )

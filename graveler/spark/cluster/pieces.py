@@ -1,0 +1,51 @@
+"""Tables in pieces: Arrow streams in the object store, written and read by any process of a job.
+
+What a job must not compute twice (a list of the storage, what it is about to delete) stands in
+pieces: a task that is lost is run again and reads the same rows.  A piece appears whole.  For this
+package.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.places import Place, opened
+
+_ROWS_EACH: Final = 64
+
+
+def put(place: Place, where: str, batch: pa.RecordBatch) -> None:
+    """Store a piece at a full address, over what is there.  One put."""
+    body = io.BytesIO()
+    with pa.ipc.new_stream(body, batch.schema) as writer:
+        writer.write_batch(batch)
+    opened(place).blocks.put(where, [body.getvalue()])
+
+
+def read(place: Place, where: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece.  One get."""
+    body = b"".join(opened(place).blocks.get(where).chunks)
+    with pa.ipc.open_stream(io.BytesIO(body)) as reader:
+        yield from reader
+
+
+def frame(spark: SparkSession, place: Place, names: Sequence[str], schema: str) -> DataFrame:
+    """The rows of pieces of one schema, read by the executors."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from read(place, row["name"])
+
+    return rows(spark, [(name,) for name in names], "name string").mapInArrow(run, schema)
+
+
+def rows(spark: SparkSession, values: Sequence[Any], schema: str, tasks: int = 0) -> DataFrame:
+    """A few rows of the driver's, some for each task, unless so many `tasks` are wanted."""
+    made = spark.createDataFrame(list(values), schema)
+    wanted = tasks or max(parallel_tasks(spark), len(values) // _ROWS_EACH)
+    return made.repartition(max(1, min(wanted, len(values))))

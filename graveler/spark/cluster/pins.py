@@ -1,0 +1,63 @@
+"""A ref held fast: whoever reads at it sees one commit, whatever others commit meanwhile.
+
+For this package.
+"""
+
+from typing import Any, NamedTuple
+
+from graveler.client.session import below
+from graveler.errors import NotFound
+from graveler.ids import MetarangeId
+from graveler.records import RangeRef
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.lake import Lake, Target, parse_ref, place_of
+
+
+class Pinned(NamedTuple):
+    """The commit that a ref meant when it was looked up, and the prefix asked for beside it."""
+
+    repository: str
+    commit: str
+    metarange: MetarangeId
+    prefix: str
+    place: Place
+
+    def ranges(self) -> tuple[RangeRef, ...]:
+        """All ranges of the commit, in key order; one request to the object store."""
+        return opened(self.place).space.metarange(self.metarange).ranges
+
+
+def pinned(lake: Lake, where: str) -> Pinned:
+    """Look "repository/ref/folder" up.
+
+    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  Errors:
+    `Invalid`, `NotFound`.  Cost: 2 requests to the API.
+    """
+    target = parse_ref(where)
+    repository = lake.session.ask("GET", below("repositories", target.repository))
+    found = _commit(lake, target)
+    place = place_of(lake, repository["storage_namespace"])
+    metarange = MetarangeId(found["meta_range_id"])
+    return Pinned(target.repository, found["id"], metarange, target.prefix, place)
+
+
+def at_commit(lake: Lake, where: str) -> str:
+    """The text "repository/ref/folder" with the id of the commit in place of the ref.
+
+    Errors: `Invalid`, `NotFound`.  Cost: 1 request to the API.
+    """
+    target = parse_ref(where)
+    return f"{target.repository}/{_commit(lake, target)['id']}/{target.prefix}"
+
+
+def _commit(lake: Lake, target: Target) -> Any:
+    found = commits_page(lake, target.repository, target.branch, "?amount=1")["results"]
+    if not found:
+        raise NotFound(f"no commit at the ref: ref={target.branch}")
+    return found[0]
+
+
+def commits_page(lake: Lake, repository: str, ref: str, query: str) -> Any:
+    """One page of a ref's history, newest first, as the API tells it."""
+    where = below("repositories", repository, "refs", ref, "commits")
+    return lake.session.ask("GET", where + query)

@@ -1,0 +1,119 @@
+"""How Spark's planning workers reach the driver, the only process that has the API's credentials.
+
+    planning worker ── question: options ──► socket in a private folder ──► driver: asks the API
+                    ◄── answer: names and pieces of work ──────────────────┘
+
+Spark pickles a data source into the function that executors run, and sends its class to them as
+well (Spark's own `PythonPartitionReaderFactory` holds both).  So the class holds a `Planner`: names
+alone.  A planning worker runs on the driver's machine as the driver's user, so it may open the
+socket; an executor elsewhere cannot, and one beside the driver gets plans, not credentials.
+
+Over Spark Connect the workers run beside the server of Spark.  If that is another machine, the
+credentials must stand in the environment there.  For `register.py` and `datasource.py`.
+"""
+
+import atexit
+import json
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from threading import Thread
+from typing import Any, Final
+
+from pyspark.serializers import CloudPickleSerializer
+
+from graveler import client, errors
+from graveler.client import Session
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE
+from graveler.errors import GravelerError, Internal, Invalid
+from graveler.settings import environment
+from graveler.spark.lake import Lake
+
+Question = Mapping[str, Any]
+Answering = Callable[[Lake, Question], Any]
+_LENGTH: Final = 8  # bytes before an answer: its length, so that a cut one is noticed
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Where plans are made.  Goes to the executors, so it holds no secret.  `socket`: of the
+    driver; `url`, `store`: the lake's, as `Lake` has them."""
+
+    socket: str
+    url: str
+    store: str
+
+    def ask(self, question: Question, answering: Answering) -> Any:
+        """What the driver answers.  If this is not its machine, `answering` is called here, with
+        the credentials of the environment.
+
+        Errors: those of the answer; `Invalid` if there are no credentials; `Internal` if the driver
+        fails, with its traceback on its standard error."""
+        with socket.socket(socket.AF_UNIX) as way:
+            try:
+                way.connect(self.socket)
+            except (FileNotFoundError, ConnectionRefusedError):
+                return answering(self._elsewhere(), question)
+            way.sendall(json.dumps(question).encode())
+            way.shutdown(socket.SHUT_WR)
+            with way.makefile("rb") as answer:
+                length = int.from_bytes(answer.read(_LENGTH), "big")
+                body = answer.read()
+        if not length or len(body) != length:
+            raise Internal("the driver could not plan this read: its standard error says why")
+        kind, value = CloudPickleSerializer().loads(body)
+        if kind:
+            raise getattr(errors, kind)(value)
+        return value
+
+    def _elsewhere(self) -> Lake:
+        variables = environment()
+        key, secret = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")
+        if not key or not secret:
+            raise Invalid(
+                "the driver is not on this machine, and credentials are never sent to it: set "
+                f"{KEY_VARIABLE} and {SECRET_VARIABLE} for the server of Spark Connect"
+            )
+        return Lake(None, client.connect(self.url, key, secret), self.store)
+
+
+@lru_cache(maxsize=64)
+def planner_of(session: Session, store: str, answering: Answering) -> Planner:
+    """Answer questions about a lake in this process until it ends.
+
+    Nobody but the user of this process may open the socket."""
+    folder = Path(tempfile.mkdtemp(prefix="graveler-plans-"))  # mode 0700
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    where = str(folder / "socket")
+    server = _Server(where, Lake(None, session, store), answering)
+    Thread(target=server.serve_forever, name="graveler-plans", daemon=True).start()
+    return Planner(where, session.url, store)
+
+
+class _Server(ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def __init__(self, where: str, lake: Lake, answering: Answering) -> None:
+        super().__init__(where, _Handler)
+        self.lake = lake
+        self.answering = answering
+
+
+class _Handler(StreamRequestHandler):
+    """One question and its answer.  What is no error of ours closes the connection."""
+
+    server: _Server
+
+    def handle(self) -> None:
+        question = json.loads(self.rfile.read())
+        try:
+            answer = "", self.server.answering(self.server.lake, question)
+        except GravelerError as error:
+            answer = type(error).__name__, str(error)
+        body = CloudPickleSerializer().dumps(answer)
+        self.wfile.write(len(body).to_bytes(_LENGTH, "big") + body)

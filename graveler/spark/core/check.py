@@ -1,0 +1,218 @@
+"""Which rows of an import can be entries, and why the others cannot; vectorised over Arrow columns.
+
+Bounds are those of `limits.py`, addresses those of `block.address`.  A row gets the first reason
+that applies.  Pure; for this package.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graveler import limits
+from graveler.block import address
+from graveler.errors import Invalid
+from graveler.spark.core.pairs import pairs_of
+from graveler.spark.core.vectors import bytes_of
+
+COLUMNS: Final = ("path", "address", "size", "checksum", "mtime", "metadata", "content_type")
+
+
+class Addresses(StrEnum):
+    """What addresses an import takes."""
+
+    FULL = "full"  # of objects that lie elsewhere
+    RELATIVE = "relative"  # of objects that this job wrote into the repository's own folder
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the entries of one repository may point to."""
+
+    namespace: str
+    addresses: Addresses = Addresses.FULL
+
+    @property
+    def start(self) -> str:
+        """What every full address begins with."""
+        return f"{address.split_prefix(self.namespace + '/').scheme}://"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A table in order to be written, and for each of its rows the number of a reason; 0: none."""
+
+    table: pa.Table
+    reasons: Any
+
+    @property
+    def good(self) -> pa.Table:
+        """The rows without a reason."""
+        return self.table.filter(pa.array(self.reasons == 0)) if self.reasons.any() else self.table
+
+
+NO_PATH: Final = "path is null or empty"
+REASONS: Final = (
+    "",
+    NO_PATH,
+    f"path is longer than {limits.path_length_bytes_max} bytes",
+    "path is not UTF-8, or has a NUL character",
+    "address is null or empty",
+    "checksum is null or empty",
+    f"checksum is longer than {limits.checksum_length_bytes_max} bytes",
+    "size is null",
+    "size is negative or too large",
+    "mtime is null or out of range",
+    f"content type is longer than {limits.content_type_length_bytes_max} characters",
+    "metadata has an empty key or a null value, or is too large",
+    "text is not UTF-8",
+    "address is not one of an object",
+    "address has another scheme than the repository's storage",
+    "address lies in the repository's own storage namespace",
+    "address does not lie where a job writes objects",
+)
+_NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
+_MTIME_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999, in microseconds
+_NO_DOTS: Final = r"(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*"  # a segment
+_PLAIN: Final = f"^[a-z][a-z0-9]*://{_NO_DOTS}(?:/{_NO_DOTS})+/?$"
+_DOTS: Final = r"/\.{1,2}(/|$)"
+OTHER_S3: Final = ("s3a:", "s3n:")  # other spellings of s3
+_S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
+
+
+def check(table: pa.Table, rules: Rules) -> Checked:
+    """Judge every row; addresses and checksums come back in their one spelling, columns other than
+    `COLUMNS` as they are."""
+    names = {name: _column(table, name) for name in table.column_names}
+    reasons = np.zeros(table.num_rows, dtype=np.int8)
+    for name in ("address", "checksum", "content_type"):
+        names[name], wrong = _valid_text(names[name])
+        _note(reasons, wrong, "text is not UTF-8")
+    if not _mask(pc.starts_with(names["address"], rules.start)).all():
+        names["address"] = pc.replace_substring_regex(names["address"], _S3_SPELLING, "s3://")
+    if b'"' in bytes(bytes_of(names["checksum"])):
+        names["checksum"] = pc.utf8_trim(names["checksum"], characters='"')
+    _check_path(reasons, names["path"])
+    _check_fields(reasons, names)
+    _check_metadata(reasons, names["metadata"])
+    _check_address(reasons, names["address"], rules)
+    return Checked(pa.table(names), reasons)
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _note(reasons: Any, wrong: Any, reason: str) -> None:
+    """Give `reason` to the rows that are `wrong` and have none yet."""
+    mask = np.asarray(wrong, dtype=bool)
+    reasons[mask & (reasons == 0)] = _NUMBERS[reason]
+
+
+def _mask(column: Any) -> Any:
+    """A column of truths as numpy has them; null: false."""
+    return pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+
+
+def _valid_text(column: Any) -> tuple[Any, Any]:
+    """The column with null in place of what is not UTF-8, and where that was."""
+    try:
+        column.validate(full=True)
+        return column, np.zeros(len(column), dtype=bool)
+    except pa.ArrowInvalid:
+        raw = column.cast(pa.binary()).to_pylist()
+        texts = [_text(each) for each in raw]
+        wrong = [text is None and each is not None for text, each in zip(texts, raw, strict=True)]
+        return pa.array(texts, pa.string()), np.array(wrong)
+
+
+def _text(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _check_path(reasons: Any, path: Any) -> None:
+    length = pc.fill_null(pc.binary_length(path), 0).to_numpy(zero_copy_only=False)
+    _note(reasons, length == 0, REASONS[1])
+    _note(reasons, length > limits.path_length_bytes_max, REASONS[2])
+    text, wrong = _valid_text(path.view(pa.string()))
+    if b"\0" in bytes(bytes_of(path)):
+        wrong = wrong | _mask(pc.match_substring(text, "\0"))
+    _note(reasons, wrong, REASONS[3])
+
+
+def _check_fields(reasons: Any, names: dict[str, Any]) -> None:
+    for name in ("address", "checksum"):
+        is_empty = _mask(pc.equal(pc.binary_length(names[name]), 0))
+        _note(reasons, is_empty | _mask(pc.is_null(names[name])), f"{name} is null or empty")
+    _longer(reasons, pc.binary_length(names["checksum"]), limits.checksum_length_bytes_max, 6)
+    _note(reasons, _mask(pc.is_null(names["size"])), "size is null")
+    size = pc.fill_null(names["size"], 0).to_numpy(zero_copy_only=False)
+    too_large = (size < 0) | (size > limits.object_size_bytes_max)
+    _note(reasons, too_large, "size is negative or too large")
+    mtime = pc.fill_null(names["mtime"], -1).to_numpy(zero_copy_only=False)
+    _note(reasons, (mtime < 0) | (mtime > _MTIME_MAX), "mtime is null or out of range")
+    length = pc.utf8_length(names["content_type"])
+    _longer(reasons, length, limits.content_type_length_bytes_max, 10)
+
+
+def _longer(reasons: Any, length: Any, most: int, number: int) -> None:
+    _note(reasons, pc.fill_null(length, 0).to_numpy(zero_copy_only=False) > most, REASONS[number])
+
+
+def _check_metadata(reasons: Any, metadata: Any) -> None:
+    """All pairs at once; text is UTF-8 or the row is at fault."""
+    found = pairs_of(metadata)
+    if not found.counts.any():
+        return
+    rows, count = found.rows, len(reasons)
+    length, wrong = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
+    for column in (found.keys, found.items):
+        _, invalid = _valid_text(column.view(pa.string()))
+        wrong |= invalid | _mask(pc.is_null(column))
+        length += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    wrong |= _mask(pc.equal(pc.binary_length(found.keys), 0))
+    total = np.bincount(rows, length, count)
+    at_fault = np.bincount(rows, wrong, count) > 0
+    at_fault |= (found.counts > limits.metadata_pairs_max) | (
+        total > limits.object_metadata_length_bytes_max
+    )
+    _note(reasons, at_fault, "metadata has an empty key or a null value, or is too large")
+
+
+def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
+    if rules.addresses is Addresses.RELATIVE:
+        ours = _mask(pc.match_substring_regex(column, r"^data/[^/\\\x00]+(/[^/\\\x00]+)*$"))
+        dotted = _mask(pc.match_substring_regex(column, _DOTS))
+        long = _mask(pc.greater(pc.binary_length(column), limits.address_length_bytes_max // 2))
+        _note(reasons, ~ours | dotted | long, REASONS[16])
+        return
+    plain = _are_canonical(column)
+    for row in np.flatnonzero(~plain & (reasons == 0)):
+        plain[row] = _is_address(column[int(row)].as_py())
+    _note(reasons, ~plain, "address is not one of an object")
+    same = _mask(pc.starts_with(column, rules.start))
+    _note(reasons, ~same, REASONS[14])
+    inside = _mask(pc.starts_with(column, address.normalise(rules.namespace) + "/"))
+    _note(reasons, inside, REASONS[15])
+
+
+def _are_canonical(column: Any) -> Any:
+    """Which texts surely are addresses in their canonical spelling, if S3 is spelled so; a few
+    others are, too."""
+    plain = _mask(pc.match_substring_regex(column, _PLAIN))
+    return plain & _mask(pc.less_equal(pc.binary_length(column), limits.address_length_bytes_max))
+
+
+def _is_address(text: str) -> bool:
+    """Whether the text is an address in its canonical spelling."""
+    try:
+        return address.split(text).address == text
+    except Invalid:
+        return False

@@ -1,0 +1,219 @@
+"""What differs between two commits, found by many tasks: each compares a stretch of the keys.
+
+    left    ├─a─┤├──b──┤├─c─┤├────d────┤
+    right   ├─a─┤├─e─┤├─f─┤  ├──g──┤├h─┤       a is on both sides: nobody reads it
+    stretch      └────1─────┘└────2────┘       ranges that overlap, one task's work
+
+Where the two sides are cut by different parameters, each range overlaps the next: one stretch would
+be everything.  So a stretch of very many records is cut at ends of ranges, and its parts are the
+work of several tasks.  A range that lies across such a cut is read by both.
+
+A range is read whole, and compared with what its metarange says of it, so damage raises and never
+hides a difference.  A task holds one block of each side.  For this package.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from graveler.committed.ranges import Keyspace
+from graveler.committed.reader import range_columns
+from graveler.framing import identity_of
+from graveler.ids import RangeId
+from graveler.records import ABSENT, Difference, RangeRef
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core.decode import decoded
+from graveler.spark.core.scan import records_of
+
+_RANGES: Final = "array<struct<id:string,min_key:binary,max_key:binary,size:bigint,count:bigint>>"
+STRETCHES: Final = f"left {_RANGES}, right {_RANGES}, after binary, upto binary"
+_RECORDS_MAX: Final = 1_000_000  # of both sides, in a stretch that can be cut
+_RANGES_MIN: Final = 4  # as large as the largest, so that what is read twice is a small part
+_ROWS: Final = 4_096  # in a batch
+
+
+class Stretch(NamedTuple):
+    """Ranges of both sides that have keys beyond `after` and up to `upto`, and all other ranges
+    that overlap these; only those keys are meant.  Empty: no bound."""
+
+    left: tuple[RangeRef, ...]
+    right: tuple[RangeRef, ...]
+    after: bytes = b""
+    upto: bytes = b""
+
+    @property
+    def records(self) -> int:
+        """How many records a task reads for it."""
+        return sum(ref.count for ref in (*self.left, *self.right))
+
+    def row(self) -> tuple[list[Any], list[Any], bytes, bytes]:
+        """As a row of `STRETCHES`."""
+        left, right = ([_told(ref) for ref in refs] for refs in (self.left, self.right))
+        return left, right, self.after, self.upto
+
+
+def _told(ref: RangeRef) -> tuple[str, bytes, bytes, int, int]:
+    return ref.id, ref.min_key, ref.max_key, ref.size, ref.count
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What every task of a diff is to do; goes to the executors, so it holds no secret."""
+
+    place: Place
+    prefix: bytes
+    columns: tuple[str, ...]
+
+
+def stretches(
+    left: Sequence[RangeRef], right: Sequence[RangeRef], records_max: int = _RECORDS_MAX
+) -> list[Stretch]:
+    """The ranges that one side alone has, in stretches, in key order.  Both are in key order.  A
+    stretch of more than `records_max` records is cut, if its ranges are small enough for that."""
+    whole = _overlapping(left, right)
+    return [part for each in whole for part in _parts(each, records_max)]
+
+
+def _parts(whole: Stretch, records_max: int) -> Iterator[Stretch]:
+    """The stretch, or parts of it that together have its keys, each once."""
+    refs = sorted((*whole.left, *whole.right), key=lambda ref: ref.max_key)
+    enough = max(records_max, _RANGES_MIN * max(ref.count for ref in refs))
+    cuts: list[bytes] = []
+    count = 0
+    for ref in refs:
+        count += ref.count
+        if count >= enough:
+            cuts.append(ref.max_key)
+            count = 0
+    if cuts and cuts[-1] >= refs[-1].max_key:
+        cuts.pop()
+    for after, upto in pairwise([b"", *cuts, b""]):
+        left, right = (
+            tuple(ref for ref in side if ref.max_key > after and (not upto or ref.min_key <= upto))
+            for side in (whole.left, whole.right)
+        )
+        yield Stretch(left, right, after, upto)
+
+
+def _overlapping(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> list[Stretch]:
+    shared = {ref.id for ref in left} & {ref.id for ref in right}
+    sided = [(ref, side) for side, refs in enumerate((left, right)) for ref in refs]
+    sided = [each for each in sided if each[0].id not in shared]
+    sided.sort(key=lambda each: each[0].min_key)
+    found: list[Stretch] = []
+    held: tuple[list[RangeRef], list[RangeRef]] = [], []
+    end = b""
+    for ref, side in sided:
+        if end and ref.min_key > end:
+            found.append(Stretch(tuple(held[0]), tuple(held[1])))
+            held, end = ([], []), b""
+        held[side].append(ref)
+        end = max(end, ref.max_key)
+    if end:
+        found.append(Stretch(tuple(held[0]), tuple(held[1])))
+    return found
+
+
+def comparing(order: Comparison) -> Any:
+    """The function for `mapInArrow`: rows of stretches in, rows of differences out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        space = opened(order.place).space
+        for batch in batches:
+            for row in batch.to_pylist():
+                sides = _refs(row["left"]), _refs(row["right"])
+                found = differences(space, Stretch(*sides, row["after"], row["upto"]))
+                wanted = (each for each in found if each.key.startswith(order.prefix))
+                yield from _batches(wanted, order)
+
+    return run
+
+
+def _refs(rows: Sequence[Any]) -> tuple[RangeRef, ...]:
+    return tuple(
+        RangeRef(RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"])
+        for row in rows
+    )
+
+
+def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:
+    """Keys of a stretch whose values differ in identity, in key order.  Reads every range to its
+    end.  Raises `Corrupt`."""
+    sides = _Side(space, stretch.left, stretch), _Side(space, stretch.right, stretch)
+    while ends := [side.keys[-1] for side in sides if side.keys]:
+        old, new = (side.take(min(ends)) for side in sides)
+        for key in sorted({key for key, _ in old.items() ^ new.items()}):
+            before, after = old.get(key, ABSENT), new.get(key, ABSENT)
+            if before is ABSENT:
+                yield Difference("added", key, before, after)
+            elif after is ABSENT:
+                yield Difference("removed", key, before, after)
+            elif identity_of(before) != identity_of(after):
+                yield Difference("changed", key, before, after)
+
+
+class _Side:
+    """The records of some ranges that are meant by a stretch, block by block.  `keys` is empty at
+    the end only."""
+
+    def __init__(self, space: Keyspace, refs: Sequence[RangeRef], stretch: Stretch) -> None:
+        self._blocks = chain.from_iterable(range_columns(space, ref) for ref in refs)
+        self._bounds = stretch.after, stretch.upto
+        self.keys: Sequence[bytes] = ()
+        self._values: Sequence[bytes] = ()
+        self._load()
+
+    def take(self, end: bytes) -> dict[bytes, bytes]:
+        """What is not taken yet, up to `end`."""
+        taken: dict[bytes, bytes] = {}
+        while self.keys and self.keys[0] <= end:
+            cut = bisect_right(self.keys, end)
+            taken.update(zip(self.keys[:cut], self._values[:cut], strict=True))
+            self.keys, self._values = self.keys[cut:], self._values[cut:]
+            self._load()
+        return taken
+
+    def _load(self) -> None:
+        while not self.keys:
+            block = next(self._blocks, None)
+            if block is None:
+                return
+            after, upto = self._bounds
+            first = bisect_right(block.keys, after)
+            last = bisect_right(block.keys, upto) if upto else len(block.keys)
+            self.keys, self._values = block.keys[first:last], block.values[first:last]
+
+
+# ---- differences as Arrow ------------------------------------------------------------------------
+
+
+def _batches(found: Iterator[Difference], order: Comparison) -> Iterator[pa.RecordBatch]:
+    held: list[Difference] = []
+    for each in found:
+        held.append(each)
+        if len(held) == _ROWS:
+            yield _batch(held, order)
+            held = []
+    if held:
+        yield _batch(held, order)
+
+
+def _batch(found: Sequence[Difference], order: Comparison) -> pa.RecordBatch:
+    keys = [each.key for each in found]
+    path = decoded(records_of(keys, keys), order.place.namespace, ("path",)).column(0)
+    arrays = [pa.array([each.kind for each in found]), path]
+    names = ["type", "path"]
+    for side in ("left", "right"):
+        values = [getattr(each, side) for each in found]
+        there = [at for at, value in enumerate(values) if value is not ABSENT]
+        known = records_of([keys[at] for at in there], [values[at] for at in there])
+        part = decoded(known, order.place.namespace, order.columns)
+        row = {at: number for number, at in enumerate(there)}
+        places = pa.array([row.get(at) for at in range(len(found))], pa.int32())
+        arrays += [part.column(at).take(places) for at in range(len(order.columns))]
+        names += [f"{side}_{name}" for name in order.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=names)

@@ -1,0 +1,221 @@
+"""Where a key space is cut for parallel writers, and how rows find their writer.
+
+    all keys ──first pass, inside the JVM──► the keys after which a range must end (1 in 10,000)
+                                                    │ every m-th
+                                                    ▼
+    cuts     c₀ < c₁ < …     bucket b holds the keys in (c₍b₋₁₎, c₍b₎]
+
+With `min_size` 0 a range ends after every such key whatever came before it, so writers that begin
+behind one write the ranges that a single writer would.  They are also an even sample of the keys.
+Where a cut is no end after all (a minimum size, a row that was refused), `join.py` mends it.
+
+Keys may go on for long without a break: large raggedness, or names of somebody who knows the salt.
+So the first pass also finds *spare* keys, about 1 in 250,000, by other bits of the same hash; where
+many of them follow one another without a break, buckets are cut there too, and stay what a task can
+hold.
+
+The hash is the one that Spark computes itself (docs/format.md).  One bucket is one task: Spark
+sends a row to the task that the hash of a number says, so each bucket has a number that is sent to
+the task of its own.  For this package.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from graveler import limits
+from graveler.identity import break_hash, break_seed
+from graveler.records import BreakParameters
+from graveler.spark.cluster.results import NO_CONTENT, Content
+
+_ROWS_WANTED: Final = 300_000  # in a bucket, on average
+_ROWS_MOST: Final = 500_000  # which a task can hold
+_ROW_BYTES: Final = 170  # of key and value, about
+_RANGES_WANTED: Final = 8  # in a bucket, as ranges at its ends are written twice
+_SPARE_ROWS: Final = 250_000  # for each spare key, on average
+_SPARE_COUNT: Final = 8  # so many in a bucket are not there by chance
+_SPARE_SHIFT: Final = 20  # bits that decide on breaks do not decide on these
+_PARTITIONER_SEED: Final = 42
+_WORD: Final = 0xFFFFFFFF
+_HASHED: Final = ("path", "address", "size", "checksum", "mtime", "content_type")
+ENDS: Final = "graveler_ends"
+_BUCKET: Final = "graveler_bucket"
+_KEPT: Final = "graveler_kept"
+HASH: Final = "graveler_hash"
+_SUM_SHIFT: Final = 34  # 30 bits a row: the sum over 8 G rows fits 63 bits
+_HEX: Final = "graveler_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the first pass found: how many rows, and the break keys, sorted, each once; the
+    `content` of the rows that have a path, if that was asked for; `spare` keys, sorted, and how
+    many rows are `nameless`: without a path."""
+
+    count: int
+    breaks: tuple[bytes, ...]
+    content: Content = NO_CONTENT
+    spare: tuple[bytes, ...] = ()
+    nameless: int = 0
+
+
+def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False) -> Survey:
+    """Read the column `path` of all `rows` once; `of_content`: all columns."""
+    path = F.col("path")
+    usable = path.isNotNull() & (F.length(path) <= limits.path_length_bytes_max)
+    is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks))
+    # Columns of their own: what stands inside `collect_set`, Spark does not compile.
+    columns = [path, is_kept.alias(_KEPT)]
+    wanted = [
+        F.count(F.lit(1)).alias("count"),
+        F.count(path).alias("named"),
+        F.collect_set(F.when(F.col(_KEPT), path)).alias("kept"),
+    ]
+    if of_content:
+        columns.append(F.when(path.isNotNull(), _hash(rows)).alias(HASH))
+        wanted.append(F.sum(F.shiftrightunsigned(HASH, _SUM_SHIFT)).alias("total"))
+        wanted.append(F.bit_xor(HASH).alias("parity"))
+    found = rows.select(*columns).agg(*wanted).collect()[0]
+    content = Content(found["total"] or 0, found["parity"] or 0) if of_content else NO_CONTENT
+    count, seed = int(found["count"]), break_seed(breaks.salt)
+    hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, found["kept"]))}
+    ends = tuple(key for key, hashed in hashes.items() if hashed % breaks.raggedness == 0)
+    spare = tuple(key for key, hashed in hashes.items() if _is_spare_hash(hashed))
+    return Survey(count, ends, content, spare, count - int(found["named"]))
+
+
+def _hash(rows: DataFrame) -> Column:
+    """Of a row; Spark hashes no maps, whose pairs have no order."""
+    pairs = F.array_sort(F.map_entries(F.col("metadata")))
+    return F.xxhash64(*(F.col(name) for name in _HASHED if name in rows.columns), pairs)
+
+
+def with_hashes(rows: DataFrame) -> DataFrame:
+    """`rows` with one more column, `HASH`, over all the others: what `content_of` adds up."""
+    return rows.withColumn(HASH, _hash(rows))
+
+
+def content_of(hashes: Any) -> Content:
+    """The content of rows, from their hashes: an array of numpy's, of signed 64-bit numbers."""
+    total = int((hashes.view(np.uint64) >> np.uint64(_SUM_SHIFT)).sum())
+    return Content(total, int(np.bitwise_xor.reduce(hashes)))
+
+
+def is_break(path: Column, breaks: BreakParameters) -> Column:
+    """Whether a range may end after a key, as `splitting.Splitter` finds it."""
+    return unsigned_modulo(_hashed_key(path, breaks), breaks.raggedness) == F.lit(0)
+
+
+def with_ends(rows: DataFrame, breaks: BreakParameters) -> DataFrame:
+    """`rows` with one more column, `ENDS`: whether a range may end after the path.  Found here, a
+    key is hashed in a fifth of the time that Python takes."""
+    return rows.withColumn(ENDS, is_break(F.col("path"), breaks))
+
+
+def _is_spare(path: Column, breaks: BreakParameters) -> Column:
+    bits = F.shiftrightunsigned(_hashed_key(path, breaks), _SPARE_SHIFT)
+    return bits % F.lit(_SPARE_ROWS) == F.lit(0)
+
+
+def _is_spare_hash(hashed: int) -> bool:
+    return (hashed >> _SPARE_SHIFT) % _SPARE_ROWS == 0
+
+
+def _hashed_key(path: Column, breaks: BreakParameters) -> Column:
+    return F.xxhash64(literal(breaks.salt), path)
+
+
+def unsigned_modulo(number: Column, divisor: int) -> Column:
+    """The remainder of a 64-bit number that Spark takes for a signed one."""
+    half = F.pmod(F.shiftrightunsigned(number, 1), F.lit(divisor))
+    return F.pmod(half * F.lit(2) + number.bitwiseAND(F.lit(1)), F.lit(divisor))
+
+
+def literal(raw: bytes) -> Column:
+    """Bytes as a constant."""
+    return F.unhex(F.lit(raw.hex()))
+
+
+def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
+    """Which keys to cut at: buckets of a few hundred thousand rows, larger ones if ranges have a
+    least size, and `tasks` of them or more if there are breaks enough; spare keys where breaks are
+    missing."""
+    least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
+    by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
+    step = max(1, min(by_size, len(found.breaks) // max(1, tasks)))
+    at = found.breaks[step - 1 :: step]
+    more: set[bytes] = set()
+    for number in range(len(at) + 1):
+        first = bisect_right(found.spare, at[number - 1]) if number else 0
+        last = bisect_left(found.spare, at[number]) if number < len(at) else len(found.spare)
+        if last - first >= _SPARE_COUNT:
+            more.update(found.spare[first:last])
+    return tuple(sorted(more.union(at))) if more else at
+
+
+def spread(
+    rows: DataFrame, cuts: Sequence[bytes], without: Collection[int] = frozenset()
+) -> DataFrame:
+    """`rows`, each in the task of its bucket, but for those of the buckets `without`.  Rows that
+    have no path are in the first."""
+    count = len(cuts) + 1
+    if count == 1:
+        return rows.where(F.lit(0 not in without)).repartition(1)
+    numbers = _constants(list(map(str, task_numbers(count)))).cast("array<int>")
+    placed = with_bucket(rows, cuts)
+    if without:
+        placed = placed.where(~F.col(_BUCKET).isin(*without))
+    placed = placed.withColumn(_BUCKET, F.get(numbers, F.col(_BUCKET)))
+    return placed.repartition(count, F.col(_BUCKET)).drop(_BUCKET)
+
+
+def with_bucket(rows: DataFrame, cuts: Sequence[bytes]) -> DataFrame:
+    """`rows` with one more column: how many cuts are below the path.
+
+    A binary search inside the JVM, a column a step, as one expression would double at each.  Keys
+    are compared in hexadecimal, which has the same order, so that all cuts are one constant.
+    """
+    bounds = _constants([cut.hex().upper() for cut in cuts])
+    found, key = F.col(_BUCKET), F.col(_HEX)
+    rows = rows.withColumn(_HEX, F.hex(F.col("path"))).withColumn(_BUCKET, F.lit(0))
+    for power in range(len(cuts).bit_length() - 1, -1, -1):
+        step = F.lit(1 << power)
+        is_beyond = key > F.get(bounds, found + step - F.lit(1))
+        rows = rows.withColumn(_BUCKET, found + F.when(is_beyond, step).otherwise(F.lit(0)))
+    return rows.drop(_HEX)
+
+
+def _constants(texts: Sequence[str]) -> Column:
+    """An array that Spark computes once, from a single constant."""
+    return F.split(F.lit(",".join(texts)), ",")
+
+
+def task_numbers(count: int) -> list[int]:
+    """For each of `count` tasks the least number whose rows Spark sends to it."""
+    numbers: dict[int, int] = {}
+    number = 0
+    while len(numbers) < count:
+        numbers.setdefault(_hashed(number) % count, number)
+        number += 1
+    return [numbers[task] for task in range(count)]
+
+
+def _hashed(number: int) -> int:
+    """Murmur3 of a 32-bit number as Spark's partitioner has it: signed, so that the remainder by
+    Python's rule is the one that it takes."""
+    word = _rotated(number * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    state = _rotated(_PARTITIONER_SEED ^ word, 13) * 5 + 0xE6546B64 & _WORD
+    state ^= 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & _WORD
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _WORD
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def _rotated(word: int, by: int) -> int:
+    return (word << by | word >> (32 - by)) & _WORD

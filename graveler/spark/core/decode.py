@@ -1,0 +1,121 @@
+"""Records of ranges as Arrow columns, all rows of a column at once.  For this package; pure.
+
+path            string, the whole path
+address         string, in full
+size            bigint
+checksum        string
+mtime           timestamp
+metadata        map<string,string>, empty if there is none
+content_type    string, empty if there is none
+identity        binary, what two entries share that hold the same
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graveler.block.address import resolve
+from graveler.errors import Corrupt
+from graveler.framing import identity_of
+from graveler.records import ABSENT, AddressType
+from graveler.spark.core.check import OTHER_S3
+from graveler.spark.core.entry_columns import entry_columns
+from graveler.spark.core.scan import Records
+from graveler.spark.core.vectors import octets
+from graveler.wire import stored_entry
+
+_MICROSECONDS: Final = 1_000_000
+_TYPES: Final[dict[str, tuple[str, pa.DataType]]] = {
+    "path": ("string", pa.string()),
+    "address": ("string", pa.string()),
+    "size": ("bigint", pa.int64()),
+    "checksum": ("string", pa.string()),
+    "mtime": ("timestamp", pa.timestamp("us", tz="UTC")),
+    "metadata": ("map<string,string>", pa.map_(pa.string(), pa.string())),
+    "content_type": ("string", pa.string()),
+    "identity": ("binary", pa.binary()),
+}
+COLUMNS: Final = tuple(_TYPES)
+
+
+def schema_of(columns: Sequence[str]) -> str:
+    """The schema of these columns, as Spark writes it."""
+    return ", ".join(f"{name} {_TYPES[name][0]}" for name in columns)
+
+
+def decoded(records: Records, namespace: str, wanted: Sequence[str]) -> pa.RecordBatch:
+    """The wanted columns of some records; addresses are those of a repository with `namespace`.
+    Raises `Corrupt`."""
+    plain = [name for name in wanted if name != "path"]
+    try:
+        found = entry_columns(records, plain) if plain else {}
+        if found is ABSENT:
+            found = _one_by_one(records, plain)
+        if "path" in wanted:
+            found["path"] = records.paths.cast(pa.string())
+        for name in plain:
+            found[name] = found[name].cast(_TYPES[name][1])
+    except pa.ArrowInvalid as error:
+        raise Corrupt("a text is not UTF-8") from error
+    if "address" in wanted:
+        found["address"] = _full_addresses(namespace, found["address"], found["address_type"])
+    return pa.RecordBatch.from_arrays([found[name] for name in wanted], names=list(wanted))
+
+
+def _one_by_one(records: Records, wanted: Sequence[str]) -> dict[str, Any]:
+    """As `entry_columns`, of any records."""
+    values = octets(records.raw, records.values).to_pylist()
+    messages = list(map(stored_entry, values))
+    found = {
+        name: pa.array(list(map(_FIELDS[name], messages)), _TYPES[name][1])
+        for name in wanted
+        if name in _FIELDS
+    }
+    if "identity" in wanted:
+        found["identity"] = pa.array(list(map(identity_of, values)), pa.binary())
+    found["address_type"] = pa.array([each.address_type for each in messages], pa.int32())
+    return found
+
+
+def _mtime(message: Any) -> int:
+    stamp = message.last_modified
+    return int(stamp.seconds * _MICROSECONDS + stamp.nanos // 1_000)
+
+
+_FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
+    "address": lambda message: message.address,
+    "size": lambda message: message.size,
+    "checksum": lambda message: message.e_tag,
+    "mtime": _mtime,
+    "metadata": lambda message: list(message.metadata.items()),
+    "content_type": lambda message: message.content_type,
+}
+
+
+def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
+    """Addresses in full.  Relative ones as most of ours are cost a concatenation, full ones are
+    given as they were stored; the others are looked at one by one."""
+    relative = pc.equal(kind, int(AddressType.RELATIVE))
+    ours = pc.and_(relative, pc.starts_with(text, "data/"))
+    full = pc.equal(kind, int(AddressType.FULL))
+    for start in OTHER_S3:
+        full = pc.and_(full, pc.invert(pc.starts_with(text, start)))
+    joined = pc.binary_join_element_wise(pa.scalar(namespace), text, pa.scalar("/"))
+    joined = pc.if_else(ours, joined, text) if pc.any(ours, min_count=0).as_py() else text
+    rest = np.flatnonzero(~pc.or_(ours, full).to_numpy(zero_copy_only=False))
+    if not len(rest):
+        return joined
+    all_texts = joined.to_pylist()
+    for row in rest.tolist():
+        all_texts[row] = _full(namespace, all_texts[row], kind[row].as_py())
+    return pa.array(all_texts, pa.string())
+
+
+def _full(namespace: str, text: str, number: int) -> str:
+    try:
+        return resolve(namespace, text, AddressType(number))
+    except ValueError as error:
+        raise Corrupt(f"entry has an unknown address type: address_type={number}") from error

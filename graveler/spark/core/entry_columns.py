@@ -1,0 +1,169 @@
+"""Entries in their stored form, many at once, field by field (docs/format.md).
+
+    value   40 ‖ identity ‖ zigzag-varint(length) ‖ entry
+    entry   0a address 12 (08 seconds 10 nanoseconds) 18 size 22 checksum 2a pair … 30 type 3a type
+
+A cursor a row goes through the entry; each field is looked for in all rows at once, in the order in
+which protobuf writes them.  Rows in any other form, which nobody writes but which protobuf reads,
+make the caller decode the batch one by one.  Pure; for `decode.py`.
+"""
+
+from collections.abc import Collection
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from graveler.records import ABSENT, Absent
+from graveler.spark.core.scan import Records
+from graveler.spark.core.vectors import Slices, octets, varints
+
+_IDENTITY: Final = 0x40  # the length of 32 bytes, as zigzag has it
+_IDENTITY_LENGTH: Final = 32
+_MICROSECONDS: Final = 1_000_000
+_NANOS_MAX: Final = 999_999_999
+_SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
+_ADDRESS, _STAMP, _SIZE, _CHECKSUM = 0x0A, 0x12, 0x18, 0x22
+_PAIR, _TYPE, _CONTENT = 0x2A, 0x30, 0x3A
+_SECONDS, _NANOS, _KEY, _ITEM = 0x08, 0x10, 0x0A, 0x12
+
+
+class _Odd(Exception):
+    """Some row is in another form."""
+
+
+def entry_columns(
+    records: Records, wanted: Collection[str]
+) -> dict[str, Any] | Literal[Absent.ABSENT]:
+    """Columns of `records` by name, those `wanted` and `address_type`: texts as binary, `mtime` in
+    microseconds; ABSENT if any row is not in the form above.  Raises `pyarrow.ArrowInvalid` for
+    metadata that is not UTF-8."""
+    try:
+        identity, entries = _unframed(records)
+        found = _fields(entries, wanted)
+    except _Odd:
+        return ABSENT
+    if "identity" in wanted:
+        found["identity"] = octets(records.raw, identity)
+    return found
+
+
+def _unframed(records: Records) -> "tuple[Slices, _Cursors]":
+    """Where the identities stand, and cursors through the entries behind them."""
+    raw, (begin, end) = records.bytes, records.values
+    _check(end - begin > _IDENTITY_LENGTH + 1)
+    _check(raw[begin] == _IDENTITY)
+    identity = Slices(begin + 1, begin + 1 + _IDENTITY_LENGTH)
+    length, at = varints(raw, identity.end)
+    _check((length & np.uint64(1) == 0) & (length < len(raw)) & (at > 0))
+    last = at + (length >> np.uint64(1)).astype(np.int64)
+    _check(last <= end)
+    return identity, _Cursors(records, Slices(at, last))
+
+
+def _fields(entries: "_Cursors", wanted: Collection[str]) -> dict[str, Any]:
+    texts = {"address": entries.text(_ADDRESS)}
+    stamp, size = entries.text(_STAMP), entries.number(_SIZE)
+    texts["checksum"] = entries.text(_CHECKSUM)
+    counts, pairs = entries.repeated(_PAIR)
+    found = {"address_type": pa.array(entries.number(_TYPE).astype(np.int32))}
+    texts["content_type"] = entries.text(_CONTENT)
+    entries.check_ended()
+    found |= {name: entries.octets(at) for name, at in texts.items() if name in wanted}
+    if "size" in wanted:
+        found["size"] = pa.array(size.astype(np.int64))
+    if "mtime" in wanted:
+        found["mtime"] = pa.array(_times(entries.within(stamp)))
+    if "metadata" in wanted:
+        found["metadata"] = _maps(entries.within(pairs), counts)
+    return found
+
+
+def _times(stamps: "_Cursors") -> Any:
+    """Microseconds since 1970."""
+    seconds, nanos = stamps.number(_SECONDS), stamps.number(_NANOS)
+    stamps.check_ended()
+    _check((seconds <= _SECONDS_MAX) & (nanos <= _NANOS_MAX))
+    return (seconds * np.uint64(_MICROSECONDS) + nanos // np.uint64(1_000)).astype(np.int64)
+
+
+def _maps(pairs: "_Cursors", counts: Any) -> Any:
+    """The pairs of all rows, of which each row has so many."""
+    sides = pairs.text(_KEY), pairs.text(_ITEM)
+    pairs.check_ended()
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.MapArray.from_arrays(
+        pa.array(offsets), *(pairs.octets(at).cast(pa.string()) for at in sides)
+    )
+
+
+def _check(sound: Any) -> None:
+    if not sound.all():
+        raise _Odd
+
+
+class _Cursors:
+    """One through each message of many; each method goes on behind what it reads."""
+
+    def __init__(self, records: Records, at: Slices) -> None:
+        self._records, self._raw = records, records.bytes
+        self._at, self._end = at
+
+    def within(self, at: Slices) -> "_Cursors":
+        """Through messages within these."""
+        return _Cursors(self._records, at)
+
+    def octets(self, at: Slices) -> Any:
+        """Fields that were read, as a binary array."""
+        return octets(self._records.raw, at)
+
+    def check_ended(self) -> None:
+        """Nothing is behind what was read."""
+        _check(self._at == self._end)
+
+    def text(self, tag: int) -> Slices:
+        """The field's bytes; empty where it is not."""
+        begin, rows = self._at, self._has(tag)
+        if len(rows) == len(begin):
+            begin, self._at = self._delimited(self._at + 1, self._end)
+            return Slices(begin, self._at)
+        begin, end = begin.copy(), begin.copy()
+        begin[rows], end[rows] = self._delimited(self._at[rows] + 1, self._end[rows])
+        self._at = end
+        return Slices(begin, end)
+
+    def number(self, tag: int) -> Any:
+        """The field's number; 0 where it is not."""
+        found = np.zeros(len(self._at), dtype=np.uint64)
+        rows = self._has(tag)
+        after = self._at.copy()
+        found[rows], after[rows] = varints(self._raw, self._at[rows] + 1)
+        _check((after > 0) & (after <= self._end))
+        self._at = after
+        return found
+
+    def repeated(self, tag: int) -> tuple[Any, Slices]:
+        """How often each message has the field, and where all of them stand, in their order."""
+        counts = np.zeros(len(self._at), dtype=np.int64)
+        begins, ends = [counts[:0]], [counts[:0]]
+        while len(rows := self._has(tag)):
+            begin, end = self._delimited(self._at[rows] + 1, self._end[rows])
+            self._at = self._at.copy()
+            self._at[rows] = end
+            counts[rows] += 1
+            begins.append(begin)
+            ends.append(end)
+        # All of a message stand before those of the next one.
+        return counts, Slices(np.sort(np.concatenate(begins)), np.sort(np.concatenate(ends)))
+
+    def _has(self, tag: int) -> Any:
+        """The rows whose next field is this one; none of them stands at its end."""
+        return np.flatnonzero((self._raw[self._at] == tag) & (self._at < self._end))
+
+    def _delimited(self, at: Any, bound: Any) -> tuple[Any, Any]:
+        """A length, and so many bytes, which must not go beyond `bound`."""
+        length, begin = varints(self._raw, at)
+        _check((length <= len(self._raw)) & (begin > 0))
+        end = begin + length.astype(np.int64)
+        _check(end <= bound)
+        return begin, end

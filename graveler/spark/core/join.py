@@ -1,0 +1,236 @@
+"""The ranges of all buckets in one list, for one metarange.
+
+    made       ├─r─┤├─r─┤├r┤‖├─r─┤├──r──┤├─r─┤‖├r┤├─r─┤       ‖: a cut
+    seams                ├───────┤=            ├────┤=         read again until an end agrees (=)
+    result     ├─r─┤├─r─┤├── s ──┤├──r──┤├─ s ─────┤
+
+A range may end only because its bucket did; then its records go on in what follows.  Such a place
+is a *seam*: the range is read and written again with those behind it, until a new end falls on an
+old one.  So the result is that of one writer of all records.  Seams do not depend on each other, so
+each is one task's work, and no record passes through the driver.  A seam that meets no end among
+the ranges that its task was given is sewn again with twice as many.  For this package.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from graveler.committed.ranges import Keyspace
+from graveler.committed.split import Splitter
+from graveler.committed.writer import Assembler
+from graveler.errors import Invalid
+from graveler.ids import RangeId
+from graveler.records import ABSENT, Absent, BreakParameters, RangeRef
+from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
+from graveler.spark.core.merge import END, Bounds, bounds_of, side
+from graveler.spark.core.tasks import Task
+
+_SPAN: Final = 12  # ranges that a task is given at first; an end agrees after a few
+_SEAMS_EACH: Final = 4
+_ROUNDS_OF_ALL: Final = 3  # then only the seam that is needed next
+_EVERYTHING: Final = Bounds(b"", END)
+_SEAMS: Final = (
+    "start int, is_end boolean, pieces array<struct<id:string,min_key:binary,max_key:binary,"
+    "size:bigint,count:bigint,is_last:boolean,after:binary,upto:binary>>"
+)
+
+
+class Piece(NamedTuple):
+    """A stored range of the result, or its records within `bounds`.  `is_last`: it may end only
+    because its bucket, or the base, did."""
+
+    ref: RangeRef
+    is_last: bool
+    bounds: Bounds = _EVERYTHING
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its records count."""
+        return self.bounds.holds(self.ref)
+
+
+class Seam(NamedTuple):
+    """Pieces from the number `start` on that are to be read until an end agrees.  `is_end`: there
+    are no more."""
+
+    start: int
+    pieces: tuple[Piece, ...]
+    is_end: bool
+
+
+class Sewn(NamedTuple):
+    """The ranges that took the place of the first `used` pieces; none: no end agreed."""
+
+    start: int
+    used: int
+    ranges: tuple[RangeRef, ...]
+
+
+Sewing = Callable[[Sequence[Seam]], Iterable[Sewn]]
+
+
+def joined_over(
+    sew: Sewing,
+    breaks: BreakParameters,
+    base: Sequence[RangeRef],
+    cuts: Sequence[bytes],
+    made: Mapping[int, Sequence[RangeRef]],
+) -> tuple[RangeRef, ...]:
+    """The ranges of the whole key space: those that tasks `made`, by bucket (none: all was
+    deleted), and the base's in every other one.
+
+    Cost: `sew` reads and writes seams, and the ranges of the base that a cut divides."""
+    splitter = Splitter(breaks)
+    kept_ends = {ref.max_key for ref in base[:-1] if not splitter.closes(ref)}
+    pieces: list[Piece] = []
+    for bounds, refs in _stretches(cuts, made):
+        if refs is ABSENT:
+            pieces += _of_base(base, bounds)
+            continue
+        for at, ref in enumerate(refs, 1):
+            pieces.append(Piece(ref, at == len(refs) and ref.max_key not in kept_ends))
+    result = tuple(_joined(pieces, splitter, sew))
+    for before, ref in pairwise(result):
+        if before.max_key >= ref.min_key:
+            raise Invalid(f"write a metarange: ranges overlap: min_key={ref.min_key!r}")
+    return result
+
+
+def _stretches(
+    cuts: Sequence[bytes], made: Mapping[int, Sequence[RangeRef]]
+) -> Iterator[tuple[Bounds, Sequence[RangeRef] | Literal[Absent.ABSENT]]]:
+    """Every bucket that a task made, and in one piece what lies between two of them."""
+    begin = 0
+    for bucket in sorted(made):
+        if begin < bucket:
+            yield bounds_of(cuts, begin, bucket - 1), ABSENT
+        yield bounds_of(cuts, bucket, bucket), made[bucket]
+        begin = bucket + 1
+    if begin <= len(cuts):
+        yield bounds_of(cuts, begin, len(cuts)), ABSENT
+
+
+def _of_base(base: Sequence[RangeRef], bounds: Bounds) -> Iterator[Piece]:
+    first = bisect_left(base, bounds.after, key=lambda ref: ref.max_key)
+    for ref in base[first:]:
+        if bounds.meets(ref):
+            yield Piece(ref, ref is base[-1], bounds)
+        elif ref.min_key > bounds.after:
+            return
+
+
+def _joined(pieces: Sequence[Piece], splitter: Splitter, sew: Sewing) -> list[RangeRef]:
+    starts = [at for at in range(len(pieces)) if _is_seam(pieces, at, splitter)]
+    seams, sewn = set(starts), dict[int, Sewn]()
+    result: list[RangeRef] = []
+    at, span, rounds, due = 0, _SPAN, 0, starts
+    while True:
+        due = [start for start in due if start >= at and start not in sewn]
+        asked = [_seam(pieces, start, span) for start in due]
+        sewn |= {each.start: each for each in (sew(asked) if asked else ()) if each.used}
+        while at < len(pieces) and (at not in seams or at in sewn):
+            found = sewn[at] if at in seams else Sewn(at, 1, (pieces[at].ref,))
+            result += found.ranges
+            at += found.used
+        if at == len(pieces):
+            return result
+        span, rounds = span * 2, rounds + 1
+        due = due if rounds < _ROUNDS_OF_ALL else [at]
+
+
+def _is_seam(pieces: Sequence[Piece], at: int, splitter: Splitter) -> bool:
+    piece = pieces[at]
+    if not piece.is_whole:
+        return True
+    return piece.is_last and at + 1 < len(pieces) and not splitter.closes(piece.ref)
+
+
+def _seam(pieces: Sequence[Piece], start: int, span: int) -> Seam:
+    return Seam(start, tuple(pieces[start : start + span]), start + span >= len(pieces))
+
+
+# ---- one seam ------------------------------------------------------------------------------------
+
+
+def here(space: Keyspace) -> Sewing:
+    """Seams sewn by this process, one after the other."""
+
+    def sew(seams: Sequence[Seam]) -> list[Sewn]:
+        return [_sewn(space, seam) for seam in seams]
+
+    return sew
+
+
+def _sewn(space: Keyspace, seam: Seam) -> Sewn:
+    """Memory: one open run."""
+    assembler = Assembler(space)
+    for used, piece in enumerate(seam.pieces, 1):
+        if piece.is_whole:
+            assembler.add_range(piece.ref, is_last=piece.is_last)
+        else:
+            _add_side(space, assembler, piece)
+        if assembler.is_settled:
+            return Sewn(seam.start, used, assembler.finish())
+    if seam.is_end:
+        return Sewn(seam.start, len(seam.pieces), assembler.finish())
+    return Sewn(seam.start, 0, ())
+
+
+def _add_side(space: Keyspace, assembler: Assembler, piece: Piece) -> None:
+    for columns in side(space, piece.ref, piece.bounds):
+        assembler.add_columns(columns)
+    if piece.bounds.upto == END or piece.ref.max_key <= piece.bounds.upto:
+        assembler.end_range(piece.ref, is_last=piece.is_last)
+
+
+# ---- by tasks ------------------------------------------------------------------------------------
+
+
+def sewing(place: Place) -> Task:
+    """The function for `mapInArrow`: seams in, for each the rows of a part out, which is numbered
+    by the seam's start and has taken so many pieces."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        space = opened(place).space
+        for batch in batches:
+            for row in batch.to_pylist():
+                pieces = tuple(map(piece_of, row["pieces"]))
+                found = _sewn(space, Seam(row["start"], pieces, row["is_end"]))
+                yield rows_of(Part(found.start, found.ranges, found.used, {}, ()))
+
+    return run
+
+
+def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> Sewing:
+    """Seams sewn by tasks of Spark that `run`, so many by each if there are more than Spark has
+    tasks at a time.  The driver gets references to ranges alone."""
+
+    def sew(seams: Sequence[Seam]) -> Iterator[Sewn]:
+        rows = [(seam.start, seam.is_end, list(map(_told, seam.pieces))) for seam in seams]
+        tasks = max(parallel_tasks(spark), len(rows) // seams_each)
+        frame = spark.createDataFrame(rows, _SEAMS, verifySchema=False).repartition(
+            min(len(rows), tasks)
+        )
+        for part in parts_of(frame.mapInArrow(run, SCHEMA).collect()):
+            yield Sewn(part.bucket, part.taken, part.ranges)
+
+    return sew
+
+
+def _told(piece: Piece) -> tuple[Any, ...]:
+    ref = piece.ref
+    of_ref = ref.id, ref.min_key, ref.max_key, ref.size, ref.count
+    return (*of_ref, piece.is_last, *piece.bounds)
+
+
+def piece_of(row: Mapping[str, Any]) -> Piece:
+    """A piece that a task is given."""
+    keys = row["min_key"], row["max_key"]
+    ref = RangeRef(RangeId(row["id"]), *keys, row["size"], row["count"])
+    return Piece(ref, row["is_last"], Bounds(row["after"], row["upto"]))

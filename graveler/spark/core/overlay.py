@@ -1,0 +1,86 @@
+"""Uncommitted rows put onto a base in parallel: the ranges of an ordinary commit of them.
+
+    rows of all tokens ──► cuts ──► one task a bucket: of each path the row of the newest token,
+    put onto the base's ranges ──► joined in the driver ──► one metarange
+
+A task that runs twice writes the same ranges.  For `committing.py`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from graveler.ids import MetarangeId
+from graveler.records import TOMBSTONE, Change
+from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
+from graveler.spark.core import cuts
+from graveler.spark.core.join import by_tasks, joined_over, sewing
+from graveler.spark.core.merge import bounds_of, merged
+from graveler.spark.core.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """What every task is to do; goes to the executors, so it holds no secret."""
+
+    place: Place
+    base: MetarangeId
+    cuts: tuple[bytes, ...]
+
+
+def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -> tuple[str, int]:
+    """The metarange of the base with `rows` of `staged.SCHEMA` put onto it, and how many rows.
+
+    Cost: `rows` are evaluated twice; ranges that they touch are read, and written anew."""
+    found = cuts.survey(rows, place.breaks)
+    wanted = tasks or parallel_tasks(rows.sparkSession)
+    at = cuts.chosen(found, place.breaks, wanted)
+    made = cuts.spread(rows, at).mapInArrow(overlaying(Overlay(place, base, at)), SCHEMA).collect()
+    space = opened(place).space
+    refs = space.metarange(base).ranges
+    ranges = {part.bucket: part.ranges for part in parts_of(made)}
+    sew = by_tasks(rows.sparkSession, sewing(place))
+    result = joined_over(sew, place.breaks, refs, at, ranges)
+    if result == refs:
+        return base, found.count
+    return space.store.write_metarange(space.namespace, result), found.count
+
+
+def overlaying(order: Overlay) -> Task:
+    """The function for `mapInArrow`: the rows of one bucket in, the rows of its part out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = [batch for batch in batches if batch.num_rows]
+        if held:
+            yield rows_of(_written(pa.Table.from_batches(held), order))
+
+    return run
+
+
+def _written(table: pa.Table, order: Overlay) -> Part:
+    space = opened(order.place).space
+    changes = list(_newest(table))
+    bucket = bisect_left(order.cuts, changes[0][0])
+    bounds = bounds_of(order.cuts, bucket, bucket)
+    base = space.metarange(order.base).ranges
+    refs = merged(space, base, bounds, changes, replace=False)
+    return Part(bucket, refs, table.num_rows, {}, ())
+
+
+def _newest(table: pa.Table) -> Iterator[Change]:
+    """Of each path, in order, what the newest token says."""
+    keys = [("path", "ascending"), ("rank", "ascending")]
+    ordered = table.take(pc.sort_indices(table, sort_keys=keys))
+    last: bytes | None = None
+    for batch in ordered.to_batches(max_chunksize=10_000):
+        paths, values = batch.column(0).to_pylist(), batch.column(1).to_pylist()
+        for path, value in zip(paths, values, strict=True):
+            if path != last:
+                yield path, TOMBSTONE if value is None else value
+            last = path

@@ -1,0 +1,138 @@
+"""The records of a range as slices of buffers: a few thousand of them at a time, from its blocks.
+
+    blocks ──checked, decompressed──► one buffer ──restart offsets──► where keys and values stand
+
+A block whose every key stands whole (ours) says in its restart offsets where each entry begins, so
+nothing is read one after the other.  Any other kind is parsed record by record.  What is read is
+compared with what the metarange says.  For this package.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from graveler.committed.ranges import Keyspace
+from graveler.committed.reader import Census
+from graveler.committed.table import StoredChunk
+from graveler.errors import Corrupt
+from graveler.records import ABSENT, Absent, RangeRef
+from graveler.spark.core.vectors import PAD, Slices, is_ascending, octets, slices_of, varints
+
+_GROUP_BYTES: Final = 2 << 20  # decompressed, about ten thousand records
+_TRAILER: Final = 8  # bytes of type and sequence number behind a key
+_SET: Final = 1
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some adjacent records: their bytes, and where in them the keys and the values stand."""
+
+    raw: pa.Buffer  # `PAD` bytes longer than what the slices reach
+    keys: Slices
+    values: Slices
+
+    def __len__(self) -> int:
+        return len(self.keys.begin)
+
+    @cached_property
+    def bytes(self) -> Any:
+        """All bytes, as numpy has them."""
+        return np.frombuffer(self.raw, dtype=np.uint8)
+
+    @cached_property
+    def paths(self) -> Any:
+        """The keys, as a binary array."""
+        return octets(self.raw, self.keys)
+
+    def part(self, first: int, last: int) -> "Records":
+        """The records from `first` to before `last`."""
+        return Records(self.raw, self.keys.rows(first, last), self.values.rows(first, last))
+
+
+def records_of(keys: Sequence[bytes], values: Sequence[bytes]) -> Records:
+    """Records that are at hand one by one."""
+    raw = b"".join(chain(keys, values, [bytes(PAD)]))
+    at = slices_of(values, sum(map(len, keys)))
+    return Records(pa.py_buffer(raw), slices_of(keys, 0), at)
+
+
+def range_records(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
+    """All records of a range.  Raises `Corrupt` unless they are what the metarange says in number,
+    order and bounds.  Memory: 2 MiB of records."""
+    census = Census(ref)
+    for records in _groups(space, ref):
+        paths = records.paths
+        if not is_ascending(paths):
+            raise Corrupt(f"range has keys out of order: range={ref.id}")
+        census.count(paths[0].as_py(), paths[-1].as_py(), len(records))
+        yield records
+    census.close()
+
+
+def _groups(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
+    held: list[StoredChunk] = []
+    payloads: list[bytes] = []
+    length = 0
+    for chunk in space.open(ref).chunks():
+        assert isinstance(chunk, StoredChunk), "tables stream their blocks as they are stored"
+        held.append(chunk)
+        payloads.append(chunk.payload())
+        length += len(payloads[-1])
+        if length >= _GROUP_BYTES:
+            yield from _parsed(held, payloads)
+            held, payloads, length = [], [], 0
+    yield from _parsed(held, payloads)
+
+
+def _parsed(chunks: Sequence[StoredChunk], payloads: Sequence[bytes]) -> Iterator[Records]:
+    """The records of some blocks, if there are any."""
+    if not chunks:
+        return
+    found = whole_records(payloads)
+    if found is ABSENT:
+        columns = [chunk.columns() for chunk in chunks]
+        found = records_of(
+            *(list(chain.from_iterable(side)) for side in zip(*columns, strict=True))
+        )
+    if len(found):
+        yield found
+
+
+def whole_records(payloads: Sequence[bytes]) -> Records | Literal[Absent.ABSENT]:
+    """The records of blocks whose every key stands whole; ABSENT if not all are such, or damaged:
+    who parses them one by one sees why."""
+    layouts = list(map(_restarts, payloads))
+    if not all(each is not ABSENT for each in layouts):
+        return ABSENT
+    begin = np.cumsum([0, *map(len, payloads)], dtype=np.int64)
+    counts = np.array([len(each) for each in layouts], dtype=np.int64)
+    at = np.concatenate(layouts).astype(np.int64) + np.repeat(begin[:-1], counts)
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    ends = np.append(at[1:], 0)
+    ends[np.cumsum(counts) - 1] = begin[1:] - 4 - 4 * counts
+    raw = pa.py_buffer(b"".join([*payloads, bytes(PAD)]))
+    numbers = np.frombuffer(raw, dtype=np.uint8)
+    unshared, key = varints(numbers, np.minimum(at + 1, len(numbers) - 1))
+    length, begin_key = varints(numbers, np.minimum(key, len(numbers) - 1))
+    end_key = begin_key + unshared.astype(np.int64) - _TRAILER
+    value = end_key + _TRAILER
+    sound = (at[first] == begin[:-1]).all() and (value + length.astype(np.int64) == ends).all()
+    sound = sound and (begin_key > 0).all() and (unshared >= _TRAILER).all()
+    sound = sound and max(unshared.max(), length.max()) <= begin[-1]
+    if not sound or numbers[at].any() or (numbers[end_key] != _SET).any():
+        return ABSENT
+    return Records(raw, Slices(begin_key, end_key), Slices(value, ends))
+
+
+def _restarts(payload: bytes) -> Any:
+    """The restart offsets of a block; ABSENT if it has none, or they do not fit in."""
+    count = int.from_bytes(payload[-4:], "little")
+    end = len(payload) - 4 - 4 * count
+    if count == 0 or end <= 0:
+        return ABSENT
+    return np.frombuffer(payload, dtype="<u4", count=count, offset=end)

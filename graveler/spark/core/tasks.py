@@ -1,0 +1,139 @@
+"""One task of an import: the rows of one bucket become ranges in the object store.
+
+    batches of rows ──► checked ──► sorted ──► each path once ──► framed ──► ranges ──► result rows
+                                                  with a base: put onto it ──┘
+
+The bytes go straight to the object store under names that follow from the records, put if absent,
+so a task that runs twice, or beside its twin, changes nothing that anybody sees.  What fails in the
+store raises, and Spark tries again; what is wrong with a row is told in the result (`results.py`).
+For this package.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from graveler.committed.ranges import Columns
+from graveler.committed.writer import Assembler
+from graveler.ids import NO_METARANGE, MetarangeId
+from graveler.records import ABSENT, Absent, RangeRef
+from graveler.spark.cluster.markers import Marks, leave
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.results import BAD, DUPLICATE, Part, Rejected, rows_of
+from graveler.spark.core.build import ArrowColumns, Texts
+from graveler.spark.core.check import REASONS, Addresses, Checked, Rules, check
+from graveler.spark.core.cuts import ENDS, HASH, content_of
+from graveler.spark.core.encode import encoded, one_array
+from graveler.spark.core.merge import bounds_of, merged
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+DUPLICATE_PATH: Final = "another row has this path"
+_RECORDS: Final = 8_192  # handed to the writer of ranges at a time
+_ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What every task of a job is to do; goes to the executors, so it holds no secret."""
+
+    place: Place
+    addresses: Addresses
+    cuts: tuple[bytes, ...]
+    samples_max: int
+    base: MetarangeId = NO_METARANGE  # what the rows are put onto, if they do not stand alone
+    marks: Marks | Literal[Absent.ABSENT] = ABSENT
+
+
+def importing(order: Order) -> Task:
+    """The function for `mapInArrow`: the rows of one bucket in, the rows of its part out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = list(batches)
+        if any(batch.num_rows for batch in held):
+            part = written(pa.Table.from_batches(held), order)
+            if order.marks is not ABSENT:
+                leave(opened(order.place).blocks, order.marks, part)
+            yield rows_of(part)
+
+    return run
+
+
+def written(table: pa.Table, order: Order) -> Part:
+    """Store what can be stored of the rows of one bucket; what was stored, and what was not."""
+    known = table.column("path").drop_null()
+    first = known[0].as_py() if len(known) else b""
+    content = content_of(one_array(table.column(HASH)).to_numpy(zero_copy_only=False))
+    judged = check(table.drop_columns([HASH]), Rules(order.place.namespace, order.addresses))
+    rejected: Counter[tuple[str, str]] = Counter()
+    samples: list[Rejected] = []
+    for number in np.unique(judged.reasons):
+        if number:
+            rows = np.flatnonzero(judged.reasons == number)
+            rejected[BAD, REASONS[number]] += len(rows)
+            samples += _samples(judged, rows, REASONS[number], order.samples_max - len(samples))
+    rows_sorted, twins = _sorted_once(judged.good)
+    if twins.num_rows:
+        rejected[DUPLICATE, DUPLICATE_PATH] += twins.num_rows
+        for row in twins.slice(0, order.samples_max - len(samples)).to_pylist():
+            path = row["path"].decode()
+            samples.append(Rejected(DUPLICATE, DUPLICATE_PATH, path, row["address"]))
+    bucket = bisect_left(order.cuts, first)
+    refs = _stored(rows_sorted, order, bucket) if rows_sorted.num_rows else ()
+    return Part(bucket, refs, rows_sorted.num_rows, rejected, tuple(samples), content)
+
+
+def _samples(judged: Checked, rows: Any, reason: str, most: int) -> list[Rejected]:
+    taken = judged.table.take(pa.array(rows[: max(0, most)])).select(["path", "address"])
+    return [
+        Rejected(BAD, reason, (row["path"] or b"").decode(errors="replace"), row["address"] or "")
+        for row in taken.to_pylist()
+    ]
+
+
+def _sorted_once(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows by path, each path once, and the others.  Of rows with one path the last in time
+    counts; of those, the greatest in the other columns, so that the choice is the same however the
+    rows come."""
+    ordered = table.take(pc.sort_indices(table.column("path")))
+    if not _has_twins(ordered):
+        return ordered, ordered.slice(0, 0)
+    keys = [("path", "ascending"), *((name, "descending") for name in _ORDER)]
+    ordered = table.take(pc.sort_indices(table, sort_keys=keys))
+    path = ordered.column("path")
+    is_twin = np.zeros(len(path), dtype=bool)
+    is_twin[1:] = pc.equal(path.slice(1), path.slice(0, len(path) - 1)).to_numpy()
+    return ordered.filter(pa.array(~is_twin)), ordered.filter(pa.array(is_twin))
+
+
+def _has_twins(ordered: pa.Table) -> bool:
+    path = ordered.column("path")
+    if len(path) < 2:
+        return False
+    return bool(pc.any(pc.equal(path.slice(1), path.slice(0, len(path) - 1))).as_py())
+
+
+def _stored(table: pa.Table, order: Order, bucket: int) -> tuple[RangeRef, ...]:
+    space = opened(order.place).space
+    if order.base != NO_METARANGE:
+        base = space.metarange(order.base).ranges
+        records = chain.from_iterable(each.records for each in _records(table, order))
+        return merged(space, base, bounds_of(order.cuts, bucket, bucket), records)
+    assembler = Assembler(space)
+    for columns in _records(table, order):
+        assembler.add_columns(columns)
+    return assembler.finish()
+
+
+def _records(table: pa.Table, order: Order) -> Iterator[Columns]:
+    for at in range(0, table.num_rows, _RECORDS):
+        piece = table.slice(at, _RECORDS)
+        keys = Texts(one_array(piece.column("path")))
+        ends = np.flatnonzero(one_array(piece.column(ENDS)).to_numpy(zero_copy_only=False))
+        yield ArrowColumns(keys, Texts(encoded(piece, order.addresses)), ends.tolist())

@@ -1,0 +1,289 @@
+"""Spark 4's own words for what this package reads: `spark.read.format("graveler")`.
+
+    load ──► planning worker ──► driver: the refs become commits, once ──► schema
+    action ──► planning worker ──► driver: lists ranges or files of those commits ──► pieces of work
+    executors: do the pieces, by the functions that `mapInArrow` runs
+
+The data source holds names alone, because Spark sends it to the executors, its class and its
+instance; the driver makes the plans (`plans.py`).  The reader, too, holds names, and each task
+gets its own piece of work alone.  Only where Spark has data sources (4.0 and on) may this be
+imported; `register.py` does.  For this package.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from graveler.errors import Invalid, Unsupported
+from graveler.ids import parse_prefix
+from graveler.spark.cluster.pins import at_commit, pinned
+from graveler.spark.cluster.plans import Planner
+from graveler.spark.core.compare import Stretch
+from graveler.spark.core.decode import COLUMNS, schema_of
+from graveler.spark.lake import Lake
+from graveler.spark.verbs.entries import Reading, meeting, row_of, scanning
+from graveler.spark.verbs.read import Wanted, planned, shared
+from graveler.spark.verbs.tables import (
+    DIFF_COLUMNS,
+    LIMIT,
+    LOG,
+    RANGES,
+    compared,
+    history,
+    ranges_at,
+)
+
+Rows = Iterator[pa.RecordBatch]
+PIN: Final = "pin"
+PLAN: Final = "plan"
+
+_ROWS: Final = 10_000  # in a piece of a table that is made beside the driver
+_HIGHEST: Final = "\U0010ffff" * 256  # behind a prefix: no path that has it is greater
+
+
+class Piece(NamedTuple):
+    """Work of one task: the rows that its function gets, and between which paths its own rows lie,
+    if that is known."""
+
+    rows: Sequence[Mapping[str, Any]]
+    first: bytes = b""
+    last: bytes = b""
+
+
+class Planned(NamedTuple):
+    """The columns of a table, pieces of work, and the function that does one.  `is_keyed`: pieces
+    say between which paths they lie, so filters on the path may leave some out."""
+
+    schema: Any
+    pieces: Sequence[Piece]
+    run: Callable[[Rows], Rows]
+    is_keyed: bool = False
+
+
+def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
+    """The data source of one lake.  `pushes`: Spark offers filters to readers that take them, and
+    refuses such readers otherwise."""
+
+    class Graveler(DataSource):  # type: ignore[misc]
+        """See the module.  Spark makes one for each `load`, and pickles it from then on."""
+
+        def __init__(self, options: Mapping[str, str]) -> None:
+            super().__init__(planner.ask({"call": PIN, "options": dict(options)}, answered))
+
+        @classmethod
+        def name(cls) -> str:
+            return "graveler"
+
+        def _planned(self, schema: StructType | None) -> Planned:
+            said = None if schema is None else schema.jsonValue()
+            question = {"call": PLAN, "options": dict(self.options), "schema": said}
+            found: Planned = planner.ask(question, answered)
+            return found
+
+        def schema(self) -> Any:
+            return self._planned(None).schema
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            found = self._planned(schema)
+            kind = PruningReader if pushes and found.is_keyed else Reader
+            return kind(found.pieces, found.run)
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+            raise Unsupported("this format is for reading: write with graveler.spark.write")
+
+    return Graveler
+
+
+class Reader(DataSourceReader):  # type: ignore[misc]
+    """A piece of work a partition."""
+
+    def __init__(self, pieces: Sequence[Piece], run: Callable[[Rows], Rows]) -> None:
+        self.pieces = pieces
+        self.run = run
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        # Executors are sent a reader with every task: each gets its own piece beside it.
+        return {"pieces": (), "run": self.run}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        # Spark makes one of its own of none, so that a reader must know one without work anyway.
+        return [InputPartition(each.rows) for each in self.pieces] or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Rows:
+        if partition.value is not None:
+            yield from self.run(iter([pa.RecordBatch.from_pylist(partition.value)]))
+
+
+@dataclass
+class _Bounds:
+    """Paths that all filters admit; empty `last`: to the end."""
+
+    first: str = ""
+    last: list[str] = field(default_factory=list)
+
+    def narrow(self, kind: str, value: Any) -> None:
+        if kind == "In" and value:
+            self.narrow("GreaterThanOrEqual", min(value))
+            self.narrow("LessThanOrEqual", max(value))
+        elif isinstance(value, str):
+            if kind in ("EqualTo", "GreaterThan", "GreaterThanOrEqual", "StringStartsWith"):
+                self.first = max(self.first, value)
+            if kind in ("EqualTo", "LessThan", "LessThanOrEqual"):
+                self.last = [min([value, *self.last])]
+            if kind == "StringStartsWith":
+                self.last = [min([value + _HIGHEST, *self.last])]
+
+
+class PruningReader(Reader):
+    """Leaves out pieces that cannot hold a path which the filters admit.  Spark applies all filters
+    again."""
+
+    def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
+        bounds, kept = _Bounds(), list(filters)
+        for each in kept:
+            if getattr(each, "attribute", None) == ("path",):
+                bounds.narrow(type(each).__name__, getattr(each, "value", None))
+        first = bounds.first.encode()
+        self.pieces = [each for each in self.pieces if each.last >= first]
+        for last in bounds.last:
+            self.pieces = [each for each in self.pieces if each.first <= last.encode()]
+        return kept
+
+
+# ---- planning ------------------------------------------------------------------------------------
+
+
+def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
+    """What a planning worker asks: options with commits in place of refs, or a plan."""
+    if question["call"] == PIN:
+        return pin(lake, question["options"])
+    said = question["schema"]
+    return plan(lake, question["options"], None if said is None else StructType.fromJson(said))
+
+
+def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
+    """The options with commits in place of refs, so that a schema and the rows that are read later
+    are those of one commit.  Errors: `Invalid`, `NotFound`.  Cost: a request to the API a ref."""
+    names = ["path", *(["left"] if options.get("left") else [])]
+    return {**options, **{name: at_commit(lake, options.get(name, "")) for name in names}}
+
+
+class Asked(NamedTuple):
+    """What somebody reads.  `schema`: of files, if it is known, or given."""
+
+    where: str
+    columns: Sequence[str]
+    options: Mapping[str, str]
+    schema: StructType | None
+
+
+def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = None) -> Planned:
+    """What the options ask for.  Raises `Invalid`, and what the functions of the same names do."""
+    where, table = options.get("path", ""), options.get("table", "files")
+    if table not in _PLANS:
+        raise Invalid(f"no such table: {table!r:.100} of={','.join(_PLANS)}")
+    columns = [each.strip() for each in options.get("columns", "").split(",") if each.strip()]
+    return _PLANS[table](lake, Asked(where, columns, options, schema))
+
+
+def _entries(lake: Lake, asked: Asked) -> Planned:
+    wanted = tuple(asked.columns) or COLUMNS
+    unknown = [name for name in wanted if name not in COLUMNS]
+    if unknown:
+        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
+    at = pinned(lake, asked.where)
+    prefix = parse_prefix(at.prefix + asked.options.get("prefix", ""))
+    pieces = [
+        Piece([row_of(ref)], ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)
+    ]
+    return Planned(schema_of(wanted), pieces, scanning(Reading(at.place, prefix, wanted)), True)
+
+
+def _diff(lake: Lake, asked: Asked) -> Planned:
+    if not asked.options.get("left"):
+        raise Invalid("a diff needs the option left: the ref to compare with, repository/ref")
+    columns = tuple(asked.columns) or DIFF_COLUMNS
+    prefix = asked.options.get("prefix", "")
+    found = compared(lake, asked.options["left"], asked.where, prefix, columns)
+    return Planned(found.schema, list(map(_stretch, found.stretches)), found.run, True)
+
+
+def _stretch(stretch: Stretch) -> Piece:
+    both = (*stretch.left, *stretch.right)
+    sides = {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}
+    return Piece(
+        [{**sides, "after": stretch.after, "upto": stretch.upto}],
+        min(ref.min_key for ref in both),
+        max(ref.max_key for ref in both),
+    )
+
+
+def _files(lake: Lake, asked: Asked) -> Planned:
+    try:
+        values = json.loads(asked.options.get("partitions", "{}"))
+    except ValueError as error:
+        raise Invalid(f"partitions must be a JSON object of values: {error}") from error
+    if not isinstance(values, dict):
+        raise Invalid("partitions must be a JSON object of values")
+    columns = asked.columns if asked.schema is None else asked.schema.names
+    wanted = Wanted(asked.options.get("format", "parquet"), columns, values, asked.schema)
+    found = planned(pinned(lake, asked.where), wanted)
+    pieces = [Piece([each._asdict() for each in group]) for group in shared(found.splits)]
+    return Planned(found.schema, pieces, found.run)
+
+
+def _log(lake: Lake, asked: Asked) -> Planned:
+    limit = asked.options.get("limit", str(LIMIT))
+    if not limit.isdecimal():
+        raise Invalid(f"limit must be a number of commits: {limit=!r:.100}")
+    return _made(LOG, history(lake, asked.where, int(limit)), asked.columns)
+
+
+def _ranges(lake: Lake, asked: Asked) -> Planned:
+    return _made(RANGES, ranges_at(lake, asked.where), asked.columns)
+
+
+def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> Planned:
+    """A table that is made here: tasks only hand its rows over."""
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown:
+        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(schema.names)}")
+    kinds = to_arrow_schema(schema)
+    wanted = tuple(columns) or tuple(schema.names)
+    pieces = []
+    for at in range(0, len(rows), _ROWS):
+        values = list(zip(*rows[at : at + _ROWS], strict=True))
+        arrays = [pa.array(each, field.type) for each, field in zip(values, kinds, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=kinds).select(list(wanted))
+        with pa.BufferOutputStream() as out:
+            with pa.ipc.new_stream(out, batch.schema) as stream:
+                stream.write_batch(batch)
+            pieces.append(Piece([{"rows": out.getvalue().to_pybytes()}]))
+    return Planned(StructType([schema[name] for name in wanted]), pieces, _handed_over)
+
+
+def _handed_over(batches: Rows) -> Rows:
+    for batch in batches:
+        for row in batch.to_pylist():
+            with pa.ipc.open_stream(row["rows"]) as stream:
+                yield from stream
+
+
+_PLANS: Mapping[str, Callable[..., Planned]] = {
+    "files": _files,
+    "entries": _entries,
+    "diff": _diff,
+    "log": _log,
+    "ranges": _ranges,
+}

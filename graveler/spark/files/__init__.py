@@ -1,0 +1,1 @@
+"""Data files of tables: formats, folders with partition values, Parquet and text."""

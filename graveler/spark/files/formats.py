@@ -1,0 +1,223 @@
+"""The formats of data files: which types each can hold, how it is written, how its rows come back.
+
+    parquet, orc    say their types, and have groups of rows, so that tasks share a large file
+    csv, json       texts.py: say none, and are read by one task each
+
+For this package.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+
+from graveler.block.adapter import BlockStore
+from graveler.errors import Corrupt, Unsupported
+from graveler.spark.files import texts
+from graveler.spark.files.parquet import Remote, batches_of, conformed, groups_between, parquet
+
+_ROWS: Final = 65_536  # in a batch
+_is = pa.types
+
+
+class Stretch(NamedTuple):
+    """Bytes of an object of some size whose groups of rows are wanted; of text, all of it."""
+
+    address: str
+    size: int
+    start: int
+    stop: int
+
+
+class Writer(Protocol):
+    """A file that is being written."""
+
+    def write_table(self, table: pa.Table) -> Any:
+        """Append rows."""
+        ...
+
+    def close(self) -> Any:
+        """End the file; the sink stays open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format.  `holds`: whether it can hold a type; `columns`: those of an object; `rows`: of a
+    stretch of an object, with the columns asked for, null where it lacks one.  Both raise `Corrupt`
+    for what is no such file; cost: a request or a few for each block or group of rows.
+    """
+
+    name: str
+    is_split: bool
+    holds: Callable[[pa.DataType], bool]
+    writer: Callable[[IO[bytes], pa.Schema], Writer]
+    columns: Callable[[BlockStore, str, int], pa.Schema]
+    rows: Callable[[BlockStore, Stretch, pa.Schema], Iterator[pa.RecordBatch]]
+
+
+def format_of(name: str) -> Format:
+    """Raises `Unsupported`."""
+    if name not in _FORMATS:
+        raise Unsupported(f"format must be one of {','.join(_FORMATS)}: format={name!r:.100}")
+    return _FORMATS[name]
+
+
+def check_types(form: Format, schema: pa.Schema) -> None:
+    """Raises `Unsupported` for a column that the format cannot hold."""
+    for field in schema:
+        if not form.holds(field.type):
+            raise Unsupported(
+                f"{form.name} holds no values of this type; choose another format, or cast: "
+                f"column={field.name} type={field.type}"
+            )
+
+
+@contextmanager
+def _opened(name: str, blocks: BlockStore, address: str, size: int) -> Iterator[Remote]:
+    try:
+        yield Remote(blocks, address, size)
+    except (pa.ArrowException, OSError) as error:
+        raise Corrupt(f"no file of {name}, or a damaged one: {address=}: {error}") from error
+
+
+# ---- Parquet -------------------------------------------------------------------------------------
+
+
+def _parquet_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
+    with parquet(blocks, address, size) as file:
+        return file.schema_arrow
+
+
+def _parquet_rows(
+    blocks: BlockStore, stretch: Stretch, wanted: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    with parquet(blocks, stretch.address, stretch.size) as file:
+        yield from batches_of(file, groups_between(file, stretch.start, stretch.stop), wanted)
+
+
+def _parquet_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
+    writer: Writer = pq.ParquetWriter(sink, schema, compression="snappy")
+    return writer
+
+
+# ---- ORC -----------------------------------------------------------------------------------------
+
+
+def _orc_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
+    with _opened("orc", blocks, address, size) as file:
+        return po.ORCFile(pa.PythonFile(file, mode="r")).schema
+
+
+def _orc_rows(blocks: BlockStore, stretch: Stretch, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Stripe by stripe; where each begins is not told, so they count as spread evenly."""
+    with _opened("orc", blocks, stretch.address, stretch.size) as remote:
+        file = po.ORCFile(pa.PythonFile(remote, mode="r"))
+        names = [name for name in wanted.names if name in file.schema.names]
+        for number in range(file.nstripes):
+            if stretch.start <= number * stretch.size // file.nstripes < stretch.stop:
+                # Of no column at all the rows still have to be counted.
+                stripe = file.read_stripe(number, columns=names or file.schema.names[:1])
+                for at in range(0, stripe.num_rows, _ROWS):
+                    yield conformed(stripe.slice(at, _ROWS), wanted)
+
+
+class _OrcWriter:
+    """Times are stored as nanoseconds: those that do not fit are refused, not wrapped."""
+
+    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+        self._schema = pa.schema([_in_nanoseconds(field) for field in schema])
+        self._writer = po.ORCWriter(pa.PythonFile(sink, mode="w"), compression="snappy")
+        self._writer.write(self._schema.empty_table())
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows."""
+        self._writer.write(table.cast(self._schema))
+
+    def close(self) -> None:
+        """End the file."""
+        self._writer.close()
+
+
+def _in_nanoseconds(field: pa.Field) -> pa.Field:
+    kind = field.type
+    return field.with_type(pa.timestamp("ns", kind.tz)) if _is.is_timestamp(kind) else field
+
+
+# ---- text ----------------------------------------------------------------------------------------
+
+
+def _of_text(
+    name: str,
+    holds: Callable[[pa.DataType], bool],
+    writer: Callable[[IO[bytes], pa.Schema], Writer],
+    types: Callable[[Remote], pa.Schema],
+    rows: Callable[[Remote, pa.Schema], Iterator[pa.RecordBatch]],
+) -> Format:
+    """A format of texts.py: its `types` and `rows` of an opened file."""
+
+    def columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
+        with _opened(name, blocks, address, size) as file:
+            return _known(types(file))
+
+    def all_rows(
+        blocks: BlockStore, stretch: Stretch, wanted: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        with _opened(name, blocks, stretch.address, stretch.size) as file:
+            yield from rows(file, wanted)
+
+    return Format(name, False, holds, writer, columns, all_rows)
+
+
+def _csv_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
+    writer: Writer = pc.CSVWriter(pa.PythonFile(sink, mode="w"), schema)
+    return writer
+
+
+def _json_writer(sink: IO[bytes], _schema: pa.Schema) -> Writer:
+    return texts.JsonWriter(sink)
+
+
+def _known(schema: pa.Schema) -> pa.Schema:
+    """A column without a value in the first block is text."""
+    plain = (field.with_type(pa.string()) if _is.is_null(field.type) else field for field in schema)
+    return pa.schema(list(plain))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether a value is written as some letters."""
+    return (
+        _is.is_primitive(kind) or _is.is_string(kind) or _is.is_decimal(kind) or _is.is_null(kind)
+    ) and not (_is.is_duration(kind) or _is.is_interval(kind))
+
+
+def _in_json(kind: pa.DataType) -> bool:
+    if _is.is_list(kind):
+        return _in_json(kind.value_type)
+    if _is.is_struct(kind):
+        return all(_in_json(each.type) for each in kind)
+    return _is_plain(kind)
+
+
+def _anything(_kind: pa.DataType) -> bool:
+    return True
+
+
+def _in_orc(kind: pa.DataType) -> bool:
+    return not (_is.is_null(kind) or _is.is_duration(kind) or _is.is_interval(kind))
+
+
+_FORMATS: Final[Mapping[str, Format]] = {
+    each.name: each
+    for each in (
+        Format("parquet", True, _anything, _parquet_writer, _parquet_columns, _parquet_rows),
+        Format("orc", True, _in_orc, _OrcWriter, _orc_columns, _orc_rows),
+        _of_text("csv", _is_plain, _csv_writer, texts.csv_types, texts.csv_rows),
+        _of_text("json", _in_json, _json_writer, texts.json_types, texts.json_rows),
+    )
+}

@@ -1,0 +1,154 @@
+"""One task of writing a table: its rows become files in the object store, each at a fresh address.
+
+Rows come sorted by their folder, so one file is open at a time; it is built in a scratch file of
+this machine and put whole.  An attempt that fails, or that has a twin, leaves objects that nobody
+names.  For this package.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import IO, Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from graveler.block import bodies
+from graveler.block.adapter import CREATE, Blocks
+from graveler.block.address import join, new_data_address
+from graveler.clock import SystemClock, SystemIds
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.files.folders import folder
+from graveler.spark.files.formats import format_of
+
+STORED: Final = (
+    "path string, address string, size bigint, checksum string, mtime bigint, rows bigint"
+)
+_GROUP_ROWS: Final = 131_072  # in a group of rows
+_GROUP_BYTES: Final = 64 << 20
+_FILE_BYTES: Final = 256 << 20
+_SEED_LENGTH: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """What every task of a write is to do; goes to the executors, so it holds no secret.
+
+    `schema`: of the files; columns come in its order, under any names.  `folders`: the partition
+    columns; their values come as text in the columns after those.  `rows_max`: in a file.
+    `format`: a name that `formats.py` knows."""
+
+    place: Place
+    schema: pa.Schema
+    folders: tuple[str, ...]
+    rows_max: int
+    format: str = "parquet"
+
+
+def storing(order: Storing) -> Any:
+    """The function for `mapInArrow`: rows in, one row of `STORED` for each file out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer: _File | None = None
+        for batch in batches:
+            for values, rows in _runs(batch, order):
+                while rows.num_rows:
+                    if writer is not None and (writer.is_full or writer.values != values):
+                        yield writer.stored()
+                        writer = None
+                    if writer is None:
+                        writer = _File(order, values)
+                    rows = writer.take(rows)
+        if writer is not None:
+            yield writer.stored()
+
+    return run
+
+
+def without_rows(order: Storing) -> pa.RecordBatch:
+    """Store a file that has columns and no rows; what a task would say of it."""
+    return _File(order, ()).stored()
+
+
+def _runs(
+    batch: pa.RecordBatch, order: Storing
+) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """Adjacent rows of one folder, with the columns of the files alone."""
+    count = len(order.folders)
+    columns = [batch.column(at).cast(field.type) for at, field in enumerate(order.schema)]
+    rows = pa.RecordBatch.from_arrays(columns, schema=order.schema)
+    if not count:
+        yield (), rows
+        return
+    folders = [batch.column(at) for at in range(batch.num_columns - count, batch.num_columns)]
+    ends = [tuple(each[at].as_py() for each in folders) for at in (0, -1) if batch.num_rows]
+    if ends and ends[0] == ends[1]:  # they are sorted
+        yield ends[0], rows
+        return
+    begin = 0
+    for values, run in groupby(zip(*(each.to_pylist() for each in folders), strict=True)):
+        length = sum(1 for _ in run)
+        yield values, rows.slice(begin, length)
+        begin += length
+
+
+class _File:
+    """A file that is being written."""
+
+    def __init__(self, order: Storing, values: tuple[str | None, ...]) -> None:
+        self.values = values
+        self._order = order
+        self._scratch: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (`stored` closes it)
+        self._writer = format_of(order.format).writer(self._scratch, order.schema)
+        self._held: list[pa.RecordBatch] = []
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next row belongs into another file."""
+        return self._count >= self._order.rows_max or self._scratch.tell() >= _FILE_BYTES
+
+    def take(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Write as many rows as belong into this file; the others."""
+        taken = rows.slice(0, self._order.rows_max - self._count)
+        self._held.append(taken)
+        self._count += taken.num_rows
+        held_bytes = sum(batch.nbytes for batch in self._held)
+        if sum(batch.num_rows for batch in self._held) >= _GROUP_ROWS or held_bytes >= _GROUP_BYTES:
+            self._flush()
+        return rows.slice(taken.num_rows)
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held))
+            self._held = []
+
+    def stored(self) -> pa.RecordBatch:
+        """End the file and put it into the object store; the row of `STORED` that says so."""
+        self._flush()
+        self._writer.close()
+        ids, place = SystemIds(), self._order.place
+        unique = ids.unique(_SEED_LENGTH)
+        address = new_data_address(SystemClock(), ids, unique.encode())
+        with self._scratch:
+            head = _put(opened(place).blocks, join(place.namespace, address), self._scratch)
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        file = f"part-{task:05}-{unique}.{self._order.format}"
+        return pa.RecordBatch.from_pylist(
+            [
+                {
+                    "path": folder(self._order.folders, self.values) + file,
+                    "address": address,
+                    "size": head.size,
+                    "checksum": head.etag,
+                    "mtime": head.modified_ns // 1_000,
+                    "rows": self._count,
+                }
+            ]
+        )
+
+
+def _put(blocks: Blocks, address: str, file: IO[bytes]) -> Any:
+    return blocks.put(address, bodies.of_file(file), CREATE)

@@ -1,0 +1,151 @@
+"""Data files of text: CSV with a line of names, and JSON with an object in each line.
+
+They know no types: those of the columns are what a first block looks like, or what is asked for.
+They are read from their beginning, a block at a time, so a file is one task's, of any size.  In
+CSV, nothing between two commas is null, and `""` an empty text.  For formats.py.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import IO, Any, Final
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.json as pj
+
+from graveler.errors import Corrupt, Invalid
+from graveler.spark.files.parquet import Remote, conformed
+
+_BLOCK_BYTES: Final = 8 << 20
+_LINE_BYTES_MAX: Final = 64 << 20
+_UTC: Final = pa.timestamp("us", tz="UTC")
+
+
+# ---- CSV -----------------------------------------------------------------------------------------
+
+
+def csv_types(file: Remote) -> pa.Schema:
+    """The columns of the file's first block."""
+    file.seek(0)
+    with _csv(file, pc.ConvertOptions(), is_one=False) as reader:
+        found = reader.schema
+    if len(set(found.names)) != len(found.names):
+        raise Invalid(f"columns must have names of their own: {found.names}")
+    return found
+
+
+def csv_rows(file: Remote, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Its rows, with the columns of `wanted`."""
+    found = csv_types(file)
+    names = [name for name in wanted.names if name in found.names]
+    kinds = {name: _csv_kind(found.field(name).type, wanted.field(name).type) for name in names}
+    # Of no column at all it would be every column; and the rows have to be counted.
+    options = pc.ConvertOptions(column_types=kinds, include_columns=names or found.names[:1])
+    file.seek(0)
+    with _csv(file, options, is_one=len(found.names) == 1) as reader:
+        for batch in reader:
+            yield conformed(batch, wanted)
+
+
+def _csv_kind(looks: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """As what to read a column: times with and without a zone are of two types."""
+    is_plain = pa.types.is_timestamp(looks) and looks.tz is None
+    return pa.timestamp("us") if wanted == _UTC and is_plain else wanted
+
+
+def _csv(file: Remote, options: pc.ConvertOptions, *, is_one: bool) -> Any:
+    options.null_values = [""]
+    options.strings_can_be_null = True
+    options.quoted_strings_can_be_null = False
+    return pc.open_csv(
+        pa.PythonFile(file, mode="r"),
+        read_options=pc.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+        # In a file of one column, an empty line is a row.
+        parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=not is_one),
+        convert_options=options,
+    )
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+
+def json_types(file: Remote) -> pa.Schema:
+    """The columns of the file's first block."""
+    file.seek(0)
+    for block in _blocks(file):
+        found: pa.Schema = _json(block, pa.schema([]), "infer").schema
+        return found
+    return pa.schema([])
+
+
+def json_rows(file: Remote, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Its rows, with the columns of `wanted`."""
+    stored = pa.schema([(field.name, _json_kind(field.type)) for field in wanted])
+    file.seek(0)
+    for block in _blocks(file):
+        table = _json(block, stored, "ignore")
+        if not wanted.names:
+            yield pa.record_batch([pa.nulls(table.num_rows)], ["none"])
+            continue
+        for batch in table.to_batches():
+            yield conformed(batch, wanted)
+
+
+def _json(block: bytes, schema: pa.Schema, others: str) -> pa.Table:
+    return pj.read_json(
+        pa.BufferReader(block),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(block) + 1),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
+    )
+
+
+def _json_kind(wanted: pa.DataType) -> pa.DataType:
+    """As what to read a value: dates are read as times."""
+    if pa.types.is_date(wanted):
+        return pa.timestamp("s")
+    if pa.types.is_list(wanted):
+        return pa.list_(_json_kind(wanted.value_type))
+    if pa.types.is_struct(wanted):
+        return pa.struct([(each.name, _json_kind(each.type)) for each in wanted])
+    return wanted
+
+
+def _blocks(file: Remote) -> Iterator[bytes]:
+    """Whole lines, as many as fit; none of nothing but space."""
+    held = b""
+    while read := file.read(_BLOCK_BYTES):
+        whole, newline, rest = read.rpartition(b"\n")
+        block, held = (held + whole + newline, rest) if newline else (b"", held + read)
+        if len(held) > _LINE_BYTES_MAX:
+            raise Corrupt(f"a line of JSON is longer than {_LINE_BYTES_MAX} bytes")
+        if block.strip():
+            yield block
+    if held.strip():
+        yield held
+
+
+class JsonWriter:
+    """Writes an object a line; null where a value is."""
+
+    def __init__(self, sink: IO[bytes]) -> None:
+        self._sink = sink
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows."""
+        for batch in table.to_batches():
+            lines = [
+                json.dumps(row, ensure_ascii=False, default=_said) for row in batch.to_pylist()
+            ]
+            self._sink.write(("\n".join(lines) + "\n").encode())
+
+    def close(self) -> None:
+        """Nothing stands behind the rows."""
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    assert isinstance(value, Decimal), "other types were refused"
+    return str(value)

@@ -1,0 +1,296 @@
+"""Garbage collection on Spark: finds files of many repositories that nothing uses, and deletes them
+a run later.
+
+    1 list     all that is stored; taken once, kept in pieces
+    2 roots    staged addresses, issued ones, and last the metaranges in use: the API's own order
+    3 uses     what those metaranges name, range by range, as hashes (`uses.py`)
+    4 condemn  what is old, and whose hash is not among those of what is kept: pieces; then marks on
+               the commits that retention lets go, by the API; then a summary
+    5 sweep    what an earlier run has condemned as well, `undo_seconds` ago, as the same version,
+               unless it was taken back; roots are asked for once more just before
+    6 tidy     what only saved work for what is now gone (`leftovers.py`)
+
+Nothing younger than `min_age_seconds` is touched; an entry moves from a token into a commit and
+never back, so 2 misses none; a file that is written again is another version, and stays.  A clash
+of hashes keeps garbage.  Any file that cannot be read ends the run before anything is deleted.  A
+metarange that no commit has is garbage like any other: commit it within a day of writing it.  What
+retention lets go is a root of step 5 until its commits' marks have stood for the undo period, so it
+goes as with the server's own run, and `client.collecting.undo` takes a run back.  It has each
+repository's turn while it runs, so that no other collection does.  For whoever uses the package.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from graveler import limits
+from graveler.clock import SystemIds, ulid
+from graveler.engine.gc.collect import CollectSettings, check_settings
+from graveler.errors import Corrupt, Invalid
+from graveler.spark.cluster import pieces
+from graveler.spark.cluster.heartbeat import turns_held
+from graveler.spark.gc import leftovers, scopes, sweep, uses
+from graveler.spark.gc.listing import LISTED, Listed, Scope, listed
+from graveler.spark.gc.scopes import Found, Roots
+from graveler.spark.lake import Lake
+
+_DOOMED: Final = pa.schema(
+    [
+        ("repo", pa.int32()),
+        ("name", pa.string()),
+        ("version", pa.string()),
+        ("size", pa.int64()),
+        ("hash", pa.int64()),
+    ]
+)
+DOOMED: Final = "repo int, name string, version string, size bigint, hash bigint"
+_PIECE_ROWS: Final = 50_000
+_USES_COUNT_MIN: Final = 100  # from so many on, a list that lacks some of them is not believed
+_MISSES_SHARE_MAX: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Careful:
+    """How careful to be: `settings` as of the server's own collection.  A run ends without deleting
+    if it would condemn more than `share_max` of all the files of a repository that has 1,000 or
+    more."""
+
+    settings: CollectSettings = field(default_factory=CollectSettings)
+    share_max: float = 0.5
+
+
+class Counted(NamedTuple):
+    """So many files of so many bytes."""
+
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What a run did, or (dry) would do.  `report`: repository, name, version, size, and whether it
+    is `condemned`, `due` (dry) or `deleted`."""
+
+    run: str
+    condemned: Counted
+    deleted: Counted
+    report: DataFrame
+
+
+def collect(
+    lake: Lake, repositories: Sequence[str], careful: Careful | None = None, *, dry_run: bool = True
+) -> Collection:
+    """One run over some repositories.  A dry run says what one would do, and condemns nothing.
+
+    Errors: `Invalid` (settings; no repository), `Refused` if a repository's files are not its own,
+    `Corrupt` if the list lacks what is in use or too much would go; `Conflict` if the run was taken
+    back at once, or another collection of a repository is on its way; whatever a task could not
+    read, wrapped by Spark.  Then nothing was deleted.  A dry run does not ask whether what is due
+    was taken back.  Cost: that of a list of all files, of the roots twice, of `uses.by_metaranges`;
+    for each repository what `client.collecting.condemn` costs, four more requests to the API, and
+    one each 90 s; a read for each file of `_lakefs/` that is deleted.
+    """
+    chosen = careful or Careful()
+    check_settings(chosen.settings)
+    if not repositories:
+        raise Invalid("no repositories to collect")
+    now_ns = lake.session.clock.now_ns()
+    run = ("dry-" if dry_run else "") + ulid(now_ns, SystemIds().stamp())
+    before_ns = now_ns - chosen.settings.min_age_seconds * limits.SECOND_NS
+    due_ns = now_ns - chosen.settings.undo_seconds * limits.SECOND_NS
+    scope = scopes.scope_of(lake, repositories, run, before_ns)
+    if dry_run:
+        found, roots = _found(lake, scope, now_ns, chosen)
+        due = _due(lake, scope, found, scopes.earlier(scope, due_ns))
+        still = roots.beside(roots, due_goes=True)
+        swept = _kept(scope, _unused(lake, scope, due, still), "due")
+    else:
+        with turns_held(lake.session, [each.id for each in scope.repositories], run) as check:
+            found, swept = _deleted(lake, scope, (now_ns, due_ns), chosen, check)
+    report = _report(lake, scope, found, "condemned")
+    report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))
+    return Collection(run, _sum(found), _sum(swept), report)
+
+
+def _deleted(
+    lake: Lake,
+    scope: Scope,
+    times: tuple[int, int],
+    careful: Careful,
+    check: Callable[[], None],
+) -> tuple[list[Found], list[Found]]:
+    """All steps; what was condemned now, and what is gone.  `times`: now, and before when a run is
+    due."""
+    now_ns, due_ns = times
+    found, roots = _found(lake, scope, now_ns, careful)
+    scopes.condemn(lake, scope, found, now_ns)
+    # Before the roots: they name what is given up by saying so no more.
+    earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
+    last = scopes.roots(lake, scope, "roots-late")
+    due = _due(lake, scope, found, earlier)
+    unused = _unused(lake, scope, due, last.beside(roots))
+    check()  # what came before is refused without the turn; deletions are our own
+    swept = sweep.sweep(scope, unused)
+    scopes.forget(scope, due_ns)
+    leftovers.remove(lake.spark, scope, last.jobs)
+    return found, swept
+
+
+def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[list[Found], Roots]:
+    """Steps 1 to 4 but for the summary: what nothing uses, and the roots that say so."""
+    parts = listed(lake.spark, scope, now_ns)
+    names = [each.name for each in parts]
+    stored = pieces.frame(lake.spark, scope.place, names, LISTED)
+    roots = scopes.roots(lake, scope, "roots")
+    content = uses.by_metaranges(lake.spark, scope, roots.metaranges).persist()
+    try:
+        _check_listed(scope, stored, content)
+        used = content.union(_addresses(lake, scope, roots))
+        used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
+        found = _condemned(scope, stored, used)
+    finally:
+        content.unpersist()
+    _check_share(scope, parts, found, careful.share_max)
+    return found, roots
+
+
+def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFrame:
+    """Without what these roots use."""
+    content = uses.by_metaranges(lake.spark, scope, roots.metaranges)
+    used = content.union(_addresses(lake, scope, roots))
+    used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
+    return without(rows, used, ["repo", "hash"])
+
+
+def _addresses(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
+    return pieces.frame(lake.spark, scope.place, roots.addresses, uses.USED)
+
+
+def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows whose keys are not among the others'."""
+    left = rows.join(shuffled(others), list(keys), "left_anti")  # puts the keys first
+    return left.select(*rows.columns)
+
+
+def shuffled(rows: DataFrame) -> DataFrame:
+    """Rows to join with, which Spark must not send whole to the driver and to each executor.  It
+    takes what tasks make of a short list for short, above all over Connect."""
+    return rows.hint("merge")
+
+
+def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
+    """Names that are spelled otherwise than listed would doom everything."""
+    there = stored.select("repo", "hash", F.lit(1).alias("found"))
+    counted = (
+        content.distinct()
+        .join(shuffled(there), ["repo", "hash"], "left")
+        .groupBy("repo")
+        .agg(F.count(F.lit(1)).alias("uses"), F.count("found").alias("hits"))
+    )
+    for row in counted.collect():
+        misses = row["uses"] - row["hits"]
+        if row["uses"] >= _USES_COUNT_MIN and misses > _MISSES_SHARE_MAX * row["uses"]:
+            raise Corrupt(
+                "what is in use was not found in storage; nothing is collected: "
+                f"repository={scope.repositories[row['repo']].id} uses={row['uses']} {misses=}"
+            )
+
+
+def _check_share(
+    scope: Scope, parts: Sequence[Listed], found: Sequence[Found], most: float
+) -> None:
+    total: Counter[int] = Counter()
+    for part in parts:
+        total[part.repo] += part.files
+    for number, repo in enumerate(scope.repositories):
+        doomed = sum(each.files for each in found if each.repo == number)
+        if total[number] >= 1_000 and doomed > most * total[number]:
+            raise Corrupt(
+                "too much would be condemned; look, and allow a greater share: "
+                f"repository={repo.id} condemned={doomed} stored={total[number]} share_max={most}"
+            )
+
+
+def _condemned(scope: Scope, stored: DataFrame, used: DataFrame) -> list[Found]:
+    old = stored.where("is_old").select(*_DOOMED.names)
+    return _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
+
+
+def _kept(scope: Scope, rows: DataFrame, name: str) -> list[Found]:
+    """Store rows of `DOOMED` in pieces."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task, made = context.partitionId() if context is not None else 0, 0
+        held: dict[int, list[dict[str, Any]]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                mine = held.setdefault(row["repo"], [])
+                mine.append(row)
+                if len(mine) == _PIECE_ROWS:
+                    yield _put(scope, f"{name}-{task:05}-{made:05}", mine)
+                    made += 1
+                    del held[row["repo"]]
+        for mine in held.values():
+            yield _put(scope, f"{name}-{task:05}-{made:05}", mine)
+            made += 1
+
+    made = rows.select(*_DOOMED.names).mapInArrow(run, scopes.FOUND).collect()
+    return [Found(*row) for row in made]
+
+
+def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    repo = rows[0]["repo"]
+    where = f"{scope.folder(repo)}{name}.arrow"
+    pieces.put(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_DOOMED))
+    size = sum(row["size"] for row in rows)
+    found = {"repo": repo, "name": where, "files": len(rows), "size": size}
+    return pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)
+
+
+def _due(
+    lake: Lake, scope: Scope, found: list[Found], earlier: Sequence[scopes.Earlier]
+) -> DataFrame:
+    """What was found now and by an earlier run, as the same version."""
+    names = [(each.repo, name) for each in earlier for name in each.pieces]
+    rows = pieces.rows(lake.spark, names, "repo int, name string")
+    before = rows.mapInArrow(_numbered(scope), DOOMED)
+    mine = [each.name for each in found]
+    now = pieces.frame(lake.spark, scope.place, mine, DOOMED)
+    keys = before.select("repo", "name", "version").distinct()
+    same = now.join(shuffled(keys), ["repo", "name", "version"], "left_semi")
+    return same.select(*_DOOMED.names)
+
+
+def _numbered(scope: Scope) -> Any:
+    """For `mapInArrow`: pieces in, their rows out with the number that the repository has now."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                for found in pieces.read(scope.place, row["name"]):
+                    repos = pa.array([row["repo"]] * found.num_rows, pa.int32())
+                    yield pa.RecordBatch.from_arrays([repos, *found.columns[1:]], schema=_DOOMED)
+
+    return run
+
+
+def _report(lake: Lake, scope: Scope, found: list[Found], state: str) -> DataFrame:
+    names = [each.name for each in found]
+    rows = pieces.frame(lake.spark, scope.place, names, DOOMED)
+    owners = json.dumps([each.id for each in scope.repositories])
+    owner = F.get(F.from_json(F.lit(owners), "array<string>"), F.col("repo"))
+    return rows.select(
+        owner.alias("repository"), "name", "version", "size", F.lit(state).alias("state")
+    )
+
+
+def _sum(found: list[Found]) -> Counted:
+    return Counted(sum(each.files for each in found), sum(each.size for each in found))

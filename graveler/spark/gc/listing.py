@@ -1,0 +1,168 @@
+"""The list of what is stored, taken by many tasks, for a collection of garbage.
+
+    _lakefs/  0…    4…    8…    c…          slices of equal length of names
+    data/     newest hours ──► oldest       slices of equal time, as names begin with their hour
+
+Only names that this system gives are listed at all.  Every row has the hash of its name, by which
+it is compared with what is in use.  The list stands in pieces, so that it is taken once, before
+anything is marked.  For `collecting.py`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from graveler.block import address
+from graveler.block.listing import list_all
+from graveler.clock import descending_partition
+from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
+from graveler.identity import break_hash, break_seed
+from graveler.records import ABSENT
+from graveler.spark.cluster import pieces
+from graveler.spark.cluster.places import Place, opened
+
+LISTED: Final = "repo int, name string, version string, size bigint, is_old boolean, hash bigint"
+_SCHEMA: Final = pa.schema(
+    [
+        ("repo", pa.int32()),
+        ("name", pa.string()),
+        ("version", pa.string()),
+        ("size", pa.int64()),
+        ("is_old", pa.bool_()),
+        ("hash", pa.int64()),
+    ]
+)
+_PIECES: Final = pa.schema([("repo", pa.int32()), ("name", pa.string()), ("files", pa.int64())])
+_SLICES: Final = "repo int, number int, folder string, after string, upto string"
+_SLICES_MAX: Final = 256  # of all repositories together, two for each at least
+_PIECE_ROWS: Final = 50_000
+_SEED: Final = break_seed(b"names of stored files")
+_END: Final = "~"  # behind all names of ours
+
+
+class Collected(NamedTuple):
+    """A repository that is collected; its number stands for it in rows."""
+
+    number: int
+    id: str
+    namespace: str
+    created_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What every task of a run is to know; goes to the executors, so it holds no secret.  Files
+    last written before `before_ns` are old."""
+
+    place: Place
+    repositories: tuple[Collected, ...]
+    run: str
+    before_ns: int
+
+    def namespace(self, repo: int) -> str:
+        """Where that repository's files are."""
+        return self.repositories[repo].namespace
+
+    def folder(self, repo: int) -> str:
+        """Where the run keeps what it finds of that repository."""
+        return runs_folder(self.namespace(repo)) + f"{self.run}/"
+
+
+def runs_folder(namespace: str) -> str:
+    """Where runs keep what they find."""
+    return f"{namespace}/_graveler/gc/cluster/"
+
+
+def hashed(name: str) -> int:
+    """What a relative address is compared by.  A clash of two keeps garbage, and deletes nothing
+    that is used."""
+    found = break_hash(name.encode(), _SEED)
+    return found - (1 << 64) if found >> 63 else found
+
+
+class Listed(NamedTuple):
+    """A piece of the list: its address, and how many files it names."""
+
+    repo: int
+    name: str
+    files: int
+
+
+def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[Listed]:
+    """Take the list; its pieces.  One request for each 1,000 files, one at least
+    for each slice; a put for each 50,000."""
+    count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
+    slices = [
+        (each.number, number, *slice)
+        for each in scope.repositories
+        for number, slice in enumerate(slices_of(each, now_ns, count))
+    ]
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                made = [each._asdict() for each in _written(scope, **row)]
+                yield pa.RecordBatch.from_pylist(made, schema=_PIECES)
+
+    schema = "repo int, name string, files bigint"
+    made = pieces.rows(spark, slices, _SLICES).mapInArrow(run, schema).collect()
+    return [Listed(*row) for row in made]
+
+
+def slices_of(repo: Collected, now_ns: int, count: int) -> list[tuple[str, str, str]]:
+    """Folder, and the names in it: greater than one, up to the other."""
+    digits = [f"{256 * at // count:02x}" for at in range(1, min(count, 256))]
+    span = max(0, now_ns - repo.created_ns)
+    hours = {
+        descending_partition(repo.created_ns + span * at // count, b"") for at in range(1, count)
+    }
+    found = []
+    for folder, bounds in ((FILES, digits), (OBJECTS, sorted(hours))):
+        edges = ["", *bounds, _END]
+        found += [(folder, *pair) for pair in pairwise(edges)]
+    return found
+
+
+def _written(
+    scope: Scope, repo: int, number: int, folder: str, after: str, upto: str
+) -> Iterator[Listed]:
+    held: list[dict[str, Any]] = []
+    count = 0
+    for row in _rows(scope, repo, folder, after, upto):
+        held.append(row)
+        if len(held) == _PIECE_ROWS:
+            yield _put(scope, repo, f"listed-{number:04}-{count:05}", held)
+            held, count = [], count + 1
+    if held:
+        yield _put(scope, repo, f"listed-{number:04}-{count:05}", held)
+
+
+def _put(scope: Scope, repo: int, name: str, rows: list[dict[str, Any]]) -> Listed:
+    where = f"{scope.folder(repo)}{name}.arrow"
+    pieces.put(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_SCHEMA))
+    return Listed(repo, where, len(rows))
+
+
+def _rows(scope: Scope, repo: int, folder: str, after: str, upto: str) -> Iterator[dict[str, Any]]:
+    blocks, namespace = opened(scope.place).blocks, scope.namespace(repo)
+    prefix = f"{namespace}/{folder}"
+    for line in list_all(blocks, prefix, prefix + after if after else ""):
+        if line.address > prefix + upto:
+            return
+        name = address.relative_to(namespace, line.address)
+        if name is ABSENT or not is_ours(name):
+            continue
+        head = line.head
+        is_old = head.modified_ns < scope.before_ns and bool(head.version)
+        yield {
+            "repo": repo,
+            "name": name,
+            "version": head.version,
+            "size": head.size,
+            "is_old": is_old,
+            "hash": hashed(name),
+        }

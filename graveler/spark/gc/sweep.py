@@ -1,0 +1,117 @@
+"""Deletes what a collection on Spark has found twice, by many tasks.
+
+Metaranges go first, for whoever finds a commit's metarange gone knows that its content may be gone
+too; then the rest.  A file is deleted as the version that was listed, so one that was written again
+since stays; deleting one twice does nothing.  Requests: a read for each file that may be a
+metarange, and what the deletion of 1,000 costs.  For `collecting.py`.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from graveler import limits
+from graveler.block.adapter import Target
+from graveler.committed.ranges import Keyspace
+from graveler.engine.gc.candidates import FILES, is_ours
+from graveler.errors import Corrupt, NotFound
+from graveler.ids import MetarangeId
+from graveler.spark.cluster import pieces
+from graveler.spark.cluster.places import opened
+from graveler.spark.gc import scopes
+from graveler.spark.gc.listing import Scope
+from graveler.spark.gc.scopes import Found
+
+_AT_ONCE: Final = 8  # of one task
+_ROWS: Final = limits.block_delete_count_max
+
+
+def sweep(scope: Scope, due: DataFrame) -> list[Found]:
+    """Delete files; the pieces that name what was deleted.
+
+    What is due is first stored, so that both rounds and every attempt delete the same; and in the
+    order of names, so that what a task deletes lies together: versions are listed by stretch."""
+    due = _in_order(due).persist()
+    try:
+        files = due.where(due["name"].startswith(FILES))
+        swept = _round(scope, files, "deleted-first", only_metaranges=True)
+        rest = _in_order(_without(scope, due, swept)) if swept else due
+        return [*swept, *_round(scope, rest, "deleted-rest", only_metaranges=False)]
+    finally:
+        due.unpersist()
+
+
+def _in_order(due: DataFrame) -> DataFrame:
+    return due.repartitionByRange("repo", "name").sortWithinPartitions("repo", "name")
+
+
+def _without(scope: Scope, due: DataFrame, swept: Sequence[Found]) -> DataFrame:
+    """What the first round has left, by its notes: no file is asked for."""
+    notes = [each.name for each in swept]
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in due.schema)
+    gone = pieces.frame(due.sparkSession, scope.place, notes, schema).select("repo", "name")
+    left = due.join(gone.hint("merge"), ["repo", "name"], "left_anti")  # puts the keys first
+    return left.select(*due.columns)
+
+
+def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -> list[Found]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task, made = context.partitionId() if context is not None else 0, 0
+        with ThreadPoolExecutor(_AT_ONCE, "sweep") as pool:
+            for batch in batches:
+                for at in range(0, batch.num_rows, _ROWS):
+                    part = batch.slice(at, _ROWS)
+                    rows = part.to_pylist()
+                    gone = list(pool.map(lambda row: _is_due(scope, row, only_metaranges), rows))
+                    _delete(scope, [row for row, is_due in zip(rows, gone, strict=True) if is_due])
+                    yield from _noted(scope, f"{name}-{task:05}-{made:05}", part, gone)
+                    made += 1
+
+    return [Found(*row) for row in rows.mapInArrow(run, scopes.FOUND).collect()]
+
+
+def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
+    """Raises if any file stayed; the task is run again then."""
+    targets = [
+        Target(f"{scope.namespace(row['repo'])}/{row['name']}", row["version"]) for row in rows
+    ]
+    opened(scope.place).blocks.delete_all(targets)
+
+
+def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
+    """Whether the file is to be deleted in this round: the second is given no metarange."""
+    name = row["name"]
+    if not is_ours(name) or not row["version"]:
+        raise Corrupt(f"a list names what is none of ours: {name=}")
+    return not only_metaranges or _is_metarange(scope, row["repo"], name)
+
+
+def _is_metarange(scope: Scope, repo: int, name: str) -> bool:
+    store = opened(scope.place).space.store
+    space = Keyspace(store, scope.namespace(repo), scope.place.breaks)
+    try:
+        space.metarange(MetarangeId(name.removeprefix(FILES)))
+    except (NotFound, Corrupt):
+        return False
+    return True
+
+
+def _noted(
+    scope: Scope, name: str, rows: pa.RecordBatch, gone: list[bool]
+) -> Iterator[pa.RecordBatch]:
+    """Say what went, by repository."""
+    left = rows.filter(pa.array(gone, pa.bool_()))
+    for repo in sorted(set(left.column("repo").to_pylist())):
+        mine = left.filter(pa.array([each == repo for each in left.column("repo").to_pylist()]))
+        where = f"{scope.folder(repo)}{name}.arrow"
+        # Not the schema of this plan, in which some columns may not be null: readers want one.
+        plain = pa.RecordBatch.from_arrays(mine.columns, names=mine.schema.names)
+        pieces.put(scope.place, where, plain)
+        size = sum(mine.column("size").to_pylist())
+        found = {"repo": repo, "name": where, "files": mine.num_rows, "size": size}
+        yield pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)

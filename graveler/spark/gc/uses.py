@@ -1,0 +1,165 @@
+"""What is in use: hashes of the names of all files that metaranges, their ranges and entries name.
+
+    metaranges ──► ranges, each once however many name it ──► hashes of names
+                                                              └ kept beside, per range
+
+A range never changes, so what it names is kept in `_graveler/gc/hashes/<range>`: a later run reads
+8 bytes for each entry, and scans only ranges that are new.  What is kept is checked by its own hash
+and by the number of records, and made again if it is not right.  A scan is compared with the number
+of records (committed/reader.py): damage raises, and nothing is deleted.  For `collecting.py`.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from graveler.committed.ranges import Keyspace
+from graveler.committed.reader import range_batches
+from graveler.engine.gc.candidates import FILES, is_ours, used_name
+from graveler.errors import NotFound
+from graveler.ids import BranchId, MetarangeId, RangeId, RepositoryId, RepositoryUid
+from graveler.records import RangeRef, Repository
+from graveler.spark.cluster import pieces
+from graveler.spark.cluster.places import opened
+from graveler.spark.gc.listing import Scope, hashed
+from graveler.wire import stored_entry
+
+USED: Final = "repo int, hash bigint"
+_RANGES: Final = "repo int, id string, min_key binary, max_key binary, size bigint, count bigint"
+_MAGIC: Final = b"GRVLUSE1"
+_HEAD: Final = len(_MAGIC) + 8 + 32
+
+
+def named(spark: SparkSession, names: Sequence[tuple[int, str]]) -> DataFrame:
+    """Hashes of relative addresses."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch.to_pylist()
+            repos = [row["repo"] for row in rows]
+            yield _used(repos, [hashed(row["name"]) for row in rows])
+
+    rows = pieces.rows(spark, names, "repo int, name string")
+    return rows.mapInArrow(run, USED)
+
+
+def by_metaranges(
+    spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
+) -> DataFrame:
+    """Hashes of the names of these metaranges, of their ranges, and of what those name.  Cost: a
+    get for each metarange; for each range one, or a scan and a put the first time."""
+    rows = pieces.rows(spark, metaranges, "repo int, id string")
+    ranges = rows.mapInArrow(_ranges(scope), _RANGES).dropDuplicates(["repo", "id"])
+    files = named(spark, [(repo, FILES + id) for repo, id in metaranges])
+    return ranges.mapInArrow(_entries(scope), USED).union(files)
+
+
+def of_tables(
+    spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
+) -> DataFrame:
+    """Hashes of the names of these metaranges and of their ranges alone.  Cost: a get for each."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch.to_pylist()
+            repos = [row["repo"] for row in rows]
+            yield _used(repos, [hashed(FILES + row["id"]) for row in rows])
+
+    rows = pieces.rows(spark, metaranges, "repo int, id string")
+    ranges = rows.mapInArrow(_ranges(scope), _RANGES).mapInArrow(run, USED)
+    return ranges.union(named(spark, [(repo, FILES + id) for repo, id in metaranges]))
+
+
+def _space(scope: Scope, repo: int) -> Keyspace:
+    return Keyspace(opened(scope.place).space.store, scope.namespace(repo), scope.place.breaks)
+
+
+def _ranges(scope: Scope) -> Any:
+    schema = pa.schema(
+        [
+            ("repo", pa.int32()),
+            ("id", pa.string()),
+            ("min_key", pa.binary()),
+            ("max_key", pa.binary()),
+            ("size", pa.int64()),
+            ("count", pa.int64()),
+        ]
+    )
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                found = _space(scope, row["repo"]).metarange(MetarangeId(row["id"])).ranges
+                made = [{"repo": row["repo"], **asdict(ref)} for ref in found]
+                yield pa.RecordBatch.from_pylist(made, schema=schema)
+
+    return run
+
+
+def _entries(scope: Scope) -> Any:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                repo = row.pop("repo")
+                ref = RangeRef(RangeId(row.pop("id")), **row)
+                hashes = _hashes(scope, repo, ref)
+                hashes.append(hashed(FILES + ref.id))
+                yield _used([repo] * len(hashes), hashes)
+
+    return run
+
+
+def _used(repos: Sequence[int], hashes: Sequence[int]) -> pa.RecordBatch:
+    arrays = [pa.array(repos, pa.int32()), pa.array(hashes, pa.int64())]
+    return pa.RecordBatch.from_arrays(arrays, names=["repo", "hash"])
+
+
+# ---- one range -----------------------------------------------------------------------------------
+
+
+def hashes_file(namespace: str, range_id: str) -> str:
+    """Where what a range names is kept."""
+    return f"{namespace}/_graveler/gc/hashes/{range_id}"
+
+
+def _hashes(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
+    blocks, where = opened(scope.place).blocks, hashes_file(scope.namespace(repo), ref.id)
+    try:
+        kept = _decoded(b"".join(blocks.get(where).chunks), ref)
+    except NotFound:
+        kept = None
+    if kept is not None:
+        return kept
+    found = _scanned(scope, repo, ref)
+    body = found.tobytes()
+    blocks.put(where, [_MAGIC, ref.count.to_bytes(8, "big"), sha256(body).digest(), body])
+    return found
+
+
+def _decoded(raw: bytes, ref: RangeRef) -> "array[int] | None":
+    """None if it is not what was written for this range."""
+    body = raw[_HEAD:]
+    head = _MAGIC + ref.count.to_bytes(8, "big") + sha256(body).digest()
+    if raw[:_HEAD] != head or len(body) % 8:
+        return None
+    return array("q", body)
+
+
+def _scanned(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
+    space, owner = _space(scope, repo), _owner(scope, repo)
+    found = array("q")
+    for records in range_batches(space, ref):
+        names = (used_name(owner, stored_entry(value)) for _, value in records)
+        found.extend(hashed(name) for name in names if is_ours(name))
+    return found
+
+
+def _owner(scope: Scope, repo: int) -> Repository:
+    one = scope.repositories[repo]
+    none = RepositoryUid(""), one.namespace, BranchId("main"), one.created_ns
+    return Repository(RepositoryId(one.id), *none)

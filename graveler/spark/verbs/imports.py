@@ -1,0 +1,143 @@
+"""Import of a DataFrame: rows that say where objects lie become ranges, written in parallel.
+
+    rows ──first pass──► break keys, count, content ──► cuts
+    rows ──second pass──► one task a bucket: ranges in the object store ──► result rows
+    result rows ──driver──► other rows, or refused ones? ── else joined ──► one metarange
+
+The ranges and the metarange are those that one writer of the sorted rows makes.  Nothing that a
+reader sees changes: a metarange that no commit names is garbage.  Landing it is the next step's
+work (`connecting.py`).  For this package.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from graveler.errors import Conflict, Invalid
+from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
+from graveler.records import ABSENT, Absent, RangeRef
+from graveler.spark.cluster.markers import Marks, fingerprint, finished
+from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.results import (
+    BAD,
+    NO_CONTENT,
+    SAMPLES_MAX,
+    SCHEMA,
+    BadRows,
+    Content,
+    Part,
+    Rejected,
+    Report,
+    parts_of,
+    report_of,
+)
+from graveler.spark.core import cuts
+from graveler.spark.core.check import NO_PATH, Addresses
+from graveler.spark.core.columns import canonical
+from graveler.spark.core.join import by_tasks, joined_over, sewing
+from graveler.spark.core.tasks import Order, importing
+
+OnBad = Literal["fail", "skip"]
+_SAMPLES_EACH: Final = 10  # at least, from each task
+_NO_BUCKET: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an import has stored: a metarange over ranges in key order; how many rows became
+    entries, and what it did not take."""
+
+    metarange: MetarangeId
+    ranges: tuple[RangeRef, ...]
+    count: int
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """`base`: what the rows are put onto; without one they stand alone.  A path that the base has
+    gets the row's entry.  `tasks`: at least so many buckets, if there are break keys enough (0:
+    Spark's own number of partitions after a shuffle).  `job`: leave marks by this name of what is
+    finished (`markers.py`); `birth`: when it was begun, in seconds.  `taken_up`: use those that
+    are there, if they are of the same input."""
+
+    prefix: str = ""
+    base: MetarangeId = NO_METARANGE
+    addresses: Addresses = Addresses.FULL
+    on_bad: OnBad = "fail"
+    tasks: int = 0
+    job: str = ""
+    taken_up: bool = False
+    birth: int = 0
+
+
+def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> Written:
+    """Store the rows of `df` (`columns.py` says which it needs) as ranges and a metarange.
+
+    Errors: `Invalid` (columns, prefix), `BadRows` with a report unless bad rows are to be skipped,
+    `Conflict` if the input gave other rows when it was read again; those of the object store.
+    Cost: `df` is evaluated twice; one put for each range and one for the metarange.
+    """
+    chosen = options or ImportOptions()
+    if chosen.on_bad not in ("fail", "skip"):
+        raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
+    rows = canonical(df, parse_prefix(chosen.prefix))
+    found = cuts.survey(rows, place.breaks, of_content=True)
+    at = cuts.chosen(found, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
+    samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
+    marks = _marks(place, chosen, found, at)
+    done: dict[int, Part] = {}
+    if marks is not ABSENT and chosen.taken_up:
+        done = finished(opened(place).blocks, marks)
+    order = Order(place, chosen.addresses, at, samples, chosen.base, marks)
+    nameless = _nameless(rows, found.nameless, samples)
+    if nameless:  # no place among the keys: all of them would go to one task
+        rows = rows.where(F.col("path").isNotNull())
+    spread = cuts.spread(cuts.with_ends(rows, place.breaks), at, done)
+    rest = cuts.with_hashes(spread).mapInArrow(importing(order), SCHEMA)
+    parts = sorted([*nameless, *done.values(), *parts_of(rest.collect())])
+    report = report_of(parts)
+    _check_same(found, parts, report)
+    if not report.is_clean and chosen.on_bad == "fail":
+        raise BadRows(report)
+    space = opened(place).space
+    made = {part.bucket: part.ranges for part in parts if part.ranges}
+    sew = by_tasks(df.sparkSession, sewing(place))
+    refs = joined_over(sew, place.breaks, space.metarange(chosen.base).ranges, at, made)
+    stored = space.store.write_metarange(space.namespace, refs)
+    return Written(stored, refs, found.count - report.count, report)
+
+
+def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:
+    """What is said of rows without a path; nothing if there are none."""
+    if not count:
+        return []
+    seen = rows.where(F.col("path").isNull()).select("address").limit(samples).collect()
+    told = tuple(Rejected(BAD, NO_PATH, "", row["address"] or "") for row in seen)
+    return [Part(_NO_BUCKET, (), 0, {(BAD, NO_PATH): count}, told)]
+
+
+def _marks(
+    place: Place, options: ImportOptions, found: cuts.Survey, at: tuple[bytes, ...]
+) -> Marks | Literal[Absent.ABSENT]:
+    if not options.job:
+        return ABSENT
+    if not options.taken_up:
+        return Marks(place.namespace, options.job, birth=options.birth)
+    said = (place, options.base, options.addresses, options.prefix, found, at)
+    return Marks(place.namespace, options.job, fingerprint(*said), options.birth)
+
+
+def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:
+    """Each pass evaluates the input anew: it must give the same rows each time, in any order."""
+    again = sum(part.taken for part in parts) + report.count
+    content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
+    if (again, content) != (found.count, found.content):
+        raise Conflict(
+            "input gave other rows when it was read again; write it to a table first: "
+            f"first={found.count} second={again} same_content={content == found.content}"
+        )

@@ -1,0 +1,270 @@
+"""Reading a table at a ref: its files, as they were at one commit, become a DataFrame.
+
+    ref ──► commit ──► entries below the prefix ──► files, partition columns from their paths
+                                                        │ splits of some 128 MiB
+                                                        ▼
+                            tasks: physical object ──► pyarrow ──► Arrow batches
+
+The executors open the objects where they lie, whatever they are called there, with the role of the
+job; no file system of Hadoop's and no jar is needed.  For whoever uses the package.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from graveler.block.address import split
+from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.ids import parse_prefix
+from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.pins import Pinned, pinned
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.files.folders import File, Layout, layout
+from graveler.spark.files.formats import Format, Stretch, check_types, format_of
+from graveler.spark.files.partitions import is_value, value_of
+from graveler.spark.lake import Lake
+from graveler.spark.verbs.entries import Reading, entries_of, meeting, row_of, scanning
+
+_SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
+_SPLIT_BYTES: Final = 128 << 20
+_OPENING_BYTES: Final = 4 << 20  # so much could be read in the time that it takes to open a file
+_LISTED: Final = ("path", "address", "size")
+_BUCKETS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What every task of a read is to do; goes to the executors, so it holds no secret.
+
+    `data`: columns of the files; `folders`: those of the paths, in the order of the values of a
+    split; `columns`: of the result."""
+
+    place: Place
+    format: str
+    data: pa.Schema
+    folders: pa.Schema
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a table, as `read` says it."""
+
+    format: str = "parquet"
+    columns: Sequence[str] = ()
+    partitions: Mapping[str, Any] = field(default_factory=dict)
+    schema: StructType | None = None
+
+
+class Split(NamedTuple):
+    """Bytes of a file whose groups of rows one task reads, or all of it; the values in its path."""
+
+    address: str
+    size: int
+    start: int
+    stop: int
+    partition: list[str | None]
+
+
+class Plan(NamedTuple):
+    """The columns of a table, its splits, and the function that reads one."""
+
+    schema: StructType
+    splits: Sequence[Split]
+    run: Any
+
+
+def read(
+    lake: Lake,
+    where: str,
+    format: str = "parquet",
+    *,
+    columns: Sequence[str] = (),
+    partitions: Mapping[str, Any] | None = None,
+    schema: StructType | None = None,
+) -> DataFrame:
+    """The table at "repository/ref/folder" as it is now, or was: a folder, or a single file.
+
+    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
+    parquet, orc, csv or json, as `SaveOptions` says.  `columns`: only these, in this order; others
+    are not read.  `partitions`: only files under these values, None for null; the others are not
+    opened.  `schema`: instead of that of the first file by path; columns that a file lacks are
+    null, partition columns may be named to have another type.  Timestamps without a zone count as
+    UTC.  Of csv and json the types are those that the first block looks like; values of others are
+    an error, so name a schema.
+
+    Errors: `Invalid`, `NotFound` (also if there is no file), `Unsupported`; in tasks `Corrupt` or
+    `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; the ranges that hold the prefix,
+    read by tasks, and the end or first block of one file; the driver holds a row for each file.
+    """
+    wanted = Wanted(format, columns, partitions or {}, schema)
+    format_of(format)
+    at, spark = pinned(lake, where), lake.spark
+    listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
+    found = _planned(at, map(tuple, listed), wanted)
+    tasks = max(parallel_tasks(spark), len(shared(found.splits)))
+    rows = spark.createDataFrame(list(found.splits), _SPLITS)
+    return rows.repartition(min(tasks, len(found.splits))).mapInArrow(found.run, found.schema)
+
+
+def shared(splits: Iterable[Split]) -> list[list[Split]]:
+    """The splits in groups, each the work of one task: a large one alone, small ones together."""
+    groups: list[list[Split]] = []
+    room = 0
+    for each in splits:
+        weight = min(each.stop, each.size) - each.start + _OPENING_BYTES
+        if weight > room:
+            groups.append([])
+            room = _SPLIT_BYTES
+        groups[-1].append(each)
+        room -= weight
+    return groups
+
+
+def planned(at: Pinned, wanted: Wanted) -> Plan:
+    """As `read`, as far as that goes without a session of Spark: this process lists the files."""
+    prefix = parse_prefix(_stem(at))
+    refs = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
+    listing = scanning(Reading(at.place, prefix, _LISTED))
+    batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
+    rows = (tuple(row.values()) for batch in batches for row in batch.to_pylist())
+    return _planned(at, rows, wanted)
+
+
+def _planned(at: Pinned, listed: Iterable[tuple[Any, ...]], wanted: Wanted) -> Plan:
+    form = format_of(wanted.format)
+    table = _pruned(_table(at, sorted(File(*row) for row in listed)), wanted.partitions)
+    place = _with_buckets(at.place, table.files)
+    data, kinds = _schemas(place, form, table, wanted.schema)
+    every = [*data.names, *kinds.names]
+    unknown = [name for name in wanted.columns if name not in every]
+    if unknown or not every:
+        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(every) or 'none'}")
+    order = tuple(wanted.columns) or tuple(every)
+    stored = pa.schema([each for each in data if each.name in order])
+    check_types(form, stored)
+    types = {each.name: each for each in from_arrow_schema(pa.schema([*data, *kinds]))}
+    result = StructType([StructField(name, types[name].dataType) for name in order])
+    splits = [
+        Split(each.address, each.size, begin, begin + span, list(each.values))
+        for each in table.files
+        for span in [_SPLIT_BYTES if form.is_split else max(1, each.size)]
+        for begin in range(0, max(1, each.size), span)
+    ]
+    return Plan(result, splits, loading(Loading(place, form.name, stored, kinds, order)))
+
+
+def _stem(at: Pinned) -> str:
+    return at.prefix.rstrip("/")
+
+
+def _table(at: Pinned, files: Sequence[File]) -> Layout:
+    """The files below the prefix, as a folder or as the path of one."""
+    stem = _stem(at)
+    prefix = f"{stem}/" if stem else ""
+    if single := [each for each in files if each.path == stem and stem]:
+        return Layout({}, tuple(single))
+    below = [each for each in files if each.path.startswith(prefix) and each.path != prefix]
+    table = layout(below, prefix)
+    if not table.files:
+        raise NotFound(f"no data files at the ref: prefix={prefix!r} commit={at.commit}")
+    return table
+
+
+def _pruned(table: Layout, wanted: Mapping[str, Any]) -> Layout:
+    names = list(table.columns)
+    unknown = [name for name in wanted if name not in table.columns]
+    if unknown:
+        raise Invalid(f"no partition columns: {','.join(unknown)} of={','.join(names) or 'none'}")
+    numbers = {names.index(name): value for name, value in wanted.items()}
+    kinds = list(table.columns.values())
+    kept = tuple(
+        each
+        for each in table.files
+        if all(is_value(each.values[at], kinds[at], value) for at, value in numbers.items())
+    )
+    if not kept:
+        raise NotFound(f"no data files under these values: {dict(wanted)}")
+    return replace(table, files=kept)
+
+
+def _with_buckets(place: Place, files: Sequence[File]) -> Place:
+    """The place, with all buckets that the entries name."""
+    parts = [split(each.address) for each in files]
+    scheme, _, known = place.storage.partition(":")
+    for each in parts:
+        if each.scheme != scheme or not each.bucket:
+            raise Unsupported(
+                f"executors cannot open it, for it lies elsewhere: address={each.address} "
+                f"storage={scheme}"
+            )
+    if scheme != "s3":
+        return place
+    buckets = sorted({*known.split(","), *(each.bucket for each in parts)})
+    if len(buckets) > _BUCKETS_MAX:
+        raise Unsupported(f"files lie in too many buckets: {len(buckets)} > {_BUCKETS_MAX}")
+    return replace(place, storage=f"s3:{','.join(buckets)}")
+
+
+def _schemas(
+    place: Place, form: Format, table: Layout, given: StructType | None
+) -> tuple[pa.Schema, pa.Schema]:
+    """The columns of the files, without those of the paths; and those of the paths."""
+    kinds = dict(table.columns)
+    if given is not None:
+        found = to_arrow_schema(given)
+        kinds |= {field.name: field.type for field in found if field.name in kinds}
+        _check_values(table, list(kinds.values()))
+    else:
+        first = table.files[0]
+        columns = form.columns(opened(place).blocks, first.address, first.size)
+        stored = pa.schema([_plain(field) for field in columns])
+        found = to_arrow_schema(from_arrow_schema(stored))
+    data = [field.with_nullable(True) for field in found if field.name not in kinds]
+    return pa.schema(data), pa.schema(list(kinds.items()))
+
+
+def _check_values(table: Layout, kinds: Sequence[pa.DataType]) -> None:
+    """Whether all values in paths are ones of the types that somebody chose."""
+    for file in table.files:
+        for text, kind in zip(file.values, kinds, strict=True):
+            value_of(text, kind)
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, kind)
+
+
+# ---- in tasks ------------------------------------------------------------------------------------
+
+
+def loading(order: Loading) -> Any:
+    """The function for `mapInArrow`: rows of splits in, rows of the table out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for split_ in batch.to_pylist():
+                yield from _loaded(split_, order)
+
+    return run
+
+
+def _loaded(row: Mapping[str, Any], order: Loading) -> Iterator[pa.RecordBatch]:
+    constants = {
+        field.name: pa.scalar(value_of(value, field.type), field.type)
+        for field, value in zip(order.folders, row["partition"], strict=True)
+    }
+    stretch = Stretch(*(row[name] for name in Stretch._fields))
+    blocks = opened(order.place).blocks
+    for batch in format_of(order.format).rows(blocks, stretch, order.data):
+        arrays = [
+            pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
+            for name in order.columns
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(order.columns))

@@ -1,0 +1,145 @@
+"""Uncommitted rows of a branch as a DataFrame: path, framed value (null: a deletion), rank.
+
+    DynamoDB          a task for each shard of each token ──its own role──► the table
+    embedded store    driver ──API, some shards at a time──► pieces in the object store ──► tasks
+
+`rank` 0 is the newest token: of equal paths the least rank decides.  Executors never see the API's
+secret, and a store that one process has open is read through its server alone; so there the driver
+carries pages from the one to the other, and holds one page of each reader.  The pieces lie below
+`_graveler/jobs/<id>/` and go with the job.  For `committing.py`.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from graveler import limits
+from graveler.aws import AwsSession, AwsSettings
+from graveler.block import address
+from graveler.block.deletion import delete_every
+from graveler.client import Session, bulk
+from graveler.client.bulk import BulkJob
+from graveler.clock import SystemClock
+from graveler.ids import StagingToken
+from graveler.kv.dynamodb import DynamoStore
+from graveler.kv.retry import RetryingStore
+from graveler.kv.store import Store
+from graveler.records import TOMBSTONE
+from graveler.requests import THROTTLED_STORE
+from graveler.spark.cluster import pieces
+from graveler.spark.cluster.places import Place, opened
+from graveler.staging import area
+
+SCHEMA: Final = "path binary, value binary, rank int"
+_ARROW: Final = pa.schema([("path", pa.binary()), ("value", pa.binary()), ("rank", pa.int32())])
+_PIECE_ROWS: Final = 20_000
+_READERS: Final = 8
+
+
+class Shard(NamedTuple):
+    """A stretch of uncommitted rows that share no path with another shard of their token."""
+
+    rank: int
+    token: str
+    number: int
+
+
+class Table(NamedTuple):
+    """A table of DynamoDB; `endpoint_url`: where, if it is not AWS's."""
+
+    name: str
+    endpoint_url: str = ""
+
+
+def shards_of(job: BulkJob) -> list[Shard]:
+    """Every shard of the tokens that a job takes in."""
+    return [
+        Shard(rank, each.token, number)
+        for rank, each in enumerate(job.staging_tokens)
+        for number in range(each.shards)
+    ]
+
+
+def _batch(rows: Sequence[tuple[bytes, Any]], rank: int) -> pa.RecordBatch:
+    paths = [path for path, _ in rows]
+    values = [None if value is TOMBSTONE else value for _, value in rows]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(paths, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.array([rank] * len(rows), pa.int32()),
+        ],
+        schema=_ARROW,
+    )
+
+
+# ---- from the table ------------------------------------------------------------------------------
+
+
+def from_table(spark: SparkSession, shards: Sequence[Shard], table: Table) -> DataFrame:
+    """The rows as the executors read them, with the role of the job.  Cost: a query for each 10,000
+    rows of a shard, at least one."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from _queried(table, Shard(**row))
+
+    rows = pieces.rows(spark, shards, "rank int, token string, number int", len(shards))
+    return rows.mapInArrow(run, SCHEMA)
+
+
+def _queried(table: Table, shard: Shard) -> Iterator[pa.RecordBatch]:
+    kv, start, more = _store(table), b"", True
+    while more:
+        limit = limits.bulk_page_count_max
+        page = area.shard_page(kv, StagingToken(shard.token), shard.number, start, limit)
+        if page.rows:
+            yield _batch([(key, row.value) for key, row in page.rows], shard.rank)
+            start = page.rows[-1][0] + b"\0"
+        more = page.more
+
+
+@lru_cache(maxsize=4)
+def _store(table: Table) -> Store:
+    session = AwsSession(AwsSettings(endpoint_url=table.endpoint_url))
+    return RetryingStore(DynamoStore(session, table.name), SystemClock(), THROTTLED_STORE)
+
+
+# ---- by the API ----------------------------------------------------------------------------------
+
+
+def spooled(session: Session, repository: str, job: BulkJob, place: Place) -> list[str]:
+    """Carry the rows from the API into pieces in the object store; their addresses.
+
+    The same rows give the same names, so a driver that begins again replaces what it left.  Cost: a
+    request for each 10,000 rows or 3 MiB of a shard, a put for each 20,000 rows."""
+
+    def carry(shard: Shard) -> list[str]:
+        rows = bulk.staged_rows(session, repository, job.branch, shard.token, shard.number)
+        names: list[str] = []
+        while piece := list(islice(rows, _PIECE_ROWS)):
+            name = f"staged-{shard.rank:03}-{shard.number:03}-{len(names):06}.arrow"
+            where = address.join(place.namespace, f"_graveler/jobs/{job.id}/{name}")
+            values = [(row.path.encode(), row.value) for row in piece]
+            pieces.put(place, where, _batch(values, shard.rank))
+            names.append(where)
+        return names
+
+    with ThreadPoolExecutor(_READERS, "staged") as pool:
+        return [name for names in pool.map(carry, shards_of(job)) for name in names]
+
+
+def from_pieces(spark: SparkSession, place: Place, names: Sequence[str]) -> DataFrame:
+    """The rows of pieces, read by the executors."""
+    return pieces.frame(spark, place, names, SCHEMA)
+
+
+def forget(place: Place, names: Sequence[str]) -> None:
+    """Remove pieces.  A request for each 1,000."""
+    delete_every(opened(place).blocks, names)

@@ -1,0 +1,161 @@
+"""What a repository knows of itself, as DataFrames: what two refs differ in, history, ranges.
+
+Each looks its refs up when it is called, so the DataFrame says the same whenever it is evaluated.
+Committed entries alone are seen (`reading.entries` has the entries themselves).  What is made
+without a session of Spark stands beside each (`compared`, `history`, `ranges_at`): the data source
+plans where there is none.  For whoever uses the package.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from graveler.errors import Invalid
+from graveler.ids import parse_prefix
+from graveler.spark.cluster.pins import Pinned, commits_page, pinned
+from graveler.spark.core.compare import STRETCHES, Comparison, Stretch, comparing, stretches
+from graveler.spark.core.decode import COLUMNS, schema_of
+from graveler.spark.lake import Lake, parse_ref
+from graveler.spark.verbs.entries import meeting, tasks_for
+
+DIFF_COLUMNS: Final = ("address", "size", "checksum", "mtime")
+LOG: Final = (
+    T.StructType()
+    .add("id", "string")
+    .add("parents", T.ArrayType(T.StringType()))
+    .add("committer", "string")
+    .add("message", "string")
+    .add("created", "timestamp")
+    .add("metarange", "string")
+    .add("metadata", T.MapType(T.StringType(), T.StringType()))
+    .add("generation", "long")
+)
+RANGES: Final = (
+    T.StructType()
+    .add("id", "string")
+    .add("min_path", "string")
+    .add("max_path", "string")
+    .add("size", "long")
+    .add("count", "long")
+)
+LIMIT: Final = 1_000  # commits of a history, unless more are asked for
+_PAGE: Final = 1_000
+_COMMITS_MAX: Final = 1_000_000
+
+
+def diff(
+    lake: Lake, left: str, right: str, prefix: str = "", columns: Sequence[str] = DIFF_COLUMNS
+) -> DataFrame:
+    """The paths with `prefix` on which two refs of one repository differ, both "repository/ref".
+
+    Columns: `type` (added, removed, changed), `path`, and for each of `columns` (those of
+    `entries` but the path) what it was, `left_…`, and what it is, `right_…`, null where there is no
+    entry.  Only content counts: bytes stored again elsewhere are no change.
+
+    Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.  Cost: 4
+    requests to the API, a metarange a side; when it is evaluated, the ranges that one side alone
+    has and that may hold the prefix.
+    """
+    found = compared(lake, left, right, prefix, columns)
+    tasks = tasks_for(lake.spark, sum(each.records for each in found.stretches))
+    rows = lake.spark.createDataFrame([each.row() for each in found.stretches], STRETCHES)
+    spread = rows.repartition(max(1, min(tasks, len(found.stretches))))
+    return spread.mapInArrow(found.run, found.schema)
+
+
+class Compared(NamedTuple):
+    """The columns of a diff, what is to be compared, and the function that compares a stretch."""
+
+    schema: str
+    stretches: Sequence[Stretch]
+    run: Any
+
+
+def compared(lake: Lake, left: str, right: str, prefix: str, columns: Sequence[str]) -> Compared:
+    """As `diff`, as far as that goes without a session of Spark."""
+    wanted = [name for name in columns if name not in COLUMNS or name == "path"]
+    if wanted:
+        raise Invalid(f"no column of an entry besides its path: {','.join(wanted)}")
+    start = parse_prefix(prefix)
+    sides = _whole(lake, left), _whole(lake, right)
+    if sides[0].repository != sides[1].repository:
+        raise Invalid(f"refs are of two repositories: {left=} {right=}")
+    before, after = (meeting(side.ranges(), start) for side in sides)
+    order = Comparison(sides[0].place, start, tuple(columns))
+    schema = ", ".join(
+        ["type string", "path string", *_renamed("left", columns), *_renamed("right", columns)]
+    )
+    return Compared(schema, stretches(before, after), comparing(order))
+
+
+def _renamed(side: str, columns: Sequence[str]) -> list[str]:
+    return [f"{side}_{schema_of([name])}" for name in columns]
+
+
+def _whole(lake: Lake, where: str) -> Pinned:
+    found = pinned(lake, where)
+    if found.prefix:
+        raise Invalid(f"a ref of a diff is repository/ref; give the prefix apart: {where!r:.200}")
+    return found
+
+
+def log(lake: Lake, where: str, limit: int = LIMIT) -> DataFrame:
+    """The history of "repository/ref", newest first, at most `limit` commits of it.
+
+    The column `created` has whole seconds.  The driver holds them all.  Errors: `Invalid`,
+    `NotFound`.  Cost: a request to the API for each 1,000.
+    """
+    return lake.spark.createDataFrame(history(lake, where, limit), LOG)
+
+
+def history(lake: Lake, where: str, limit: int) -> list[tuple[Any, ...]]:
+    """As `log`: rows of `LOG`."""
+    if not 1 <= limit <= _COMMITS_MAX:
+        raise Invalid(f"limit must be 1 to {_COMMITS_MAX}: {limit=}")
+    target = parse_ref(where)
+    if target.prefix:
+        raise Invalid(f"the history is of a whole ref, repository/ref: {where!r:.200}")
+    ref, after = target.branch, ""
+    rows: list[tuple[Any, ...]] = []
+    while len(rows) < limit:
+        query = urlencode({"amount": min(_PAGE, limit - len(rows)), "after": after})
+        page = commits_page(lake, target.repository, ref, f"?{query}")
+        rows += [
+            (
+                *(each["id"], each["parents"], each["committer"], each["message"]),
+                datetime.fromtimestamp(each["creation_date"], UTC),
+                *(each["meta_range_id"], each["metadata"], each["generation"]),
+            )
+            for each in page["results"]
+        ]
+        after = page["pagination"]["next_offset"]
+        if not page["pagination"]["has_more"] or not rows:
+            break
+        ref = rows[0][0]  # a branch may have moved on
+    return rows
+
+
+def ranges(lake: Lake, where: str) -> DataFrame:
+    """The ranges at "repository/ref/folder" that may hold a path of the folder, in key order.
+
+    Columns: `id`, `min_path`, `max_path`, `size` (in bytes of keys and values) and `count`.
+    Errors: `Invalid`, `NotFound`.  Cost: 2 requests to the API, one metarange, no range.
+    """
+    return lake.spark.createDataFrame(ranges_at(lake, where), RANGES)
+
+
+def ranges_at(lake: Lake, where: str) -> list[tuple[Any, ...]]:
+    """As `ranges`: rows of `RANGES`."""
+    found = pinned(lake, where)
+    return [
+        (ref.id, _text(ref.min_key), _text(ref.max_key), ref.size, ref.count)
+        for ref in meeting(found.ranges(), parse_prefix(found.prefix))
+    ]
+
+
+def _text(key: bytes) -> str:
+    return key.decode(errors="replace")

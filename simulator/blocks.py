@@ -1,0 +1,245 @@
+"""Object storage and range files of simulated clients: each call is one step, and may go wrong.
+
+    SimulatedBlocks   objects of a world; a put or a deletion may be lost, or answered by nothing
+    SimulatedRanges   range files whose presence is an object of those blocks, so that what is
+                      deleted there is gone here
+
+Every put makes a new version.  A client's operation has an end: past it, each of its calls fails
+without effect, as those of a function that was stopped.  For tests only.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from graveler.block.adapter import (
+    ANY_VERSION,
+    CREATE,
+    OVERWRITE,
+    TO_END,
+    WHOLE,
+    Beat,
+    Body,
+    ListedObject,
+    Mode,
+    ObjectHead,
+    ObjectPage,
+    Part,
+    PartOf,
+    Presigned,
+    unwatched,
+)
+from graveler.block.address import range_file
+from graveler.block.deletion import OneByOne
+from graveler.committed.memory import MemoryRangeStore, MemoryTable
+from graveler.committed.ranges import EMPTY_METARANGE, Columns, Metarange
+from graveler.committed.tiers import StoredFiles
+from graveler.engine.ports import EngineSettings, Ports
+from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, Unavailable, Unsupported
+from graveler.ids import MetarangeId, RangeId
+from graveler.records import Absent, RangeRef, Record
+from simulator.ports import Deployment, SimulatedClock, SimulatedStore, client_ports
+from simulator.schedule import Fault, World
+
+Objects = dict[str, tuple[ObjectHead, bytes]]
+Deleted = Callable[[str], None]
+Step = Callable[[], None]
+
+
+class SharedObjects:
+    """All objects of a world, and who wants to know of deletions."""
+
+    def __init__(self, world: World, objects: Objects) -> None:
+        self.world = world
+        self.held = dict(objects)
+        self.watches: list[Deleted] = []
+        self._clock = SimulatedClock(world, 0)
+        self._serial = len(objects)
+
+    def put(self, address: str, content: bytes) -> ObjectHead:
+        self._serial += 1
+        now_ns = self._clock.now_ns()
+        head = ObjectHead(len(content), f"e{self._serial}", now_ns, f"w{self._serial}")
+        self.held[address] = head, content
+        return head
+
+    def drop(self, address: str, version: str) -> None:
+        held = self.held.get(address)
+        if held is None or version not in (ANY_VERSION, held[0].version):
+            return
+        del self.held[address]
+        for watch in self.watches:
+            watch(address)
+
+
+class _WithoutParts:
+    """`Multipart` of a driver that lacks it."""
+
+    def create_upload(self, address: str) -> str:
+        raise _no_parts(address)
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        raise _no_parts(address)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        raise _no_parts(address)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        raise _no_parts(address)
+
+
+def _no_parts(address: str) -> Unsupported:
+    return Unsupported(f"simulated objects are not uploaded in parts: {address=}")
+
+
+class SimulatedBlocks(_WithoutParts, OneByOne):
+    """`Blocks` of one client, without uploads in parts.  `step` is called before each effect; it
+    may raise."""
+
+    def __init__(self, shared: SharedObjects, step: Step) -> None:
+        self._shared = shared
+        self._step = step
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        self._step()
+        head, content = self._found(address)
+        stop = len(content) if end == TO_END else min(end, len(content))
+        return Body(head, start, stop, iter([content[start:stop]]))
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        self._step()
+        return self._found(address)[1][start : start + length]
+
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
+        content = b"".join(body)
+        fault = self._fault()
+        if mode is CREATE and address in self._shared.held:
+            raise AlreadyExists(f"object is there already: {address=}")
+        head = ObjectHead(0, "", 0)
+        if fault is not Fault.LOST:
+            head = self._shared.put(address, content)
+        if fault is not Fault.NONE:
+            raise OutcomeUnknown("no answer")
+        return head
+
+    def head(self, address: str) -> ObjectHead:
+        self._step()
+        return self._found(address)[0]
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        self._step()
+        names = sorted(name for name in self._shared.held if name.startswith(prefix))
+        rest = names[bisect_right(names, after) :]
+        lines = [ListedObject(name, self._shared.held[name][0]) for name in rest[:limit]]
+        return ObjectPage(tuple(lines), len(rest) > limit)
+
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        self._step()
+        content = self._found(source)[1]
+        beat()
+        self._step()
+        return self._shared.put(destination, content)
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        fault = self._fault()
+        if fault is not Fault.LOST:
+            self._shared.drop(address, version)
+        if fault is not Fault.NONE:
+            raise Unavailable("no answer")
+
+    def presign(
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        part: PartOf = WHOLE,
+        *,
+        only_create: bool = False,
+    ) -> Presigned:
+        raise Unsupported("simulated objects have no URL")
+
+    def _found(self, address: str) -> tuple[ObjectHead, bytes]:
+        found = self._shared.held.get(address)
+        if found is None:
+            raise NotFound(f"object not found: {address=}")
+        return found
+
+    def _fault(self) -> Fault:
+        self._step()
+        world = self._shared.world
+        if world.alone:
+            return Fault.NONE
+        fault = world.choices.fault()
+        world.faults += fault is not Fault.NONE
+        return fault
+
+
+class SimulatedRanges:
+    """`RangeStore` of one client.  `files` remembers what any run ever wrote: a name says what is
+    in it; whether it is there, the blocks say."""
+
+    def __init__(self, files: MemoryRangeStore, blocks: SimulatedBlocks) -> None:
+        self._files = files
+        self._blocks = blocks
+        self._stored = StoredFiles(blocks, Path())  # nothing is built: the folder is not used
+
+    def open_range(self, namespace: str, range_id: RangeId) -> MemoryTable:
+        self._blocks.head(range_file(namespace, range_id))
+        return self._files.open_range(namespace, range_id)
+
+    def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        if metarange_id != EMPTY_METARANGE:
+            self._blocks.head(range_file(namespace, metarange_id))
+        return self._files.read_metarange(namespace, metarange_id)
+
+    def find_range(
+        self, namespace: str, metarange_id: MetarangeId, key: bytes
+    ) -> RangeRef | Absent:
+        return self.read_metarange(namespace, metarange_id).first_from(key)
+
+    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
+        made = self._files.write_range(namespace, records)
+        self._stored.put(namespace, made.id, [b"range"])
+        return made
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        made = self._files.splice_range(namespace, run)
+        self._stored.put(namespace, made.id, [b"range"])
+        return made
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        made = self._files.write_metarange(namespace, ranges)
+        self._stored.put(namespace, made, [b"metarange"])
+        return made
+
+
+class MortalStore(SimulatedStore):
+    """The world's rows; `step` is called before each effect, and may raise."""
+
+    def __init__(self, world: World, step: Step) -> None:
+        super().__init__(world)
+        self._pause = step
+
+
+def storage_ports(
+    world: World, shared: SharedObjects, files: MemoryRangeStore, step: Step, life_seconds: int
+) -> Ports:
+    """Ports of a client whose every call of a store or of blocks is a `step`; a commit may live for
+    `life_seconds`."""
+    blocks = SimulatedBlocks(shared, step)
+    ranges = SimulatedRanges(files, blocks)
+    ports = client_ports(world, Deployment(ranges, blocks, {}))
+    grace_seconds = 2 * life_seconds
+    settings = EngineSettings(
+        bytes(32), grace_seconds, life_seconds, unnamed_token_seconds=grace_seconds
+    )
+    return replace(ports, kv=MortalStore(world, step), settings=settings)

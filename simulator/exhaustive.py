@@ -1,0 +1,205 @@
+"""Every schedule of a small program, up to a bound: no seed, all choices one after the other.
+
+Bounds: preemptions (another client steps although the present one could go on), faults (a client
+killed before a step; a write lost, applied without an answer, or applied and reported as declined),
+and old records from a cache.  Depth first: a run repeats the choices that led to its branch point,
+takes the next one there, and goes on with the first of each.  For tests only.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from simulator.families import arguments
+from simulator.histories import Run
+from simulator.invariants import judge
+from simulator.schedule import NEVER, Actor, Call, Event, Fault
+from simulator.stage import Stage
+
+# Bars part the clients.  0: the value that is committed; m: a key that the merge changes.
+PROGRAMS = (
+    "w|c|c",
+    "w w|c|c",
+    "w d|c|r",
+    "w|d|c c",
+    "w r|c|w",
+    "w c|w c",
+    "w c|d c|l",
+    "w|c|m",
+    "w0|m|l",
+    "w|m|m",
+    "w c|m",
+    "wm0|m|rm",
+    "wm0 m|c|rm",
+    "w w0|c|c",
+    "w c m|w c",
+    "w r|c|reset",
+    "w|c|prefix",
+    "w|del create|c",
+    "p|p|c",
+    "p|p c|c",
+)
+# Verbs that the twenty leave out: empty commits, reverts, picks, bulk deletion, links, metadata.
+MORE_PROGRAMS = (
+    "e|e|w c",
+    "v|v",
+    "v|w c",
+    "k m|c w0",
+    "b|w c|c",
+    "b|w|c c",
+    "n|w c",
+    "n|d|c",
+    "u|p|c",
+    "u|u c",
+    "s|m|c",
+    "x|wi c",
+)
+_VERBS = {
+    "w": ("write", "k1"),
+    "wm": ("write", "m1"),
+    "d": ("delete", "k1"),
+    "r": ("read", "k1"),
+    "rm": ("read", "m1"),
+    "l": ("list", ""),
+    "c": ("commit", ""),
+    "m": ("merge", ""),
+    "reset": ("reset", ""),
+    "prefix": ("prefix", "k1"),
+    "del": ("drop", ""),
+    "create": ("create", ""),
+    "p": ("create_only", "k2"),
+    "e": ("commit_empty", ""),
+    "v": ("revert", ""),
+    "k": ("pick", ""),
+    "s": ("squash", ""),
+    "b": ("delete_many", ""),
+    "n": ("note", "k1"),
+    "u": ("link_only", "k2"),
+    "x": ("import", ""),
+    "wi": ("write", "i/c"),
+}
+_GIVEN = ("delete_many", "note")
+_FAULTS = (Fault.NONE, Fault.LOST, Fault.APPLIED, Fault.DECLINED)
+
+
+class Bound(NamedTuple):
+    """How much may happen in one schedule."""
+
+    preemptions: int = 2
+    faults: int = 0
+    stale: int = 1
+
+
+class Found(NamedTuple):
+    """What an exhaustive search did; `wrong` stops it, `path` leads there again."""
+
+    schedules: int
+    wrong: list[str]
+    path: list[int]
+
+
+class Enumerated:
+    """`Choices` that follow a path and then take the first option of each."""
+
+    def __init__(self, bound: Bound, path: Sequence[int] = ()) -> None:
+        self._path = path
+        self._preemptions, self._faults, self._stale = bound
+        self.taken: list[int] = []
+        self.options: list[int] = []
+
+    def _decide(self, count: int) -> int:
+        at = len(self.taken)
+        chosen = self._path[at] if at < len(self._path) else 0
+        self.taken.append(chosen)
+        self.options.append(count)
+        return chosen
+
+    def following(self) -> list[int] | None:
+        """The path of the next schedule; None after the last."""
+        for at in range(len(self.taken) - 1, -1, -1):
+            if self.taken[at] + 1 < self.options[at]:
+                return [*self.taken[:at], self.taken[at] + 1]
+        return None
+
+    def quiet(self) -> int:
+        return 0 if self._faults else NEVER
+
+    def event(self) -> Event:
+        if self._faults and self._decide(2):
+            self._faults -= 1
+            return Event.KILL
+        return Event.NOTHING
+
+    def actor(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
+        if len(alive) == 1:
+            return alive[0]
+        if current is None:
+            return alive[self._decide(len(alive))]
+        if not self._preemptions:
+            return current
+        chosen = self._decide(len(alive))
+        if not chosen:
+            return current
+        self._preemptions -= 1
+        return [each for each in alive if each is not current][chosen - 1]
+
+    def fault(self) -> Fault:
+        if not self._faults:
+            return Fault.NONE
+        fault = _FAULTS[self._decide(len(_FAULTS))]
+        self._faults -= fault is not Fault.NONE
+        return fault
+
+    def portion(self, count: int) -> list[bool]:
+        return [at % 2 == 0 for at in range(count)]
+
+    def age(self, count: int) -> int:
+        if not self._stale or count < 2:
+            return min(count, 1)
+        old = self._decide(2)
+        self._stale -= old
+        return 1 + old
+
+    def arrival(self, count: int) -> int:
+        return -1
+
+
+def clients_of(text: str) -> list[list[Call]]:
+    """The program that `text` stands for."""
+    clients = []
+    for number, words in enumerate(text.split("|")):
+        calls = []
+        for at, word in enumerate(words.split()):
+            verb, key = _VERBS[word.rstrip("0")]
+            value = f"{key}-0" if word.endswith("0") else f"{key}-{number}{at}"
+            given = arguments(verb, key, 10 * number + at, 1.0)
+            calls.append(Call(number, verb, given if verb in _GIVEN else (key, value)))
+        clients.append(calls)
+    return clients
+
+
+def schedules(stage: Stage, program: str, bound: Bound) -> Iterator[tuple[list[str], list[int]]]:
+    """Every schedule within the bound: what is wrong with it, and its path."""
+    path: list[int] | None = []
+    while path is not None:
+        choices = Enumerated(bound, path)
+        wrong = run_path(stage, program, choices)
+        yield wrong, choices.taken
+        path = choices.following()
+
+
+def run_path(stage: Stage, program: str, choices: Enumerated) -> list[str]:
+    """One schedule."""
+    clients = clients_of(program)
+    run = Run(stage, choices)
+    run.play(clients)
+    return judge(run, clients)
+
+
+def search(stage: Stage, program: str, bound: Bound) -> Found:
+    """All schedules within the bound, up to the first that breaks an invariant."""
+    count = 0
+    for wrong, path in schedules(stage, program, bound):
+        count += 1
+        if wrong:
+            return Found(count, wrong, path)
+    return Found(count, [], [])

@@ -1,0 +1,78 @@
+"""What simulated clients do with objects while garbage is collected, on real addresses.
+
+A call's arguments are a path, a ref, a date and a metarange.  For tests only.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from graveler.engine.gc.collect import CollectSettings
+from graveler.engine.objects import addresses, objects
+from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
+from graveler.records import AddressType, Repository
+from simulator.schedule import Call, World
+
+CAREFUL = CollectSettings()
+
+
+class Keeper(NamedTuple):
+    """What a verb is performed with."""
+
+    ports: Ports
+    repo: Repository
+    world: World
+    settings: CollectSettings = CAREFUL
+    by_steps: bool = False
+
+    def now(self) -> Repository:
+        """The repository's record."""
+        return repository.get(self.ports, self.repo.id)
+
+
+def upload(keeper: Keeper, call: Call) -> None:
+    body = objects.Upload([f"{call.client} {call.start}".encode()])
+    objects.upload(keeper.ports, keeper.now(), call.branch, call.arguments[0], body)
+
+
+def full(keeper: Keeper, call: Call) -> None:
+    """An entry by a full address, in another spelling, inside the namespace."""
+    repo = keeper.now()
+    body = objects.Upload([b"full"])
+    made = objects.upload(keeper.ports, repo, call.branch, "tmp", body)
+    address = f"{repo.namespace}//{made.address}".replace("mem://", "MEM://")
+    spelled = made._replace(address=address, address_type=AddressType.FULL)
+    objects.stage(keeper.ports, repo, call.branch, call.arguments[0], spelled)
+    objects.delete(keeper.ports, repo, call.branch, "tmp")
+
+
+def link(keeper: Keeper, call: Call) -> None:
+    repo, path = keeper.now(), call.arguments[0]
+    address = addresses.hand_out(keeper.ports, repo, call.branch, path)
+    keeper.ports.blocks.put(address, [b"linked"])
+    addresses.link(keeper.ports, repo, call.branch, path, addresses.Link(address, "linked", 6))
+
+
+def describe(keeper: Keeper, call: Call) -> None:
+    objects.set_user_metadata(
+        keeper.ports, keeper.now(), call.branch, call.arguments[0], {"step": str(call.start)}
+    )
+
+
+def copy(keeper: Keeper, call: Call) -> None:
+    source = objects.Source(call.arguments[1], call.arguments[0])
+    objects.copy(keeper.ports, keeper.now(), call.branch, call.arguments[0], source)
+
+
+def delete(keeper: Keeper, call: Call) -> None:
+    objects.delete(keeper.ports, keeper.now(), call.branch, call.arguments[0])
+
+
+OBJECT_VERBS: dict[str, Callable[[Keeper, Call], object]] = {
+    "upload": upload,
+    "full": full,
+    "link": link,
+    "describe": describe,
+    "copy": copy,
+    "delete": delete,
+}

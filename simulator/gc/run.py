@@ -1,0 +1,220 @@
+"""Simulated runs of garbage collection beside everything that may begin to use a file.
+
+Watched at every change: nothing that a branch, a tag or a staged row of a live branch uses is
+deleted, nor a table of anything that a ref leads to, nor what a ref has led to until lately; and
+what they begin to use is there.  Afterwards, with everybody gone, collection goes on
+until nothing moves: then what is stored is what is in use.  For tests only.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from graveler import limits, wire
+from graveler.engine.gc import retention
+from graveler.engine.gc.candidates import FILES, is_ours, used_name
+from graveler.errors import Unavailable
+from graveler.ids import BranchId, CommitId
+from graveler.kv.store import Row
+from graveler.records import ABSENT, TOMBSTONE, Absent, Commit
+from graveler.refs.keys import space
+from simulator.blocks import SharedObjects, Step, storage_ports
+from simulator.gc.objects import Keeper
+from simulator.gc.stage import LIFE_SECONDS, RULE, CollectStage
+from simulator.gc.verbs import VERBS
+from simulator.ports import SimulatedClock
+from simulator.schedule import Actor, Call, Choices, World
+
+
+class CollectRun:
+    """One run; `wrong` says what was found."""
+
+    def __init__(
+        self,
+        stage: CollectStage,
+        choices: Choices,
+        cuts: Iterator[int] | Literal[Absent.ABSENT] = ABSENT,
+    ) -> None:
+        """`cuts`: the collector is a job, and its runs are cut off after so many requests."""
+        self.stage = stage
+        self.world = World(stage.rows, choices)
+        self.world.jumped_ns = 4 * 24 * 3600 * limits.SECOND_NS
+        self.shared = SharedObjects(self.world, stage.objects)
+        self.wrong: list[str] = []
+        self.deleted = 0
+        self._cuts = cuts
+        self._records = space(stage.repo)
+        self._led_to = self.led_to()
+        self._left_ns: dict[str, int] = {}  # when the last ref went that led to a commit
+        self.world.watches.append(self._on_row)
+        self.shared.watches.append(self._on_deletion)
+
+    # ---- performing ----
+
+    def play(self, clients: Sequence[Sequence[Call]]) -> None:
+        """Everybody at once."""
+        self.world.play(clients, self._perform)
+
+    def alone(self, *verbs: str) -> None:
+        """Somebody who comes afterwards."""
+        for verb in verbs:
+            VERBS[verb](self._keeper(self.world.pause), Call(98, verb))
+
+    def settle(self) -> None:
+        """Collect until nothing moves any more; say what is left that nobody uses, or was lost."""
+        for _ in range(8):
+            self.alone("leap", "leap", "leap", "sweep", "sweep", "collect")
+        used = self.used() | self.tables(self.led_to())
+        stored = self.stored()
+        self.wrong += [f"lost in the end: {name}" for name in sorted(used - stored)]
+        kept = self.kept()
+        self.wrong += [f"content of a kept commit lost: {name}" for name in sorted(kept - stored)]
+        self.wrong += [f"left over: {name}" for name in sorted(stored - used - kept)]
+
+    def _perform(self, actor: Actor, call: Call) -> object:
+        begun, life = self._seconds(), LIFE_SECONDS
+        left = 0
+        if call.verb == "collect":  # may stop and go on at any time
+            life = 1 << 60
+            left = 0 if self._cuts is ABSENT else next(self._cuts)
+
+        def step() -> None:
+            nonlocal left
+            self.world.pause()
+            left -= 1
+            if self._seconds() - begun > life or left == 0:
+                raise Unavailable("the operation was stopped")
+
+        return VERBS[call.verb](self._keeper(step), call)
+
+    def _keeper(self, step: Step) -> Keeper:
+        ports = storage_ports(self.world, self.shared, self.stage.files, step, LIFE_SECONDS)
+        by_steps = self._cuts is not ABSENT
+        return Keeper(ports, self.stage.repo, self.world, by_steps=by_steps)
+
+    def _seconds(self) -> float:
+        return SimulatedClock(self.world, 0).steady_seconds()
+
+    # ---- watching ----
+
+    def _on_row(self, partition: bytes, key: bytes, row: Row | None) -> None:
+        if partition != self._records or row is None or key[:2] not in (b"b/", b"t/"):
+            return
+        now = self.led_to()
+        now_ns = SimulatedClock(self.world, 0).now_ns()
+        self._left_ns.update(dict.fromkeys(self._led_to - now, now_ns))
+        self._led_to = now
+        commit_id = ""
+        if key.startswith(b"b/"):
+            branch = wire.decode_branch(row.value)
+            commit_id = branch.commit if branch.live else ""
+        elif key.startswith(b"t/"):
+            commit_id = wire.decode_tag(row.value).commit
+        if commit_id:
+            lost = self._content(commit_id) - self.stored()
+            self.wrong += [f"{key.decode()} put on what is not there: {name}" for name in lost]
+
+    def _on_deletion(self, where: str) -> None:
+        name = self._name(where)
+        self.deleted += is_ours(name)
+        if name in self.used() | self.tables(self.led_to()):
+            self.wrong.append(f"deleted in use: {name}")
+        if name in self._lately_used():
+            self.wrong.append(f"deleted too early: {name}")
+
+    def _lately_used(self) -> set[str]:
+        """What commits use that no ref leads to since less than the days of the rule.  The objects
+        of one that was condemned by then had expired before."""
+        days_ns = RULE.unreachable_days * 24 * 3600 * limits.SECOND_NS
+        now_ns = SimulatedClock(self.world, 0).now_ns()
+        used: set[str] = set()
+        for id, left_ns in self._left_ns.items():
+            if id in self._led_to or left_ns <= now_ns - days_ns:
+                continue
+            row = self.world.rows[self._records].get(b"g/" + id.encode())
+            mark = {} if row is None else wire.decode_pairs(row.value)
+            had_expired = int(mark.get("since_ns", left_ns + 1)) <= left_ns
+            used |= self.tables({id}) if had_expired else self._content(id)
+        return used
+
+    def _name(self, where: str) -> str:
+        return where.removeprefix(f"{self.stage.repo.namespace}/")
+
+    def stored(self) -> set[str]:
+        return {name for name in map(self._name, self.shared.held) if is_ours(name)}
+
+    def led_to(self) -> set[str]:
+        """Commits that branches and tags lead to."""
+        rows = self.world.rows[self._records]
+        todo: list[str] = []
+        for key, row in rows.items():
+            if key.startswith(b"t/"):
+                todo.append(wire.decode_tag(row.value).commit)
+            elif key.startswith(b"b/") and (branch := wire.decode_branch(row.value)).live:
+                todo.append(branch.commit)
+        found: set[str] = set()
+        while todo:
+            id = todo.pop()
+            if id not in found:
+                found.add(id)
+                todo += self.stage.commit(id, rows[b"c/" + id.encode()].value).parents
+        return found
+
+    def tables(self, commits: set[str]) -> set[str]:
+        """The metaranges and ranges of commits."""
+        return {name for id in commits for name in self._content(id) if name.startswith(FILES)}
+
+    def unreached(self) -> dict[CommitId, int]:
+        """Since when runs know of commits that no ref leads to them."""
+        return {
+            CommitId(key[2:].decode()): int(wire.decode_pairs(row.value)["since_ns"])
+            for key, row in self.world.rows[self._records].items()
+            if key.startswith(b"u/")
+        }
+
+    def used(self) -> set[str]:
+        """What refs and staged rows of live branches use, worked out without any of the verbs."""
+        used: set[str] = set()
+        for key, row in self.world.rows[self._records].items():
+            if key.startswith(b"t/"):
+                used |= self._content(wire.decode_tag(row.value).commit)
+            if key.startswith(b"b/"):
+                branch = wire.decode_branch(row.value)
+                if branch.live:
+                    used |= self._content(branch.commit)
+                    for token in branch.tokens_newest_first:
+                        used |= self._staged(token)
+        return used
+
+    def _staged(self, token: str) -> set[str]:
+        used: set[str] = set()
+        for row in self.world.rows.get(b"s/%b/0" % token.encode(), {}).values():
+            value = wire.decode_staged(row.value, row.order, row.version).value
+            if value is not TOMBSTONE:
+                used.add(used_name(self.stage.repo, wire.decode_entry(value)))
+        return used
+
+    def _content(self, commit_id: str) -> frozenset[str]:
+        row = self.world.rows[self._records][b"c/" + commit_id.encode()]
+        return self.stage.content_of(self.stage.commit(commit_id, row.value).metarange)
+
+    def kept(self) -> set[str]:
+        """What commits use that the rule keeps.  What has lost its objects while a ref led to it
+        does not come back when no ref does."""
+        history: dict[CommitId, Commit] = {}
+        heads: list[tuple[BranchId, CommitId]] = []
+        tagged: list[CommitId] = []
+        over: set[CommitId] = set()
+        for key, row in self.world.rows[self._records].items():
+            name = key[2:].decode()
+            if key.startswith(b"g/") and wire.decode_pairs(row.value).get("spent"):
+                over.add(CommitId(name))
+            elif key.startswith(b"c/"):
+                history[CommitId(name)] = self.stage.commit(name, row.value)
+            elif key.startswith(b"t/"):
+                tagged.append(wire.decode_tag(row.value).commit)
+            elif key.startswith(b"b/") and (branch := wire.decode_branch(row.value)).live:
+                heads.append((BranchId(name), branch.commit))
+        now_ns = SimulatedClock(self.world, 0).now_ns()
+        refs = retention.Heads((*heads,), (*tagged,))
+        found = retention.kept(RULE, history, refs, self.unreached(), now_ns).commits - over
+        return {name for id in found for name in self.stage.content_of(history[id].metarange)}

@@ -1,0 +1,126 @@
+"""Where simulated runs of garbage collection begin: a repository with some past, on real addresses.
+
+For tests only.
+"""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from graveler import limits, wire
+from graveler.engine.commits import commit
+from graveler.engine.gc import collect, retention
+from graveler.engine.gc.candidates import FILES, used_name
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
+from graveler.engine.repositories import repository
+from graveler.errors import Unavailable
+from graveler.ids import MetarangeId
+from graveler.records import BreakParameters, Commit, Repository
+from graveler.refs.gc.retention import Retention
+from simulator.blocks import MortalStore, Objects, SharedObjects, storage_ports
+from simulator.ranges import RememberedRanges
+from simulator.schedule import Profile, Rows, SeededChoices, World
+
+PATHS = ("a", "b", "c", "d")
+LIFE_SECONDS = limits.import_seconds_max
+RULE = Retention(default_days=1, unreachable_days=3)
+
+
+@dataclass
+class CollectStage:
+    """A repository with some past; `history` are commits, oldest first, `metaranges` theirs."""
+
+    rows: Rows
+    objects: Objects
+    files: RememberedRanges
+    repo: Repository
+    history: tuple[str, ...]
+    metaranges: tuple[str, ...]
+    uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    commits: dict[str, Commit] = field(default_factory=dict)
+
+    def commit(self, id: str, stored: bytes) -> Commit:
+        """A commit, whose row never changes."""
+        known = self.commits.get(id)
+        if known is None:
+            known = self.commits[id] = wire.decode_commit(stored)
+        return known
+
+    def content_of(self, metarange: str) -> frozenset[str]:
+        """What a metarange uses: itself, ranges, objects."""
+        known = self.uses.get(metarange)
+        if known is None:
+            names: set[str] = set()
+            if metarange:
+                found = self.files.read_metarange(self.repo.namespace, MetarangeId(metarange))
+                names.add(FILES + metarange)
+                for ref in found.ranges:
+                    names.add(FILES + ref.id)
+                    for chunk in self.files.open_range(self.repo.namespace, ref.id).chunks():
+                        for _, value in chunk.records():
+                            names.add(used_name(self.repo, wire.decode_entry(value)))
+            known = self.uses[metarange] = frozenset(names)
+        return known
+
+
+def build_collect_stage() -> CollectStage:
+    """One branch with four commits, one with one more, one commit that nothing leads to."""
+    files = RememberedRanges()
+    world = World({}, SeededChoices(Random(0), Profile()))
+    shared = SharedObjects(world, {})
+    ports = storage_ports(world, shared, files, lambda: None, LIFE_SECONDS)
+    breaks = BreakParameters(raggedness=2, salt=b"collect")
+    new = repository.NewRepository("lake", "mem://b/lake", breaks=breaks)
+    repo = repository.create(ports, new)
+    retention.set_rule(ports, repo, RULE)
+    made: list[tuple[str, str]] = []
+
+    def save(branch: str, *paths: str) -> None:
+        for path in paths:
+            body = f"{path} {len(made)}".encode()
+            objects.upload(ports, repo, branch, path, objects.Upload([body]))
+        done = commit.commit(ports, repo, branch, commit.CommitRequest("past", "sim"))
+        made.append((done.id, done.commit.metarange))
+
+    save("main", *PATHS)
+    branches.create_branch(ports, repo, "side", "main")
+    save("main", "a")
+    save("main", "b")
+    save("side", "c")
+    branches.create_branch(ports, repo, "lost", "side")
+    save("lost", "d", "a")
+    branches.delete_branch(ports, repo, "lost")
+    save("main", "b", "c")
+    for branch, path in (("main", "d"), ("side", "a")):
+        objects.upload(ports, repo, branch, path, objects.Upload([b"staged"]))
+        made.append((made[-1][0], _died(ports, shared, repo, branch)))
+    collect.collect(ports, repo, delete=True)  # notes the lost commit; all files are young
+    return CollectStage(
+        rows={partition: keys.copy() for partition, keys in world.rows.items()},
+        objects=dict(shared.held),
+        files=files,
+        repo=repo,
+        history=tuple(id for id, _ in made),
+        metaranges=tuple(metarange for _, metarange in made),
+    )
+
+
+class _Dead(MortalStore):
+    """Takes no batch any more."""
+
+    def set_many(self, writes: object) -> None:
+        raise Unavailable("the committer has ended")
+
+
+def _died(ports: Any, shared: SharedObjects, repo: Repository, branch: str) -> str:
+    """A committer that ended before it had a commit: its files are what the next one will write.
+    The metarange that it left."""
+    before = set(shared.held)
+    dead = replace(ports, kv=_Dead(shared.world, lambda: None))
+    try:
+        commit.commit(dead, repo, branch, commit.CommitRequest("died", "sim"))
+    except Unavailable:
+        left = [name for name in shared.held if name not in before]
+        return next(name for name in left if shared.held[name][1] == b"metarange")[-64:]
+    raise AssertionError("the committer lives")

@@ -1,0 +1,47 @@
+"""The simulated collector; as a job, each of its runs goes on where the last one was cut off.
+
+For tests only.
+"""
+
+from collections.abc import Iterator
+from random import Random
+
+from graveler.engine.gc import collect
+from graveler.engine.jobs import checkpoints, record
+from graveler.engine.jobs.record import Ending, NewJob, Pulse
+from graveler.ids import JobId
+from graveler.records import Job, JobState
+from graveler.refs.jobs import record as records
+from simulator.gc.objects import Keeper
+from simulator.schedule import Call
+
+_KIND = "gc"
+_ROWS = 3  # of a step
+_REQUESTS_MAX = 120
+
+
+def drawn_cuts(random: Random) -> Iterator[int]:
+    """After how many requests the runs of a collector are cut off; 0: not at all."""
+    while True:
+        yield random.choice((0, random.randint(1, _REQUESTS_MAX)))
+
+
+def collect_(keeper: Keeper, call: Call) -> collect.Collected:
+    """One run: of the job that has not ended, or of a new one; or of no job."""
+    if not keeper.by_steps:
+        return collect.collect(keeper.ports, keeper.repo, keeper.settings, delete=True)
+    ports, repo = keeper.ports, keeper.repo
+    job = _job(keeper)
+    kept = checkpoints.opened(ports, repo, job, Pulse(ports, repo, job.id), row_count=_ROWS)
+    found = collect.collect(ports, repo, keeper.settings, delete=True, steps=kept)
+    record.end(ports, repo, job.id, Ending(JobState.DONE))
+    checkpoints.forget(ports, repo, job.id)
+    return found
+
+
+def _job(keeper: Keeper) -> Job:
+    known = [seen.job for seen in records.list_some(keeper.ports.kv, keeper.repo, _KIND)]
+    if known and not known[-1].ended:
+        return known[-1]
+    new = NewJob(JobId(f"{_KIND}-{len(known):06}"), _KIND)
+    return record.begin(keeper.ports, keeper.repo, new)

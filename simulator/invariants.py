@@ -1,0 +1,253 @@
+"""What must hold of every simulated run, whatever was interleaved, lost, killed or delayed.
+
+    I1  the end state is legal, and a last commit changes nothing that is seen
+    I2  what an acknowledged commit holds is legal for the time of its call ("no changes" too)
+    I3  reads and lists are legal; a list never shows half a merge
+    I5  every acknowledged commit is in the history
+    I7  of several conditional creations one wins at most; none is refused by its own write
+    I8  allow_empty makes a commit for each caller
+    I9  where nothing breaks, nobody fails
+    LEAK  no rows of tokens that nobody names, once the janitor has had its time
+
+I4 and parts of I1 and I5 are watched as the run goes (histories.py).  For tests only.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.errors import (
+    Conflict,
+    Contended,
+    GravelerError,
+    NoChanges,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
+from simulator.arrivals import Arrived
+from simulator.families import FAMILIES, profile_of, program, sweeps_of
+from simulator.histories import Run
+from simulator.legality import LANDING, REFUSALS, Judge
+from simulator.registers import judge_registers
+from simulator.schedule import JUMP_NS, NEVER, Call, SeededChoices
+from simulator.stage import KEYS, NO_BRANCH, Stage
+from simulator.verbs.more import LATE
+
+COMMITS = ("commit", "commit_empty")
+RESETS = ("hard", "hard_back", "adopt", "drop")
+QUIET = ("read", "list", *COMMITS)  # verbs that change no path
+MOVING = (*COMMITS, *LANDING)
+_LEAK_SHARE = 8  # every so manieth run counts its leaks
+
+
+class Verdict(NamedTuple):
+    """What came of one run."""
+
+    wrong: list[str]
+    run: Run
+    clients: list[list[Call]]
+
+
+def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
+    """Run and judge one seed of a cell."""
+    random = Random(f"{family}/{profile}/{seed}")
+    clients = program(FAMILIES[family], random)
+    every = [list(calls) for calls in clients]
+    plan = profile_of(profile, seed)
+    run = Run(stage, SeededChoices(random, plan), random)
+    arrived = Arrived(run) if "arrive" in FAMILIES[family].weights else None
+    run.play(clients, sweeps=sweeps_of(profile, seed))
+    if arrived is not None:
+        every.append(arrived.settle(every))
+    judge(run, every, calm=profile == "clean", fully=seed % 3 == 0)
+    if arrived is not None:
+        arrived.judge(every)
+    if seed % _LEAK_SHARE == 0:
+        run.leaked = count_leaks(run)
+        if run.leaked and profile != "aging":  # there, callers outlive what old tokens are kept
+            run.wrong.append(f"LEAK {run.leaked} rows of tokens that nobody names")
+    run.world.watches.clear()  # they refer to the run, which would be left to the collector
+    return Verdict(run.wrong, run, every)
+
+
+def judge(
+    run: Run, clients: Sequence[Sequence[Call]], *, calm: bool = False, fully: bool = True
+) -> list[str]:
+    """All that is wrong with a finished run.  `calm`: nothing was broken.  `fully`: a last commit
+    is made as well."""
+    calls = [call for client in clients for call in client]
+    for branch in sorted({call.branch for call in calls}):
+        verdict = Judge(run, branch, calls)
+        for call in verdict.calls:
+            if call.end != NEVER:
+                _observed(verdict, call)
+        _conditional(verdict)
+        _final(verdict, fully=fully)
+    _empties(run, calls)
+    _replaced_once(run, calls)
+    judge_registers(run, calls)
+    if calm and not run.world.jumped_ns:
+        _calm(run, calls)
+    return run.wrong
+
+
+def _observed(verdict: Judge, call: Call) -> None:
+    if call.error is not None:
+        if isinstance(call.error, NoChanges) and call.verb == "commit":
+            _no_changes(verdict, call)
+        elif not isinstance(call.error, (*REFUSALS, Unavailable)):
+            verdict.run.wrong.append(f"unexpected {call.error!r} of {call.verb}")
+        return
+    if call.verb == "read":
+        key = call.arguments[0]
+        if not verdict.legal(key, call.answer, call.start, call.end, seen=True):
+            verdict.run.wrong.append(f"I3 read {key}={call.answer} in [{call.start}, {call.end}]")
+    elif call.verb == "list":
+        verdict.check("I3 list", call.answer, call)
+        _unmixed(verdict, call)
+    elif call.verb in COMMITS or call.verb in LANDING:
+        if verdict.run.commit_record(call.answer) is None:
+            verdict.run.wrong.append(f"I1 {call.verb} answered a commit that is not there")
+        else:
+            content = verdict.run.content_of(call.answer)
+            verdict.check(f"I2 {call.verb}", content, call)
+            if call.answer not in verdict.run.watched(verdict.branch).installed(call.start):
+                verdict.run.wrong.append(f"I2 {call.verb} answered a commit of before its time")
+
+
+def _replaced_once(run: Run, calls: Sequence[Call]) -> None:
+    """Break parameters that one call replaced are not there for another: each sets new ones."""
+    replaced = [call.answer for call in calls if call.verb == "breaks" and call.acknowledged]
+    if len(set(replaced)) < len(replaced):
+        run.wrong.append(f"I7 break parameters were replaced twice: {replaced}")
+
+
+def _unmixed(verdict: Judge, call: Call) -> None:
+    """m1 and m2 change together unless somebody writes them alone."""
+    alone = ("write", "delete", "prefix", "reset_path")
+    if call.answer == NO_BRANCH or any(
+        other.verb == "arrive" or (other.verb in alone and other.arguments[0] in ("m1", "m2"))
+        for other in verdict.calls
+    ):
+        return
+    sides = {(call.answer.get(key) or "").endswith("other") for key in ("m1", "m2")}
+    if len(sides) > 1:
+        verdict.run.wrong.append(f"I3 list shows half a merge: {call.answer}")
+
+
+def _no_changes(verdict: Judge, call: Call) -> None:
+    """Some head of the call's time holds all that was acknowledged before it."""
+    for content in verdict.heads_within(call):
+        if all(verdict.legal(key, content.get(key), call.start, call.end) for key in KEYS):
+            return
+    if all(head for _, head in verdict.run.watched(verdict.branch).heads):
+        verdict.run.wrong.append(f"I2 no changes: no head of [{call.start}, {call.end}]")
+
+
+def _conditional(verdict: Judge) -> None:
+    """Creations of one path, where nothing else could have made or unmade it."""
+    tries = [call for call in verdict.calls if call.verb in ("create_only", "link_only")]
+    for key in {call.arguments[0] for call in tries}:
+        mine = [call for call in tries if call.arguments[0] == key]
+        if verdict.run.stage.start[key] is not None or any(
+            _touches(call, key) for call in verdict.calls if call not in mine
+        ):
+            continue
+        winners = [call for call in mine if call.acknowledged]
+        if len(winners) > 1:
+            verdict.run.wrong.append(f"I7 {len(winners)} winners of one creation: {key}")
+        refused = [
+            call
+            for call in mine
+            if isinstance(call.error, PreconditionFailed) or call.answer == LATE
+        ]
+        if refused and len(mine) == 1:
+            verdict.run.wrong.append(f"I7 a creation was refused by its own write: {key}")
+
+
+def _touches(call: Call, key: str) -> bool:
+    if call.verb in QUIET:
+        return False
+    return call.verb in ("drop", "create", "reset", "hard") or key in call.arguments
+
+
+def _final(verdict: Judge, *, fully: bool) -> None:
+    """The end state; `fully`: then a listing, one more commit, and the end state again."""
+    run, branch = verdict.run, verdict.branch
+    end = Call(0, "end", branch=branch, start=run.world.step + 1, end=run.world.step + 1)
+    shown = run.shown(branch)
+    verdict.check("I1 end", shown, end)
+    if fully:
+        listed = run.alone(Call(0, "list", branch=branch))
+        last = run.alone(Call(0, "commit", branch=branch))
+        if listed.error is not None or listed.answer != shown:
+            run.wrong.append(f"I1 {branch} is listed as {listed.answer} {listed.error!r}: {shown}")
+        if last.error is None:
+            if run.content_of(last.answer) != shown:
+                run.wrong.append(f"I1 the last commit of {branch} is not what was seen")
+        elif not isinstance(last.error, NoChanges | NotFound):
+            run.wrong.append(f"I1 last commit of {branch} failed: {last.error!r}")
+        if run.watched(branch).sealed:
+            run.wrong.append(f"I1 the last commit of {branch} left sealed tokens")
+        if run.shown(branch) != shown:
+            run.wrong.append(f"I1 a commit changed what is seen: {shown} {run.shown(branch)}")
+    if shown != NO_BRANCH:
+        _ancestry(verdict)
+
+
+def _ancestry(verdict: Judge) -> None:
+    run = verdict.run
+    if any(call.verb in RESETS for call in verdict.calls):
+        return
+    seen: set[str] = set()
+    todo = [str(run.watched(verdict.branch).heads[-1][1])]
+    while todo:
+        here = todo.pop()
+        if here not in seen:
+            seen.add(here)
+            record = run.commit_record(here)
+            if record is None:
+                run.wrong.append(f"I1 a commit of the history is not there: {here}")
+            else:
+                todo.extend(record.parents)
+    for call in verdict.calls:
+        if call.acknowledged and call.verb in MOVING and call.answer not in seen:
+            run.wrong.append(f"I5 an acknowledged {call.verb} is not in the history")
+
+
+def _empties(run: Run, calls: Sequence[Call]) -> None:
+    made = [call.answer for call in calls if call.verb == "commit_empty" and call.acknowledged]
+    if len(set(made)) < len(made):
+        run.wrong.append(f"I8 {len(made)} callers of allow_empty got {len(set(made))} commits")
+
+
+def _calm(run: Run, calls: Sequence[Call]) -> None:
+    """Nobody fails for reasons that are not the caller's own."""
+    dropping = any(call.verb == "reset" or call.verb in RESETS for call in calls)
+    for call in calls:
+        error = call.error
+        waited = call.verb == "arrive"  # for a newer event, whose worker had no turn
+        if isinstance(error, Unavailable | Contended) and not dropping and not waited:
+            run.wrong.append(f"I9 {call.verb} failed though nothing broke: {error!r}")
+        elif call.verb in COMMITS and isinstance(error, Conflict) and not dropping:
+            run.wrong.append(f"I9 commit failed for others: {error!r}")
+        elif isinstance(error, GravelerError) and call.verb == "write" and not dropping:
+            run.wrong.append(f"I9 write failed: {error!r}")
+
+
+def count_leaks(run: Run) -> int:
+    """Rows that are left once the janitor has had all the time that it wants."""
+    run.world.jumped_ns += limits.unnamed_token_seconds * limits.SECOND_NS
+    for _ in range(5):
+        run.world.jumped_ns += 3 * JUMP_NS
+        run.alone(Call(0, "sweep"))
+    named = set[str]()
+    for branch in ("main", "twin"):
+        named |= run.watched(branch).tokens
+    return sum(
+        len(rows)
+        for partition, rows in run.world.rows.items()
+        if partition.startswith(b"s/") and partition[2:].rpartition(b"/")[0].decode() not in named
+    )

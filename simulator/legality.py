@@ -1,0 +1,268 @@
+"""Which values may be seen: the writes of one branch, and whether an observation is legal.
+
+A value is legal for an observation if some write of it began before the observation ended, and no
+acknowledged write of another value lies wholly between the two.  Merges, resets, imports, replays
+and the deletion of a branch write too.  A refused call writes nothing that counts, though a reader
+may catch its row for a while.  For tests only.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from graveler.errors import (
+    Conflict,
+    Contended,
+    DirtyBranch,
+    Invalid,
+    NoChanges,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+)
+from graveler.ids import CommitId
+from simulator.histories import Run
+from simulator.schedule import NEVER, Call
+from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
+from simulator.verbs.arrivals import Event
+
+# Errors after which a call surely had no effect.
+REFUSALS = (
+    NotFound,
+    NoChanges,
+    DirtyBranch,
+    PreconditionFailed,
+    Invalid,
+    Refused,
+    Conflict,
+    Contended,
+)
+STAGING = ("write", "upload", "delete", "create_only", "link", "link_only", "note")
+LANDING = ("merge", "squash", "revert", "pick", "import", "import_job", "bulk_job", "pack")
+Value = str | None
+
+
+class Written(NamedTuple):
+    """One write of a key: when, and which values it may have left."""
+
+    start: int
+    end: int
+    values: frozenset[Value]
+    refused: bool
+    number: str = ""  # of user metadata: it keeps what the path says besides
+    sequence: int = 0  # of an event: newer ones of its object hide it, whenever they came
+    beaten: bool = False  # an event that perhaps came after a newer one, and changed nothing
+
+
+class Judge:
+    """What was written when on one branch."""
+
+    def __init__(self, run: Run, branch: str, calls: Sequence[Call]) -> None:
+        self.run = run
+        self.branch = branch
+        self.calls = [call for call in calls if call.branch == branch and call.start != NEVER]
+        self.writes: dict[str, list[Written]] = {}
+        for call in self.calls:
+            if call.verb != "arrive":
+                self._add(call)
+        self._add_events([call for call in self.calls if call.verb == "arrive"])
+        self.untouched = {
+            key: value for key, value in run.stage.start.items() if key not in self.writes
+        }
+
+    def _add(self, call: Call) -> None:
+        refused = isinstance(call.error, REFUSALS)
+        if refused and call.verb not in STAGING:
+            return
+        end = call.end if call.acknowledged and not self._landed_perhaps_twice(call) else NEVER
+        number = call.arguments[1] if call.verb == "note" else ""
+        for key, values in self._effects(call).items():
+            until = NEVER if call.verb == "delete_many" and key in (call.answer or ()) else end
+            self._put(key, Written(call.start, until, frozenset(values), refused, number))
+
+    def _put(self, key: str, found: Written) -> None:
+        before = self.writes.get(key)
+        if before is None:
+            first = Written(-1, -1, frozenset((self.run.stage.start[key],)), False)
+            before = self.writes[key] = [first]
+        before.append(found)
+
+    def _add_events(self, deliveries: Sequence[Call]) -> None:
+        """An event is one write, however often it is delivered: done when a delivery of it is
+        acknowledged for the first time."""
+        told: dict[Event, list[Call]] = {}
+        for call in deliveries:
+            for event in call.arguments:
+                told.setdefault(event, []).append(call)
+        starts = {event: min(call.start for call in calls) for event, calls in told.items()}
+        for event, calls in told.items():
+            end = min((call.end for call in calls if call.acknowledged), default=NEVER)
+            beaten = any(
+                other.key == event.key and other.sequence > event.sequence and start <= end
+                for other, start in starts.items()
+            )
+            values = frozenset((event.value,))
+            number, sequence = "", event.sequence
+            found = Written(starts[event], end, values, False, number, sequence, beaten)
+            self._put(event.key, found)
+
+    def _effects(self, call: Call) -> dict[str, set[Value]]:
+        verb = call.verb
+        if verb in ("write", "create_only", "link", "link_only"):
+            return {call.arguments[0]: {call.arguments[1]}}
+        if verb == "upload":
+            return {call.arguments[0]: {checksum_of(call.arguments[1])}}
+        if verb == "delete":
+            return {call.arguments[0]: {GONE}}
+        if verb == "delete_many":
+            return {key: {GONE} for key in call.arguments}
+        if verb == "note":
+            return {call.arguments[0]: self._noted(*call.arguments)}
+        if verb in LANDING:
+            return self._landed(call)
+        return self._moved(call)
+
+    def _moved(self, call: Call) -> dict[str, set[Value]]:
+        """What all paths say once a branch was reset or dropped."""
+        verb, start = call.verb, self.run.stage.start
+        if verb in ("hard", "create"):
+            return {key: {value} for key, value in start.items()}
+        if verb == "adopt":
+            merged = self.run.stage.merged
+            return {key: {merged.get(key, value)} for key, value in start.items()}
+        if verb == "hard_back":
+            behind = self._behind_heads(call)
+            return {key: {content.get(key) for content in behind} for key in KEYS}
+        if verb in ("reset", "prefix", "reset_path"):
+            return self._dropped(call)
+        return {key: {NO_BRANCH} for key in KEYS} if verb == "drop" else {}
+
+    def _noted(self, key: str, number: str) -> set[Value]:
+        """All that a path may say after its user metadata was set."""
+        plain = {self.run.stage.start[key]}
+        for call in self.calls:
+            if call.verb == "write" and call.arguments[0] == key:
+                plain.add(call.arguments[1])
+        return {f"{value}#{number}" for value in plain if value is not GONE}
+
+    def _landed(self, call: Call) -> dict[str, set[Value]]:
+        stage = self.run.stage
+        if call.verb == "pack":
+            return {}
+        if (
+            call.verb in ("merge", "squash")
+            and call.acknowledged
+            and self._merged_before(call.answer)
+            and not self._landed_perhaps_twice(call)
+        ):
+            return {}  # the source says what the base says
+        if call.verb == "revert":
+            return {"r1": {"r1-a"}}
+        if call.verb in ("import", "import_job", "bulk_job"):
+            return {key: {stage.imported.get(key)} for key in ("i/a", "i/b", "i/c")}
+        return {key: {value} for key, value in stage.merged.items()}
+
+    def _landed_perhaps_twice(self, call: Call) -> bool:
+        """Whether a merge may have landed without an answer, been reset away, and landed again: it
+        was seen then, though the commit that it answers need not change a thing."""
+        return call.verb in ("merge", "squash") and any(
+            other.verb in ("hard", "hard_back", "adopt", "drop")
+            and other.start <= call.end
+            and other.end >= call.start
+            for other in self.calls
+        )
+
+    def _merged_before(self, merged: str) -> bool:
+        todo = [str(self._parents(merged)[0])]
+        while todo:
+            here = todo.pop()
+            if here == self.run.stage.other:
+                return True
+            todo.extend(self._parents(here))
+        return False
+
+    def _parents(self, commit: str) -> Sequence[str]:
+        record = self.run.commit_record(commit)
+        return () if record is None else record.parents
+
+    def _dropped(self, call: Call) -> dict[str, set[Value]]:
+        contents = self.heads_within(call)
+        everything = call.verb == "reset"
+        stem = "" if everything else call.arguments[0]
+        alone = call.verb == "reset_path"
+        keys = [key for key in KEYS if (key == stem if alone else key.startswith(stem))]
+        return {key: {content.get(key) for content in contents} for key in keys}
+
+    def _behind_heads(self, call: Call) -> list[Content]:
+        """What the first parents of the heads of a call's time say."""
+        parents = {parent for head in self._within(call) for parent in self._parents(head)[:1]}
+        return [self.run.content_of(parent) for parent in sorted(parents)]
+
+    def heads_within(self, call: Call) -> list[Content]:
+        """What the heads of a call's time said."""
+        return [self.run.content_of(head) for head in self._within(call)]
+
+    def _within(self, call: Call) -> list[CommitId]:
+        end = call.end if call.acknowledged or call.error is not None else NEVER
+        heads = self.run.watched(self.branch).heads
+        found = []
+        for index, (since, head) in enumerate(heads):
+            until = heads[index + 1][0] if index + 1 < len(heads) else NEVER
+            known = head and self.run.commit_record(head) is not None
+            if known and since <= end and until >= call.start:
+                found.append(head)
+        return found
+
+    # ---- legality ----
+
+    def legal(self, key: str, value: Value, start: int, end: int, *, seen: bool = False) -> bool:
+        """See the module.  `seen`: by a reader, who may catch a row that never counts."""
+        writes = self.writes.get(key)
+        if writes is None:
+            return value == self.untouched[key]
+        for write in writes:
+            if value not in write.values or write.start > end or (write.refused and not seen):
+                continue
+            if hidden(writes, write.end, start, value) or not self._based(key, value, write):
+                continue
+            if not write.sequence or not outdone(writes, write, start):
+                return True
+        return False
+
+    def _based(self, key: str, value: Value, write: Written) -> bool:
+        """Whether what user metadata was set on could be seen at that time."""
+        if not write.number or value is None:
+            return True
+        plain = value.partition("#")[0]
+        for other in self.writes[key]:
+            if other.start > write.end or other.refused or other is write:
+                continue
+            for base in other.values:
+                same = base is not None and base.partition("#")[0] == plain
+                if same and not hidden(self.writes[key], other.end, write.start, base):
+                    return True
+        return False
+
+    def check(self, what: str, found: Content | str, call: Call) -> None:
+        """Every key of an observed content (or no branch)."""
+        seen = what == "I3 list"
+        for key in KEYS:
+            value = NO_BRANCH if isinstance(found, str) else found.get(key)
+            if not self.legal(key, value, call.start, call.end, seen=seen):
+                self.run.wrong.append(
+                    f"{what}: {self.branch}/{key}={value} seen in [{call.start}, {call.end}]"
+                )
+
+
+def hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> bool:
+    return any(
+        after < other.start
+        and other.end < before
+        and value not in other.values
+        and not other.beaten
+        for other in writes
+    )
+
+
+def outdone(writes: Sequence[Written], event: Written, before: int) -> bool:
+    """Whether a newer event of the object was acknowledged."""
+    return any(other.sequence > event.sequence and other.end < before for other in writes)

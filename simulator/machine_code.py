@@ -1,0 +1,191 @@
+"""The flows and the simulator as machine code: `python -m simulator.machine_code FOLDER`.
+
+Both packages are copied to FOLDER, and the modules below are compiled there by mypyc, out of the
+very same sources; with FOLDER first in PYTHONPATH, `simulator.rates` runs them, and a long
+soak has such a folder made for its schedules.  Same seed, same run: what a compiled run finds, the
+tests replay from the sources.  Takes minutes and needs a C compiler.  For tests only: the product
+is never compiled.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from graveler.engine.commits import commit
+from graveler.records import ABSENT, Absent
+
+_ROOT = Path(__file__).parent.parent
+_PACKAGES = ("graveler", "simulator")
+# One C file a module: of a single one for all, compilers need many times as long.
+_SETUP = """\
+from mypyc.build import mypycify
+from setuptools import setup
+
+compiled = mypycify({names}, opt_level="2", debug_level="0", multi_file=True)
+setup(name="compiled", ext_modules=compiled)
+"""
+_COMPILED = (
+    "graveler/engine/**/*.py",
+    "graveler/events/*.py",
+    "graveler/staging/*.py",
+    "graveler/refs/**/*.py",
+    "graveler/fanout.py",
+    "graveler/identity.py",
+    "graveler/ids.py",
+    "graveler/streams.py",
+    "graveler/wire.py",
+    "graveler/clock.py",
+    "graveler/framing.py",
+    "graveler/records.py",
+    "graveler/requests.py",
+    "graveler/block/address.py",
+    "graveler/kv/replace.py",
+    "graveler/kv/retry.py",
+    "graveler/kv/store.py",
+    "graveler/committed/apply.py",
+    "graveler/committed/hash.py",
+    "graveler/committed/memory.py",
+    "graveler/committed/reader.py",
+    "graveler/committed/ranges.py",
+    "graveler/committed/diff.py",
+    "graveler/committed/merge.py",
+    "graveler/committed/splice.py",
+    "graveler/committed/split.py",
+    "graveler/committed/writer.py",
+    "simulator/arrivals.py",
+    "simulator/blocks.py",
+    "simulator/families.py",
+    "simulator/gc/*.py",
+    "simulator/histories.py",
+    "simulator/invariants.py",
+    "simulator/legality.py",
+    "simulator/ports.py",
+    "simulator/ranges.py",
+    "simulator/registers.py",
+    "simulator/schedule.py",
+    "simulator/stage.py",
+    "simulator/verbs/*.py",
+)
+# Clients have a cache of their own in its place, which is none by inheritance.
+_INTERPRETED = ("graveler/refs/cache.py",)
+
+
+def modules(root: Path) -> list[Path]:
+    """The files that are compiled, of the packages in the folder `root`."""
+    left = {root / name for name in _INTERPRETED}
+    return sorted({file for each in _COMPILED for file in root.glob(each)} - left)
+
+
+def is_running() -> bool:
+    """Whether this process runs compiled flows."""
+    return not str(commit.__file__).endswith(".py")
+
+
+def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lambda: False) -> None:
+    """Copy and compile, until `stop` says so.
+
+    Raises `FileExistsError` for a folder that is there already, `TimeoutExpired` when the time is
+    over, and `CalledProcessError` if the compiler fails or was stopped.
+    """
+    folder.mkdir(parents=True)
+    for package in _PACKAGES:
+        left_out = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(_ROOT / package, folder / package, ignore=left_out)
+    shutil.copy(_ROOT / "pyproject.toml", folder)
+    names = [str(file.relative_to(folder)) for file in modules(folder)]
+    (folder / "setup.py").write_text(_SETUP.format(names=names), encoding="utf-8")
+    # On a leash: whatever ends this process ends the compiler.
+    leash = [sys.executable, "-m", "simulator.soak.leash"]
+    command = [*leash, sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    until = time.monotonic() + seconds
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
+        ) as compiler,
+    ):
+        while compiler.poll() is None and time.monotonic() < until and not stop():
+            time.sleep(0.2)
+        is_late = compiler.poll() is None and not stop()
+        # Leaving the block closes its stdin, and waits.
+    if is_late:
+        raise subprocess.TimeoutExpired(command, seconds)
+    if compiler.returncode:
+        raise subprocess.CalledProcessError(compiler.returncode, command)
+    shutil.rmtree(folder / "build")
+
+
+def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Literal[Absent.ABSENT]:
+    """The folder below `parent` with what is compiled of these very sources: made within so many
+    seconds unless it is there; ABSENT where that cannot be.  Those of other sources go."""
+    if shutil.which(str(sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
+        return ABSENT
+    folder = place(parent)
+    if not folder.is_dir():
+        shutil.rmtree(parent, ignore_errors=True)
+        half = parent / "half"
+        try:
+            build(half, seconds, stop)
+        except (subprocess.SubprocessError, OSError):
+            return ABSENT
+        half.rename(folder)
+    return folder
+
+
+def place(parent: Path) -> Path:
+    """The folder below `parent` for what is compiled of these very sources."""
+    digest = sha256(sys.version.encode())
+    for file in sorted(file for package in _PACKAGES for file in (_ROOT / package).rglob("*.py")):
+        digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes() + b"\0")
+    return parent / digest.hexdigest()[:20]
+
+
+def does_the_same(folder: Path, seconds: float = 600) -> bool:
+    """Whether the package in the folder does, step by step, what these sources do, for some seeds
+    of every cell."""
+    command = [sys.executable, "-m", "simulator.rates", "--fingerprint", "--seeds", "2"]
+    said = [
+        subprocess.run(
+            command,
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": str(root)},
+            stdout=subprocess.PIPE,
+            timeout=seconds,
+            check=False,
+        )
+        for root in (folder.absolute(), _ROOT)
+    ]
+    return said[0].stdout == said[1].stdout and not any(each.returncode for each in said)
+
+
+@contextlib.contextmanager
+def imported_from(folder: Path | Literal[Absent.ABSENT]) -> Iterator[None]:
+    """Processes that are spawned meanwhile import this package from the folder, if there is one."""
+    if folder is ABSENT:
+        yield
+        return
+    sys.path.insert(0, str(folder.absolute()))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder.absolute()))
+
+
+def main() -> None:
+    """Build into the folder that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="is made")
+    build(parser.parse_args().folder)
+
+
+if __name__ == "__main__":
+    main()

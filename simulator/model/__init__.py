@@ -1,0 +1,1 @@
+"""The model of a repository: dictionaries that say what every verb must answer."""

@@ -1,0 +1,104 @@
+"""The verbs of random programs that move a branch's head.
+
+Each draws its arguments, asks engine and model, compares.  For `verbs.py`.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from graveler.engine.commits import commit, log, merge, replay, reset
+from graveler.records import CommitEntry, Strategy
+from simulator.model import merge as mm
+from simulator.model import model as m
+from simulator.programs.arguments import a_branch, a_ref
+from simulator.programs.world import World
+
+COMMITTER: Final = "program"
+
+
+def make_commit(world: World, rng: random.Random, branch: str = "") -> None:
+    draft = world.draft(rng.random() < 0.15)
+    branch = branch or a_branch(world, rng)
+    request = commit.CommitRequest(
+        draft.message, COMMITTER, {"n": "1"}, draft.allow_empty, created_ns=draft.created_ns
+    )
+    commits(
+        world,
+        f"commit {branch} allow_empty={draft.allow_empty}",
+        lambda: commit.commit(world.ports, world.repo, branch, request).id,
+        lambda: m.commit(world.model, branch, draft),
+    )
+
+
+def merge_into(world: World, rng: random.Random) -> None:
+    source, dest = a_ref(world, rng), a_branch(world, rng, clean=0.8)
+    draft = world.draft(rng.random() < 0.1)
+    strategies: list[Strategy] = ["", "", "", "dest-wins", "source-wins"]
+    options = mm.Options(rng.choice(strategies), rng.random() < 0.15)
+    request = merge.MergeRequest(
+        COMMITTER,
+        draft.message,
+        strategy=options.strategy,
+        squash=options.squash,
+        allow_empty=draft.allow_empty,
+        created_ns=draft.created_ns,
+    )
+    commits(
+        world,
+        f"merge {source} into {dest} {options} allow_empty={draft.allow_empty}",
+        lambda: merge.merge(world.ports, world.repo, source, dest, request),
+        lambda: mm.merge(world.model, source, dest, draft, options),
+    )
+
+
+def revert(world: World, rng: random.Random) -> None:
+    _replay(world, rng, "revert")
+
+
+def cherry_pick(world: World, rng: random.Random) -> None:
+    _replay(world, rng, "cherry_pick")
+
+
+def _replay(world: World, rng: random.Random, verb: str) -> None:
+    branch, ref = a_branch(world, rng, clean=0.8), a_ref(world, rng)
+    draft, number = world.draft(rng.random() < 0.1), rng.choice((0, 0, 0, 1, 1, 2, 3))
+    request = replay.ReplayRequest(
+        COMMITTER,
+        number,
+        draft.message,
+        allow_empty=draft.allow_empty,
+        created_ns=draft.created_ns,
+    )
+    options = mm.Options(parent_number=number)
+    ours = replay.revert if verb == "revert" else replay.cherry_pick
+    theirs = mm.revert if verb == "revert" else mm.cherry_pick
+    commits(
+        world,
+        f"{verb} {ref} on {branch} parent={number} allow_empty={draft.allow_empty}",
+        lambda: ours(world.ports, world.repo, branch, ref, request).id,
+        lambda: theirs(world.model, branch, ref, draft, options),
+    )
+
+
+def commits(world: World, title: str, engine: Callable[[], str], model: Callable[[], int]) -> None:
+    """Run a verb that makes a commit; name the model's after the engine's and compare them."""
+    done, commit_id, key = world.both(title, engine, model)
+    if not done:
+        return
+    m.named(world.model, commit_id)
+    entry: CommitEntry = log.get_commit(world.ports, world.repo, commit_id)
+    made = world.model.commits[key]
+    parents = tuple(world.model.ids[parent] for parent in made.parents)
+    world.same("parents", entry.commit.parents, parents)
+    world.same("generation", entry.commit.generation, made.generation)
+    world.same("message", entry.commit.message, made.message)
+
+
+def hard_reset(world: World, rng: random.Random) -> None:
+    branch, ref = a_branch(world, rng, clean=0.6), a_ref(world, rng)
+    world.both(
+        f"hard_reset {branch} to {ref}",
+        lambda: reset.hard_reset(world.ports, world.repo, branch, ref),
+        lambda: m.hard_reset(world.model, branch, ref),
+    )

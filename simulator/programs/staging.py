@@ -1,0 +1,115 @@
+"""The verbs of random programs that change what is staged.
+
+Each draws its arguments, asks engine and model, compares.  For `verbs.py`.
+"""
+
+import random
+
+from graveler.engine.commits import reset as resetting
+from graveler.engine.objects import objects
+from simulator.model import model as m
+from simulator.programs.arguments import PATHS, PREFIXES, a_blob, a_branch, a_path, a_path_of, a_ref
+from simulator.programs.world import CONTENT_OF, World, blob_of
+
+
+def stage(world: World, rng: random.Random, branch: str = "") -> None:
+    path, (blob, entry) = a_path(rng), a_blob(rng)
+    branch = branch or a_branch(world, rng)
+    only = rng.random() < 0.15
+    if only:  # an address of its own, as the verb demands
+        entry = entry._replace(address=f"data/own/{len(world.trace)}")
+        address = objects.physical_address(world.repo, entry)
+        world.ports.blocks.put(address, [CONTENT_OF[blob.checksum]])
+    put = objects.stage_if_absent if only else objects.stage
+    world.both(
+        f"stage {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
+        lambda: put(world.ports, world.repo, branch, path, entry),
+        lambda: m.stage(world.model, branch, path, blob, only),
+    )
+
+
+def upload(world: World, rng: random.Random) -> None:
+    branch, path, (blob, entry) = a_branch(world, rng), a_path(rng), a_blob(rng)
+    only = rng.random() < 0.2
+    wanted = blob._replace(content_type="text/csv")
+    body = CONTENT_OF[blob.checksum]
+    done, got, _ = world.both(
+        f"upload {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
+        lambda: objects.upload(
+            world.ports,
+            world.repo,
+            branch,
+            path,
+            objects.Upload([body[:2], body[2:]], "text/csv", entry.metadata, only),
+        ),
+        lambda: m.stage(world.model, branch, path, wanted, only),
+    )
+    if done:
+        world.same("what upload answered", blob_of(got), wanted)
+
+
+def delete(world: World, rng: random.Random) -> None:
+    branch = a_branch(world, rng)
+    path = a_path_of(world, rng, branch)
+    world.both(
+        f"delete {branch} {path}",
+        lambda: objects.delete(world.ports, world.repo, branch, path),
+        lambda: m.delete(world.model, branch, [path]),
+    )
+
+
+def delete_many(world: World, rng: random.Random) -> None:
+    branch, paths = a_branch(world, rng), rng.sample(PATHS, rng.randrange(1, 7))
+    done, got, _ = world.both(
+        f"delete_many {branch} {paths}",
+        lambda: objects.delete_many(world.ports, world.repo, branch, paths),
+        lambda: m.delete(world.model, branch, paths),
+    )
+    if done:
+        world.same("errors of delete_many", list(got), [])
+
+
+def copy(world: World, rng: random.Random) -> None:
+    branch, path, ref = a_branch(world, rng), a_path(rng), a_ref(world, rng)
+    source = a_path_of(world, rng, ref)
+    done, got, wanted = world.both(
+        f"copy {ref}/{source} to {branch}/{path}",
+        lambda: objects.copy(world.ports, world.repo, branch, path, objects.Source(ref, source)),
+        lambda: m.copy(world.model, branch, path, ref, source),
+    )
+    if done:
+        world.same("what copy answered", blob_of(got), wanted)
+
+
+def set_user_metadata(world: World, rng: random.Random) -> None:
+    branch, pairs = a_branch(world, rng), {"size": rng.choice("xyz")}
+    path = a_path_of(world, rng, branch)
+    world.both(
+        f"set_user_metadata {branch} {path} {pairs}",
+        lambda: objects.set_user_metadata(world.ports, world.repo, branch, path, pairs),
+        lambda: m.set_user_metadata(world.model, branch, path, pairs),
+    )
+
+
+def reset(world: World, rng: random.Random) -> None:
+    branch, draw = a_branch(world, rng), rng.random()
+    if draw < 0.4:
+        world.both(
+            f"reset {branch}",
+            lambda: resetting.reset(world.ports, world.repo, branch),
+            lambda: m.reset(world.model, branch),
+        )
+    elif draw < 0.7:
+        path = a_path(rng)
+        world.both(
+            f"reset_path {branch} {path}",
+            lambda: resetting.reset_path(world.ports, world.repo, branch, path),
+            lambda: m.reset(world.model, branch, lambda staged: staged == path),
+        )
+    else:
+        prefix = rng.choice([prefix for prefix in PREFIXES if prefix])
+        world.both(
+            f"reset_prefix {branch} {prefix}",
+            lambda: resetting.reset_prefix(world.ports, world.repo, branch, prefix),
+            lambda: m.reset(world.model, branch, lambda staged: staged.startswith(prefix)),
+        )

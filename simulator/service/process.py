@@ -1,0 +1,116 @@
+"""The real service as a process of its own: started, watched from outside, killed.  For tests only.
+
+It listens on a free port and says which when it is ready; that line is what is waited for.  It
+hears nothing of the terminal, and ends with the process that started it, however that one ends.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.service.http_client import Client, basic
+
+KEY, SECRET = "SOAKKEY", "a-secret-of-the-soak-and-of-tests-only"
+_COMMAND = [
+    sys.executable,
+    "-c",
+    "import sys; from simulator.soak.leash import end_with_stdin; end_with_stdin(); "
+    "from graveler.cli.main import main; sys.exit(main())",
+]
+_READY = re.compile(r"http://([\d.]+):(\d+)")
+_END_SECONDS = 300
+_OURS = ("GRAVELER_", "LAKECTL_", "LAKEFS_")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveService:
+    """A process that serves."""
+
+    process: subprocess.Popen[str]
+    host: str
+    port: int
+
+    @property
+    def authorization(self) -> str:
+        return basic(KEY, SECRET)
+
+    def client(self) -> Client:
+        """A connection of the administrator's."""
+        return Client(self.host, self.port, self.authorization)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait; the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(_END_SECONDS)
+
+    def memory_bytes(self) -> int:
+        """What of it is in memory."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", text)
+        return int(found[1]) * 1024 if found else 0
+
+    def open_files(self) -> int:
+        """How many descriptors it holds."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+@contextmanager
+def serving(store: Path, log: Path, prelude: str = "") -> Iterator[LiveService]:
+    """`graveler serve` on a free port; what it says on stderr goes to the end of `log`; killed at
+    the end if it still runs.  The process first runs the statements of `prelude`."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(_OURS)
+    } | {"GRAVELER_ACCESS_KEY_ID": KEY, "GRAVELER_SECRET_ACCESS_KEY": SECRET}
+    arguments = ["serve", "--store", str(store), "--listen", "127.0.0.1:0"]
+    with (
+        log.open("a") as errors,
+        subprocess.Popen(
+            [*_COMMAND[:2], prelude + _COMMAND[2], *arguments],
+            env=environment,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            yield LiveService(process, *_address(process, log))
+        finally:
+            process.kill()
+
+
+def _address(process: subprocess.Popen[str], log: Path) -> tuple[str, int]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        found = _READY.search(line)
+        if found:
+            return found[1], int(found[2])
+    raise RuntimeError(f"the service did not start: {log.read_text()[-2_000:]}")
+
+
+def verify(store: Path) -> str:
+    """What `graveler verify` finds wrong with a store that nobody serves; "" if nothing."""
+    return command("verify", "--store", str(store), "--objects")
+
+
+def command(*arguments: str, prelude: str = "") -> str:
+    """Run one of the product's commands after the statements of `prelude`; what it said if it
+    failed, "" if not.  It ends with this process."""
+    with subprocess.Popen(
+        [*_COMMAND[:2], prelude + _COMMAND[2], *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+        return "" if process.wait() == 0 else said[-2_000:] or f"exit code {process.returncode}"

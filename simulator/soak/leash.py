@@ -1,0 +1,60 @@
+"""Processes that do not outlive whoever started them, on any system: they watch a pipe.
+
+    python -m simulator.soak.leash COMMAND...    runs it; ends it when stdin is closed
+
+A pipe is closed when the last process that could write to it is gone, however that one ended.  The
+interpreters of `multiprocessing` hold such a pipe already.  For tests only.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing import parent_process
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def end_with_stdin() -> None:
+    """From now on this process is killed when its stdin is closed."""
+    _when(_stdin_is_closed, _die)
+
+
+def end_with_parent() -> None:
+    """From now on this worker is killed when its parent is gone, and by nothing that a terminal
+    sends: the parent hears that too, and ends its workers in order."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        _when(parent.join, _die)
+
+
+def _stdin_is_closed() -> None:
+    while os.read(0, 1):
+        pass
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _when(waits: Callable[[], None], then: Callable[[], None]) -> None:
+    def watch() -> None:
+        waits()
+        then()
+
+    threading.Thread(target=watch, name="leash", daemon=True).start()
+
+
+def main(command: list[str]) -> int:
+    """Run `command`; its exit code."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+        _when(_stdin_is_closed, lambda: os.killpg(process.pid, signal.SIGKILL))
+        return process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,248 @@
+"""The soak: everything at once on all cores, for as many minutes as asked.
+
+    python -m simulator.soak.run --minutes 40 [--write-docs]
+
+Random schedules of the verbs run on every core; beside them, politely, all that tracks.py
+names, each on a served store of its own.  Totals are printed, one JSON object on the last line; the
+exit code is 1 if anything was wrong.  The seed of a failure is kept in a file that the tests replay
+for ever.  SIGINT, SIGTERM and SIGHUP end it early: within seconds nothing of it runs any more, its
+temporary folder is gone, the totals so far are printed, the exit code is 128 and the signal's.
+The schedules of a long soak run compiled flows (machine_code.py), where there is a compiler.
+"""
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from graveler.records import ABSENT, Absent
+from simulator import machine_code
+from simulator.soak import report as soak_report
+from simulator.soak.cardinality import DistinctCount
+from simulator.soak.growth import Sample
+from simulator.soak.leash import SIGNALS
+from simulator.soak.records import Failure, Report, Reports
+from simulator.soak.tracks import TRACKS, perform
+
+SEEDS = {
+    "simulation": Path("tests/simulation/seeds/soak.txt"),
+    "fuzz": Path("tests/fuzz/seeds/soak.txt"),
+    "engine": Path("tests/engine/seeds/soak.txt"),
+}
+_SAY_SECONDS = 30.0
+_GRACE_SECONDS = 300.0
+_HURRIED_SECONDS = 8.0  # of grace after a signal
+_SHOWN = 20
+COMPILED = Path("build/compiled")
+_COMPILED_FROM_MINUTES = 10.0
+_COMPILING_SECONDS = 1_200.0
+
+
+@dataclass(slots=True)
+class Totals:
+    """Everything that the tracks have reported."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    distinct: DistinctCount = field(default_factory=DistinctCount)
+    failures: list[Failure] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+    def add(self, report: Report) -> None:
+        self.counts.update(report.counts)
+        for trace in report.traces:
+            self.distinct.add(trace)
+        self.failures += report.failures
+        self.samples += report.samples
+        for failure in report.failures:
+            keep(failure)
+            _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}"[:2_000])
+
+    def figures(self, minutes: float, processes: int) -> dict[str, object]:
+        """What is printed last."""
+        return {
+            "minutes": round(minutes, 1),
+            "processes": processes,
+            "cores": os.cpu_count() or 1,
+            **dict(sorted(self.counts.items())),
+            "distinct_interleavings": min(self.distinct.estimate(), self.counts["schedules"]),
+            "violations": len(self.failures),
+        }
+
+
+def keep(failure: Failure, folder: Path = Path()) -> None:
+    """Append the seed of a failure to the file of its kind, below `folder`; once."""
+    if not failure.kind:
+        return
+    file = folder / SEEDS[failure.kind]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    known = file.read_text().splitlines() if file.exists() else []
+    if failure.seed not in known:
+        file.write_text("\n".join([*known, failure.seed]) + "\n")
+
+
+class Signals:
+    """From `with` on, a signal is an early end, and `number` says which; 0 before one came."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Signals":
+        for number in SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.number = self.number or number
+
+
+def run(
+    minutes: float, cores: int, signals: Signals, flows: Path | Literal[Absent.ABSENT] = ABSENT
+) -> tuple[Totals, dict[str, object]]:
+    """All tracks for so long, or until a signal; the schedules from compiled `flows`, if any."""
+    context = multiprocessing.get_context("spawn")
+    reports: Reports = context.Queue()
+    ended = context.Event()
+    names = [name for name, track in TRACKS.items() for _ in range(track.copies)]
+    names += ["schedules"] * max(1, cores)
+    totals = Totals()
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="graveler-soak-", ignore_cleanup_errors=True) as folder:
+        processes = [
+            context.Process(target=perform, args=(name, reports, ended, Path(folder)), name=name)
+            for name in names
+        ]
+        try:
+            for process in processes:
+                with machine_code.imported_from(ABSENT if process.name in TRACKS else flows):
+                    process.start()
+            _collect(totals, reports, Running(processes, ended, signals, begun + 60 * minutes))
+        finally:
+            ended.set()
+            for process in processes:
+                if process.pid is not None:
+                    process.kill()
+                    process.join()
+    return totals, totals.figures((time.monotonic() - begun) / 60, len(names))
+
+
+@dataclass(slots=True)
+class Running:
+    """The processes of a soak, and what ends them."""
+
+    processes: list[SpawnProcess]
+    ended: Event
+    signals: Signals
+    deadline: float
+
+    def over(self) -> bool:
+        """Whether waiting is over; asks the processes to end when their time has come."""
+        now = time.monotonic()
+        if self.signals.number and not self.ended.is_set():
+            self.deadline = min(self.deadline, now)
+        if now > self.deadline:
+            self.ended.set()
+        grace = _HURRIED_SECONDS if self.signals.number else _GRACE_SECONDS
+        return now > self.deadline + grace or not any(each.is_alive() for each in self.processes)
+
+    def failures(self) -> Iterator[Failure]:
+        """What the processes failed in; after a signal they may be late."""
+        for process in self.processes:
+            if process.is_alive() and not self.signals.number:
+                yield Failure("", "", f"{process.name} did not come to an end")
+            elif process.exitcode:
+                yield Failure("", "", f"{process.name} died: exit code {process.exitcode}")
+
+
+def _collect(totals: Totals, reports: Reports, running: Running) -> None:
+    """Add what arrives, until all processes have come to their end after the deadline."""
+    said = time.monotonic()
+    while not running.over():
+        if time.monotonic() > said + _SAY_SECONDS:
+            said = time.monotonic()
+            _say(" ".join(f"{name}={count}" for name, count in sorted(totals.counts.items())))
+        _drain(totals, reports, seconds=0.5)
+    _drain(totals, reports, seconds=0.1)
+    totals.add(Report(failures=list(running.failures())))
+
+
+def _drain(totals: Totals, reports: Reports, *, seconds: float) -> None:
+    until = time.monotonic() + 2 * seconds
+    try:
+        while time.monotonic() < until:
+            totals.add(reports.get(timeout=seconds))
+    except queue.Empty:
+        return
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; its exit code."""
+    parser = argparse.ArgumentParser(prog="soak", description="Everything at once, for long.")
+    parser.add_argument("--minutes", type=float, required=True)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the figures into docs/reliability.md"
+    )
+    options = parser.parse_args(arguments)
+    with Signals() as signals:
+        flows = _flows(options.minutes, signals)
+        totals, figures = run(options.minutes, options.cores, signals, flows)
+        for failure in totals.failures[:_SHOWN]:
+            _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}")
+        _say(soak_report.report(figures, totals.samples))
+        if options.write_docs and not signals.number:
+            command = f"make soak MINUTES={options.minutes:g} ARGS=--write-docs"
+            soak_report.write(Path("docs/reliability.md"), command, figures, totals.samples)
+        early = {"signal": signals.number} if signals.number else {}
+        _say(json.dumps(figures | early | {"last_sample": _last(totals.samples)}))
+        return 128 + signals.number if signals.number else int(bool(totals.failures))
+
+
+def _flows(minutes: float, signals: Signals) -> Path | Literal[Absent.ABSENT]:
+    """What the schedules of a long soak run; ABSENT: the sources."""
+    if minutes < _COMPILED_FROM_MINUTES:
+        return ABSENT
+    _say("compiling the flows for the schedules, which takes minutes the first time")
+    found = machine_code.kept(COMPILED, _COMPILING_SECONDS, lambda: bool(signals.number))
+    if found is ABSENT:
+        _say("not compiled: the schedules run the sources, at two thirds of the speed")
+    elif not machine_code.does_the_same(found):
+        _say("what is compiled does something else than the sources: the schedules run the sources")
+        return ABSENT
+    return found
+
+
+def _last(samples: list[Sample]) -> dict[str, float]:
+    return (
+        {name: round(value, 2) for name, value in samples[-1]._asdict().items()} if samples else {}
+    )
+
+
+def _say(line: str) -> None:
+    # After a hang-up nobody may be there to read.
+    with contextlib.suppress(OSError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""A mixed load on one served store, sampled from outside: memory, files, disk, latency.
+
+The load works on a bounded set of paths at a bounded rate for as long as it is asked, so whatever
+grows with the number of requests shows (growth.py).  Disk grows, for history is kept; so what is
+judged of it is how many bytes a change takes, and, of a load of its own, what is left when all that
+nothing needs has been collected.  For tests only.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from simulator.service.http_client import Answered, Client
+from simulator.service.process import LiveService, command, serving
+from simulator.soak.fixed_work import FixedWork
+from simulator.soak.growth import Sample, judged
+
+CLIENTS = 4
+PATHS = 400
+_PAUSE_SECONDS = 0.03
+_FULL_MIB = 320.0  # the process with small caches, all full
+_COLLECTED_MIB = 24.0  # of 400 paths with 200 bytes each, their tables and rows
+# Caches that are full within minutes: what grows after that is no cache.
+_SMALL_CACHES = (
+    "from functools import lru_cache; from graveler import wire; "
+    "wire.recent_entry = lru_cache(maxsize=500)(wire.decode_entry); "
+    "from graveler.committed.sstable import SstRangeStore; "
+    "SstRangeStore.__init__.__defaults__ = (2 << 20, 2 << 20); "
+    "from graveler.refs import cache; "
+    "cache.RefCache.__init__.__defaults__ = (500, 1 << 20); cache._SHORT_LIVED_COUNT = 200; "
+    "from graveler.kv.database import RocksSettings; "
+    "RocksSettings.__init__.__defaults__ = (1 << 20, 2, 1 << 20, 64); "
+)
+_SLICE_SECONDS = 0.5
+_DAYS_LATER = (
+    "import time; real = time.time_ns; time.time_ns = lambda: real() + %d * 86_400 * 10**9; "
+)
+_REPOSITORY = "/repositories/steady"
+_MAIN = f"{_REPOSITORY}/branches/main"
+
+
+OnSample = Callable[[Sample], None]
+
+
+@dataclass(slots=True)
+class SteadyLoad:
+    """The load, its samples, and what was found wrong."""
+
+    folder: Path
+    seed: int
+    interval_seconds: float = 10.0
+    samples: list[Sample] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    requests: int = 0
+    changes: int = 0
+    collected_mib: float = 0.0
+    _latencies: list[float] = field(default_factory=list)
+
+    def run(self, ended: Callable[[], bool], on_sample: OnSample = lambda _: None) -> None:
+        """Until `ended`; judged if it was long enough."""
+        with serving(self.folder / "store", self.folder / "log", _SMALL_CACHES) as service:
+            with service.client() as client:
+                given = {"name": "steady", "storage_namespace": "local://steady/"}
+                self._expect(client.send("POST", "/repositories", body=given), 201)
+            stop = threading.Event()
+            threads = [
+                threading.Thread(target=self._work, args=(service, number, stop))
+                for number in range(CLIENTS)
+            ]
+            for thread in threads:
+                thread.start()
+            self._sample(service, ended, on_sample)
+            stop.set()
+            for thread in threads:
+                thread.join()
+            if service.end() != 0:
+                self.wrong.append("the service did not stop gracefully")
+        self.wrong += judged(self.samples)
+        if self.samples and self.samples[-1].memory_mib > _FULL_MIB:
+            self.wrong.append(f"memory is more than its caches: {self.samples[-1]}")
+
+    def collect(self) -> None:
+        """After a load: what collection leaves on the disk is bounded by what is in use."""
+        failed = _collected(self.folder)
+        self.collected_mib = bytes_below(self.folder / "store") / 2**20
+        if failed:
+            self.wrong.append(failed)
+        elif self.collected_mib > _COLLECTED_MIB:
+            self.wrong.append(f"disk after collection: {self.collected_mib:.1f} MiB")
+
+    def _sample(self, service: LiveService, ended: Callable[[], bool], on_sample: OnSample) -> None:
+        begun = time.monotonic()
+        work = FixedWork(self.folder)
+        while not ended():
+            fixed = self._passed(work, ended)
+            taken, self._latencies = sorted(self._latencies), []
+            if ended():
+                break
+            if not taken:
+                self.wrong.append("no request was answered for a whole interval")
+                break
+            sample = Sample(
+                time.monotonic() - begun,
+                service.memory_bytes() / 2**20,
+                service.open_files(),
+                bytes_below(self.folder / "store") / 2**20,
+                self.changes,
+                len(taken),
+                1000 * taken[len(taken) // 2],
+                1000 * taken[len(taken) * 99 // 100],
+                fixed,
+            )
+            self.samples.append(sample)
+            on_sample(sample)
+        work.close()
+
+    def _passed(self, work: FixedWork, ended: Callable[[], bool]) -> float:
+        """Let an interval pass; what the fixed work took meanwhile."""
+        until = time.monotonic() + self.interval_seconds
+        taken = [work.milliseconds()]
+        while time.monotonic() < until and not ended():
+            time.sleep(_SLICE_SECONDS)
+            taken.append(work.milliseconds())
+        return median(taken)
+
+    # ---- load ----
+
+    def _work(self, service: LiveService, number: int, stop: threading.Event) -> None:
+        random = Random(f"{self.seed}/{number}")
+        verbs = (_write, _write, _write, _read, _read, _list, _commit, _diff, _delete, _merge)
+        try:
+            with service.client() as client:
+                while not stop.wait(_PAUSE_SECONDS):
+                    self._one(random.choice(verbs), client, random)
+        except Exception as error:
+            self.wrong.append(f"client {number}: {type(error).__name__}: {error}")
+
+    def _one(self, verb: "Verb", client: Client, random: Random) -> None:
+        begun = time.monotonic()
+        answer, allowed = verb(client, random)
+        self._latencies.append(time.monotonic() - begun)
+        self._expect(answer, *allowed)
+        self.requests += 1
+        if verb in (_write, _delete, _commit, _merge) and answer.status < 300:
+            self.changes += 1
+
+    def _expect(self, answer: Answered, *allowed: int) -> None:
+        if answer.status not in allowed:
+            self.wrong.append(f"answered {answer.status}: {answer.body[:300]!r}")
+
+
+Verb = Callable[[Client, Random], tuple[Answered, tuple[int, ...]]]
+
+
+def _path(random: Random) -> dict[str, str]:
+    return {"path": f"p/{random.randrange(20):02}/{random.randrange(PATHS // 20):02}"}
+
+
+def _write(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+    body = random.randbytes(200)
+    return client.send("POST", f"{_MAIN}/objects", _path(random), body), (201,)
+
+
+def _read(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+    where = f"{_REPOSITORY}/refs/main/objects"
+    return client.send("GET", where, _path(random)), (200, 404)
+
+
+def _list(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+    where = f"{_REPOSITORY}/refs/main/objects/ls"
+    query = {"prefix": f"p/{random.randrange(20):02}/", "amount": "50"}
+    return client.send("GET", where, query), (200,)
+
+
+def _commit(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+    return client.send("POST", f"{_MAIN}/commits", body={"message": "m"}), (201, 400)
+
+
+def _diff(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+    where = f"{_REPOSITORY}/refs/main~2/diff/main"
+    return client.send("GET", where, {"amount": "50"}), (200, 404)
+
+
+def _delete(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+    return client.send("DELETE", f"{_MAIN}/objects", _path(random)), (204,)
+
+
+def _merge(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+    """A branch, a change, a merge: all of it counts as one request."""
+    name = f"b{random.randrange(1 << 60):x}"
+    where = f"{_REPOSITORY}/branches/{name}"
+    client.send("POST", f"{_REPOSITORY}/branches", body={"name": name, "source": "main"})
+    client.send("POST", f"{where}/objects", _path(random), random.randbytes(100))
+    client.send("POST", f"{where}/commits", body={"message": "m"})
+    body = {"strategy": "source-wins"}
+    answer = client.send("POST", f"{_REPOSITORY}/refs/{name}/merge/main", body=body)
+    client.send("DELETE", where)
+    return answer, (200, 400)  # the destination may have uncommitted changes
+
+
+# ---- disk ----
+
+
+def _collected(folder: Path) -> str:
+    """Collect what nothing needs, days later by the clock; what is wrong then, "" if nothing."""
+    store = str(folder / "store")
+    rule = ("retention", "--store", store, "--repository", "steady", "--days", "1")
+    said = command(*rule, "--unreachable-days", "1")
+    for days in (10, 12, 14):
+        said = said or command("gc", "--store", store, "--delete", prelude=_DAYS_LATER % days)
+    return f"collection failed: {said}" if said else ""
+
+
+def bytes_below(folder: Path) -> int:
+    """The size of all files in a folder; those that vanish meanwhile do not count."""
+    total = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(at, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total

@@ -1,0 +1,135 @@
+"""Where every simulated run begins: one repository, some history, and objects to import.
+
+    root ── base (main, twin)        root: r1 = r1-a;  base: r1 = r1-b and the other keys
+              └─── other             m1 and m2 changed together
+
+For tests only.
+"""
+
+from dataclasses import dataclass, field, replace
+from hashlib import md5
+from typing import Any
+
+from graveler import wire
+from graveler.assembly import open_memory
+from graveler.committed import reader
+from graveler.engine.commits import commit
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
+from graveler.engine.ports import Ports, keyspace
+from graveler.engine.repositories import repository
+from graveler.ids import BranchId, CommitId, MetarangeId
+from graveler.records import Commit, Entry, Repository
+from graveler.testing.clockwork import SeededIds, TickingClock
+from simulator.ranges import RememberedRanges
+from simulator.schedule import Rows
+
+KEYS = ("k1", "k2", "m1", "m2", "r1", "i/a", "i/b", "i/c")
+BRANCHES = ("main", "twin")
+GONE = None  # no such path
+NO_BRANCH = "no branch"
+_FILES_KEPT = 50_000
+SOURCE = "mem://src/in/"
+Content = dict[str, str]
+
+
+@dataclass
+class Stage:
+    """The start state; `contents` remembers what commits of earlier runs say (they never change).
+
+    `repo` and `sharded` are the same repository with one and with three shards a token.
+    """
+
+    rows: Rows
+    ports: Ports
+    repo: Repository
+    sharded: Repository
+    root: CommitId
+    base: CommitId
+    other: CommitId
+    start: dict[str, str | None]
+    merged: Content
+    imported: Content
+    commits: dict[CommitId, Commit]
+    contents: dict[str, Content] = field(default_factory=dict)
+
+    def content_of(self, metarange: str) -> Content:
+        """What a metarange says: path to value."""
+        known = self.contents.get(metarange)
+        if known is None:
+            if len(self.contents) > _FILES_KEPT:
+                self.contents.clear()
+            files = keyspace(self.ports, self.repo)
+            known = self.contents[metarange] = {
+                key.decode(): value_of(wire.decode_entry(value))
+                for key, value in reader.scan(files, MetarangeId(metarange))
+            }
+        return known
+
+
+def build_stage() -> Stage:
+    """Build it, on the memory drivers."""
+    # Names and times come from nowhere else, so that a seed means the same in every process.
+    ports = replace(open_memory(TickingClock(), SeededIds(0)), ranges=RememberedRanges())
+    made = repository.create(ports, repository.NewRepository("sim", "mem://sim/lake"))
+    repo = replace(made, default_branch=BranchId("none"))  # so that `main` may be deleted
+    _stage_all(ports, repo, "main", {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-a"})
+    root = commit.commit(ports, repo, "main", commit.CommitRequest("root", "sim"))
+    _stage_all(ports, repo, "main", {"r1": "r1-b"})
+    base = commit.commit(ports, repo, "main", commit.CommitRequest("base", "sim"))
+    for branch in ("other", "twin"):
+        branches.create_branch(ports, repo, branch, "main")
+    merged = {"m1": "m1-other", "m2": "m2-other"}
+    _stage_all(ports, repo, "other", merged)
+    other = commit.commit(ports, repo, "other", commit.CommitRequest("other", "sim"))
+    imported = {f"i/{name}": _put(ports, name) for name in ("a", "b")}
+    start = dict.fromkeys(KEYS, GONE) | {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-b"}
+    return Stage(
+        rows=_rows(ports),
+        ports=ports,
+        repo=repo,
+        sharded=replace(repo, staging_shards=3),
+        root=root.id,
+        base=base.id,
+        other=other.id,
+        start=start,
+        merged=merged,
+        imported=imported,
+        commits={each.id: each.commit for each in (root, base, other)},
+    )
+
+
+def _put(ports: Ports, name: str) -> str:
+    return ports.blocks.put(SOURCE + name, [name.encode()]).etag
+
+
+def _stage_all(ports: Ports, repo: Repository, branch: str, values: Content) -> None:
+    for key, value in values.items():
+        objects.stage(ports, repo, branch, key, entry(value))
+
+
+def _rows(ports: Ports) -> Rows:
+    """Everything but the rows of tokens that were folded in, and their notes."""
+    store: Any = ports.kv
+    rows = {partition: dict(held.rows) for partition, held in store._partitions.items()}
+    kept = {partition: keys for partition, keys in rows.items() if not partition.startswith(b"s/")}
+    for records in kept.values():
+        for key in [key for key in records if key.startswith((b"x/", b"f/"))]:
+            del records[key]
+    return kept
+
+
+def entry(value: str) -> Entry:
+    """An entry that is `value`."""
+    return Entry(f"data/{value}", len(value), value, 1_700_000_000_000_000_000)
+
+
+def checksum_of(text: str) -> str:
+    """The value of a path to which `text` was uploaded."""
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def value_of(found: Entry) -> str:
+    """The value that an entry is; user metadata is a part of it."""
+    note = found.metadata.get("n")
+    return found.checksum if note is None else f"{found.checksum}#{note}"

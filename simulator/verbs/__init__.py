@@ -1,0 +1,1 @@
+"""What simulated clients call: the production verbs with drawn arguments."""

@@ -1,0 +1,88 @@
+"""Bulk jobs that simulated clients begin, finish and cancel; a finish is asked for twice.  And the
+break parameters, which nobody may take from another unseen.
+
+For `calls.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from graveler.committed import reader, writer
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import land
+from graveler.engine.bulk.job import Mode, NewBulk
+from graveler.engine.bulk.land import Finish
+from graveler.engine.ports import keyspace
+from graveler.engine.repositories import break_parameters
+from graveler.errors import Conflict, DirtyBranch, Refused, Unavailable
+from graveler.records import BreakParameters
+from graveler.wire import encode_entry
+from simulator.schedule import Call
+from simulator.stage import entry
+from simulator.verbs.heads import JOB
+
+_PACKED: Final = BreakParameters(raggedness=2, salt=b"packed")
+
+
+def bulk_job(client: Any, call: Call) -> str:
+    """Put ranges that a cluster wrote in place of what is below i/."""
+    ports, repo, stage = client.ports, client.repo, client.stage
+    job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.REPLACE, "i/"))
+    entries = {key.encode(): encode_entry(entry(stage.imported[key])) for key in stage.imported}
+    written = writer.write(keyspace(ports, repo), sorted(entries.items()))
+    id = job.job.id
+    return _finished(client, call, Finish(written, id, "bulk", "sim", {JOB: id}))
+
+
+def pack(client: Any, call: Call) -> str:
+    """Write the branch's head in other ranges, whatever others commit meanwhile."""
+    ports, repo = client.ports, client.repo
+    job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.PACK, breaks=_PACKED))
+    space = keyspace(ports, repo)
+    records = reader.scan(space, job.base.commit.metarange)
+    written = writer.write(space._replace(breaks=_PACKED), records)
+    id = job.job.id
+    return _finished(client, call, Finish(written, id, "pack", "sim", {JOB: id}))
+
+
+def breaks(client: Any, call: Call) -> bytes:
+    """Choose other break parameters; answers by what the ones that were replaced are known."""
+    ports, repo = client.ports, client.repo
+    seen = break_parameters.read(ports, repo)
+    wanted = replace(seen, salt=call.arguments[1].encode())
+    break_parameters.swap(ports, repo, seen, wanted)
+    return seen.salt
+
+
+def _finished(client: Any, call: Call, asked: Finish) -> str:
+    """Land what the job of that request wrote; what is not answered is asked for once more."""
+    try:
+        return _landed(client, call, asked)
+    except Unavailable:
+        return _landed(client, call, asked)
+
+
+def _landed(client: Any, call: Call, asked: Finish) -> str:
+    try:
+        return land.finish(client.ports, client.repo, call.branch, asked.request_id, asked).id
+    except Conflict as refused:
+        if "uncommitted changes" in str(refused):
+            raise DirtyBranch(str(refused)) from refused
+        if "has ended" in str(refused):
+            raise Refused("cancelled") from refused
+        raise
+
+
+def beat(client: Any, call: Call) -> None:
+    """Show that every bulk job is alive that is."""
+    for job in bulk.list_alive(client.ports, client.repo):
+        bulk.heartbeat(client.ports, client.repo, job.job.branch, job.job.id, 1)
+
+
+BULK_VERBS: dict[str, Callable[[Any, Call], Any]] = {
+    "bulk_job": bulk_job,
+    "beat": beat,
+    "pack": pack,
+    "breaks": breaks,
+}

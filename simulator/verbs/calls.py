@@ -1,0 +1,126 @@
+"""What simulated clients call: the production verbs, each with the arguments of a `Call`.
+
+Answers are values, contents (path to value) or commit ids.  For tests only.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from graveler.engine.commits import commit, merge
+from graveler.engine.commits import reset as resetting
+from graveler.engine.names import branches
+from graveler.engine.objects import objects
+from graveler.engine.ports import Ports
+from graveler.engine.upkeep import janitor
+from graveler.errors import NotFound
+from graveler.records import Entry, Repository
+from simulator.schedule import Call
+from simulator.stage import GONE, NO_BRANCH, Stage, entry, value_of
+from simulator.verbs.more import MORE_VERBS
+
+
+class Client(NamedTuple):
+    """What a verb is performed with."""
+
+    ports: Ports
+    stage: Stage
+    repo: Repository
+
+
+def write(client: Client, call: Call) -> None:
+    key, value = call.arguments
+    objects.stage(client.ports, client.repo, call.branch, key, entry(value))
+
+
+def delete(client: Client, call: Call) -> None:
+    objects.delete(client.ports, client.repo, call.branch, call.arguments[0])
+
+
+def create_only(client: Client, call: Call) -> None:
+    key, value = call.arguments
+    objects.stage_if_absent(client.ports, client.repo, call.branch, key, entry(value))
+
+
+def read(client: Client, call: Call) -> str | None:
+    try:
+        found = objects.stat(client.ports, client.repo, call.branch, call.arguments[0])
+    except NotFound as error:
+        return GONE if str(error).startswith("path") else NO_BRANCH
+    return value_of(found)
+
+
+def list_all(client: Client, call: Call) -> Any:
+    try:
+        page = objects.list_objects(client.ports, client.repo, call.branch, objects.ListQuery())
+    except NotFound:
+        return NO_BRANCH
+    return {path: value_of(line) for path, line in page.lines if isinstance(line, Entry)}
+
+
+def commit_(client: Client, call: Call) -> str:
+    request = commit.CommitRequest("commit", "sim")
+    return commit.commit(client.ports, client.repo, call.branch, request).id
+
+
+def commit_empty(client: Client, call: Call) -> str:
+    request = commit.CommitRequest("empty", "sim", allow_empty=True)
+    return commit.commit(client.ports, client.repo, call.branch, request).id
+
+
+def merge_(client: Client, call: Call) -> str:
+    request = merge.MergeRequest("sim", strategy="source-wins", allow_empty=True)
+    return merge.merge(client.ports, client.repo, client.stage.other, call.branch, request)
+
+
+def squash(client: Client, call: Call) -> str:
+    request = merge.MergeRequest("sim", strategy="source-wins", squash=True, allow_empty=True)
+    return merge.merge(client.ports, client.repo, client.stage.other, call.branch, request)
+
+
+def hard(client: Client, call: Call) -> None:
+    resetting.hard_reset(client.ports, client.repo, call.branch, client.stage.base)
+
+
+def reset(client: Client, call: Call) -> None:
+    resetting.reset(client.ports, client.repo, call.branch)
+
+
+def reset_prefix(client: Client, call: Call) -> None:
+    resetting.reset_prefix(client.ports, client.repo, call.branch, call.arguments[0])
+
+
+def reset_path(client: Client, call: Call) -> None:
+    resetting.reset_path(client.ports, client.repo, call.branch, call.arguments[0])
+
+
+def drop(client: Client, call: Call) -> None:
+    branches.delete_branch(client.ports, client.repo, call.branch)
+
+
+def create(client: Client, call: Call) -> None:
+    branches.create_branch(client.ports, client.repo, call.branch, client.stage.base)
+
+
+def sweep(client: Client, call: Call) -> None:
+    janitor.sweep(client.ports, client.repo)
+
+
+VERBS: dict[str, Callable[[Any, Call], Any]] = {
+    "write": write,
+    "delete": delete,
+    "create_only": create_only,
+    "read": read,
+    "list": list_all,
+    "commit": commit_,
+    "commit_empty": commit_empty,
+    "merge": merge_,
+    "squash": squash,
+    "hard": hard,
+    "reset": reset,
+    "prefix": reset_prefix,
+    "reset_path": reset_path,
+    "drop": drop,
+    "create": create,
+    "sweep": sweep,
+    **MORE_VERBS,
+}

@@ -1,0 +1,94 @@
+"""More ways to move a branch: imports that others cancel, relative resets, commits from elsewhere.
+
+For `calls.py`.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from graveler.engine.commits import adopt as adopting
+from graveler.engine.commits import reset
+from graveler.engine.imports import run
+from graveler.engine.jobs import record as jobs
+from graveler.errors import Conflict, DirtyBranch, NotFound, OutcomeUnknown, Refused
+from graveler.identity import commit_id
+from graveler.records import Commit, JobState
+from graveler.refs.jobs import record as records
+from simulator.schedule import Call
+from simulator.stage import SOURCE, Stage
+
+ELSEWHERE = "elsewhere"  # who made the commits that come from elsewhere
+JOB = "job"  # metadata of the commit that an import makes
+
+
+def import_job(client: Any, call: Call) -> str:
+    """Import, as a job that others may cancel; its commit says which job made it."""
+    ports, repo = client.ports, client.repo
+    paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
+    asked = run.ImportRequest(paths, "import", "sim")
+    job = run.submit(ports, repo, call.branch, asked, owner=b"sim")
+    noted = run.ImportRequest(paths, "import", "sim", {JOB: job.id})
+    run.run(ports, repo, call.branch, noted, job.id)
+    ended = run.status(ports, repo, job.id)
+    if ended.state is JobState.DONE:
+        return ended.commit
+    if ended.state is JobState.CANCELLED:
+        raise Refused("cancelled")
+    if "dirty branch" in ended.error:
+        raise DirtyBranch(ended.error)
+    if "not found" in ended.error:
+        raise NotFound(ended.error)
+    raise OutcomeUnknown(ended.error or "the job never ended")
+
+
+def cancel(client: Any, call: Call) -> tuple[str, ...]:
+    """Cancel every job that runs; the ids of those for which that was said to be done."""
+    done = []
+    for seen in list(records.list_all(client.ports.kv, client.repo)):
+        with suppress(Conflict):
+            jobs.cancel(client.ports, client.repo, seen.job.id, seen.job.kind)
+            done.append(str(seen.job.id))
+    return tuple(done)
+
+
+def elsewhere(stage: Stage, call: Call) -> tuple[str, Commit]:
+    """A commit that was made elsewhere: what `other` says, on `base`."""
+    made = Commit(
+        committer=ELSEWHERE,
+        message=f"{call.client} {call.arguments[1]}",
+        created_ns=stage.commits[stage.base].created_ns,
+        metarange=stage.commits[stage.other].metarange,
+        parents=(stage.base,),
+        generation=stage.commits[stage.base].generation + 1,
+    )
+    return commit_id(made), made
+
+
+def record(client: Any, call: Call) -> str:
+    """Store a commit from elsewhere."""
+    id, made = elsewhere(client.stage, call)
+    adopting.add_record(client.ports, client.repo, adopting.NewCommitRecord(id, made))
+    return id
+
+
+def adopt(client: Any, call: Call) -> str:
+    """Store a commit from elsewhere, and put the branch on it."""
+    id = record(client, call)
+    reset.hard_reset(client.ports, client.repo, call.branch, id)
+    return id
+
+
+def hard_back(client: Any, call: Call) -> str:
+    """Put the branch on the first parent of its head."""
+    ref = f"{call.branch}~1"
+    return reset.hard_reset(client.ports, client.repo, call.branch, ref).id
+
+
+HEAD_VERBS: dict[str, Callable[[Any, Call], Any]] = {
+    "import_job": import_job,
+    "cancel": cancel,
+    "record": record,
+    "adopt": adopt,
+    "hard_back": hard_back,
+}

@@ -1,0 +1,110 @@
+"""More of what simulated clients call: replays, imports, upload addresses, bulk deletion, metadata.
+
+For `calls.py`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from graveler.engine.commits import replay
+from graveler.engine.imports import run
+from graveler.engine.objects import addresses, objects
+from graveler.errors import DirtyBranch, NotFound, OutcomeUnknown, PreconditionFailed
+from graveler.records import JobState
+from simulator.schedule import Call
+from simulator.stage import SOURCE
+from simulator.verbs.arrivals import ARRIVAL_VERBS
+from simulator.verbs.bulk import BULK_VERBS
+from simulator.verbs.heads import HEAD_VERBS
+from simulator.verbs.names import NAME_VERBS
+
+LATE = "the second link was refused"
+
+
+def revert(client: Any, call: Call) -> str:
+    """Undo `base`, which changed r1 alone."""
+    request = replay.ReplayRequest("sim")
+    ref = client.stage.base
+    return replay.revert(client.ports, client.repo, call.branch, ref, request).id
+
+
+def cherry_pick(client: Any, call: Call) -> str:
+    """Do again what `other` did: m1 and m2."""
+    request = replay.ReplayRequest("sim")
+    ref = client.stage.other
+    return replay.cherry_pick(client.ports, client.repo, call.branch, ref, request).id
+
+
+def import_(client: Any, call: Call) -> str:
+    """Put two objects below i/, in place of what is there."""
+    ports, repo = client.ports, client.repo
+    paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
+    request = run.ImportRequest(paths, "import", "sim")
+    job = run.submit(ports, repo, call.branch, request, owner=b"sim")
+    run.run(ports, repo, call.branch, request, job.id)
+    ended = run.status(ports, repo, job.id)
+    if ended.state is JobState.DONE:
+        return ended.commit
+    if "dirty branch" in ended.error:
+        raise DirtyBranch(ended.error)
+    if "not found" in ended.error:
+        raise NotFound(ended.error)
+    raise OutcomeUnknown(ended.error or "the job never ended")
+
+
+def upload(client: Any, call: Call) -> None:
+    """Bytes through the service; the path then says their checksum."""
+    key, value = call.arguments
+    body = objects.Upload([value.encode()])
+    objects.upload(client.ports, client.repo, call.branch, key, body)
+
+
+def link(client: Any, call: Call) -> str:
+    """Ask for an address, link it, and link it again, as one whose answer was lost would."""
+    return _link(client, call, False)
+
+
+def link_only(client: Any, call: Call) -> str:
+    """The same, where nothing is at the path; the second link may come too late."""
+    return _link(client, call, True)
+
+
+def _link(client: Any, call: Call, only_if_absent: bool) -> str:
+    ports, repo, (key, value) = client.ports, client.repo, call.arguments
+    address = addresses.hand_out(ports, repo, call.branch, key)
+    ports.blocks.put(address, [value.encode()])
+    asked = addresses.Link(address, value, len(value), only_if_absent=only_if_absent)
+    addresses.link(ports, repo, call.branch, key, asked)
+    try:
+        addresses.link(ports, repo, call.branch, key, asked)
+    except PreconditionFailed:
+        return LATE
+    return "twice"
+
+
+def delete_many(client: Any, call: Call) -> tuple[str, ...]:
+    """The paths that could not be deleted."""
+    failed = objects.delete_many(client.ports, client.repo, call.branch, call.arguments)
+    return tuple(each.path for each in failed)
+
+
+def note(client: Any, call: Call) -> None:
+    """Set user metadata: what else the path says stays."""
+    key, number = call.arguments
+    objects.set_user_metadata(client.ports, client.repo, call.branch, key, {"n": number})
+
+
+MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
+    "revert": revert,
+    "pick": cherry_pick,
+    "import": import_,
+    "upload": upload,
+    "link": link,
+    "link_only": link_only,
+    "delete_many": delete_many,
+    "note": note,
+    **NAME_VERBS,
+    **HEAD_VERBS,
+    **BULK_VERBS,
+    **ARRIVAL_VERBS,
+}

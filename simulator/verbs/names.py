@@ -1,0 +1,74 @@
+"""Names that simulated clients make and unmake: tags, and pairs of a repository's metadata.
+
+For `calls.py`.  Answers are commit ids or values; GONE where nothing has the name.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from graveler.engine.names import tags as tagging
+from graveler.engine.names.branches import PageQuery
+from graveler.engine.repositories import repository
+from graveler.errors import NotFound
+from simulator.schedule import Call
+from simulator.stage import GONE, Stage
+
+Names = dict[str, str]
+
+
+def commit_named(stage: Stage, value: str) -> str:
+    """The commit that a tag is put on by a call with this value."""
+    choices = (stage.base, stage.other, stage.root)
+    return choices[int(value.rpartition("-")[2]) % len(choices)]
+
+
+def tag(client: Any, call: Call) -> str:
+    name, value = call.arguments
+    commit = commit_named(client.stage, value)
+    return tagging.create_tag(client.ports, client.repo, name, commit)
+
+
+def untag(client: Any, call: Call) -> None:
+    tagging.delete_tag(client.ports, client.repo, call.arguments[0])
+
+
+def tag_of(client: Any, call: Call) -> str | None:
+    try:
+        return tagging.get_tag(client.ports, client.repo, call.arguments[0])
+    except NotFound:
+        return GONE
+
+
+def tags(client: Any, call: Call) -> Names:
+    """All of them, in pages of one."""
+    found: Names = {}
+    after, more = "", True
+    while more:
+        page, more = tagging.list_tags(client.ports, client.repo, PageQuery("", after, 1))
+        for name, commit in page:
+            found[name], after = commit, name
+    return found
+
+
+def pair(client: Any, call: Call) -> None:
+    name, value = call.arguments
+    repository.set_metadata(client.ports, client.repo, {name: value})
+
+
+def unpair(client: Any, call: Call) -> None:
+    repository.delete_metadata(client.ports, client.repo, [call.arguments[0]])
+
+
+def pairs(client: Any, call: Call) -> Names:
+    return repository.metadata(client.ports, client.repo)
+
+
+NAME_VERBS: dict[str, Callable[[Any, Call], Any]] = {
+    "tag": tag,
+    "untag": untag,
+    "tag_of": tag_of,
+    "tags": tags,
+    "pair": pair,
+    "unpair": unpair,
+    "pairs": pairs,
+}
