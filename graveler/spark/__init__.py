@@ -1,4 +1,4 @@
-"""Bulk work on Spark: what is too much for one process runs on the users' own cluster.
+"""Bulk work on Spark: jobs that are too large for one process run on the user's own cluster.
 
     from graveler.spark import connect, entries, import_
 
@@ -6,15 +6,16 @@
         landed = import_(lake, rows, "repository/branch/folder", mode="merge")
         entries(lake, "repository/branch").groupBy("content_type").count().show()
 
-Works on PySpark 3.5 and 4, with DataFrames and `mapInArrow` alone: no RDD, no JVM gateway, no jar.
-The driver asks the API for references; the executors read and write ranges in the object store with
-the role of the job, and never see the API's secret.  The one owner of pyspark, pyarrow and numpy,
-none of which is loaded before something is asked for.
+The package works on PySpark 3.5 and 4.  It uses only DataFrames and `mapInArrow`: no RDD, no JVM
+gateway, no jar.  The driver asks the API for references.  The executors read and write ranges in
+the object store with the role of the job, and never see the API's secret.  This package is the
+only owner of pyspark, pyarrow and numpy.  Importing it loads none of them; the first use of a name
+does.
 
-    lake        the session with the API, and where executors find objects; start here
+    lake        the connection to the API, and where executors find objects; start here
     verbs/      what users call: import, commit, pack, entries, tables, read, write
     gc/         garbage collection of many repositories
-    core/       ranges made and read by tasks: cut, check, encode, build, scan, merge, compare
+    core/       tasks make and read ranges: cut, check, encode, build, scan, merge, compare
     files/      data files of tables: formats, folders with partition values
     cluster/    how a job works on a cluster: places, progress, results, credentials
     datasource  Spark 4's `format("graveler")`
@@ -88,7 +89,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """What stands in `__all__`."""
+    """Import a name of `__all__` from its module on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,10 +1,11 @@
-"""The lake that a job works on: who asks the API, and where executors find the objects.
+"""A lake: the connection of a Spark job to the API, and the place where executors find objects.
 
     with connect(spark, "https://host", ("KEY", "secret")) as lake: …     a server
     with connect(spark, "folder", ("KEY", "secret")) as lake: …           an embedded store
 
-An embedded store is one process's, so a server is started on it, which ends with the lake or with
-this process.  Executors get a `Place`: names, no credentials.  For whoever uses the package.
+Only one process can open an embedded store, so `connect` starts a server on it.  The server ends
+when the lake is closed or this process ends.  Executors get a `Place`: names, no credentials.  For
+users of the package.
 """
 
 import os
@@ -32,9 +33,13 @@ _NO_WRITING: Final = BreakParameters()
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """A connection.  `store`: the folder of the embedded store, if there is one, under the name
-    that every executor sees it by; else empty.  The end of its `with`, or `close`, ends what was
-    started."""
+    """A connection to the API.
+
+    `store`: the folder of the embedded store, under the name by which every executor sees it; empty
+    if
+    there is none.  Leaving the `with` block, or calling `close`, stops the server that `connect`
+    started.
+    """
 
     spark: SparkSession
     session: Session
@@ -61,12 +66,14 @@ def connect(
     store: str | Path = "",
     import_roots: Sequence[Path] = (),
 ) -> Lake:
-    """A lake behind a URL, or in the folder of an embedded store that nobody serves.
+    """Connect to a lake behind a URL, or in the folder of an embedded store that no server has
+    open.
 
-    `credentials`: an access key id and its secret; of a folder, the administrator has them from
-    then on.  `store`: where the folder of an embedded store lies that is served at the URL.
-    `import_roots`: folders of this machine that a store which is served here may read.  Errors:
-    `Invalid`; `Unavailable` if the server does not start, with its words.
+    `credentials`: an access key id and its secret; for a folder, they become the administrator's
+    credentials.  `store`: the folder of the embedded store that the server at the URL serves.
+    `import_roots`: folders of this machine from which the server that this call starts may import.
+    Errors: `Invalid`; `Unavailable` if the server does not start (its output goes to standard
+    error).
     """
     text = str(url_or_store)
     if text.startswith(_SCHEMES):
@@ -88,16 +95,18 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """`repository/branch`, or `repository/branch/some/folder`, to which a slash is added.  Raises
-    `Invalid`."""
+    """Parse `repository/branch` or `repository/branch/some/folder`; a folder without a slash at its
+    end
+    gets one.  Raises `Invalid`."""
     target = parse_ref(text)
     parse_branch_id(target.branch)
     return target
 
 
 def parse_ref(text: str) -> Target:
-    """`repository/ref`, or `repository/ref/some/folder`, to which a slash is added.  Raises
-    `Invalid`; what a ref may be, the API says."""
+    """Parse `repository/ref` or `repository/ref/some/folder`; a folder without a slash at its end
+    gets
+    one.  Raises `Invalid`.  The API, not this function, checks the form of the ref."""
     repository, _, rest = text.removeprefix("lakefs://").partition("/")
     ref, _, prefix = rest.partition("/")
     parse_repository_id(repository)
@@ -109,8 +118,9 @@ def parse_ref(text: str) -> Target:
 
 
 def place_of(lake: Lake, namespace: str, breaks: BreakParameters = _NO_WRITING) -> Place:
-    """Where executors find a repository's objects; readers need not know the breaks.  Raises
-    `Invalid` for a folder that is not known."""
+    """Where executors find the objects of a repository.  Only writers need `breaks`.  Raises
+    `Invalid` if
+    the objects lie in a folder of the server and `lake.store` does not name it."""
     parts = split_prefix(f"{namespace}/")
     if parts.scheme == "s3":
         return Place(f"s3:{parts.bucket}", namespace, breaks, endpoint_url())

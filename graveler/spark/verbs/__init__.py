@@ -1,11 +1,11 @@
-"""What users call, and one module for each verb.
+"""The verbs that users call, one module for each.
 
-imports      rows that say where objects lie become a commit
-inventory    an S3 Inventory as the rows of an import
-commit       commits very many staged rows
-staged_rows  staged rows of a branch as a DataFrame
-pack         rewrites a head with other break parameters
-entries      entries at a ref as a DataFrame
-tables       diffs, history and ranges as DataFrames
-read, write  tables of data files
+imports      import rows that name objects, as one commit
+inventory    read an S3 Inventory as the rows of an import
+commit       commit very many staged rows
+staged_rows  read staged rows of a branch as a DataFrame
+pack         rewrite a head with other break parameters
+entries      read entries at a ref as a DataFrame
+tables       read diffs, history and ranges as DataFrames
+read, write  read and write tables of data files
 """

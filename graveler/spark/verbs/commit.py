@@ -1,10 +1,12 @@
-"""Commit of very many uncommitted rows: read, sorted and written by Spark, landed as one commit.
+"""Commit very many staged rows: Spark reads, sorts and writes them, and they land as one commit.
 
-    begin: what is staged is sealed ──► rows by shard (`rows.py`) ──► cuts ──► one task a bucket:
-    newest row of each path, put onto the base's ranges ──► one metarange ──► finish: one commit
+    begin: staging tokens are sealed ──► rows by shard (`staged_rows.py`) ──► cuts ──► one task a
+    bucket: newest row of each path, put onto the base's ranges ──► one metarange ──► finish: one
+    commit
 
-The ranges are those of an ordinary commit.  Writers go on meanwhile, into a fresh token; the tokens
-leave the branch in the swap that lands the commit (docs/bulk.md).  For whoever uses the package.
+The ranges are those of an ordinary commit.  Meanwhile writers continue on a fresh staging token.
+The sealed tokens leave the branch in the same compare-and-swap that lands the commit
+(docs/bulk.md).  For users of the package.
 """
 
 from collections.abc import Iterator
@@ -31,23 +33,29 @@ _LANDING: Final = "landing"
 
 
 class Committed(NamedTuple):
-    """The commit that landed, and how many uncommitted rows it took in."""
+    """The commit that landed, and how many staged rows it contains."""
 
     commit: str
     rows: int
 
 
 def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str = "") -> Committed:
-    """Commit all that was acknowledged on "repository/branch" before the call.
+    """Commit all staged rows that "repository/branch" acknowledged before the call.
 
-    A name in `terms` runs the job of that name again, if there is one: it is not cancelled when it
-    fails, and lands once.  A commit that was handed over is such a job: what was staged by then is
-    committed, and the commit says what it was to say unless `terms` say otherwise.  `table`: the
-    DynamoDB table of the deployment, which the executors then read themselves; without it the
-    driver carries the rows, page by page, from the API to the object store.  Errors: `Invalid`,
-    `NotFound`, `Refused`, `NoChanges`, `Conflict` (the branch was reset, or others took in part of
-    it: call again), `OutcomeUnknown`.  Unless it is the last of these nothing has landed, and all
-    stays staged.
+    `terms.id`: a name for the job.  If a job with this name exists, the call runs it again.  Such a
+    job is not cancelled when it fails, and lands once.  A commit that the service handed over is
+    such
+    a job: it commits what was staged at the hand-over, with the message and metadata of the
+    original
+    request unless `terms` replace them.
+
+    `table`: the DynamoDB table of the deployment.  With it, the executors read the staged rows
+    directly.  Without it, the driver copies the rows page by page from the API to the object store.
+
+    Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges`, `Conflict` (the branch was reset, or
+    another
+    commit took part of the rows: call again), `OutcomeUnknown`.  After any error but
+    `OutcomeUnknown`, nothing has landed and all rows stay staged.
     """
     where, said = parse_target(branch), terms or JobTerms()
     if where.prefix:
@@ -70,11 +78,12 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
 def _written(
     lake: Lake, repository: str, job: BulkJob, place: Place, table: str
 ) -> tuple[str, int]:
-    """The metarange to land, and how many rows are in it."""
+    """The metarange to land, and the number of rows in it."""
     base = MetarangeId(job.base_metarange)
     if job.state == _LANDING and not _is_staged(lake, repository, job):
-        # A run before this one has landed: `finish` answers with its commit, and can land nothing
-        # else, since the branch does not name the tokens any more.
+        # An earlier attempt has landed.  `finish` then returns its commit and lands nothing else,
+        # because
+        # the branch no longer names the tokens.
         space = opened(place).space
         return base or space.store.write_metarange(space.namespace, ()), job.progress
     with _rows(lake, repository, job, place, table) as rows:
@@ -98,5 +107,5 @@ def _rows(
     try:
         yield staged_rows.from_pieces(lake.spark, place, names)
     finally:
-        with suppress(GravelerError):  # what is left is garbage once the job has ended
+        with suppress(GravelerError):  # garbage collection removes the rest after the job
             staged_rows.forget(place, names)

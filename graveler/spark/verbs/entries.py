@@ -1,11 +1,11 @@
-"""Entries at a ref as a DataFrame: every range is read by a task, straight from the object store.
+"""Entries at a ref as a DataFrame: tasks read the ranges directly from the object store.
 
     ref ──API──► commit ──► metarange ──driver──► its ranges ──► tasks: blocks → entries → Arrow
 
-Ranges that cannot hold a path of the prefix are not read.  What a task reads of a range is compared
-with what the metarange says of it, so damage raises and never shortens the result.  Only committed
-entries are seen.  Memory: of the driver the metarange, of a task 2 MiB of records.  For whoever
-uses the package.
+Tasks skip ranges that cannot hold a path of the prefix.  A task compares what it reads of a range
+with the range's line in the metarange, so damage raises and never shortens the result.  The result
+has committed entries only.  Memory: the driver holds the metarange, a task 2 MiB of records.  For
+users of the package.
 """
 
 from bisect import bisect_left
@@ -34,7 +34,8 @@ _ROWS_WANTED: Final = 1_000_000  # in a task
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What every task of a scan is to do; goes to the executors, so it holds no secret."""
+    """The instructions of a scan, equal for every task.  They go to the executors, so they hold no
+    secret."""
 
     place: Place
     prefix: bytes
@@ -44,15 +45,18 @@ class Reading:
 def entries(
     lake: Lake, where: str, columns: Sequence[str] = COLUMNS, *, prefix: str = ""
 ) -> DataFrame:
-    """The entries at "repository/ref/folder" with these columns of `decoding.SCHEMA`.
+    """The entries at "repository/ref/folder" with the given columns of `decode.COLUMNS`.
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  The folder is
-    that of `import_`: "in" means "in/".  `prefix`: only paths that go on so, cut anywhere.  The
-    commit is looked up now; the ranges are read whenever the DataFrame is.
+    read
+    as in `import_`: "in" means "in/".  `prefix`: only paths that continue with it; it need not end
+    at a
+    slash.  The call looks the commit up.  Each evaluation of the DataFrame reads the ranges.
 
     Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.  Cost: 2
-    requests to the API, one to the object store for the metarange; one or a few for each range when
-    it is evaluated.
+    requests to the API and one to the object store for the metarange; each evaluation makes one or
+    a
+    few requests for each range.
     """
     at = pinned(lake, where)
     return entries_of(lake.spark, at.place, at.metarange, at.prefix + prefix, columns)
@@ -65,7 +69,7 @@ def entries_of(
     prefix: str = "",
     columns: Sequence[str] = COLUMNS,
 ) -> DataFrame:
-    """As `entries`, of a metarange that is known."""
+    """As `entries`, for a known metarange."""
     wanted = [name for name in columns if name not in COLUMNS]
     if wanted or not columns:
         raise Invalid(f"columns must be some of {','.join(COLUMNS)}: unknown={','.join(wanted)}")
@@ -76,7 +80,7 @@ def entries_of(
 
 
 def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
-    """The ranges, of some in key order, that may hold a key with `prefix`."""
+    """Those of `refs` that may hold a key with `prefix`; `refs` are in key order."""
     beyond = successor(prefix)
     first = bisect_left(refs, prefix, key=lambda ref: ref.max_key)
     last = bisect_left(refs, beyond, key=lambda ref: ref.min_key) if beyond else len(refs)
@@ -84,7 +88,7 @@ def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
 
 
 def rows_of(spark: SparkSession, refs: Sequence[RangeRef]) -> DataFrame:
-    """Ranges as a DataFrame of `_RANGES`, a task for about a million entries."""
+    """Ranges as a DataFrame of `_RANGES`, with one task for about a million entries."""
     rows = [tuple(row_of(ref).values()) for ref in refs]
     tasks = tasks_for(spark, sum(ref.count for ref in refs))
     return spark.createDataFrame(rows, _RANGES).repartition(max(1, min(tasks, len(rows))))
@@ -97,12 +101,13 @@ def row_of(ref: RangeRef) -> dict[str, Any]:
 
 
 def tasks_for(spark: SparkSession, count: int) -> int:
-    """How many tasks read so many entries: one for about a million, and enough for the cluster."""
+    """How many tasks read `count` entries: one for about a million, and at least
+    `parallel_tasks`."""
     return max(parallel_tasks(spark), count // _ROWS_WANTED)
 
 
 def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:
-    """The ranges of a batch of rows of `rows_of`."""
+    """The ranges in a batch of rows of `rows_of`."""
     for row in batch.to_pylist():
         yield RangeRef(
             RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"]
@@ -110,7 +115,7 @@ def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:
 
 
 def scanning(reading: Reading) -> Any:
-    """The function for `mapInArrow`: rows of ranges in, their entries out."""
+    """The function for `mapInArrow`: it takes rows of ranges and returns their entries."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         space = opened(reading.place).space

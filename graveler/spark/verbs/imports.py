@@ -1,12 +1,12 @@
-"""Import of a DataFrame: rows that say where objects lie become ranges, written in parallel.
+"""Import of a DataFrame: rows that name objects become ranges, which tasks write in parallel.
 
     rows ──first pass──► break keys, count, content ──► cuts
     rows ──second pass──► one task a bucket: ranges in the object store ──► result rows
     result rows ──driver──► other rows, or refused ones? ── else joined ──► one metarange
 
-The ranges and the metarange are those that one writer of the sorted rows makes.  Nothing that a
-reader sees changes: a metarange that no commit names is garbage.  Landing it is the next step's
-work (`connecting.py`).  For this package.
+The ranges and the metarange are those that a single writer of the sorted rows makes.  Readers see
+no change: a metarange that no commit names is garbage.  `cluster/land.py` then lands the metarange.
+For this package.
 """
 
 from dataclasses import dataclass
@@ -48,8 +48,9 @@ _NO_BUCKET: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What an import has stored: a metarange over ranges in key order; how many rows became
-    entries, and what it did not take."""
+    """What an import stored: a metarange, its ranges in key order, how many rows became entries,
+    and a
+    report of the rows that did not."""
 
     metarange: MetarangeId
     ranges: tuple[RangeRef, ...]
@@ -59,11 +60,14 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """`base`: what the rows are put onto; without one they stand alone.  A path that the base has
-    gets the row's entry.  `tasks`: at least so many buckets, if there are break keys enough (0:
-    Spark's own number of partitions after a shuffle).  `job`: leave marks by this name of what is
-    finished (`markers.py`); `birth`: when it was begun, in seconds.  `taken_up`: use those that
-    are there, if they are of the same input."""
+    """`base`: the metarange onto which the rows are put; if the base has a path, the row replaces
+    its
+    entry.  Without a base the result has the rows only.  `tasks`: the least number of buckets, if
+    there
+    are enough break keys (0: Spark's number of partitions after a shuffle).  `job`: the name under
+    which tasks leave checkpoints (`markers.py`); `birth`: when the job began, in seconds.
+    `taken_up`:
+    reuse the checkpoints that exist, if they are of the same input."""
 
     prefix: str = ""
     base: MetarangeId = NO_METARANGE
@@ -76,11 +80,13 @@ class ImportOptions:
 
 
 def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> Written:
-    """Store the rows of `df` (`columns.py` says which it needs) as ranges and a metarange.
+    """Store the rows of `df` as ranges and a metarange; `columns.py` lists the columns.
 
-    Errors: `Invalid` (columns, prefix), `BadRows` with a report unless bad rows are to be skipped,
-    `Conflict` if the input gave other rows when it was read again; those of the object store.
-    Cost: `df` is evaluated twice; one put for each range and one for the metarange.
+    Errors: `Invalid` (columns, prefix); `BadRows` with a report, unless `on_bad` is "skip";
+    `Conflict`
+    if the second pass over the input gave other rows than the first; those of the object store.
+    Cost:
+    Spark evaluates `df` twice; one put for each range and one for the metarange.
     """
     chosen = options or ImportOptions()
     if chosen.on_bad not in ("fail", "skip"):
@@ -95,7 +101,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
         done = finished(opened(place).blocks, marks)
     order = Order(place, chosen.addresses, at, samples, chosen.base, marks)
     nameless = _nameless(rows, found.nameless, samples)
-    if nameless:  # no place among the keys: all of them would go to one task
+    if nameless:  # they have no place among the keys and would all go to one task
         rows = rows.where(F.col("path").isNotNull())
     spread = cuts.spread(cuts.with_ends(rows, place.breaks), at, done)
     rest = cuts.with_hashes(spread).mapInArrow(importing(order), SCHEMA)
@@ -113,7 +119,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
 
 
 def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:
-    """What is said of rows without a path; nothing if there are none."""
+    """The part that reports the rows without a path; an empty list if there are none."""
     if not count:
         return []
     seen = rows.where(F.col("path").isNull()).select("address").limit(samples).collect()
@@ -133,7 +139,7 @@ def _marks(
 
 
 def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:
-    """Each pass evaluates the input anew: it must give the same rows each time, in any order."""
+    """Each pass evaluates the input anew.  Both must give the same rows, in any order."""
     again = sum(part.taken for part in parts) + report.count
     content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
     if (again, content) != (found.count, found.content):

@@ -5,10 +5,11 @@
 
     Parquet, ORC   bucket, key, size, last_modified_date, e_tag, perhaps is_latest, is_delete_marker
     CSV            the same without a head, in the order of the manifest's `fileSchema`; keys are
-                   encoded as in a URL
+                   URL-encoded
 
-Old files stay beside new ones, so a delivery is read by its manifest, never by its folder.  Of
-versions only the latest counts, and delete markers do not.  For whoever uses the package.
+The folder `data/` keeps the files of old deliveries beside new ones.  So a delivery is read by its
+manifest, never by its folder.  Only the latest version of an object counts.  Delete markers do not
+count.  For users of the package.
 """
 
 import json
@@ -30,7 +31,9 @@ _FORMATS: Final = {"csv": "csv", "orc": "orc", "parquet": "parquet"}
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a manifest says: the format of Spark, where the files are, and of CSV the columns."""
+    """The content of a manifest: the Spark name of the format, the addresses of the files, and for
+    CSV the
+    columns."""
 
     format: str
     files: tuple[str, ...]
@@ -40,9 +43,11 @@ class Delivery:
 def delivery(spark: SparkSession, manifest: str) -> Delivery:
     """The delivery whose `manifest.json` lies at a path that Spark can read.
 
-    The files are looked for beside the manifest's folder, in `data/`, so a copy of all of it counts
-    too.  `Invalid` for another path (a folder has the files of many deliveries), one that cannot be
-    read, or one that is no manifest.
+    The files are looked for in `data/` beside the manifest's folder, so a copy of the whole
+    structure
+    works too.  Raises `Invalid` if the path is not a `manifest.json` (a folder has the files of
+    many
+    deliveries), cannot be read, or holds no manifest.
     """
     folder, slash, name = manifest.rpartition("/")
     if name != MANIFEST or not slash:
@@ -62,7 +67,7 @@ def delivery(spark: SparkSession, manifest: str) -> Delivery:
 
 
 def _parsed(said: Any, folder: str) -> Delivery:
-    """`folder`: of the inventory's configuration."""
+    """`folder`: the folder of the inventory's configuration."""
     files = []
     for each in said["files"]:
         before, data, rest = each["key"].rpartition(_DATA)
@@ -74,9 +79,10 @@ def _parsed(said: Any, folder: str) -> Delivery:
 
 
 def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
-    """The rows that `import_` takes, of the delivery with this manifest; `below` as of `inventory`.
+    """The rows for `import_` of the delivery with this manifest; `below` as in `inventory`.
 
-    Errors: those of `delivery` and `inventory`; `Invalid` if there is no file, or one is missing.
+    Errors: those of `delivery` and `inventory`; `Invalid` if the delivery has no file, or one is
+    missing.
     """
     found = delivery(spark, manifest)
     if not found.files:
@@ -90,11 +96,12 @@ def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
 
 
 def inventory(df: DataFrame, below: str = "", *, file_schema: str = "") -> DataFrame:
-    """The rows that `import_` takes, of the files of one delivery that Spark has read.
+    """The rows for `import_` from the files of one delivery, which Spark has read as `df`.
 
-    `below`: those keys alone that begin so, and paths without it.  `file_schema`: of CSV, what its
-    manifest says ("Bucket, Key, Size, …").  Raises `Invalid` for columns that are missing.  What
-    has no size or time comes out as null, which an import tells as a bad row.
+    `below`: only keys that begin with it; the paths do not contain it.  `file_schema`: for CSV, the
+    `fileSchema` of the manifest ("Bucket, Key, Size, …").  Raises `Invalid` if columns are missing.
+    A
+    row without a size or time gets null there, and `import_` reports it as a bad row.
     """
     said = file_schema.split(",") if file_schema else df.columns
     names = [name.strip().lower().replace("_", "") for name in said]

@@ -1,13 +1,14 @@
-"""Pack: the head of a branch, written anew in ranges that end elsewhere; no entry changes.
+"""Pack: write the head of a branch again in ranges of another size; no entry changes.
 
     does it pay? ──► begin: base ──► the same records in other ranges (repack.py) ──► does it?
        └─ no: nothing is begun          finish: one commit, whose diff is empty ◄── yes ─┤
                                         the repository's break parameters, swapped       └─ no:
                                                                                        cancelled
-Fewer and larger ranges cost readers fewer requests, and commits more bytes.  What others commit
-meanwhile stays: it is put onto the packed ranges as they land (docs/bulk.md).  The commit and the
-parameters are valid one without the other, as ranges may end anywhere.  For whoever uses the
-package.
+
+With fewer and larger ranges, readers make fewer requests and commits write more bytes.  Commits
+that land meanwhile are kept: `finish` puts their changes onto the packed ranges (docs/bulk.md).
+The commit is valid without the new parameters and the parameters without the commit, because
+readers do not depend on where a range ends.  For users of the package.
 """
 
 from collections.abc import Sequence
@@ -30,8 +31,12 @@ _MESSAGE: Final = "Pack ranges"
 
 
 class Packed(NamedTuple):
-    """What the head was, how many ranges were expected, and what it is, which is what it was if
-    nothing landed: `commit` is empty then.  `is_set`: whether the repository has the parameters."""
+    """The layout before, the expected number of ranges, and the layout after.
+
+    If nothing landed, `commit` is empty and `after` equals `before`.  `is_set`: whether the
+    repository
+    has the new parameters.
+    """
 
     before: Layout
     expected_ranges: int
@@ -48,17 +53,24 @@ def pack(
     *,
     dry_run: bool = False,
 ) -> Packed:
-    """Write the head of "repository/branch" in ranges that end by `breaks`, if that leaves 70 of
-    100 ranges at most; then have the repository's ranges end so from now on.
+    """Write the head of "repository/branch" in ranges that end by `breaks`, if at most 70 % of the
+    ranges
+    remain; then set `breaks` as the repository's parameters for future ranges.
 
-    `client.break_parameters.read` tells the present ones.  Whether it pays is estimated first, by
-    the metarange alone; with `dry_run` that is all.  The parameters are swapped for those that were
-    there when this began: if somebody else has set others meanwhile, theirs stay.
+    `client.break_parameters.read` returns the present ones.  The call first estimates from the
+    metarange alone whether packing pays; with `dry_run` it does only that.  The parameters are set
+    by
+    compare-and-swap against those at the start of this call: if another client has set others
+    meanwhile, those stay.
 
-    Errors: `Invalid`, `NotFound`, `Refused`, `Conflict` (uncommitted changes: commit them first;
-    somebody cancelled the job); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
-    is the last of these, nothing has landed.  A name in `terms` runs the job of that name again, if
-    there is one: it is not cancelled when it fails, and lands once.
+    `terms.id`: a name for the job.  If a job with this name exists, the call runs it again.  Such a
+    job is not cancelled when it fails, and lands once.
+
+    Errors: `Invalid`, `NotFound`, `Refused`, `Conflict` (the branch has staged rows: commit them
+    first;
+    or the job was cancelled); `OutcomeUnknown` if the answer to the landing was lost.  After any
+    error
+    but `OutcomeUnknown`, nothing has landed.
     """
     where, said = parse_target(branch), terms or JobTerms()
     if where.prefix:
@@ -83,7 +95,8 @@ def pack(
 
 
 def _landed(lake: Lake, where: Target, job: BulkJob, said: JobTerms) -> tuple[Layout, Layout, str]:
-    """What was, what is, and the commit; no commit if it does not pay."""
+    """The layout before, the layout after, and the commit; an empty commit id if packing does not
+    pay."""
     place = place_of(lake, job.storage_namespace, job.breaks)
     refs = ranges_of(place, job.base_metarange)
     before = _layout(place, refs)
@@ -93,7 +106,7 @@ def _landed(lake: Lake, where: Target, job: BulkJob, said: JobTerms) -> tuple[La
             made: Repacked = repacked(lake.spark, place, refs, expected)
         after = _layout(place, made.ranges)
         if not pays(before.ranges, after.ranges):
-            if not said.id:  # one with a name answers so again
+            if not said.id:  # a named job gives the same answer again
                 bulk.cancel(lake.session, where.repository, job)
             return before, after, ""
         bulk.heartbeat(lake.session, where.repository, job, after.entries)
