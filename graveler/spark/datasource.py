@@ -1,13 +1,13 @@
-"""Spark 4's own words for what this package reads: `spark.read.format("graveler")`.
+"""The data source of Spark 4: `spark.read.format("graveler")`.
 
     load ──► planning worker ──► driver: the refs become commits, once ──► schema
     action ──► planning worker ──► driver: lists ranges or files of those commits ──► pieces of work
-    executors: do the pieces, by the functions that `mapInArrow` runs
+    executors: do the pieces, with the functions that `mapInArrow` runs
 
-The data source holds names alone, because Spark sends it to the executors, its class and its
-instance; the driver makes the plans (`plans.py`).  The reader, too, holds names, and each task
-gets its own piece of work alone.  Only where Spark has data sources (4.0 and on) may this be
-imported; `register.py` does.  For this package.
+Spark sends the class and the instance of a data source to the executors, so both hold only names;
+the driver makes the plans (`plans.py`).  The reader also holds only names, and each task gets only
+its own piece of work.  Import this module only where Spark has data sources (4.0 and later), as
+`register.py` does.  For this package.
 """
 
 import json
@@ -48,12 +48,13 @@ Rows = Iterator[pa.RecordBatch]
 PIN: Final = "pin"
 PLAN: Final = "plan"
 
-_ROWS: Final = 10_000  # in a piece of a table that is made beside the driver
-_HIGHEST: Final = "\U0010ffff" * 256  # behind a prefix: no path that has it is greater
+_ROWS: Final = 10_000  # in a piece of a table whose rows the driver makes
+_HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix is greater
 
 
 class Piece(NamedTuple):
-    """Work of one task: the rows that its function gets, and between which paths its own rows lie,
+    """The work of one task: the input rows of its function, and between which paths its result rows
+    lie,
     if that is known."""
 
     rows: Sequence[Mapping[str, Any]]
@@ -62,8 +63,10 @@ class Piece(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """The columns of a table, pieces of work, and the function that does one.  `is_keyed`: pieces
-    say between which paths they lie, so filters on the path may leave some out."""
+    """The columns of a table, the pieces of work, and the function that does one piece.
+
+    `is_keyed`: the pieces have bounds on their paths, so filters on the path can leave pieces out.
+    """
 
     schema: Any
     pieces: Sequence[Piece]
@@ -72,11 +75,15 @@ class Planned(NamedTuple):
 
 
 def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
-    """The data source of one lake.  `pushes`: Spark offers filters to readers that take them, and
-    refuses such readers otherwise."""
+    """The data source class of one lake.
+
+    `pushes`: Spark offers filters to readers that accept them.  If it is off, Spark refuses such
+    readers.
+    """
 
     class Graveler(DataSource):  # type: ignore[misc]
-        """See the module.  Spark makes one for each `load`, and pickles it from then on."""
+        """The data source (see the module).  Spark makes one for each `load`, and then pickles
+        it."""
 
         def __init__(self, options: Mapping[str, str]) -> None:
             super().__init__(planner.ask({"call": PIN, "options": dict(options)}, answered))
@@ -106,18 +113,20 @@ def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
 
 
 class Reader(DataSourceReader):  # type: ignore[misc]
-    """A piece of work a partition."""
+    """A reader with one partition for each piece of work."""
 
     def __init__(self, pieces: Sequence[Piece], run: Callable[[Rows], Rows]) -> None:
         self.pieces = pieces
         self.run = run
 
     def __getstate__(self) -> Mapping[str, Any]:
-        # Executors are sent a reader with every task: each gets its own piece beside it.
+        # Spark sends the reader to executors with every task.  Each task gets its own piece
+        # separately.
         return {"pieces": (), "run": self.run}
 
     def partitions(self) -> Sequence[InputPartition]:
-        # Spark makes one of its own of none, so that a reader must know one without work anyway.
+        # If there are no partitions, Spark makes one itself, so `read` accepts a partition without
+        # work.
         return [InputPartition(each.rows) for each in self.pieces] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Rows:
@@ -127,7 +136,8 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 
 @dataclass
 class _Bounds:
-    """Paths that all filters admit; empty `last`: to the end."""
+    """The interval of paths that all filters accept.  `last` is empty if there is no upper
+    bound."""
 
     first: str = ""
     last: list[str] = field(default_factory=list)
@@ -146,8 +156,9 @@ class _Bounds:
 
 
 class PruningReader(Reader):
-    """Leaves out pieces that cannot hold a path which the filters admit.  Spark applies all filters
-    again."""
+    """A reader that leaves out pieces that cannot hold a path which the filters accept.  Spark
+    applies all
+    filters again."""
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
         bounds, kept = _Bounds(), list(filters)
@@ -165,7 +176,9 @@ class PruningReader(Reader):
 
 
 def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
-    """What a planning worker asks: options with commits in place of refs, or a plan."""
+    """Answer a planning worker's question: with options that have commits in place of refs, or with
+    a
+    plan."""
     if question["call"] == PIN:
         return pin(lake, question["options"])
     said = question["schema"]
@@ -173,14 +186,16 @@ def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
 
 
 def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
-    """The options with commits in place of refs, so that a schema and the rows that are read later
-    are those of one commit.  Errors: `Invalid`, `NotFound`.  Cost: a request to the API a ref."""
+    """Replace the refs in the options by commits, so that the schema and the rows that are read
+    later
+    belong to one commit.  Errors: `Invalid`, `NotFound`.  Cost: one request to the API for each
+    ref."""
     names = ["path", *(["left"] if options.get("left") else [])]
     return {**options, **{name: at_commit(lake, options.get(name, "")) for name in names}}
 
 
 class Asked(NamedTuple):
-    """What somebody reads.  `schema`: of files, if it is known, or given."""
+    """The arguments of a read.  `schema`: of the files, if it is known or given."""
 
     where: str
     columns: Sequence[str]
@@ -189,7 +204,9 @@ class Asked(NamedTuple):
 
 
 def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = None) -> Planned:
-    """What the options ask for.  Raises `Invalid`, and what the functions of the same names do."""
+    """The plan of a read with these options.  Raises `Invalid`, and the errors of the functions
+    `entries`,
+    `diff`, `read`, `log` and `ranges`."""
     where, table = options.get("path", ""), options.get("table", "files")
     if table not in _PLANS:
         raise Invalid(f"no such table: {table!r:.100} of={','.join(_PLANS)}")
@@ -255,7 +272,7 @@ def _ranges(lake: Lake, asked: Asked) -> Planned:
 
 
 def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> Planned:
-    """A table that is made here: tasks only hand its rows over."""
+    """The plan of a table whose rows this process makes; tasks only return them."""
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(schema.names)}")

@@ -1,14 +1,14 @@
-"""The entry point of jobs: `spark-submit`, EMR Serverless and Glue call it with words.
+"""The entry point of jobs: `spark-submit`, EMR Serverless and Glue call it with arguments.
 
     import --url https://host --target lake/main/in/ --source s3://…     rows into one commit
-    commit --url https://host --branch lake/main                        many uncommitted rows
+    commit --url https://host --branch lake/main                        many staged rows
     pack   --url https://host --branch lake/main --min-size 8388608     fewer ranges
     gc     --url https://host --repository lake --delete                garbage
 
-Words are checked before Spark starts.  None of them is a secret: the credentials of the API stand
-in a secret of Secrets Manager that is named, or in the environment of the driver.  What was done
-is told by one JSON object on the standard output.  Exit codes: 0 done, 1 failed (why stands on
-stderr), 2 wrong words.  For whoever deploys jobs (`infra/`).
+The arguments are checked before Spark starts.  No argument is a secret: the credentials of the API
+come from a named secret of Secrets Manager, or from the environment of the driver.  The job prints
+its result as one JSON object on standard output.  Exit codes: 0 done, 1 failed (the error is on
+standard error), 2 wrong arguments.  For deployments of jobs (`infra/`).
 """
 
 import argparse
@@ -28,7 +28,7 @@ Jobs = argparse._SubParsersAction  # the type has no public name
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one job in a session of its own; the exit code."""
+    """Run one job in its own Spark session; return the exit code."""
     said = parser().parse_args(words)
     spark = SparkSession.builder.appName(f"graveler {said.job}").getOrCreate()
     try:
@@ -38,7 +38,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(said: argparse.Namespace, spark: SparkSession) -> int:
-    """Run one job, and tell what it did; the exit code."""
+    """Run one job in the given session and print its result; return the exit code."""
     job: Callable[[argparse.Namespace, SparkSession], dict[str, Any]] = said.run
     try:
         done = job(said, spark)
@@ -50,7 +50,7 @@ def run(said: argparse.Namespace, spark: SparkSession) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All jobs and their words."""
+    """The parser for all jobs and their arguments."""
     root = argparse.ArgumentParser(
         prog="graveler.spark.job", description="Bulk work on Spark.", allow_abbrev=False
     )

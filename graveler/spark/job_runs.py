@@ -1,4 +1,6 @@
-"""What jobs do, once their words are known; what they did, as JSON.  For `job.py`."""
+"""What each job does once its arguments are parsed; each function returns its result as JSON
+values.
+For `job.py`."""
 
 from argparse import Namespace
 from dataclasses import replace
@@ -19,8 +21,9 @@ from graveler.spark.verbs.pack import pack
 
 
 def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
-    """Land the source's rows.  Errors: those of `import_`; `Invalid` for a source that Spark cannot
-    read or expressions that it cannot understand."""
+    """Import the rows of the source.  Errors: those of `import_`; `Invalid` if Spark cannot read
+    the
+    source or cannot parse the expressions."""
     with _lake(said, spark) as lake:
         rows = _rows(said, spark)
         landed = import_(lake, rows, said.target, said.mode, on_bad=said.on_bad, terms=_terms(said))
@@ -30,15 +33,16 @@ def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
 
 
 def run_commit(said: Namespace, spark: SparkSession) -> dict[str, Any]:
-    """Commit what is staged."""
+    """Commit the staged rows of a branch."""
     with _lake(said, spark) as lake:
         made = commit(lake, said.branch, _terms(said), table=said.table)
     return {"commit": made.commit, "rows": made.rows}
 
 
 def run_pack(said: Namespace, spark: SparkSession) -> dict[str, Any]:
-    """Pack a branch, or say what it would give.  Errors: those of `pack`; `Invalid` if no parameter
-    is to be another."""
+    """Pack a branch, or with --dry-run report the estimate.  Errors: those of `pack`; `Invalid` if
+    no
+    parameter changes."""
     names = ("min_size", "max_size", "raggedness")
     chosen = {name: getattr(said, name) for name in names if getattr(said, name) is not None}
     if not chosen:
@@ -53,7 +57,7 @@ def run_pack(said: Namespace, spark: SparkSession) -> dict[str, Any]:
 
 
 def run_collect(said: Namespace, spark: SparkSession) -> dict[str, Any]:
-    """Collect garbage, or say what would go."""
+    """Collect garbage, or without --delete report what a collection would condemn and delete."""
     with _lake(said, spark) as lake:
         careful = Careful(share_max=said.share_max)
         found = collect(lake, said.repository, careful, dry_run=not said.delete)

@@ -1,12 +1,12 @@
-"""Reading a table at a ref: its files, as they were at one commit, become a DataFrame.
+"""Reading a table at a ref: its files at one commit become a DataFrame.
 
     ref ──► commit ──► entries below the prefix ──► files, partition columns from their paths
                                                         │ splits of some 128 MiB
                                                         ▼
                             tasks: physical object ──► pyarrow ──► Arrow batches
 
-The executors open the objects where they lie, whatever they are called there, with the role of the
-job; no file system of Hadoop's and no jar is needed.  For whoever uses the package.
+The executors open the objects at their physical addresses, under any object name, with the role of
+the job.  They need no Hadoop file system and no jar.  For users of the package.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +39,13 @@ _BUCKETS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What every task of a read is to do; goes to the executors, so it holds no secret.
+    """The instructions of a read, equal for every task.  They go to the executors, so they hold no
+    secret.
 
-    `data`: columns of the files; `folders`: those of the paths, in the order of the values of a
-    split; `columns`: of the result."""
+    `data`: the columns of the files; `folders`: the columns of the paths, in the order of the
+    values of
+    a split; `columns`: the columns of the result.
+    """
 
     place: Place
     format: str
@@ -53,7 +56,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of a table, as `read` says it."""
+    """The arguments of `read` as one record."""
 
     format: str = "parquet"
     columns: Sequence[str] = ()
@@ -62,7 +65,9 @@ class Wanted:
 
 
 class Split(NamedTuple):
-    """Bytes of a file whose groups of rows one task reads, or all of it; the values in its path."""
+    """A stretch of bytes of a file (or the whole file), whose groups of rows one task reads, and
+    the
+    partition values in the file's path."""
 
     address: str
     size: int
@@ -72,7 +77,7 @@ class Split(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The columns of a table, its splits, and the function that reads one."""
+    """The columns of a table, its splits, and the function that reads one split."""
 
     schema: StructType
     splits: Sequence[Split]
@@ -88,19 +93,24 @@ def read(
     partitions: Mapping[str, Any] | None = None,
     schema: StructType | None = None,
 ) -> DataFrame:
-    """The table at "repository/ref/folder" as it is now, or was: a folder, or a single file.
+    """The table at "repository/ref/folder", which is a folder or a single file, at the commit of
+    the ref.
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
-    parquet, orc, csv or json, as `SaveOptions` says.  `columns`: only these, in this order; others
-    are not read.  `partitions`: only files under these values, None for null; the others are not
-    opened.  `schema`: instead of that of the first file by path; columns that a file lacks are
-    null, partition columns may be named to have another type.  Timestamps without a zone count as
-    UTC.  Of csv and json the types are those that the first block looks like; values of others are
-    an error, so name a schema.
+    parquet,
+    orc, csv or json, as in `SaveOptions`.  `columns`: read only these, in this order.
+    `partitions`:
+    open only files under these values; None means null.  `schema`: use it instead of the schema of
+    the
+    first file by path; columns that a file lacks are null, and a partition column in it gets its
+    type.
+    Timestamps without a zone count as UTC.  For csv and json the types are inferred from the first
+    block, and a later value of another type is an error; pass a schema to avoid this.
 
     Errors: `Invalid`, `NotFound` (also if there is no file), `Unsupported`; in tasks `Corrupt` or
-    `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; the ranges that hold the prefix,
-    read by tasks, and the end or first block of one file; the driver holds a row for each file.
+    `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; tasks read the ranges that hold
+    the
+    prefix; the driver reads the end or the first block of one file, and holds a row for each file.
     """
     wanted = Wanted(format, columns, partitions or {}, schema)
     format_of(format)
@@ -113,7 +123,7 @@ def read(
 
 
 def shared(splits: Iterable[Split]) -> list[list[Split]]:
-    """The splits in groups, each the work of one task: a large one alone, small ones together."""
+    """The splits in groups, one group for each task: a large split alone, small ones together."""
     groups: list[list[Split]] = []
     room = 0
     for each in splits:
@@ -127,7 +137,7 @@ def shared(splits: Iterable[Split]) -> list[list[Split]]:
 
 
 def planned(at: Pinned, wanted: Wanted) -> Plan:
-    """As `read`, as far as that goes without a session of Spark: this process lists the files."""
+    """The part of `read` that needs no Spark session: this process lists the files."""
     prefix = parse_prefix(_stem(at))
     refs = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
     listing = scanning(Reading(at.place, prefix, _LISTED))
@@ -164,7 +174,7 @@ def _stem(at: Pinned) -> str:
 
 
 def _table(at: Pinned, files: Sequence[File]) -> Layout:
-    """The files below the prefix, as a folder or as the path of one."""
+    """The files below the prefix; the prefix is a folder or the path of one file."""
     stem = _stem(at)
     prefix = f"{stem}/" if stem else ""
     if single := [each for each in files if each.path == stem and stem]:
@@ -194,7 +204,8 @@ def _pruned(table: Layout, wanted: Mapping[str, Any]) -> Layout:
 
 
 def _with_buckets(place: Place, files: Sequence[File]) -> Place:
-    """The place, with all buckets that the entries name."""
+    """The place, with all buckets that the entries name.  Raises `Unsupported` for other
+    storage."""
     parts = [split(each.address) for each in files]
     scheme, _, known = place.storage.partition(":")
     for each in parts:
@@ -214,7 +225,7 @@ def _with_buckets(place: Place, files: Sequence[File]) -> Place:
 def _schemas(
     place: Place, form: Format, table: Layout, given: StructType | None
 ) -> tuple[pa.Schema, pa.Schema]:
-    """The columns of the files, without those of the paths; and those of the paths."""
+    """The columns of the files, without the partition columns; and the partition columns."""
     kinds = dict(table.columns)
     if given is not None:
         found = to_arrow_schema(given)
@@ -230,7 +241,7 @@ def _schemas(
 
 
 def _check_values(table: Layout, kinds: Sequence[pa.DataType]) -> None:
-    """Whether all values in paths are ones of the types that somebody chose."""
+    """Raise `Invalid` if a value in a path is not of the type that the given schema has."""
     for file in table.files:
         for text, kind in zip(file.values, kinds, strict=True):
             value_of(text, kind)
@@ -245,7 +256,7 @@ def _plain(field: pa.Field) -> pa.Field:
 
 
 def loading(order: Loading) -> Any:
-    """The function for `mapInArrow`: rows of splits in, rows of the table out."""
+    """The function for `mapInArrow`: it takes rows of splits and returns rows of the table."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,12 +1,13 @@
-"""Uncommitted rows of a branch as a DataFrame: path, framed value (null: a deletion), rank.
+"""Staged rows of a branch as a DataFrame: path, framed value (null: a deletion), rank.
 
     DynamoDB          a task for each shard of each token ──its own role──► the table
     embedded store    driver ──API, some shards at a time──► pieces in the object store ──► tasks
 
-`rank` 0 is the newest token: of equal paths the least rank decides.  Executors never see the API's
-secret, and a store that one process has open is read through its server alone; so there the driver
-carries pages from the one to the other, and holds one page of each reader.  The pieces lie below
-`_graveler/jobs/<id>/` and go with the job.  For `committing.py`.
+`rank` 0 is the newest staging token; among equal paths, the row with the lowest rank counts.
+Executors never see the API's secret, and an embedded store can be read only through its server.
+So for an embedded store the driver copies the pages from the API to the object store, and holds
+one page for each reader.  The pieces lie below `_graveler/jobs/<id>/` and are removed with the job.
+For `commit.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,7 @@ _READERS: Final = 8
 
 
 class Shard(NamedTuple):
-    """A stretch of uncommitted rows that share no path with another shard of their token."""
+    """A part of the staged rows of one token.  No path is in two shards of a token."""
 
     rank: int
     token: str
@@ -50,14 +51,14 @@ class Shard(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of DynamoDB; `endpoint_url`: where, if it is not AWS's."""
+    """A DynamoDB table; `endpoint_url`: its endpoint, if it is not AWS's."""
 
     name: str
     endpoint_url: str = ""
 
 
 def shards_of(job: BulkJob) -> list[Shard]:
-    """Every shard of the tokens that a job takes in."""
+    """Every shard of the tokens that a job commits."""
     return [
         Shard(rank, each.token, number)
         for rank, each in enumerate(job.staging_tokens)
@@ -82,8 +83,9 @@ def _batch(rows: Sequence[tuple[bytes, Any]], rank: int) -> pa.RecordBatch:
 
 
 def from_table(spark: SparkSession, shards: Sequence[Shard], table: Table) -> DataFrame:
-    """The rows as the executors read them, with the role of the job.  Cost: a query for each 10,000
-    rows of a shard, at least one."""
+    """The rows as the executors read them from the table, with the role of the job.  Cost: one
+    query for
+    each 10,000 rows of a shard, at least one."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -115,10 +117,14 @@ def _store(table: Table) -> Store:
 
 
 def spooled(session: Session, repository: str, job: BulkJob, place: Place) -> list[str]:
-    """Carry the rows from the API into pieces in the object store; their addresses.
+    """Copy the rows from the API into pieces in the object store, and return the addresses of the
+    pieces.
 
-    The same rows give the same names, so a driver that begins again replaces what it left.  Cost: a
-    request for each 10,000 rows or 3 MiB of a shard, a put for each 20,000 rows."""
+    The same rows give the same names, so a driver that starts again overwrites the pieces of its
+    last
+    attempt.  Cost: one request for each 10,000 rows or 3 MiB of a shard, one put for each 20,000
+    rows.
+    """
 
     def carry(shard: Shard) -> list[str]:
         rows = bulk.staged_rows(session, repository, job.branch, shard.token, shard.number)
@@ -141,5 +147,5 @@ def from_pieces(spark: SparkSession, place: Place, names: Sequence[str]) -> Data
 
 
 def forget(place: Place, names: Sequence[str]) -> None:
-    """Remove pieces.  A request for each 1,000."""
+    """Delete pieces.  One request for each 1,000."""
     delete_every(opened(place).blocks, names)

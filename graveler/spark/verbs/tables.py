@@ -1,9 +1,9 @@
-"""What a repository knows of itself, as DataFrames: what two refs differ in, history, ranges.
+"""Diffs, history and ranges of a repository as DataFrames.
 
-Each looks its refs up when it is called, so the DataFrame says the same whenever it is evaluated.
-Committed entries alone are seen (`reading.entries` has the entries themselves).  What is made
-without a session of Spark stands beside each (`compared`, `history`, `ranges_at`): the data source
-plans where there is none.  For whoever uses the package.
+Each function looks its refs up when it is called, so every evaluation of its DataFrame gives the
+same rows.  The results have committed entries only (`entries.py` has the entries themselves).  The
+functions `compared`, `history` and `ranges_at` do the part that needs no Spark session, because the
+data source plans in a process without one.  For users of the package.
 """
 
 from collections.abc import Sequence
@@ -50,15 +50,18 @@ _COMMITS_MAX: Final = 1_000_000
 def diff(
     lake: Lake, left: str, right: str, prefix: str = "", columns: Sequence[str] = DIFF_COLUMNS
 ) -> DataFrame:
-    """The paths with `prefix` on which two refs of one repository differ, both "repository/ref".
+    """The paths with `prefix` on which two refs of one repository differ; both are
+    "repository/ref".
 
-    Columns: `type` (added, removed, changed), `path`, and for each of `columns` (those of
-    `entries` but the path) what it was, `left_…`, and what it is, `right_…`, null where there is no
-    entry.  Only content counts: bytes stored again elsewhere are no change.
+    Columns: `type` (added, removed, changed), `path`, and for each of `columns` (those of `entries`
+    without the path) its value at the left ref, `left_…`, and at the right ref, `right_…`; null
+    where
+    there is no entry.  Only content counts: the same bytes at another address are no change.
 
     Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.  Cost: 4
-    requests to the API, a metarange a side; when it is evaluated, the ranges that one side alone
-    has and that may hold the prefix.
+    requests to the API and one metarange for each side; each evaluation reads the ranges that only
+    one
+    side has and that may hold the prefix.
     """
     found = compared(lake, left, right, prefix, columns)
     tasks = tasks_for(lake.spark, sum(each.records for each in found.stretches))
@@ -68,7 +71,8 @@ def diff(
 
 
 class Compared(NamedTuple):
-    """The columns of a diff, what is to be compared, and the function that compares a stretch."""
+    """The columns of a diff, the stretches to compare, and the function that compares one
+    stretch."""
 
     schema: str
     stretches: Sequence[Stretch]
@@ -76,7 +80,7 @@ class Compared(NamedTuple):
 
 
 def compared(lake: Lake, left: str, right: str, prefix: str, columns: Sequence[str]) -> Compared:
-    """As `diff`, as far as that goes without a session of Spark."""
+    """The part of `diff` that needs no Spark session."""
     wanted = [name for name in columns if name not in COLUMNS or name == "path"]
     if wanted:
         raise Invalid(f"no column of an entry besides its path: {','.join(wanted)}")
@@ -104,16 +108,17 @@ def _whole(lake: Lake, where: str) -> Pinned:
 
 
 def log(lake: Lake, where: str, limit: int = LIMIT) -> DataFrame:
-    """The history of "repository/ref", newest first, at most `limit` commits of it.
+    """The history of "repository/ref", newest first, at most `limit` commits.
 
-    The column `created` has whole seconds.  The driver holds them all.  Errors: `Invalid`,
-    `NotFound`.  Cost: a request to the API for each 1,000.
+    The column `created` has whole seconds.  The driver holds all rows.  Errors: `Invalid`,
+    `NotFound`.
+    Cost: one request to the API for each 1,000 commits.
     """
     return lake.spark.createDataFrame(history(lake, where, limit), LOG)
 
 
 def history(lake: Lake, where: str, limit: int) -> list[tuple[Any, ...]]:
-    """As `log`: rows of `LOG`."""
+    """The rows of `log`, in the columns of `LOG`."""
     if not 1 <= limit <= _COMMITS_MAX:
         raise Invalid(f"limit must be 1 to {_COMMITS_MAX}: {limit=}")
     target = parse_ref(where)
@@ -135,7 +140,7 @@ def history(lake: Lake, where: str, limit: int) -> list[tuple[Any, ...]]:
         after = page["pagination"]["next_offset"]
         if not page["pagination"]["has_more"] or not rows:
             break
-        ref = rows[0][0]  # a branch may have moved on
+        ref = rows[0][0]  # read on at a commit: the branch may have moved
     return rows
 
 
@@ -149,7 +154,7 @@ def ranges(lake: Lake, where: str) -> DataFrame:
 
 
 def ranges_at(lake: Lake, where: str) -> list[tuple[Any, ...]]:
-    """As `ranges`: rows of `RANGES`."""
+    """The rows of `ranges`, in the columns of `RANGES`."""
     found = pinned(lake, where)
     return [
         (ref.id, _text(ref.min_key), _text(ref.max_key), ref.size, ref.count)

@@ -1,13 +1,13 @@
-"""Writing a DataFrame as a table: its files and the commit that names them, or nothing.
+"""Writing a DataFrame as a table: one commit names all of its files, or nothing lands.
 
     begin ──► tasks: rows ──► files of the format at fresh addresses ──► one result row a file
                                                                       │ collected: one attempt
                                                                       ▼ of each task
               driver: entries of exactly these files ──► ranges ──► finish: one commit
 
-Objects are written once, where they stay; nothing is renamed and no folder is listed.  What an
-attempt that lost has stored is named by no entry, and collected later.  For whoever uses the
-package.
+Each object is written once, at its final address; nothing is renamed and no folder is listed.  No
+entry names the objects of an attempt that lost, so garbage collection removes them later.  For
+users of the package.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,15 +36,21 @@ from graveler.spark.verbs.imports import ImportOptions, import_rows
 SaveMode = Literal["append", "overwrite", "error"]
 _ROWS_MAX: Final = 5_000_000
 _EPOCH: Final = "1970-01-01 00:00:00"
-_NO_PROGRESS: Final = -1  # none is told: as many as before
+_NO_PROGRESS: Final = -1  # heartbeats leave the job's progress as it is
 
 
 @dataclass(frozen=True, slots=True)
 class SaveOptions:
-    """`format`: parquet, orc, csv (with a line of names) or json (an object a line).  `rows_max`:
-    in one file; files also end at some 256 MiB.  `message`, `metadata`: of the commit.  `id`: a
-    name for the job, if it may be run again (`JobTerms`); a name is for one write, whatever the
-    rows: if it has landed, nothing is written again."""
+    """How the files and the commit are written.
+
+    `format`: parquet, orc, csv (with a header line) or json (one object a line).  `rows_max`: rows
+    in
+    one file; a file also ends at about 256 MiB.  `message`, `metadata`: of the commit.  `id`: a
+    name
+    for the job, if it may be run again (`JobTerms`).  One name stands for one write, whatever the
+    rows:
+    if the job of that name has landed, nothing is written again.
+    """
 
     format: str = "parquet"
     rows_max: int = _ROWS_MAX
@@ -55,8 +61,9 @@ class SaveOptions:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The commit that landed, how many rows it brought, and how many files this call stored for it:
-    none if the job had landed before."""
+    """The commit that landed, the number of files that this call stored (0 if the job had landed
+    before),
+    and the number of rows in the write."""
 
     commit: str
     files: int
@@ -74,18 +81,26 @@ def write(
 ) -> Saved:
     """Write `df` as files below the folder `target`, "repository/branch/prefix", in one commit.
 
-    *append*: beside what is there.  *overwrite*: in place of all that is there.  *error*: only if
-    nothing is there; what somebody else commits there meanwhile stays beside it.  `partition_by`:
-    columns that stand in the paths instead of the files, as `folders.py` says.
+    `mode`:
+
+    - *append*: add the files to the folder;
+    - *overwrite*: replace everything in the folder;
+    - *error*: fail if the folder has an entry.  What another writer commits there meanwhile stays
+      beside the new files.
+
+    `partition_by`: columns whose values stand in the paths and not in the files (`folders.py`).
 
     Errors: `Invalid` (target, mode, columns; no rows to append), `Unsupported` (the format, or a
-    column that it cannot hold), `NotFound`, `Refused`; `Conflict` (mode error: something is there;
-    the branch has uncommitted changes; somebody cancelled the job; its name was given to
-    something else: another folder, mode, format or verb); whatever fails a Spark job;
-    `OutcomeUnknown` if the answer to the landing was lost.  Unless it is the last of these, no file
-    is named by any commit.
+    column type that it cannot hold), `NotFound`, `Refused`; `Conflict` (mode error: the folder has
+    an
+    entry; the branch has staged rows; the job was cancelled; the job's name belongs to another
+    folder,
+    mode, format or verb); the errors of the Spark job; `OutcomeUnknown` if the answer to the
+    landing
+    was lost.  After any error but `OutcomeUnknown`, no commit names any of the files.
 
-    Cost: a put for each file; the driver holds a row for each; then that of an import of them.
+    Cost: one put for each file; the driver holds a row for each file; then the cost of an import of
+    these rows.
     """
     if mode not in ("append", "overwrite", "error"):
         raise Invalid(f'mode must be "append", "overwrite" or "error": {mode=}')
@@ -143,8 +158,8 @@ def _check_empty(place: Place, job: BulkJob, where: Target) -> None:
 
 
 def _stored(df: DataFrame, order: Storing) -> list[tuple[Any, ...]]:
-    """Run the tasks; a row for each file of the attempts that count."""
-    # `mapInArrow` stumbles over some names of columns, so they go by number.
+    """Run the tasks, and return a row for each file of the attempts that count."""
+    # `mapInArrow` fails on some column names, so the columns are numbered.
     data = [_column(name).alias(f"data_{at}") for at, name in enumerate(order.schema.names)]
     folders = [f"folder_{at}" for at in range(len(order.folders))]
     for name, alias in zip(order.folders, folders, strict=True):
@@ -159,7 +174,8 @@ def _stored(df: DataFrame, order: Storing) -> list[tuple[Any, ...]]:
 
 
 def _spelled(df: DataFrame, name: str) -> Column:
-    """A value as a folder's name says it; a time in UTC, whatever the session's zone is."""
+    """The text of a value in a folder's name; a time is in UTC, whatever the session's time zone
+    is."""
     column = _column(name)
     if isinstance(df.schema[name].dataType, TimestampType):
         seconds = F.unix_micros(column).cast("decimal(20,0)") / F.lit(1_000_000)
@@ -176,7 +192,7 @@ def _column(name: str) -> Column:
 def _linked(
     lake: Lake, files: Sequence[tuple[Any, ...]], job: BulkJob, where: Target
 ) -> MetarangeId:
-    """Ranges of entries for these files and no others."""
+    """The metarange with an entry for each of these files and no other new entry."""
     rows = lake.spark.createDataFrame([row[:-1] for row in files], STORED.rpartition(",")[0])
     place = place_of(lake, job.storage_namespace, job.breaks)
     options = ImportOptions(prefix=where.prefix, addresses=Addresses.RELATIVE)
