@@ -1,1 +1,1 @@
-"""Work that outlives a request: handed to a queue, run by a worker, waited for or asked after."""
+"""Jobs of the service: requests become jobs, a queue carries their messages, workers run them."""

@@ -1,7 +1,8 @@
-"""A collection of garbage as a job: what one run of it does.
+"""A collection of garbage as a job: what one attempt does.
 
-Each run goes on with what earlier ones have listed and read (engine/jobs/checkpoints.py);
-what they have condemned, or begun to delete, is on record.  For stepwise.py.
+An attempt continues from the checkpoints of earlier ones, which hold what they listed and read
+(engine/jobs/checkpoints.py).  What they condemned, or began to delete, is on record.  Used by
+stepwise.py.
 """
 
 import json
@@ -22,10 +23,11 @@ from graveler.refs.gc.sizes import Size
 
 
 def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) -> None:
-    """Collect, or only find out what would be; note totals, and where the lists stand.
+    """Collect, or find out in a dry run what would be collected; record totals and the address of
+    the lists.  Also remove the checkpoints of jobs that have ended or are no longer on record.
 
-    What jobs that have died left behind is removed.  Errors: those of `collect`; `Conflict` if a
-    cluster collects."""
+    Errors: those of `collect`; `Conflict` if a cluster collects.
+    """
     dry_run = orders.is_dry_run(order)
     if not dry_run:
         cluster_turns.check_none(ports, repo)
@@ -34,7 +36,7 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) 
     size = Size(found.files, found.commits, ports.clock.now_ns())
     sizes.put(ports.kv, repo, size, ports.ids.stamp())
     folder = lists.folder(repo, found.run) if found.run else ""
-    if dry_run:  # a list of its own for each run of the job, so that none is mixed of two
+    if dry_run:  # each attempt has its own list, so that no list mixes two attempts
         id = ulid(ports.clock.now_ns(), ports.ids.stamp())
         folder = lists.rehearsed(ports, repo, id, found.condemned, found.deleted)
     result = {
@@ -49,7 +51,7 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) 
 
 
 def note_given_up(ports: Ports, repo: Repository) -> None:
-    """No worker has time or memory enough for this repository.  2 KV requests."""
+    """Record that no worker has enough time or memory for this repository.  2 KV requests."""
     known = sizes.find(ports.kv, repo)
     files, commits = (0, 0) if known is ABSENT else (known.files, known.commits)
     size = Size(files, commits, ports.clock.now_ns(), given_up=True)
@@ -57,9 +59,10 @@ def note_given_up(ports: Ports, repo: Repository) -> None:
 
 
 def too_large(ports: Ports, repo: Repository) -> str:
-    """Why no worker can collect a repository, by what is known of it; empty: one may.
+    """Why no worker can collect a repository, judged by its recorded size; empty: a worker may.
 
-    1 KV request."""
+    1 KV request.
+    """
     known = sizes.find(ports.kv, repo)
     if known is ABSENT:
         return ""

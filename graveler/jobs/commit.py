@@ -1,11 +1,11 @@
-"""A commit as a job: what one run of it does, and what becomes of one that is handed over.
+"""A commit as a job: what one attempt does, and how a commit that was handed over ends.
 
-    commit ──HandedOver──► the job notes the newest token that holds something ──► nobody runs it
-    asked after ──a commit has that token──► done, with that commit, whoever made it
-                ──the branch still names it──► waits; a worker that is given it tries again
+    commit ──HandedOver──► the job records the newest token with rows ──► no worker runs the job
+    client asks ──a commit has folded in that token──► done, with that commit, whoever made it
+                ──the branch still names the token──► waits; a worker that gets the job retries
 
-What a bulk job takes in may be less than what the request was to commit: then the worker's next try
-commits the rest.  For kinds.py and handover.py.
+The bulk job may fold in less than the request had to commit.  Then the worker's next attempt
+commits the rest.  Used by kinds.py and handover.py.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,16 @@ from graveler.staging import area
 
 
 class Staged(NamedTuple):
-    """The tokens of a branch that hold something, newest first, and its head."""
+    """The tokens of a branch that hold rows, newest first, and the head of the branch."""
 
     tokens: Sequence[StagingToken]
     head: CommitId
 
 
 def staged(ports: Ports, repo: Repository, branch: str) -> Staged:
-    """What a commit is to take in now.  `NotFound`.  Cost: 1 KV request, and 1 a shard at most."""
+    """What a commit must fold in now.  Errors: `NotFound`.  Cost: 1 KV request, and at most 1 for
+    each shard.
+    """
     record = fresh(ports, repo, BranchId(branch)).branch
     if area.is_empty(ports.kv, record.staging, ports.fanout):
         return Staged(tuple(reversed(record.sealed)), record.commit)
@@ -42,10 +44,10 @@ def staged(ports: Ports, repo: Repository, branch: str) -> Staged:
 
 
 def work(ports: Ports, repo: Repository, job: Job, order: Ordered) -> CommitEntry:
-    """Commit, or find out that what the job waits for is committed.
+    """Commit, or find the commit that already contains what the job waits for.
 
-    Errors: those of `commit.commit` and of `handover.holder`; `Stopped` if a cluster is to do it,
-    `Conflict` if none did so in time.
+    Errors: those of `commit.commit` and of `handover.holder`; `Stopped` if a cluster must do it;
+    `Conflict` if no cluster did so in time.
     """
     landed = _landed(ports, repo, job, order)
     if landed is not ABSENT:
@@ -61,9 +63,10 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered) -> CommitEntr
 def find_landed(
     ports: Ports, repo: Repository, job: Job, order: Ordered
 ) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit that an earlier run has landed, or that has what the job waits for.
+    """The commit that an earlier attempt has landed, or that contains what the job waits for.
 
-    Errors: those of `handover.holder`.  Cost: 1 KV request, and 1 for each commit made since."""
+    Errors: those of `handover.holder`.  Cost: 1 KV request, and 1 for each commit made since.
+    """
     head = fresh(ports, repo, BranchId(job.branch)).branch.commit
     made = made_once(ports, repo, jobs.once(job.id, order), head)
     return made if made is not ABSENT else _landed(ports, repo, job, order)
@@ -86,8 +89,9 @@ def _note(
 def _landed(
     ports: Ports, repo: Repository, job: Job, order: Ordered
 ) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit that has what the job waits for; ABSENT if there is none yet, or if it does not
-    wait.  Errors and cost: those of `handover.holder`."""
+    """The commit that contains what the job waits for; ABSENT if there is none yet, or if the job
+    does not wait.  Errors and cost: those of `handover.holder`.
+    """
     token = StagingToken(order.handed.token)
     if not token:
         return ABSENT
@@ -95,17 +99,19 @@ def _landed(
 
 
 class Standing(NamedTuple):
-    """A job, and the bulk job that it waits for; empty if it runs or has ended."""
+    """A job, and the bulk job that it waits for; `waits_for` is empty if the job runs or has
+    ended.
+    """
 
     job: Job
     waits_for: str
 
 
 def standing(ports: Ports, repo: Repository, job: Job) -> Standing:
-    """How it stands with a job; one whose commit somebody has made meanwhile is ended here.
+    """The state of a commit job.  If its commit has been made meanwhile, the job is ended here.
 
-    Errors: `Unavailable`.  Cost: none if it has ended, else 1 KV request; if it waits those of
-    `handover.holder`, at its end 3 more.
+    Errors: `Unavailable`.  Cost: none if the job has ended, else 1 KV request; if it waits, that of
+    `handover.holder` too, and 3 more at its end.
     """
     if job.ended:
         return Standing(job, "")

@@ -1,12 +1,13 @@
-"""A copy of a long object as a job: what one run of it does, and what whoever asked is told.
+"""A copy of a long object as a job: what one attempt does, and what the client receives.
 
-    asked ──► a job ──► bytes copied, to an address of the run's own ──► noted ──► staged ──► done
-                                                                           │
-                                          another worker stages what was noted: nothing is copied
+    request ──► job ──► copy bytes to an address of the attempt ──► record it ──► stage ──► done
+                                                                        │
+                                    another worker stages what was recorded, and copies nothing
 
-The object to be copied is the one that was found when the copy was asked for first.  What is noted
-first is staged once (engine/objects/intents.py), whichever worker does so: one that was taken over,
-and stages late, puts the copy over nothing that was written since.  For kinds.py and the service.
+The job copies the object that was at the source when the copy was first requested.  The first
+recorded copy is staged once (engine/objects/intents.py), by any worker.  A worker that was taken
+over and stages late does not overwrite anything that was written since.  Used by kinds.py and the
+service.
 """
 
 import json
@@ -30,15 +31,18 @@ _POLL_SECONDS: Final = 0.5
 
 
 def is_too_long(there: Entry, due: Due) -> bool:
-    """Whether a request with an end is to leave the copy of an entry's bytes to a worker.  Pure."""
+    """Whether a request with a time limit must leave the copy of these bytes to a worker.  Pure."""
     return due.hand_over < inf and there.size > limits.copy_in_request_bytes_max
 
 
 def attend(desk: Desk, branch: str, order: CopyOrder, due: Due) -> Entry:
-    """Have it copied, and wait as long as there is time; the entry that was staged.
+    """Have the object copied by a job, and wait while there is time; returns the entry that was
+    staged.
 
-    The same request joins the running job, and is told the result of one that has ended and told
-    nobody: its failure, or the copy if its source and what it has staged still stand.
+    An equal request joins the running job.  If the last job has ended and no client has received
+    its result, the request returns that result: its failure, or the copy, if the source and the
+    staged entry are unchanged.
+
     Errors: those of the job; `OutcomeUnknown`: it still runs.
     """
     asked = orders.copy_asked(branch, order)
@@ -58,7 +62,7 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Due) -> Entry:
 
 
 def _still_holds(desk: Desk, job: Job, wanted: CopyOrder) -> bool:
-    """Whether what came of a job is the answer to the request that it was made for."""
+    """Whether the result of a job is the answer to this request."""
     ordered = record.ordered(desk.ports, desk.repo, job.id)
     if ordered.told or job.state is not JobState.DONE:
         return not ordered.told
@@ -82,21 +86,21 @@ def _result(order: Ordered) -> Entry:
 
 
 def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
-    """Copy, or go on with what was copied, and stage.
+    """Copy the bytes, or continue with a recorded copy, and stage the entry.
 
     Errors: those of `objects.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
-    `Stopped` if it is not to be run any more.  Cost: those, and 8 KV requests.
+    `Stopped` if this worker must not run the job any longer.  Cost: those, and 8 KV requests.
     """
     order = record.ordered(ports, repo, job.id)
     if is_staged(ports, repo, job, order):
         return
     age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
-    if age_seconds >= limits.job_seconds_max:  # what was copied may be about to be collected
+    if age_seconds >= limits.job_seconds_max:  # collection may soon delete the copied bytes
         raise Conflict(f"copy given up: it was not done in time: id={job.id}")
     wanted = orders.copy_order(order)
     if not order.intent:
         made = (
-            _result(order)  # by a version that noted no intent
+            _result(order)  # of an earlier version, which recorded no intent
             if order.result
             else objects.bytes_copied(ports, repo, wanted.there, wanted.source.path)
         )
@@ -118,8 +122,9 @@ def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
 
 
 def is_staged(ports: Ports, repo: Repository, job: Job, order: Ordered) -> bool:
-    """Whether an earlier run has staged the copy.  Errors and cost: those of
-    `intents.is_written`."""
+    """Whether an earlier attempt has staged the copy.  Errors and cost: those of
+    `intents.is_written`.
+    """
     if not order.intent:
         return False
     path = orders.copy_order(order).path

@@ -1,14 +1,18 @@
-"""Requests that may outlive their connection: begun here, handed to the worker, waited for.
+"""Requests that may outlive their connection: begun in the request, handed to a worker, waited for.
 
     begin here ──answer──► done
         │ hand_over_seconds
         ▼
-    a job ──wait──► answer_seconds: 503, and the same request, asked again, joins the running job
+    a job ──wait──► answer_seconds: 503; the same request, sent again, joins the running job
 
-The id of a job follows from what was asked for and counts up, so equal requests meet while one of
-them runs; once it has ended and somebody was told, the next equal request is a new one.  What was
-begun here is stopped before its swap is sent; once that was sent the outcome is unknown, and nobody
-hands on what may have landed.  For the service.
+The id of a job is a hash of the request and a counter.  So equal requests join the same job while
+it runs.  Once the job has ended and a client has received the result, the next equal request
+starts a new job.
+
+Work that was begun in the request is stopped only before its swap is sent.  After that the outcome
+is unknown, and the request is not handed over, because it may already have landed.
+
+Used by the service.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,19 +50,24 @@ Direct = Callable[[Ports], CommitEntry]
 
 
 class Patience(NamedTuple):
-    """Seconds after which a request is handed to the worker, and after which it is answered at any
-    rate.  Without bounds everything is done at once."""
+    """Time limits of a request, in seconds: when it is handed to the worker, and when it must be
+    answered.
+
+    Without limits, everything is done in the request.
+    """
 
     hand_over_seconds: float = inf
     answer_seconds: float = inf
 
     def since(self, arrived_seconds: float) -> "Due":
-        """The times of a request that arrived at a time of the steady clock."""
+        """The deadlines of a request that arrived at `arrived_seconds` of the steady clock."""
         return Due(*(arrived_seconds + seconds for seconds in self))
 
 
 class Due(NamedTuple):
-    """Times of the steady clock at which a request is handed over, and answered."""
+    """Times of the steady clock at which a request is handed over and at which it must be
+    answered.
+    """
 
     hand_over: float
     answer: float
@@ -68,27 +77,31 @@ AT_ONCE: Final = Patience()
 
 
 class _TimeUp(Unavailable):
-    """What was begun here is to be handed over.  Where a swap was sent it becomes unknown."""
+    """Work that was begun in the request must be handed over.  If a swap was already sent, the
+    outcome becomes unknown instead.
+    """
 
 
 class Desk(NamedTuple):
-    """Where requests come in."""
+    """What every function here needs to accept a request."""
 
     ports: Ports
     repo: Repository
     queue: Queue
 
 
-# ---- asked for at once ---------------------------------------------------------------------------
+# ---- requests that wait --------------------------------------------------------------------------
 
 
 def attend(desk: Desk, asked: Asked, due: Due, direct: Direct) -> CommitEntry:
-    """Do it now, if it can be done in time; else have it done, and wait as long as there is time.
+    """Do the work in the request if there is time; else hand it to a worker and wait for the
+    result.
 
-    `direct` does it with the ports that it is given.  Errors: those of `direct` or of the job;
-    `OutcomeUnknown`: it still runs; `HandedOver`: a cluster is to do it, and the same request, made
-    again later, is told the result.  Cost beyond `direct`'s: 1 KV request, none without bounds of
-    time and of rows.
+    `direct` does the work with the ports that it is given.
+
+    Errors: those of `direct` or of the job; `OutcomeUnknown`: the job still runs; `HandedOver`: a
+    cluster must do the work, and the same request, sent again later, returns the result.  Cost
+    beyond that of `direct`: 1 KV request; none if neither time nor rows are limited.
     """
     has_bound = asked.kind == COMMIT and desk.ports.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
@@ -101,19 +114,21 @@ def attend(desk: Desk, asked: Asked, due: Due, direct: Direct) -> CommitEntry:
     try:
         return direct(_until(desk.ports, due.hand_over))
     except HandedOver as handed:
-        with suppress(Unavailable):  # then it is told as it is to one who did not ask before
+        with suppress(Unavailable):  # then a repeated request is treated as a new one
             _note_handed(desk, asked, known, handed)
         raise
     except NoChanges:
         if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
             raise
-        return _told(desk, known)  # whoever asked for it was not there any more
+        return _told(desk, known)  # no client has received this result yet
     except _TimeUp:
         return _waited(desk, submit(desk, asked, known), due.answer)
 
 
 def _note_handed(desk: Desk, asked: Asked, known: Seen, handed: HandedOver) -> None:
-    """Put on record, for the same request, what was handed over and no worker is to run."""
+    """Record a job for a commit that was handed over, so that the same request finds the result.
+    No worker runs this job.
+    """
     if known is not ABSENT and not known.ended:
         return
     found = commit.staged(desk.ports, desk.repo, asked.branch)
@@ -132,7 +147,9 @@ def _until(ports: Ports, end: float) -> Ports:
 
 
 def _joined(desk: Desk, known: Job, asked: Asked, answer: float, direct: Direct) -> CommitEntry:
-    """The result of a job that ran already; it must hold what this request would have held."""
+    """The result of a job that already ran; it must contain what this request would have
+    contained.
+    """
     wanted: Sequence[StagingToken] = ()
     if known.kind == COMMIT:
         wanted = commit.staged(desk.ports, desk.repo, known.branch).tokens
@@ -171,7 +188,7 @@ def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
 
 
 def _told(desk: Desk, job: Job) -> CommitEntry:
-    """The result of a job that has ended, or its error."""
+    """The result of a job that has ended, or its error.  Records that a client has received it."""
     record.note_told(desk.ports, desk.repo, job.id)
     if job.state is not JobState.DONE:
         raise failure(desk, job)
@@ -183,7 +200,7 @@ def _was_told(desk: Desk, job: Job) -> bool:
 
 
 def failure(desk: Desk, job: Job) -> GravelerError:
-    """The error that ended a job, of its kind.  Cost: 1 KV request."""
+    """The error that ended a job, of its original type.  Cost: 1 KV request."""
     name = record.ordered(desk.ports, desk.repo, job.id).error_kind
     kind = getattr(errors, name, errors.Internal)
     if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
@@ -192,19 +209,19 @@ def failure(desk: Desk, job: Job) -> GravelerError:
     return found
 
 
-# ---- asked for later -----------------------------------------------------------------------------
+# ---- requests that do not wait -------------------------------------------------------------------
 
 
 def newest(desk: Desk, asked: Asked) -> Seen:
-    """The last job of the same request.  Cost: 1 KV request."""
+    """The newest job of the same request.  Cost: 1 KV request."""
     found = records.list_some(desk.ports.kv, desk.repo, asked.stem)
     return found[-1].job if found else ABSENT
 
 
 def submit(desk: Desk, asked: Asked, known: Seen) -> Job:
-    """Note a job and hand it to the worker; the running one of the same request, if there is one.
+    """Record a job and enqueue it; if a job of the same request still runs, return that one.
 
-    `known`: what `newest` answered.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
+    `known`: the answer of `newest`.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
     message.
     """
     if known is not ABSENT and not known.ended:
@@ -214,7 +231,7 @@ def submit(desk: Desk, asked: Asked, known: Seen) -> Job:
 
 
 def begin(desk: Desk, asked: Asked, known: Seen) -> Job:
-    """As `submit`, beside a job that runs already."""
+    """Like `submit`, but starts a new job even if a job of the same request runs."""
     since = ""
     if asked.branch:
         since = fresh(desk.ports, desk.repo, parse_branch_id(asked.branch)).branch.commit
@@ -229,43 +246,49 @@ def _new_job(desk: Desk, asked: Asked, known: Seen, since: str) -> NewJob:
 
 
 def hand_on(desk: Desk, job: Job) -> None:
-    """Tell the worker of a job that is on record.  A message that cannot be sent is only late:
-    whoever asks after the job when it has been silent for a while sends it again.  1 message."""
+    """Enqueue a recorded job.
+
+    If the message cannot be sent, the job is only late: the next client that asks for it after its
+    lease has run out sends the message again.  Cost: 1 message.
+    """
     with suppress(Unavailable):
         desk.queue.enqueue(JobMessage(desk.repo.id, job.id))
 
 
 def status(desk: Desk, kind: str, job_id: str) -> Job:
-    """A job of that kind as it is now; one that nobody runs is handed on again.  `NotFound`.
+    """A job of that kind as it is now.  Errors: `NotFound`.
 
-    Whoever sees that it is done has been told."""
+    If no worker runs the job, it is enqueued again.  If it is done, its result counts as received
+    by a client.
+    """
     return standing(desk, kind, job_id).job
 
 
 def standing(desk: Desk, kind: str, job_id: str) -> Standing:
-    """As `status`, and what the job waits for."""
+    """Like `status`, and the bulk job that the job waits for."""
     job = record.status(desk.ports, desk.repo, job_id)
     if job.kind != kind:
         raise NotFound("not found")
     now = commit.standing(desk.ports, desk.repo, job) if kind == COMMIT else Standing(job, "")
     revive(desk, now.job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):
-        with suppress(Unavailable):  # then it is told once more than it need be
+        with suppress(Unavailable):  # then an equal request gets this result once more
             record.note_told(desk.ports, desk.repo, job.id)
     return now
 
 
 def revive(desk: Desk, job: Job) -> None:
-    """Hand a job to the worker again if its runner has been silent for longer than its lease."""
+    """Enqueue a job again if it has sent no heartbeat for longer than its lease."""
     if record.is_silent(desk.ports, job):
         record.release(desk.ports, desk.repo, job.id, job.owner)
         hand_on(desk, job)
 
 
 def revive_all(desk: Desk) -> int:
-    """Hand on every job of a repository whose process is dead; how many.
+    """Enqueue every unfinished job of a repository after its process died; returns how many.
 
-    For a store that one process at a time can open, before it runs any."""
+    Only for a store that one process at a time can open, before that process runs any job.
+    """
     found = record.free_all(desk.ports, desk.repo)
     for job in found:
         hand_on(desk, job)
@@ -273,8 +296,11 @@ def revive_all(desk: Desk) -> int:
 
 
 def revive_silent(desk: Desk) -> int:
-    """Hand on every job of a repository whose runner has been silent for longer than its lease; how
-    many.  Cost: 1 KV request for each 1,000 jobs, 2 and a message for each that is."""
+    """Enqueue every job of a repository that has sent no heartbeat for longer than its lease;
+    returns how many.
+
+    Cost: 1 KV request for each 1,000 jobs, 2 and a message for each silent job.
+    """
     silent = [
         seen.job
         for seen in records.list_all(desk.ports.kv, desk.repo)

@@ -1,8 +1,9 @@
-"""Ports that call something before each request that takes long: a beat, or the end of the time.
+"""Ports that call a function before each slow request: it sends a heartbeat or checks a deadline.
 
-What calls raises to stop the work.  Only scans, tables, and lists, copies and deletions of
-files are watched: every flow that can take long makes such requests again and again, while the
-swaps that decide, and what settles them, are never held up.  For this folder.
+The function stops the work by raising.  Only scans, batches, tables, and lists, copies and
+deletions of files call it.  Every flow that can take long makes such requests again and again.
+The compare-and-swaps that decide an outcome, and the requests that settle them, never call it, so
+they are not delayed.  Used by this package.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from graveler.records import Absent, RangeRef, Record
 
 
 def beating(ports: Ports, beat: Beat) -> Ports:
-    """The same ports, with `beat` called all the while.  No request."""
+    """The same ports, with `beat` called before each slow request.  Makes no request."""
     return replace(
         ports,
         kv=_BeatingStore(ports.kv, beat),
@@ -35,7 +36,7 @@ def beating(ports: Ports, beat: Beat) -> Ports:
 
 
 class _BeatingStore:
-    """`Store`."""
+    """`Store` that calls `beat`."""
 
     def __init__(self, store: Store, beat: Beat) -> None:
         self._beat = beat
@@ -60,7 +61,7 @@ class _BeatingStore:
 
 
 class _BeatingBlocks:
-    """`Blocks`."""
+    """`Blocks` that calls `beat`."""
 
     def __init__(self, blocks: Blocks, beat: Beat) -> None:
         self._beat = beat
@@ -98,7 +99,7 @@ class _BeatingBlocks:
 
 
 class _BeatingRanges:
-    """`RangeStore`."""
+    """`RangeStore` that calls `beat`."""
 
     def __init__(self, ranges: RangeStore, beat: Beat) -> None:
         self._beat = beat

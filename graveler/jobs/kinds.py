@@ -1,4 +1,7 @@
-"""What each kind of job does in one run, and what an earlier run has landed.  For worker.py."""
+"""What one attempt of each kind of job does, and how to find what an earlier attempt has landed.
+
+Used by worker.py.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
@@ -19,7 +22,7 @@ Landed = CommitEntry | Literal[Absent.ABSENT]
 
 
 class Task(NamedTuple):
-    """One run of a job."""
+    """One attempt of a job."""
 
     ports: Ports
     repo: Repository
@@ -73,7 +76,7 @@ def _dump(task: Task) -> Landed:
     return ABSENT
 
 
-STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their steps are removed at their end
+STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their checkpoints are removed at their end
 
 KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.COMMIT: _commit,
@@ -90,14 +93,14 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
 
 
 def find_landed(task: Task) -> Landed | None:
-    """What an earlier run of the job has landed before its worker died; None: nothing.
+    """What an earlier attempt of the job landed before its worker died; None: nothing.
 
-    For a job that is about to be given up.  Errors: `HistoryTooLong`, `Unavailable`.
+    Used before a job is given up.  Errors: `HistoryTooLong`, `Unavailable`.
     """
     find = _FINDERS.get(task.job.kind, _nothing)
     try:
         return find(task)
-    except (Conflict, NoChanges, NotFound):  # the branch or the bulk job is gone, or is another's
+    except (Conflict, NoChanges, NotFound):  # the branch or bulk job is gone, or is not this one
         return None
 
 

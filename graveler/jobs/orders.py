@@ -1,6 +1,6 @@
-"""What can be ordered: the request of each kind of job, as text that any worker can read.
+"""The request of each kind of job, as text that any worker can read.
 
-For this folder and the service.
+Used by this package and the service.
 """
 
 import json
@@ -30,12 +30,12 @@ __all__ = ["COLLECT", "COMMIT", "COPY", "DUMP", "IMPORT", "LAND", "MERGE", "Aske
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request.  Two that say the same are the same request, asked again."""
+    """One request.  Two requests with the same `kind`, `branch` and `said` are equal."""
 
     kind: str
     branch: str = ""
     said: dict[str, Any] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)  # by who asked; no part of what was said
+    found: dict[str, Any] = field(default_factory=dict)  # looked up; no part of the identity
 
     @property
     def body(self) -> str:
@@ -43,13 +43,13 @@ class Asked:
 
     @property
     def stem(self) -> str:
-        """What the ids of all jobs of this request begin with."""
+        """The prefix of the ids of all jobs of this request."""
         whole = json.dumps([self.kind, self.branch, self.said], sort_keys=True)
         return f"{self.kind}-{sha256(whole.encode()).hexdigest()[:_STEM_LENGTH]}-"
 
 
 def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> Asked:
-    """A commit.  Pure."""
+    """The request of a commit.  Pure."""
     said = {
         "message": request.message,
         "committer": request.committer,
@@ -64,7 +64,9 @@ def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> Asked:
 
 
 def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool) -> Asked:
-    """A merge of what `source` is when it is done; a commit id is always the same.  Pure."""
+    """The request of a merge of what `source` names when the merge runs.  A commit id as `source`
+    always names the same.  Pure.
+    """
     return Asked(
         MERGE,
         branch,
@@ -82,7 +84,7 @@ def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool)
 
 
 def land_asked(branch: str, job_id: str, finish: Finish) -> Asked:
-    """The landing of what a bulk job wrote.  Pure."""
+    """The request to land what a bulk job wrote.  Pure."""
     return Asked(
         LAND,
         branch,
@@ -98,14 +100,14 @@ def land_asked(branch: str, job_id: str, finish: Finish) -> Asked:
 
 
 def land_request(order: Ordered) -> tuple[str, Finish]:
-    """The bulk job whose work is to land, and what the commit says.  Pure."""
+    """The bulk job to land, and the content of the commit.  Pure."""
     said = json.loads(order.body)
     job_id: str = said.pop("job")
     return job_id, Finish(**said)
 
 
 class CopyOrder(NamedTuple):
-    """The entry whose bytes are to be copied, where it was found, and what is to be staged."""
+    """The entry to copy, where it was found, and the path to stage it at."""
 
     there: Entry
     source: Source
@@ -114,41 +116,45 @@ class CopyOrder(NamedTuple):
 
 
 def copy_asked(branch: str, order: CopyOrder) -> Asked:
-    """A copy of what was at its source when it was asked for first.  Pure."""
+    """The request to copy what was at the source when the copy was first requested.  Pure."""
     said = {"source": [*order.source], "path": order.path, "force": order.force}
     return Asked(COPY, branch, said, {"entry": encode_entry(order.there).hex()})
 
 
 def copy_order(order: Ordered) -> CopyOrder:
-    """The copy that a job is to make.  Pure."""
+    """The copy that a job must make.  Pure."""
     said = json.loads(order.body)
     there = decode_entry(bytes.fromhex(said["entry"]))
     return CopyOrder(there, Source(*said["source"]), said["path"], said["force"])
 
 
 def collect_asked(*, dry_run: bool) -> Asked:
-    """A collection of garbage.  Pure."""
+    """The request of a collection of garbage.  Pure."""
     return Asked(COLLECT, said={"dry_run": dry_run})
 
 
 def is_dry_run(order: Ordered) -> bool:
-    """Whether a collection is to change nothing.  Pure."""
+    """Whether a collection must not change anything.  Pure."""
     dry_run: bool = json.loads(order.body)["dry_run"]
     return dry_run
 
 
 def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:
-    """The commit that a job is to make, marked as its own, and whether it is forced.  Pure."""
+    """The commit that a job must make, with the job's idempotency key, and whether it is forced.
+    Pure.
+    """
     said = json.loads(order.body)
     force: bool = said.pop("force")
     marked = {**said.pop("metadata"), MARK_KEY: job.id}
-    before = said.pop("created_ns", 0)  # of an order of an earlier version, where 0 meant none
+    before = said.pop("created_ns", 0)  # in orders of an earlier version; 0 meant none
     said["created_ns"] = said.pop("dated_ns", before or ABSENT)
     return CommitRequest(**said, metadata=marked, once=once(job.id, order)), force
 
 
 def merge_request(job: Job, order: Ordered) -> tuple[str, MergeRequest, bool]:
-    """The merge that a job is to make: source, request, whether it is forced.  Pure."""
+    """The merge that a job must make: source, request with the job's idempotency key, and whether
+    it is forced.  Pure.
+    """
     said = json.loads(order.body)
     source: str = said.pop("source")
     force: bool = said.pop("force")

@@ -1,9 +1,9 @@
-"""Purges of deleted repositories as work of the queue, or here and now.
+"""Purges of deleted repositories: as messages of the queue, or in the current thread.
 
     note of a deletion ──undo period──► message ──► purge … purge ──► nothing is left
 
-A message that is lost is sent again by the next round: the note stands until all is gone.  For the
-functions and the local service.
+If a message is lost, the next round sends it again: the note exists until everything is removed.
+Used by the Lambda functions and the local service.
 """
 
 import logging
@@ -24,19 +24,21 @@ _LOG: Final = logging.getLogger("graveler.jobs")
 
 
 def note_older(ports: Ports) -> None:
-    """Have what older releases deleted purged too, a day from now.  Errors, cost: those of
-    `purge.note_older`."""
+    """Record repositories that older releases deleted, so that they are purged a day from now.
+    Errors and cost: those of `purge.note_older`.
+    """
     count = purge.note_older(ports)
     if count:
         _LOG.warning("deleted by older releases, to be purged in a day: repositories=%d", count)
 
 
 def order(ports: Ports, queue: Queue) -> int:
-    """Hand on what is due; how many repositories.
+    """Enqueue a message for each repository that is due; returns how many.
 
-    They begin at a name that is drawn by chance: what cannot be purged holds up nobody else.
-    At most `limits.purges_ordered_max`.  Errors: `Unavailable`.  Cost: that of `purge.list_due`,
-    and a message each."""
+    The round begins at a random name, so that a repository that cannot be purged does not block the
+    others.  At most `limits.purges_ordered_max`.  Errors: `Unavailable`.  Cost: that of
+    `purge.list_due`, and a message for each.
+    """
     start = ports.ids.unique(_START_LENGTH)
     before = takewhile(lambda gone: gone.id <= start, purge.list_due(ports))
     due = list(islice(chain(purge.list_due(ports, start), before), limits.purges_ordered_max))
@@ -46,22 +48,25 @@ def order(ports: Ports, queue: Queue) -> int:
 
 
 def run(ports: Ports, message: PurgeMessage, seconds: float) -> None:
-    """Do what a message asks for, or part of it: after `seconds` the rest is left to the message
-    of a later round, so that a long purge never has two of them on their way for long.
+    """Purge the repository of a message, or a part of it.
 
-    Errors: `Unavailable`.  What may not be removed is said in the log.  Cost: 1 KV request, and
-    that of `purge.purge`."""
+    After `seconds` the rest is left to the message of a later round, so that a long purge does not
+    have two messages in the queue for long.
+
+    Errors: `Unavailable`.  A refused removal is logged.  Cost: 1 KV request, and that of
+    `purge.purge`.
+    """
     gone = purge.find_due(ports, RepositoryId(message.repository), RepositoryUid(message.uid))
     if gone is ABSENT:
         return
     try:
         purge.purge(ports, gone, seconds)
-    except (Refused, Invalid) as error:  # tried again, it would be refused again
+    except (Refused, Invalid) as error:  # a retry would be refused too
         _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)
 
 
 def run_all(ports: Ports, seconds: float = inf) -> None:
-    """Purge whatever is due, in this thread.  Errors of one repository are said in the log."""
+    """Purge everything that is due, in this thread.  Errors of one repository are logged."""
     end = ports.clock.steady_seconds() + seconds
     for gone in purge.list_due(ports):
         left = end - ports.clock.steady_seconds()

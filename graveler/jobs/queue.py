@@ -1,11 +1,11 @@
-"""The queue between those who have work and the worker: a port, and its form in one process.
+"""The queue between the service and its workers: a port, and its implementation for one process.
 
     {"kind": "job", "repository": …, "job": …}                     run a job that has a record
     {"kind": "batch", "repository": …, "rule": …, "batch": …}      commit a closed batch of events
-    {"kind": "purge", "repository": …, "uid": …}                   remove what a deleted one had
+    {"kind": "purge", "repository": …, "uid": …}                   purge a deleted repository
 
-A message may be delivered more than once, and late; whoever runs a job claims it first, and every
-kind of job may be run again.  For this folder, the service and the functions.
+A message may be delivered late and more than once.  So a worker claims a job before it runs it,
+and every kind of job may run again.  Used by this package, the service and the Lambda functions.
 """
 
 import json
@@ -45,12 +45,12 @@ _KINDS: Final[Mapping[type[Message], str]] = {JobMessage: JOB, BatchJob: BATCH, 
 
 
 class Queue(Protocol):
-    """Where work is handed to."""
+    """Accepts messages for the workers."""
 
     def enqueue(self, message: Message) -> None:
-        """Have it run by some worker, at least once, soon.
+        """Have a worker process the message, at least once, soon.
 
-        Errors: `Unavailable`; `OutcomeUnknown` if nobody knows whether it was sent.
+        Errors: `Unavailable`; `OutcomeUnknown` if it is unknown whether the message was sent.
         """
         ...
 
@@ -61,7 +61,7 @@ def encode(message: Message) -> str:
 
 
 def decode(text: str) -> Message:
-    """What `encode` wrote; raises `Invalid` for anything else.  Pure."""
+    """The inverse of `encode`; raises `Invalid` for any other text.  Pure."""
     try:
         said = json.loads(text)
         kind = said["kind"]
@@ -77,8 +77,10 @@ def decode(text: str) -> Message:
 
 
 class LocalQueue:
-    """The queue of one process: its messages die with it, the records of jobs do not.  A message
-    whose store does not answer is delivered again for a while."""
+    """The queue of one process.  Its messages are lost with the process; job records are not.
+
+    If the store does not answer, the queue delivers the message again, for a while.
+    """
 
     def __init__(
         self, executor: Executor, clock: Clock, run: Callable[[Queue, Message], object]

@@ -1,4 +1,4 @@
-"""Commits, merges and dumps that are asked for without waiting.  For the service."""
+"""Commits, merges and dumps whose client does not wait for the result.  Used by the service."""
 
 from dataclasses import replace
 
@@ -14,11 +14,13 @@ from graveler.staging import area
 
 
 def ask(desk: Desk, asked: Asked) -> Job:
-    """Note a job and hand it to the worker; the running one of the same request, if there is one
-    that holds what this one would hold.
+    """Record a job and enqueue it.
 
-    A merge is one of the commit that its source is now.  Errors: `Invalid`, `Refused`, `NotFound`,
-    `Unavailable`.  Cost: 3 KV requests and a message, a merge's source 1 more.
+    If an equal request already has a running job that will contain what this request would contain,
+    that job is returned instead.  A merge takes the commit that its source names now.
+
+    Errors: `Invalid`, `Refused`, `NotFound`, `Unavailable`.  Cost: 3 KV requests and a message; 1
+    KV request more to resolve the source of a merge.
     """
     check_writable(desk.repo, asked.said["force"])
     check_message(asked.said["message"])
@@ -34,10 +36,11 @@ def ask(desk: Desk, asked: Asked) -> Job:
 
 
 def ask_dump(desk: Desk) -> Job:
-    """Note a dump and hand it to the worker; the one that waits for a worker, if there is one.
+    """Record a dump and enqueue it; if a dump waits for a worker, return that one instead.
 
-    One that runs is not joined: it may have read a branch that has moved on before this was asked.
-    Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a message.
+    A dump that already runs is not joined: it may have read a branch before that branch moved to
+    what this request must contain.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
+    message.
     """
     asked = Asked(DUMP)
     known = newest(desk, asked)
@@ -47,7 +50,9 @@ def ask_dump(desk: Desk) -> Job:
 
 
 def _settled(desk: Desk, asked: Asked) -> Asked:
-    """A merge whose source cannot move, and that says what it was called."""
+    """The merge with its source resolved to a commit, and with a message that names the original
+    source.
+    """
     parse_strategy(asked.said["strategy"])
     source = asked.said["source"]
     said = asked.said["message"] or message(source, asked.branch)

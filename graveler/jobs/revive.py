@@ -1,7 +1,8 @@
-"""A round over all repositories: jobs whose worker was silent too long are handed on.
+"""A round over all repositories that enqueues again the jobs whose worker has gone silent.
 
-A worker that dies is replaced when its message is delivered again, or when somebody asks after the
-job; this round is for jobs that nobody asks after and whose message is late.  For the functions.
+If a worker dies, the redelivery of its message or the next client that asks for the job replaces
+it.  This round is for jobs that no client asks for and whose message is late.  Used by the Lambda
+functions.
 """
 
 from contextlib import suppress
@@ -14,11 +15,13 @@ from graveler.jobs.queue import Queue
 
 
 def revive_everywhere(ports: Ports, queue: Queue, seconds: float) -> int:
-    """Hand on what is silent; how many jobs.  No repository is begun after `seconds`; each round
-    begins at another one, so that none waits for ever.
+    """Enqueue every silent job again; returns how many jobs.
 
-    Errors of one repository are passed over, those of the list are raised.  Cost: the list of
-    repositories, and `revive_silent` for each.
+    No repository is begun after `seconds`.  Each round begins at a random repository, so that
+    every repository is reached in time.
+
+    Errors of one repository are ignored; errors of the list of repositories are raised.  Cost: the
+    list of repositories, and `revive_silent` for each.
     """
     end = ports.clock.steady_seconds() + seconds
     count = 0

@@ -1,10 +1,11 @@
-"""Collections of garbage by turns: one at a time for a repository, once a day where a rule asks.
+"""Collections of garbage in turns: one at a time for a repository, daily if it has a retention
+rule.
 
     turn (swapped in) ──► job on record ──► message
-         a crash here: the next who orders puts the job on record under the name in the turn
+         a crash here: the next order records the job under the name in the turn
 
-Any number may order, by hand or by schedule: they meet in one job.  For the service, the functions
-and the commands.
+Any number of clients and schedules may order a collection; they join one job.  Used by the
+service, the Lambda functions and the commands.
 """
 
 import logging
@@ -34,16 +35,17 @@ _DAY_SECONDS: Final = limits.job_record_keep_seconds
 
 
 def rehearse(desk: Desk) -> Job:
-    """Order a dry run: it says what would be condemned and deleted, and changes nothing.
+    """Order a dry run: it reports what would be condemned and deleted, and changes nothing.
 
-    The running one, if there is one.  Errors: `Unavailable`.  Cost: 2 KV requests and a message.
+    If a dry run is already running, return that one.  Errors: `Unavailable`.  Cost: 2 KV requests
+    and a message.
     """
     asked = collect_asked(dry_run=True)
     return submit(desk, asked, newest(desk, asked))
 
 
 def order(desk: Desk) -> Job:
-    """Order a collection that condemns and deletes; the running one, if there is one.
+    """Order a collection that condemns and deletes; if one is already running, return that one.
 
     Errors: `Conflict` while a cluster collects, `Contended`, `Unavailable`.  Cost: 4 KV requests
     and a message.
@@ -54,14 +56,17 @@ def order(desk: Desk) -> Job:
 
 
 def order_daily(ports: Ports, queue: Queue, seconds: float) -> int:
-    """Order a collection of every repository that has a rule of retention and was not collected for
-    a day; how many.
+    """Order a collection of every repository that has a retention rule and was not collected for a
+    day; returns how many.
 
-    At most `limits.collections_ordered_max`, and none after `seconds`: who is left over has a turn
-    later, for a round begins at a repository that is drawn by chance.  Errors of one repository are
-    passed over, those of the list are raised.  A repository that is too large for a worker has a
-    job that fails at once and says so.  Cost: the list of repositories, 1 KV request for each, 1
-    more for each that has a rule, `order` and 1 more for each that is due.
+    At most `limits.collections_ordered_max`, and none after `seconds`.  A round begins at a random
+    repository, so the repositories that are left over are reached in a later round.
+
+    If a repository is too large for a worker, its job fails at once with that reason.  Errors of
+    one repository are ignored; errors of the list of repositories are raised.
+
+    Cost: the list of repositories; 1 KV request for each, 1 more for each that has a rule; `order`
+    and 1 more for each that is due.
     """
     end = ports.clock.steady_seconds() + seconds
     count = 0
@@ -90,7 +95,8 @@ def _taken(
             cluster_turns.refuse_held(seen.turn, now_ns)
             known = records.find(ports.kv, repo, seen.turn.job)
             if known is ABSENT and not seen.turn.until_ns and age_seconds < _DAY_SECONDS:
-                return begun(desk, seen.turn.job)  # its orderer died: an ended job is kept a day
+                # Ended jobs are kept for a day, so this one was never recorded: its orderer died.
+                return begun(desk, seen.turn.job)
             if age_seconds < rest_seconds:
                 return ABSENT
             if known is not ABSENT and not known.job.ended:
@@ -109,7 +115,9 @@ def _begun(desk: Desk, job_id: JobId) -> Job:
 
 
 def _asked(desk: Desk, job_id: JobId) -> Job:
-    """As `_begun`, unless no worker could end it: then the job says so, and nobody is told."""
+    """Like `_begun`, unless the repository is too large for any worker: then the job fails with
+    that reason, and no message is sent.
+    """
     reason = collect.too_large(desk.ports, desk.repo)
     if not reason:
         return _begun(desk, job_id)

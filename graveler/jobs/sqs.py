@@ -1,5 +1,7 @@
-"""The queue of jobs on AWS.  The client is made when the first message is sent: most processes
-never send one.  For the functions.
+"""The queue of jobs on Amazon SQS.
+
+The client is made when the first message is sent, because most processes never send one.
+Used by the Lambda functions.
 """
 
 from graveler.aws import FAILURES, AwsSession, Client, failure_of, unavailable
@@ -7,7 +9,7 @@ from graveler.jobs.queue import Message, encode
 
 
 class SqsQueue:
-    """`Queue` on SQS: messages are delivered at least once, and in no order."""
+    """`Queue` on SQS: messages are delivered at least once, in no order."""
 
     def __init__(self, session: AwsSession, url: str) -> None:
         self._session = session

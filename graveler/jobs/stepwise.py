@@ -1,9 +1,11 @@
-"""Collections and dumps as jobs: one run of them, which goes on where the last one was.
+"""Collections and dumps as jobs: one attempt, which continues from the checkpoints of earlier ones.
 
-    run ──steps──► run ──steps──► … ──► done        given up: twelve runs in a row without a step,
-                                                    or a run that would begin after eleven hours
+    attempt ──checkpoints──► attempt ──checkpoints──► … ──► done
 
-For kinds.py.
+The job is given up after twelve attempts in a row without a new checkpoint, or if a second or later
+attempt would begin more than eleven hours after the job was created.
+
+Used by kinds.py.
 """
 
 import json
@@ -20,9 +22,10 @@ from graveler.records import Job, JobState, Repository
 
 
 def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
-    """Nothing is left to do if an earlier run has noted its result.
+    """Run a collection of garbage.  Does nothing if an earlier attempt has recorded the result.
 
-    Errors: `Unsupported` if it is given up, `Stopped`, those of `collecting.work`."""
+    Errors: `Unsupported` if the job is given up, `Stopped`, those of `collecting.work`.
+    """
     if order.result:
         return
     try:
@@ -34,9 +37,10 @@ def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pul
 
 
 def dump(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
-    """Nothing is left to do if an earlier run has noted its result.
+    """Run a dump of refs.  Does nothing if an earlier attempt has recorded the result.
 
-    Errors: `Unsupported` if it is given up, `Stopped`, those of `dump.dump`."""
+    Errors: `Unsupported` if the job is given up, `Stopped`, those of `dump.dump`.
+    """
     if order.result:
         return
     made = dumping.dump(ports, repo, _begun(ports, repo, job, pulse))
@@ -44,8 +48,11 @@ def dump(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse)
 
 
 def _begun(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> Steps:
-    """The steps so far.  The progress of the job is the number of runs since one has added a step:
-    what no worker gets any further is not handed on for ever."""
+    """Begin an attempt: the checkpoints so far.
+
+    The progress of the job is the number of attempts since the last new checkpoint.  If no worker
+    can advance the job, it must not be enqueued for ever.
+    """
     now = record.status(ports, repo, job.id)
     runs, age_ns = now.progress, ports.clock.now_ns() - now.created_ns
     is_old = now.state is JobState.LANDING and age_ns > limits.job_seconds_max * limits.SECOND_NS

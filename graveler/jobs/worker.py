@@ -1,13 +1,13 @@
-"""The worker: takes a message, claims its job, does it, notes how it ended.
+"""The worker: takes a message, claims its job, runs it, and records how it ended.
 
-    message ──claim──► work ──beats──► done, failed
-               │         ├─ out of time ───► release, enqueue again: another goes on
-               │         ├─ taken over ────► nothing more: whoever took over has a message too
-               │         └─ handed over ───► nothing more until somebody asks after it
-               └─ somebody runs it, or it is over ──► nothing
+    message ──claim──► work ──heartbeats──► done, failed
+               │         ├─ out of time ───► release, enqueue again: another worker continues
+               │         ├─ taken over ────► nothing more: the new owner has a message too
+               │         └─ handed over ───► nothing more until a client asks for the job
+               └─ another worker runs it, or it has ended ──► nothing
 
-A worker that dies leaves its message, which is delivered again, and a record whose beats end, which
-whoever asks after the job hands on again.  For the functions and the local service.
+If a worker dies, the queue delivers its message again.  Its heartbeats end, so the next client that
+asks for the job also enqueues it again.  Used by the Lambda functions and the local service.
 """
 
 import logging
@@ -44,10 +44,11 @@ _LOG = logging.getLogger("graveler.jobs")
 
 
 def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> None:
-    """Do what a message asks for, or part of it: after `seconds` the rest is enqueued again.
+    """Run the job of a message, or a part of it: after `seconds` the message is enqueued again for
+    the rest.
 
-    Errors: `Unavailable`, after which the message is to be delivered again; what fails for another
-    reason is noted in the job's record.
+    Errors: `Unavailable`: the message must be delivered again.  Any other failure of a job is
+    recorded in its job record.
     """
     if isinstance(message, BatchJob):
         _run_batch(ports, message)
@@ -66,24 +67,25 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
     try:
         kind = _run(ports, repo, job_id, Pulse(ports, repo, job_id, owner, until), owner)
         if kind in STEPWISE:
-            with suppress(GravelerError):  # what stays here, the next collection removes
+            with suppress(GravelerError):  # the next collection removes what stays
                 checkpoints.forget(ports, repo, job_id)
     except Stopped as stopped:
         if stopped.why is Why.OUT_OF_TIME:
             record.release(ports, repo, job_id, owner)
             queue.enqueue(message)
         elif stopped.why is Why.HANDED_OVER:
-            with suppress(Unavailable, Contended):  # a run too many is counted
+            with suppress(Unavailable, Contended):  # then one attempt too many is counted
                 record.forget_runs(ports, repo, job_id)
-    except Unavailable:  # not begun: whoever is given the message next need not wait for the lease
+    except Unavailable:  # not begun: the next delivery must not wait for the lease to run out
         with suppress(Unavailable):
             record.release(ports, repo, job_id, owner)
         raise
 
 
 def _run_batch(ports: Ports, batch: BatchJob) -> None:
-    """Commit a batch.  One that a cluster is to commit waits for it; one that is given up leaves
-    its objects uncommitted on the branch, for the next commit."""
+    """Commit a batch.  If a bulk job must commit it, the batch waits for that job.  If the batch is
+    given up, its objects stay uncommitted on the branch, for the next commit.
+    """
     try:
         intake.work(ports, batch)
     except HandedOver as handed:
@@ -93,11 +95,11 @@ def _run_batch(ports: Ports, batch: BatchJob) -> None:
 
 
 def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> str:
-    """The kind of the job, which has ended."""
-    # A store that does not answer here has ended nothing: the message is delivered again.
+    """Run a claimed job until it has ended; return its kind."""
+    # `Unavailable` here does not end the job: the message is delivered again.
     job, order = record.status(ports, repo, job_id), record.ordered(ports, repo, job_id)
     task = Task(beating(ports, pulse.beat), repo, job, order, pulse)
-    if job.kind not in STEPWISE:  # those count for themselves
+    if job.kind not in STEPWISE:  # stepwise jobs count their attempts (stepwise.py)
         try:
             record.note_run(ports, repo, job, order)
         except Unsupported as error:
@@ -119,8 +121,11 @@ def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: byt
 
 
 def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
-    """End a job that is not begun once more.  The last worker may have landed it and died before
-    it noted so: then it is done.  `Unavailable`: that could not be found out."""
+    """End a job that must not be started again.  If an earlier worker landed it and died before it
+    recorded that, the job ends as done, else as failed.
+
+    Errors: `Unavailable`: the worker could not determine what has landed.
+    """
     ports, repo, job_id = task.ports, task.repo, task.job.id
     try:
         landed = find_landed(task)
@@ -134,7 +139,9 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
 
 
 def _worked(task: Task) -> Landed:
-    """Again after failures that pass: what has landed already is found by its mark."""
+    """Do the work, and retry transient failures.  A retry finds by the idempotency key what has
+    already landed.
+    """
     work = KINDS.get(task.job.kind)
     if work is None:
         raise Internal(f"job of an unknown kind: kind={task.job.kind}")

@@ -1,5 +1,5 @@
 """Jobs: work that outlives its request.
 
 record       creates, claims and ends job records; start here
-checkpoints  progress that the next run of a job continues from
+checkpoints  progress that the next attempt of a job continues from
 """

@@ -1,16 +1,21 @@
-"""Steps of a job: what its runs have found out, kept for the run that goes on where they were.
+"""Checkpoints of a job: progress that one attempt stores and the next attempt continues from.
 
-    <namespace>/_graveler/steps/<job>.<when it was ordered, in nanoseconds>/<name>.json.gz
+    <namespace>/_graveler/steps/<job>.<creation time of the job, in nanoseconds>/<name>.json.gz
 
-A job's id is given again, to the same request, once its record is forgotten; when it was ordered
-tells the two apart.  A step says of which repository and job it is, and its name.  One that is
-absent, damaged or says something else is not believed, and what it held is found out again: a step
-saves work, and no answer hangs on it.  Several runners of one job may write a step of the same
-name; whoever reads steps that belong together looks whether each begins where the one before it
-ended.  They are removed when the job has ended, or else by the next collection of the repository,
-which never takes them for garbage.
+The code calls a checkpoint a `Step`.  A request may get the same job id again once the record of
+the old job is forgotten; the creation time tells the two jobs apart.
 
-For collection and dumps, and for delivery.
+A checkpoint contains its repository, its job and its name.  A checkpoint that is absent, damaged
+or names something else is ignored, and the job computes its content again.  Checkpoints save work;
+correctness does not depend on them.
+
+Several workers may write a checkpoint of the same name.  A reader of consecutive checkpoints must
+check that each begins where the one before it ended.
+
+Checkpoints are removed at the end of the job, or else by the next collection of the repository.
+Collection never treats them as garbage.
+
+Used by collection, by dumps and by the delivery layer.
 """
 
 import gzip
@@ -37,38 +42,45 @@ _GZIP_BITS: Final = 31
 
 
 class Step(NamedTuple):
-    """What a step says of itself, and its rows: both JSON that whoever reads them has to check."""
+    """One checkpoint: its header `said` and its rows, both JSON that the reader must check."""
 
     said: Mapping[str, Any]
     rows: Sequence[Any]
 
 
 class Steps(Protocol):
-    """The steps of one job."""
+    """The checkpoints of one job."""
 
     @property
     def row_count(self) -> int:
-        """How many rows make a step full; 0: none is kept."""
+        """How many rows fill a checkpoint; 0: no checkpoint is stored."""
         ...
 
     def names(self, kind: str) -> list[str]:
-        """Those that were there when they were opened, or were added since, and whose names begin
-        so, in order."""
+        """The names that begin with `kind`, in order: those that existed when this object was
+        opened, and those that were added to it since.  No request.
+        """
         ...
 
     def read(self, name: str) -> Step | Literal[Absent.ABSENT]:
-        """One step; ABSENT if it is not there, or is not what was written.  Errors: `Unavailable`,
-        `Stopped`.  Cost: a beat and a get, none if it was not there when they were opened."""
+        """One checkpoint; ABSENT if it does not exist or is damaged.
+
+        Errors: `Unavailable`, `Stopped`.  Cost: a heartbeat and a get; none if it did not exist
+        when this object was opened.
+        """
         ...
 
     def add(self, name: str, step: Step) -> None:
-        """Store a step, over another of that name, if there is room for it: without it the job only
-        is not gone on with there.  Errors: `Unavailable`, `Stopped`.  Cost: a put and a beat."""
+        """Store a checkpoint, over another of the same name.
+
+        If the storage is full, nothing is stored: the job can then not continue from this point.
+        Errors: `Unavailable`, `Stopped`.  Cost: a put and a heartbeat.
+        """
         ...
 
 
 class _NoSteps:
-    """`Steps` of a run that nobody else goes on with."""
+    """`Steps` of work that no later attempt continues."""
 
     row_count = 0
 
@@ -79,14 +91,14 @@ class _NoSteps:
         return ABSENT
 
     def add(self, name: str, step: Step) -> None:
-        """Nothing is kept."""
+        """Stores nothing."""
 
 
 NO_STEPS: Final[Steps] = _NoSteps()
 
 
 class _JobSteps:
-    """`Steps`."""
+    """`Steps`, as files in the repository's namespace."""
 
     def __init__(
         self, ports: Ports, repo: Repository, life: str, pulse: Pulse, row_count: int
@@ -122,7 +134,7 @@ class _JobSteps:
         body = gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), 6, mtime=0)
         try:
             self._blocks.put(_address(self._repo, self._life, name), [body])
-        except StorageFull:  # which collection is there to end
+        except StorageFull:  # the job goes on: a collection, for one, frees storage
             return
         self._found.add(name)
         self._pulse.beat(0, always=True)
@@ -132,7 +144,7 @@ class _JobSteps:
 
 
 def _decoded(raw: bytes, size_max: int) -> object:
-    """None if it is no step; checked by the sum that gzip keeps."""
+    """The content of a file; None if it is not valid.  The checksum of gzip detects damage."""
     unpacked = zlib.decompressobj(_GZIP_BITS)
     try:
         text = unpacked.decompress(raw, size_max)
@@ -142,35 +154,39 @@ def _decoded(raw: bytes, size_max: int) -> object:
 
 
 def add_next(steps: Steps, kind: str, step: Step) -> None:
-    """Store a step under the first name of its kind that is free.  Errors and cost: those of
-    `Steps.add`."""
+    """Store a checkpoint under the first free name of its kind.  Errors and cost: those of
+    `Steps.add`.
+    """
     known = frozenset(steps.names(kind))
     free = next(name for number in count() if (name := f"{kind}{number:05}") not in known)
     steps.add(free, step)
 
 
 def opened(ports: Ports, repo: Repository, job: Job, pulse: Pulse, *, row_count: int = 0) -> Steps:
-    """The steps of a job that beats by `pulse`, and whose progress is 0 once one is added.
-    `row_count`: of a full one; 0: `limits.step_row_count`.
+    """The checkpoints of a job.  `pulse` sends its heartbeats; each added checkpoint sets the
+    progress of the job to 0.  `row_count`: rows of a full checkpoint; 0: `limits.step_row_count`.
 
-    Errors: `Unavailable`.  Cost: a list for each 1,000 steps."""
+    Errors: `Unavailable`.  Cost: a list for each 1,000 checkpoints.
+    """
     life = f"{job.id}.{job.created_ns:020}"
     return _JobSteps(ports, repo, life, pulse, row_count or limits.step_row_count)
 
 
 def forget(ports: Ports, repo: Repository, job: JobId) -> None:
-    """Remove the steps of a job if it has ended, as far as the store lets go.
+    """Remove the checkpoints of a job that has ended.  Failed deletions are ignored.
 
-    Errors: `Unavailable`.  Cost: as `forget_ended`, for one job."""
+    Errors: `Unavailable`.  Cost: as `forget_ended`, for one job.
+    """
     _forget(ports, repo, _stored(ports, repo, f"{job}."))
 
 
 def forget_ended(ports: Ports, repo: Repository) -> None:
-    """Remove what jobs have left behind that have ended, or are known no more, as far as the store
-    lets go.
+    """Remove the checkpoints of jobs that have ended or are no longer on record.  Failed deletions
+    are ignored.
 
-    Errors: `Unavailable`.  Cost: a list for each 1,000 steps; 1 KV request for each job that has
-    any, and a deletion for each of its steps."""
+    Errors: `Unavailable`.  Cost: a list for each 1,000 checkpoints; 1 KV request for each job that
+    has checkpoints, and a deletion for each checkpoint to remove.
+    """
     _forget(ports, repo, _stored(ports, repo, ""))
 
 
@@ -190,7 +206,7 @@ def _forget(ports: Ports, repo: Repository, stored: Sequence[tuple[str, str]]) -
 
 
 def _stored(ports: Ports, repo: Repository, below: str) -> list[tuple[str, str]]:
-    """Folder and name of every step; other files are nobody's business here."""
+    """Folder and name of every checkpoint; other files are ignored."""
     folder = address.join(repo.namespace, _FOLDER)
     found = []
     for line in list_all(ports.blocks, folder + below):

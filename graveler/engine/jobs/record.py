@@ -1,17 +1,20 @@
-"""Jobs: work that outlives its request, run by one process at a time, finished by any.
+"""Job records: work that outlives its request.  One worker runs it at a time, any can finish it.
 
     begin ──► running ──claim──► running ──► (landing) ──► done, failed
                  ▲       owner      │
-                 └──── release ─────┘  out of time, or silent for longer than the lease
-                                       cancel ──► cancelled: nothing of it lands, now or later
+                 └──── release ─────┘  out of time, or no heartbeat for longer than the lease
+                                       cancel ──► cancelled: the job lands nothing, now or later
 
-Whoever runs a job owns it by a *lease*: the record shows its stamp and the time of its last beat.
-Every change of the record is a compare-and-swap that looks for the own stamp first, so a runner
-that was taken over learns it with its next beat and stops.  That is courtesy, not safety: a runner
-may be cut off right before a swap of a branch and go on an hour later.  What makes a second run
-harmless is that whatever lands carries the job's mark and is made once (`seal.made_once`).
+A worker owns a job by a *lease*: the job record holds the owner's stamp and the time of the last
+heartbeat.  Every change of the record is a compare-and-swap that first checks the stamp.  If
+another worker takes the job over, the old worker notices with its next heartbeat and stops.
 
-A job ends once; whoever ends it second changes nothing.  For importing.py and for delivery.
+The lease avoids duplicate work.  Correctness does not depend on it: a worker may be suspended
+right before it swaps a branch, and continue an hour later.  A second attempt is harmless because
+the job id is an idempotency key: every commit that the job lands carries it in its metadata, and
+such a commit is made once (`seal.made_once`).
+
+A job ends once; a second end changes nothing.  Used by imports and by the delivery layer.
 """
 
 from collections.abc import Callable
@@ -37,7 +40,7 @@ from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Reposit
 from graveler.refs.jobs import record
 
 MARK_KEY: Final = "graveler.job"
-BULK: Final = "bulk"  # of jobs that a cluster runs: no worker of ours takes them
+BULK: Final = "bulk"  # the kind of jobs that a cluster runs: no worker claims them
 _BODY, _SINCE, _KIND, _TOLD, _RESULT = "body", "since", "error_kind", "told", "result"
 _WANTED, _WAITS_FOR, _INTENT = "wanted", "waits_for", "intent"
 _RUNS, _FURTHEST = "runs", "furthest"
@@ -47,16 +50,16 @@ _PAUSE_SECONDS = 0.5
 
 
 class Why(Enum):
-    """Why a runner is to stop."""
+    """Why a worker must stop."""
 
-    ENDED = "ended"  # cancelled, or another runner brought it to its end
+    ENDED = "ended"  # cancelled, or finished by another worker
     TAKEN_OVER = "taken over"
     OUT_OF_TIME = "out of time"
-    HANDED_OVER = "handed over"  # it waits for a bulk job
+    HANDED_OVER = "handed over"  # the job waits for a bulk job
 
 
 class Stopped(Exception):
-    """The job is not to be run by this runner any more."""
+    """This worker must not run the job any longer."""
 
     def __init__(self, why: Why) -> None:
         super().__init__(why.value)
@@ -64,16 +67,20 @@ class Stopped(Exception):
 
 
 class Claim(Enum):
-    """What came of asking for a job."""
+    """The answer to a claim of a job."""
 
     OURS = "ours"
-    RUNNING = "running"  # somebody else beats
-    OVER = "over"  # it has ended, there is no such job, or no worker runs its kind
+    RUNNING = "running"  # another worker sends heartbeats
+    OVER = "over"  # the job has ended or does not exist, or no worker runs its kind
 
 
 class Handed(NamedTuple):
-    """A commit that was handed over: the staging token whose commit, whoever makes it, is the
-    result, and the bulk job that was to make it last time.  Both empty: it was not."""
+    """A commit that was handed over to a bulk job.
+
+    `token`: a staging token; the commit that folds it in, made by any client, is the result of the
+    job.  `job`: the bulk job that was to make that commit at the latest hand-over.  Both are empty
+    if the commit was not handed over.
+    """
 
     token: str
     job: str
@@ -84,8 +91,9 @@ NOT_HANDED: Final = Handed("", "")
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """What is to be noted.  `body` is the request, as whoever runs it can read it; `since` a head
-    of the branch from before the job."""
+    """A job to record.  `body`: the request, in a form that any worker can read; `since`: a head of
+    the branch from before the job.
+    """
 
     id: JobId
     kind: str
@@ -98,10 +106,13 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """An order as it was noted, and what was added: the name of the kind of error that ended the
-    job, whether somebody was told its result, that result where it is no commit, to whom it was
-    handed over, and how many runs in a row have not got beyond the progress `furthest`.  `intent`:
-    how the result is to be staged (intents.py)."""
+    """The stored order of a job, and what was added to it later.
+
+    `error_kind`: the name of the error type that ended the job.  `told`: whether a client has
+    received the result.  `result`: the result, if it is not a commit.  `handed`: the bulk job that
+    makes the commit.  `runs`: consecutive attempts that did not get beyond the progress `furthest`.
+    `intent`: how the result must be staged (intents.py).
+    """
 
     body: str
     since: CommitId
@@ -118,9 +129,9 @@ class Ordered:
 
 
 def begin(ports: Ports, repo: Repository, new: NewJob) -> Job:
-    """Note a job; nobody runs it yet.  If one of that id is there already, that one.
+    """Record a job; no worker runs it yet.  If a job with this id exists, return that job.
 
-    Errors: `Unavailable`.  Cost: 1 KV request.
+    Errors: `Unavailable`.  Cost: 1 KV request, 1 more if the job exists.
     """
     now_ns = ports.clock.now_ns()
     job = Job(new.id, new.kind, JobState.RUNNING, new.owner, now_ns, now_ns, branch=new.branch)
@@ -133,11 +144,12 @@ def begin(ports: Ports, repo: Repository, new: NewJob) -> Job:
 
 
 def next_id(ports: Ports, stem: str, last: Job | Literal[Absent.ABSENT]) -> JobId:
-    """The id of the next job of a stem, `last` being the newest one on record.
+    """The id of the next job of a stem; `last`: the newest job of the stem on record.
 
-    No id is ever used twice: it counts on from the last one, and once all of them are forgotten (a
-    day after their end at the soonest) it has another day in it.  It is no ulid, because two who
-    ask for the same at the same time must name one job.  No request.
+    No id is used twice.  The number continues from `last`.  Records are forgotten a day after the
+    end of the job at the soonest; when all of them are forgotten, the id contains a later day.
+    The id is not a ulid, because two clients that send the same request at the same time must
+    name the same job.  No request.
     """
     if last is not ABSENT:
         head, _, number = last.id.rpartition("-")
@@ -147,12 +159,12 @@ def next_id(ports: Ports, stem: str, last: Job | Literal[Absent.ABSENT]) -> JobI
 
 
 def status(ports: Ports, repo: Repository, job_id: str) -> Job:
-    """The job as it is now.  `NotFound`."""
+    """The job as it is now.  Errors: `NotFound`.  Cost: 1 KV request."""
     return record.get(ports.kv, repo, JobId(job_id)).job
 
 
 def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
-    """What was asked for.  Empty for a job without an order.  Cost: 1 KV request."""
+    """The order of a job; empty if the job has no order.  Cost: 1 KV request."""
     said = record.order_of(ports.kv, repo, job_id)
     if said is ABSENT:
         return Ordered("", CommitId(""))
@@ -174,43 +186,49 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
 
 
 def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
-    """Somebody was told the result: an equal request is a new one from now on.
+    """Record that a client has received the result.  From now on an equal request is a new one.
 
-    Once or often.  Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    Idempotent.  Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
+    """
     record.amend(ports.kv, repo, job_id, {_TOLD: "1"}, ports.ids)
 
 
 def note_result(ports: Ports, repo: Repository, job_id: JobId, result: str) -> None:
-    """What came of a job that lands no commit; of several runs, whoever notes it last is right.
+    """Record the result of a job that lands no commit.  Last writer wins among several attempts.
 
-    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
+    """
     record.amend(ports.kv, repo, job_id, {_RESULT: result}, ports.ids)
 
 
 def note_intent(ports: Ports, repo: Repository, job_id: JobId, result: str, intent: str) -> Ordered:
-    """What is to be staged, and how; of several runs, whoever notes it first is right.  The order
-    as it then stands.
+    """Record what the job must stage, and how.  First writer wins among several attempts.
+    Returns the order as it is afterwards.
 
-    Errors: `Unavailable`, `Contended`.  Cost: 3 KV requests."""
+    Errors: `Unavailable`, `Contended`.  Cost: 3 KV requests.
+    """
     more = {_RESULT: result, _INTENT: intent}
     record.amend(ports.kv, repo, job_id, more, ports.ids, unless=_INTENT)
     return ordered(ports, repo, job_id)
 
 
 def note_handed(ports: Ports, repo: Repository, job_id: JobId, handed: Handed) -> None:
-    """A commit was handed over; to whom last, is right.
+    """Record that a commit was handed over.  Last writer wins.
 
-    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
+    """
     more = {_WANTED: handed.token, _WAITS_FOR: handed.job}
     record.amend(ports.kv, repo, job_id, more, ports.ids)
 
 
 def note_run(ports: Ports, repo: Repository, job: Job, order: Ordered) -> None:
-    """A run begins.  Raises `Unsupported` if `limits.job_restart_count_max` runs in a row before it
-    have brought the job no further: what no worker can finish is not begun for ever.
+    """Record that an attempt begins.
 
-    `job` and `order`: as they were read by the owner of the job.  Errors: `Unavailable`,
-    `Contended`.  Cost: 2 KV requests.
+    Raises `Unsupported` if the last `limits.job_restart_count_max` attempts in a row have not
+    advanced the job: a job that no worker can finish must not restart for ever.
+
+    `job` and `order`: as the owner of the job has read them.  Errors: `Unavailable`, `Contended`.
+    Cost: 2 KV requests.
     """
     runs = order.runs if job.progress <= order.furthest else 0
     if runs >= limits.job_restart_count_max:
@@ -224,21 +242,22 @@ def note_run(ports: Ports, repo: Repository, job: Job, order: Ordered) -> None:
 
 
 def forget_runs(ports: Ports, repo: Repository, job_id: JobId) -> None:
-    """The runs so far count no more: the job waits for somebody else.
+    """Reset the count of attempts, because the job waits for a bulk job.
 
-    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests."""
+    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
+    """
     record.amend(ports.kv, repo, job_id, {_RUNS: "0"}, ports.ids)
 
 
 def once(job_id: JobId, order: Ordered) -> Once:
-    """The mark of what the job lands."""
+    """The idempotency key of what the job lands."""
     return Once(MARK_KEY, job_id, order.since)
 
 
 def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
-    """Stop a running job of a kind that says when it lands: it lands nothing, now or later.
+    """Cancel a running job of a kind that announces its landing: it lands nothing, now or later.
 
-    Once or often.  Errors: `NotFound`; `Conflict` once it is landing or has completed;
+    Idempotent.  Errors: `NotFound`; `Conflict` if the job is landing or has completed;
     `Unavailable`.
     """
     for _ in range(_ROUNDS):
@@ -262,14 +281,14 @@ def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
     raise Unavailable("job could not be cancelled; try again")
 
 
-# ---- whose it is ---------------------------------------------------------------------------------
+# ---- ownership -----------------------------------------------------------------------------------
 
 
 def claim(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> Claim:
-    """Become the owner of a job that nobody runs, or whose runner was silent too long.
+    """Become the owner of a job that has no owner, or whose owner has let its lease run out.
 
-    The times of two machines are compared: a clock that is wrong makes a job run twice, which does
-    no harm.  Errors: `Unavailable`.  Cost: 2 KV requests.
+    The lease compares the clocks of two machines.  If a clock is wrong, a job may run twice, which
+    is harmless.  Errors: `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(_ROUNDS):
         seen = record.find(ports.kv, repo, job_id)
@@ -284,7 +303,9 @@ def claim(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> Claim:
 
 
 def is_silent(ports: Ports, job: Job) -> bool:
-    """Whether nobody seems to run it, and a worker should."""
+    """Whether a worker must take the job over: it has not ended, is not a bulk job, and its last
+    heartbeat is older than the lease.  No request.
+    """
     lease_ns = limits.job_lease_seconds * limits.SECOND_NS
     return _runs_here(job) and ports.clock.now_ns() - job.updated_ns > lease_ns
 
@@ -294,7 +315,11 @@ def _runs_here(job: Job) -> bool:
 
 
 def release(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> None:
-    """Let anybody claim the job at once."""
+    """Give up ownership, so that any worker can claim the job at once.
+
+    Does nothing if the job has ended or has another owner.  Errors: `NotFound`.  Cost: 2 KV
+    requests.
+    """
     for _ in range(_ROUNDS):
         seen = record.get(ports.kv, repo, job_id)
         if seen.job.ended or seen.job.owner != owner:
@@ -305,9 +330,9 @@ def release(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> None
 
 
 def free_all(ports: Ports, repo: Repository) -> list[Job]:
-    """Take every job that has not ended, and that workers run, from its owner; those jobs.
+    """Release every job that workers run and that has not ended; return these jobs.
 
-    For a store that one process at a time can open, and that has run none of them yet.
+    Only for a store that one process at a time can open, before that process runs any job.
     """
     found = [seen.job for seen in record.list_all(ports.kv, repo) if _runs_here(seen.job)]
     for job in found:
@@ -316,10 +341,11 @@ def free_all(ports: Ports, repo: Repository) -> list[Job]:
 
 
 class Pulse:
-    """Shows progress about once a second, and notices that a runner is to stop.
+    """Sends heartbeats about once a second, and stops a worker that must not continue.
 
-    With an `owner` it also notices that another has taken over; after `until_seconds` of the steady
-    clock it stops the runner where it can go on later.  Threads may share it.
+    With an `owner`, a heartbeat also fails if another worker has taken the job over.  After
+    `until_seconds` of the steady clock, a heartbeat stops the worker at a point from which the
+    job can continue.  Threads may share a `Pulse`.
     """
 
     def __init__(
@@ -338,7 +364,10 @@ class Pulse:
         self._last_ns = 0
 
     def beat(self, progress: int = -1, *, always: bool = False) -> None:
-        """Raises `Stopped`.  Cost: 2 KV requests about once a second."""
+        """Send a heartbeat; `progress` -1 keeps the recorded progress.
+
+        Raises `Stopped`.  Cost: 2 KV requests about once a second; `always`: in every call.
+        """
         now_ns = self._ports.clock.now_ns()
         if not always and now_ns - self._last_ns < _HEARTBEAT_NS:
             return
@@ -350,7 +379,10 @@ class Pulse:
         _put(self._ports, self._repo, seen.job._replace(progress=known, updated_ns=now_ns), seen)
 
     def land(self, progress: int) -> None:
-        """From here on nobody can cancel.  Raises `Stopped` if somebody did."""
+        """Enter the state *landing*: from now on nobody can cancel the job.
+
+        Raises `Stopped` if the job was cancelled before.  Cost: 2 KV requests.
+        """
         for _ in range(_ROUNDS):
             seen = self._seen()
             now_ns = self._ports.clock.now_ns()
@@ -374,7 +406,9 @@ class Pulse:
 
 
 class Ending(NamedTuple):
-    """How a job ended.  `by`: only if that owner still owns it; empty: whoever does."""
+    """How a job ended.  `by`: end the job only if this owner still owns it; empty: end it whoever
+    the owner is.
+    """
 
     state: JobState
     error: str = ""
@@ -383,7 +417,7 @@ class Ending(NamedTuple):
 
 
 def finish(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> bool:
-    """End a running job.  False if it had ended already, or belongs to another runner."""
+    """End a running job.  False if the job has ended already or belongs to another owner."""
     for _ in range(_ROUNDS):
         seen = record.get(ports.kv, repo, job_id)
         if seen.job.ended or ending.by not in (b"", seen.job.owner):
@@ -399,13 +433,14 @@ def finish(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> boo
 
 
 def end(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> None:
-    """As `finish`, for whoever ran the job: a store that does not answer is asked again for a
-    while.  What cannot be noted even so stays running until somebody takes it over."""
+    """Like `finish`, for the worker that ran the job: it retries for a while if the store does not
+    answer.  If all retries fail, the job stays running until another worker takes it over.
+    """
     _patiently(ports, lambda: finish(ports, repo, job_id, ending))
 
 
 def fail(ports: Ports, repo: Repository, job_id: JobId, error: GravelerError, by: bytes) -> None:
-    """End a job as failed, if it still is that owner's, and keep the kind of its error."""
+    """End a job as failed, and keep the kind of its error.  `by`: as in `Ending`."""
     more = {_KIND: type(error).__name__}
     _patiently(ports, lambda: record.amend(ports.kv, repo, job_id, more, ports.ids))
     end(ports, repo, job_id, Ending(JobState.FAILED, str(error), by=by))
