@@ -1,7 +1,8 @@
-"""What every verb is given: a frozen record of ports, without behaviour.
+"""The record `Ports`: the stores, clock, ids and settings that every verb receives.
 
-`graveler/assembly/` or a simulator fills it.  Verbs only call what stands in it, so the same flow
-runs on a laptop, in a function and in a simulation.  Layers 3 and 4 may import this.
+The record is frozen and has no behaviour.  `graveler/assembly/` or a simulator fills it.  A verb
+reaches the outside world only through this record, so the same code runs on a laptop, in a
+function and in a simulation.  Layers 3 and 4 may import this module.
 """
 
 from collections.abc import Callable
@@ -23,12 +24,14 @@ from graveler.refs.cache import RefCache
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a deployment may choose.
+    """The settings that a deployment may choose.
 
-    `signing_key`: 32 secret bytes for upload addresses; what `signing_key_before` signed, before
-    the secret was rotated, is accepted too.  `staging_shards_max`: as far as tokens of
-    busy branches grow; 1 where one partition bears all that the store bears.
-    `commit_rows_max`: a commit of more staged rows is left to a bulk job (handover.py).
+    - `signing_key`: 32 secret bytes that sign upload addresses.
+    - `signing_key_before`: the key before the last rotation; empty if there is none.  Addresses
+      that it signed are still accepted.
+    - `staging_shards_max`: the largest number of shards that the staging token of a busy branch
+      gets.  It is 1 for a store whose partitions have no limit of their own.
+    - `commit_rows_max`: a bulk job makes a commit of more staged rows (`bulk/handover.py`).
     """
 
     signing_key: bytes = b""
@@ -44,7 +47,7 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The outside world of a verb."""
+    """Everything outside the process that a verb uses."""
 
     kv: Store
     blocks: Blocks
@@ -58,7 +61,10 @@ class Ports:
 
 
 def keyspace(ports: Ports, repo: Repository, check: Callable[[], None] = unchecked) -> Keyspace:
-    """The committed layer's view of a repository.  `check`: see `Keyspace`."""
+    """The ranges of a repository, as the committed layer reads and writes them.
+
+    `check` is called before each range is opened; it raises to stop a long walk.
+    """
     return Keyspace(ports.ranges, repo.namespace, repo.breaks, check)
 
 
@@ -69,8 +75,10 @@ def check_writable(repo: Repository, force: bool) -> None:
 
 
 def within(ports: Ports, seconds: float) -> Ports:
-    """The same ports for one request of which `seconds` are left: no verb begins a step after them.
-    No request."""
+    """The same ports with shorter deadlines, for a request that has `seconds` left.
+
+    A verb starts no step after its deadline.  Cost: no request.
+    """
     settings = ports.settings
     shorter = replace(
         settings,
@@ -81,32 +89,39 @@ def within(ports: Ports, seconds: float) -> Ports:
 
 
 def given_or_now(ports: Ports, given_ns: int | Literal[Absent.ABSENT]) -> int:
-    """The time that a caller gave; 0 is the epoch.  Without one: now."""
+    """The time that the caller gave, in nanoseconds (0 is the epoch); if it is `ABSENT`, now."""
     return ports.clock.now_ns() if given_ns is ABSENT else given_ns
 
 
 class Deadline:
-    """The end of one operation's life: clean-up relies on no operation outliving it."""
+    """The time at which an operation must stop.
+
+    Clean-up deletes rows and files after a grace period.  That is safe because no operation
+    continues after its deadline.
+    """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
         self._end = clock.steady_seconds() + seconds
 
     def check(self, what: str, remedy: str = "try again") -> None:
-        """Raises `Unavailable` once the time is over; its text ends with the remedy."""
+        """Raises `Unavailable` after the deadline.
+
+        `what` names the operation in the error text; `remedy` ends the text.
+        """
         if self._clock.steady_seconds() > self._end:
             raise Unavailable(f"{what} took too long and was given up; {remedy}")
 
     def checking(self, what: str, remedy: str = "try again") -> Callable[[], None]:
-        """`check` as a call without arguments, for walks that know no clock."""
+        """`check` as a function without arguments, for code that has no clock."""
         return lambda: self.check(what, remedy)
 
 
 class Unconfirmed:
-    """Whether a write that decides was sent and not confirmed.
+    """A context for an operation whose decisive write may be applied without a confirmation.
 
-    From `note` on, nobody may say any more that nothing was applied: what fails inside the block
-    because the services do not answer is raised as `OutcomeUnknown`.
+    After `note`, the caller must not conclude that nothing was applied.  Any `Unavailable` that
+    then leaves the block is raised as `OutcomeUnknown`; other errors pass unchanged.
     """
 
     def __init__(self, what: str) -> None:
@@ -114,7 +129,7 @@ class Unconfirmed:
         self._noted = False
 
     def note(self) -> None:
-        """Such a write was sent."""
+        """Record that a decisive write was sent."""
         self._noted = True
 
     def __enter__(self) -> "Unconfirmed":
@@ -127,5 +142,5 @@ class Unconfirmed:
 
 
 def operation_deadline(ports: Ports) -> Deadline:
-    """For everything that a request waits for."""
+    """The deadline of an operation that a request waits for: `operation_seconds_max` from now."""
     return Deadline(ports.clock, ports.settings.operation_seconds_max)

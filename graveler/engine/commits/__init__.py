@@ -1,12 +1,12 @@
-"""Commits: everything that moves the head of a branch, and what compares commits.
+"""Commits: the verbs that move the head of a branch, and the verbs that compare commits.
 
-records    branch records and commits as the verbs read them (fresh or cached)
-seal       takes staging tokens off a branch; commit, merge and reset share it
+records    reads branch records and commits (fresh or cached)
+seal       takes staging tokens off a branch; commit, merge and hard reset share it
 scan       reads the rows of sealed tokens
 commit     turns staged rows into a commit; start here
-land       puts a commit on a branch that was not made from its staged rows
+land       puts a branch on a commit that is not made from its staged rows
 merge      three-way merge          replay   revert and cherry-pick
-reset      drops staged changes     adopt    commit records and files from elsewhere
-log        history and merge bases  diff     two refs, or a branch and its head
-messages   bounds of messages and metadata, texts that clients compare
+reset      drops staged changes     adopt    commit records, metaranges and ranges given by id
+log        history and merge bases  diff     compares two refs, or a branch and its head
+messages   limits of messages and metadata, texts that clients compare
 """

@@ -1,6 +1,6 @@
-"""What comes from elsewhere by its id: commit records, and files of the repository's namespace.
+"""Commit records, metaranges and ranges that a client names by id.
 
-An id that a client gives is looked for inside the repository's own namespace, never elsewhere.
+A file is looked up only inside the repository's own namespace, whatever id the client gives.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from graveler.refs.graph import commits, graph
 
 @dataclass(frozen=True, slots=True)
 class NewCommitRecord:
-    """A commit from elsewhere with the id that it has there."""
+    """A commit of another repository or system, with its id."""
 
     id: str
     commit: Commit
@@ -38,9 +38,11 @@ class NewCommitRecord:
 def add_record(
     ports: Ports, repo: Repository, record: NewCommitRecord, *, force: bool = False
 ) -> None:
-    """Store a commit from elsewhere; its parents and its metarange must be here already.
+    """Store the record of a commit that was made elsewhere.
 
-    Its id must be the hash of its content.  Errors: `Invalid`, `NotFound`, `Refused`.
+    Its parents and its metarange must already be in this repository, and its id must be the hash
+    of its content.  No branch moves.  Errors: `Invalid`, `NotFound`, `Gone` (the metarange has
+    expired), `Refused`.
     """
     check_writable(repo, force)
     check_message(record.commit.message)
@@ -60,12 +62,12 @@ def add_record(
 
 
 def metarange_location(ports: Ports, repo: Repository, metarange_id: str) -> str:
-    """Where a metarange lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    """The address of a metarange, relative to the namespace.  `NotFound`, `Invalid`.  1 head."""
     return _location(ports, repo, metarange_id, "meta_range")
 
 
 def range_location(ports: Ports, repo: Repository, range_id: str) -> str:
-    """Where a range lies in the repository's namespace.  `NotFound`, `Invalid`.  1 head."""
+    """The address of a range, relative to the namespace.  `NotFound`, `Invalid`.  1 head."""
     return _location(ports, repo, range_id, "range")
 
 
@@ -81,7 +83,10 @@ def _location(ports: Ports, repo: Repository, name: str, field: str) -> str:
 
 
 def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:
-    """A metarange that is stored in the repository's own namespace, by an id from outside."""
+    """Check that the metarange with the id `text` is stored in the repository's own namespace.
+
+    Errors: `Invalid`, `NotFound`, `Gone` (garbage collection condemned it).
+    """
     metarange = parse_metarange_id(text, "source_metarange")
     check_kept(ports, repo, metarange)
     try:
@@ -99,9 +104,11 @@ def land_metarange(
     drawn: Callable[[CommitEntry, MetarangeId], Commit],
     once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry:
-    """Land the commit that `drawn` makes of the head and of a metarange that is stored here.
+    """Land a commit whose content is the stored metarange `source`.
 
-    Errors: `NotFound`, `Invalid`, and those of a landing.
+    `drawn` builds the commit from the head and the metarange.  `once`: see `Terms`.
+    Errors: those of `known_metarange`, `Invalid` for a metarange of dumped refs, and those of
+    `land`.
     """
     metarange = known_metarange(ports, repo, source)
     space = keyspace(ports, repo)

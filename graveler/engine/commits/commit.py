@@ -1,26 +1,31 @@
-"""Commit: what is staged on a branch becomes an immutable snapshot, whoever else commits meanwhile.
+"""Commit: turns the staged rows of a branch into an immutable snapshot, beside other committers.
 
     staging: t3          staging: t4 (new)        staging: t4
     sealed:  t1 t2   ──► sealed:  t1 t2 t3   ──►  sealed:  (what came later)
     commit:  B           commit:  B               commit:  X = B overlaid by t1 t2 t3
              1 read          2 seal                        7 advance
 
-    1 read    the branch record; nothing staged: say so
-    2 seal    put a new staging token in place; nothing acknowledged enters t1 t2 t3 from now on
-    3 scan    every sealed token completely; keep one delta for each (scanning.py).  Too many rows
-              for one process: a bulk job is to do it (handover.py)
+    1 read    the branch record; if nothing is staged, raise `NoChanges`
+    2 seal    put a new staging token in place; no acknowledged write enters t1 t2 t3 any more
+    3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
+              many rows for one process, hand over to a bulk job (bulk/handover.py)
     4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
-    5/6 note  in one batch: the commit, what it folded in, and the clean-up intents
+    5/6 note  in one batch: the commit, what it folded in, and the clean-up records
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
-    8 settle  where that failed: find out what happened, and go on from there
+    8 settle  if the swap failed: find out what happened, and continue from there
 
-A commit is installed only by a swap of the exact record whose commit is the base that it was built
-on and whose oldest sealed tokens are exactly the ones folded in.  Every failed swap means
-*unknown*:
-the record and its history tell.  The committer deletes nothing, ever: rows belong to the janitor,
-orphaned ranges and commits to garbage collection.  A crash before 7 leaves sealed tokens that the
-next commit folds in; readers see them all along.  Basis: the published design of lakeFS, corrected
-(docs/protocol.md).
+To *fold in* a token is to include its rows in a commit.  These rules hold:
+
+- A commit is installed only by a compare-and-swap of the exact branch record that it was built
+  for: the record's commit is the base of the new commit, and the record's oldest sealed tokens
+  are exactly the folded ones.
+- A failed swap means *unknown*.  The committer then reads the record and its history to decide.
+- The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
+  orphaned ranges and commits.
+- A crash before step 7 leaves sealed tokens.  Readers still see their rows, and the next commit
+  folds them in.
+
+Source: the published design of lakeFS, with corrections (docs/protocol.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +53,14 @@ from graveler.staging import area
 
 
 class CommitRequest(NamedTuple):
-    """What the author says.  `created_ns` ABSENT: now.  `once`: an idempotency key; if the branch
-    has a commit with this key, that commit is the answer.  `source_metarange`: the commit has its
-    content, and nothing may be staged.
+    """The caller's choices for one commit.
+
+    - `allow_empty`: make an own commit even if nothing changed.
+    - `source_metarange`: the id of a metarange that is the content of the commit; staged changes
+      are then an error.  Empty: the commit is made from the staged rows.
+    - `created_ns`: ABSENT means now.
+    - `once`: an idempotency key.  If the branch already has a commit with this key, that commit is
+      returned.
     """
 
     message: str
@@ -63,10 +73,11 @@ class CommitRequest(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One call of commit: the same through all its rounds.
+    """The arguments of one call of `commit`; they stay the same in all its rounds.
 
-    `wanted` is the token that was open when the call began, on the commit `since`: a later commit
-    that folded it in (tokens are folded oldest first) holds all that this call must see committed.
+    `wanted` is the token that was open when the call began, and `since` was the head at that time.
+    Tokens are folded oldest first, so a later commit that folded in `wanted` contains everything
+    that this call must commit.
     """
 
     ports: Ports
@@ -81,13 +92,16 @@ class Attempt(NamedTuple):
 def commit(
     ports: Ports, repo: Repository, branch: str, request: CommitRequest, *, force: bool = False
 ) -> CommitEntry:
-    """Fold all that was acknowledged on `branch` before the call into one commit; return it.
+    """Fold all writes that were acknowledged on `branch` before the call into one commit.  Return
+    that commit.
 
-    If another committer folded it in meanwhile, that commit is returned; `allow_empty` always makes
-    its own.  Errors: `NotFound`, `NoChanges`, `Refused`, `Conflict` (the branch was reset), and
-    `Contended` or `Unavailable` (nothing lost: it stays staged); of the latter `HandedOver`: there
-    is more than `commit_rows_max`, and the job that it names waits for a cluster.
-    Cost with one shard and nobody else: 6 KV requests; nothing staged: 3.
+    If another committer folds them in first, its commit is returned.  With `allow_empty`, the call
+    always makes its own commit.
+
+    Errors: `NotFound`, `NoChanges`, `Refused`, `Conflict` (the branch was reset), `Contended` and
+    `Unavailable` (nothing is lost: the rows stay staged).  `HandedOver` is an `Unavailable`: there
+    are more than `commit_rows_max` rows, and the bulk job that it names waits for a cluster.
+    Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged.
     """
     name = parse_branch_id(branch)
     check_writable(repo, force)
@@ -113,24 +127,24 @@ def commit(
 
 
 def _folded(call: Attempt, first: Versioned) -> CommitEntry:
-    """Seal the open token of `first`, and fold in all that is sealed."""
+    """Seal the open token of `first`, then fold in all sealed tokens."""
     ports, repo, branch = call.ports, call.repo, call.branch
     return fold(call, seal(ports, repo, branch, first, own=call.request.allow_empty))
 
 
 def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
-    """At the bound of sealed tokens: fold those in before another one is sealed.
+    """At the limit of sealed tokens, fold those tokens in before another one is sealed.
 
-    Otherwise a branch whose commits keep failing would get a longer record with each of them.  One
-    commit if nothing is in the open token, else two: the first has neither the mark of `once` nor
-    the own commit of `allow_empty`, because it does not hold everything that was asked for.
+    Otherwise each failing commit of a branch would make its record longer.  The call makes one
+    commit if the open token is empty, else two.  The first of two ignores `allow_empty` and does
+    not carry the key of `once`, because it does not contain everything that the caller asked for.
     """
     ports, repo, request, sealed = call.ports, call.repo, call.request, first.branch.sealed
     oldest = call._replace(wanted=sealed[-1])
     if area.is_empty(ports.kv, first.branch.staging, ports.fanout):
         return fold(oldest, first)
     made: CommitEntry | Literal[Absent.ABSENT] = ABSENT
-    with suppress(NoChanges, Conflict):  # the second fold finds out what became of them
+    with suppress(NoChanges, Conflict):  # the second fold finds out what happened to the tokens
         made = fold(oldest._replace(request=_without_mark(request)), first)
     now = fresh(ports, repo, call.branch)
     try:
@@ -152,8 +166,11 @@ def _without_mark(request: CommitRequest) -> CommitRequest:
 
 
 class Draft(NamedTuple):
-    """What a round wants on top of `base`: a commit, or (nothing changes) only to trim `tokens`,
-    which have so many `rows`."""
+    """The result that one round tries to install on `base`.
+
+    `made`: the new commit; None if nothing changes, so that the round only trims `tokens`.
+    `rows`: the number of rows in `tokens`.
+    """
 
     base: CommitId
     tokens: tuple[StagingToken, ...]
@@ -162,19 +179,18 @@ class Draft(NamedTuple):
 
     @property
     def head(self) -> CommitId:
-        """The branch's commit once the draft is installed."""
+        """The branch's commit after the draft is installed."""
         return self.base if self.made is None else self.made.id
 
 
 def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
-    """Steps 3 to 8 for all tokens that the record `sealed` shows as sealed."""
+    """Run steps 3 to 8 for all sealed tokens of the record `sealed`."""
     with Unconfirmed("commit") as sent:
         return _rounds(attempt, sealed, _scanned(attempt, sealed.branch), sent)
 
 
 def fold_written(attempt: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
-    """Steps 4 to 8 for tokens that somebody else has sealed and scanned, the oldest of the
-    branch."""
+    """Run steps 4 to 8 for the oldest tokens of the branch, which a bulk job sealed and scanned."""
     with Unconfirmed("commit") as sent:
         left = [token for token in folding.tokens if token in seen.branch.sealed]
         return _rounds(attempt, seen, folding._replace(tokens=tuple(left)), sent)
@@ -206,7 +222,7 @@ def _rounds(
             if made is not ABSENT:
                 return made
             drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))
-            attempt.deadline.check("commit")  # files so old may be condemned
+            attempt.deadline.check("commit")  # garbage collection may condemn older files
         if _advance(attempt, seen, drafts[-1]):
             return _answer(drafts[-1])
         sent.note()
@@ -219,7 +235,7 @@ def _rounds(
 
 
 def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:
-    """Step 4, then the notes of 5 and 6: durable before the swap that may make them matter."""
+    """Step 4, then the writes of steps 5 and 6, which must be durable before the swap."""
     ports, repo, request = attempt.ports, attempt.repo, attempt.request
     base, tokens = commit_of(ports, repo, base_id), folding.tokens
     overlaid = folding.content(base.metarange, tokens)
@@ -254,10 +270,10 @@ def _drawn(attempt: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commi
 
 
 def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
-    """A commit that nobody else is making.
+    """Store the record of a commit that no other caller makes.
 
-    Two equal commits within a second share an id, and two callers who both asked for a commit of
-    their own would take one for both.  Whoever stores the record second moves on by a second.
+    Two equal commits within one second have the same id, so two callers with `allow_empty` would
+    share one commit.  The caller that stores the record second moves its time by one second.
     """
     for _ in range(limits.equal_commit_count_max):
         entry = CommitEntry(commit_id(drawn), drawn)
@@ -269,8 +285,11 @@ def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
 
 
 def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
-    """Step 7.  A small fold after a great one leaves half of what the branch knows of its size, so
-    that its tokens shrink over some commits, not with the first."""
+    """Step 7.
+
+    `recent_rows` decides the number of shards of later tokens.  After a smaller fold it falls by
+    half at most, so the number of shards shrinks over several commits.
+    """
     record = seen.branch
     assert record.sealed[: len(draft.tokens)] == draft.tokens, "what is folded is the oldest sealed"
     wanted = record._replace(
@@ -290,12 +309,12 @@ def _answer(draft: Draft) -> CommitEntry:
 
 
 def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
-    """The walk of step 8 (docs/protocol.md): the commit that holds what this call must see
-    committed, if there is one by now.
+    """The walk of step 8 (docs/protocol.md): find the commit that contains what this call must
+    commit, if such a commit exists now.
 
-    Either one of the drafts (its swap landed, the answer was lost) or one whose fold lists the
-    token that was open when the call began.  A fold recorded for a swap that then failed says
-    nothing: the token must have left the record too.
+    It is one of the drafts (the swap landed, the answer was lost), or a commit whose fold record
+    lists the token that was open when the call began.  A fold record alone proves nothing, because
+    its swap may have failed.  So the token must also have left the branch record.
     """
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
     gone = attempt.wanted not in seen.branch.tokens_newest_first
@@ -307,19 +326,19 @@ def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Comm
             continue
         notes = commits.folds_of(ports.kv, repo, branch, entry.id)
         if any(attempt.wanted in note.tokens for note in notes):
-            if entry.id == attempt.since:  # it said so already
+            if entry.id == attempt.since:  # the token changed nothing on the head of that time
                 raise NoChanges(NO_CHANGES)
             return entry
     return None
 
 
 def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
-    """Step 8 when nothing of ours is sealed any more: another commit has it, or a reset dropped
-    it."""
+    """Step 8 if none of our tokens is sealed any more: a commit has them, or a reset dropped
+    them."""
     settled = _settled(attempt, seen, drafts)
     if settled is not None:
         return settled
-    if drafts and drafts[-1].made is None:  # equal to what was there: nothing was dropped
+    if drafts and drafts[-1].made is None:  # the rows equal the base, so nothing was dropped
         raise NoChanges(NO_CHANGES)
     raise Conflict(
         f"commit lost its changes: the branch was reset meanwhile: branch={attempt.branch}"

@@ -1,14 +1,16 @@
-"""Landing a commit that was not staged: merge, revert, cherry-pick, import, hard reset.
+"""Landing: puts a branch on a commit that is not made from its staged rows.
+
+Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset do this.
 
     1 read    the branch record
-    2 clean   nothing staged at all: build on the head, note the commit, swap the record's commit
-    3 else    staged rows that differ from the head: refuse (dirty).  Rows that say what the head
-    says
-              anyway (no-op rows) would undo the landing once they lie on top of it: seal them, look
-              again, note what is trimmed, and take them off in the same swap
+    2 clean   nothing is staged: build on the head, store the commit, swap the record's commit
+    3 else    staged rows that differ from the head: refuse (`DirtyBranch`).  Staged rows that
+              equal the head (no-op rows) would hide the landed content if they stayed: seal them,
+              compare again, store the fold and clean-up records, and trim them in the same swap
 
-A failed swap means *unknown*: the commit found in the branch's history has landed, else begin again
-on the new head.  Used by merge.py, replay.py, importing.py, commit.py and reset.py.
+A failed swap means *unknown*.  If the commit is found in the branch's history, it has landed; else
+the landing starts again on the new head.  Used by merge.py, replay.py, adopt.py, reset.py,
+imports/run.py and bulk/land.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,16 +51,17 @@ from graveler.refs.graph import commits, graph
 from graveler.staging import stack
 from graveler.streams import END, Item
 
-Build = Callable[[CommitEntry], Commit]  # from the head that it lands on; may raise to refuse
-# The commit, and the version of the branch's record that it was found by; empty: by none.
+Build = Callable[[CommitEntry], Commit]  # receives the head to build on; may raise to refuse
+# Returns the commit, and the version of the branch record that it was resolved by; empty: of none.
 Target = Callable[[], tuple[CommitEntry, bytes]]
 _BATCH = 1_000
 
 
 class Landing(NamedTuple):
-    """What one round puts in place: the branch's new commit, and whether to note its record.
+    """The new head that one round tries to install.
 
-    `at`: the version of the branch's record that it was chosen by; empty for any.
+    `is_new`: the round makes this commit, so its record must be stored first.
+    `at`: the version of the branch record that the commit was chosen by; empty accepts any.
     """
 
     entry: CommitEntry
@@ -67,8 +70,11 @@ class Landing(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """The commit of an earlier round, whether that round made it, the record that its swap wanted
-    to replace, and whether that swap was refused, so that it never landed and never will."""
+    """An earlier round: its commit, and its swap.
+
+    `is_new`: the round made the commit.  `over`: the branch record that the swap was to replace.
+    `is_refused`: the store refused the swap, so it did not land and never will.
+    """
 
     entry: CommitEntry
     is_new: bool
@@ -77,8 +83,11 @@ class Tried(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Until when a commit may land, if not within the time of every commit; and whether it is made
-    once: a commit with the mark that the branch has is the answer."""
+    """Conditions of a landing.
+
+    `deadline`: None means `commit_seconds_max` from now.  `once`: an idempotency key; if the
+    branch already has a commit with this key, that commit is returned.
+    """
 
     deadline: Deadline | None = None
     once: Once | Literal[Absent.ABSENT] = ABSENT
@@ -90,11 +99,13 @@ ANY_TIMES: Final = Terms()
 def land(
     ports: Ports, repo: Repository, branch: BranchId, build: Build, terms: Terms = ANY_TIMES
 ) -> CommitEntry:
-    """Make the commit that `build` draws on the head, and put the branch on it, atomically.
+    """Make the commit that `build` returns for the head, and put the branch on it.  Atomic.
 
-    Errors: those of `build`, `NotFound`, `DirtyBranch`, `Contended`.  Nothing changes on an error,
-    but for staged rows moving from the open to a sealed token.  Cost on a clean branch with one
-    shard: 4 KV requests and those of `build`.
+    Each round calls `build` again, with the head of that moment.
+    Errors: those of `build`, `NotFound`, `DirtyBranch`, `Contended`, `Unavailable` after the
+    deadline, `OutcomeUnknown`.  Except after `OutcomeUnknown`, an error changes nothing that a
+    reader sees; staged rows may have moved from the open token to a sealed one.
+    Cost on a clean branch with one shard: 4 KV requests and those of `build`.
     """
 
     def draw(head: CommitEntry) -> Landing:
@@ -105,10 +116,14 @@ def land(
 
 
 def put_on(ports: Ports, repo: Repository, branch: BranchId, target: Target) -> CommitEntry:
-    """Put the branch on an existing commit (hard reset); `target` is asked again in every round.
+    """Put the branch on an existing commit (hard reset).  Each round calls `target` again.
 
-    A commit that was chosen by another record than the one to be replaced is not tried: were its
-    answer lost, the commit could be found behind a head that others made, as if it had landed.
+    If `target` resolved the commit by another branch record than the one to be replaced, the round
+    tries no swap.  Otherwise, after a lost answer, the commit could be found in a history that
+    other clients made, as if this call had landed.
+
+    Errors: those of `target` and of `land`.  Cost on a clean branch with one shard: 3 KV requests
+    and those of `target`.
     """
 
     def draw(head: CommitEntry) -> Landing:
@@ -174,7 +189,8 @@ def _move(
 def _cleaned(
     ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, deadline: Deadline
 ) -> tuple[Versioned, tuple[StagingToken, ...]]:
-    """A record to land on, and the tokens to take off it; nothing staged differs from its head."""
+    """Check that no staged row differs from the head.  Return the record to land on, and the
+    sealed tokens to trim from it."""
     if nothing_staged(ports, seen):
         return seen, ()
     check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen, deadline)
@@ -192,9 +208,9 @@ def check_clean(
     seen: Versioned,
     deadline: Deadline,
 ) -> None:
-    """Raises `DirtyBranch` if any staged row says something else than the record's commit.
+    """Raises `DirtyBranch` if any staged row differs from the record's commit.
 
-    Holds `_BATCH` rows at a time; `Unavailable` once the time is over.
+    Holds `_BATCH` rows in memory at a time.  Raises `Unavailable` after the deadline.
     """
     if not tokens_newest_first:
         return
@@ -238,8 +254,11 @@ def _landed(
     tried: Sequence[Tried],
     once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry | None:
-    """The commit of an earlier round whose swap landed though its answer was lost, perhaps late;
-    or that another call has made, if it is to be made once."""
+    """The commit of an earlier round whose swap landed without an answer, or the commit that
+    carries the idempotency key `once`; None if there is neither.
+
+    Raises `OutcomeUnknown` if the history does not show whether an earlier swap landed.
+    """
     marked = made_once(ports, repo, once, seen.branch.commit)
     if marked is not ABSENT:
         return marked
@@ -259,15 +278,15 @@ def _landed(
             continue
         if _was_put_on(tuple(history_until(ports, repo, now, each.entry.id)), each):
             return each.entry
-        # Perhaps it landed, and others moved on from there: again would be once too often.
+        # Perhaps it landed and other clients moved the branch since: a retry could reset it twice.
         raise OutcomeUnknown(f"reset not confirmed; outcome unknown: commit={each.entry.id}")
     return None
 
 
 def _was_put_on(walked: Sequence[CommitEntry], each: Tried) -> bool:
-    """Whether a history comes from the commit that a reset chose, and not over the old head.
+    """Whether the history `walked` ends at the commit that a reset chose, without the old head.
 
-    Asked because a relative ref (`main~`) would mean something else after the reset landed.
+    This check is necessary because a relative ref (`main~`) means another commit after the reset.
     """
     reached = bool(walked) and walked[-1].id == each.entry.id
     return reached and each.over.branch.commit not in [entry.id for entry in walked[:-1]]
@@ -276,7 +295,7 @@ def _was_put_on(walked: Sequence[CommitEntry], each: Tried) -> bool:
 def _past_landing(
     ports: Ports, repo: Repository, branch: BranchId, tried: Sequence[Tried]
 ) -> Versioned:
-    """A fresh record over which no swap of ours can land any more."""
+    """A fresh record that no earlier swap of this call can replace; else `OutcomeUnknown`."""
     seen = fresh(ports, repo, branch)
     if any(each.over.version == seen.version for each in tried):
         raise OutcomeUnknown(f"landing a commit not confirmed; outcome unknown: branch={branch}")

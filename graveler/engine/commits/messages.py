@@ -1,4 +1,4 @@
-"""What verbs say and accept in words: texts that clients compare, bounds on messages and metadata.
+"""Texts that clients compare, and the limits of commit messages and metadata.
 
 Used by every verb that makes commits or stages entries.
 """
@@ -9,11 +9,11 @@ from graveler import limits
 from graveler.errors import Invalid
 
 NO_CHANGES = "commit: no changes"
-STRATEGY_KEY = ".lakefs.merge.strategy"  # of the commit's metadata
+STRATEGY_KEY = ".lakefs.merge.strategy"  # a key of the commit's metadata
 
 
 def check_message(message: str) -> None:
-    """Raises `Invalid` for a message that is too long."""
+    """Raises `Invalid` for a message that is too long or is not valid Unicode."""
     if _length(message, "message") > limits.message_length_bytes_max:
         raise Invalid(f"message is too long: at most {limits.message_length_bytes_max} bytes")
 
@@ -23,7 +23,8 @@ def check_metadata(
     field: str = "metadata",
     length_bytes_max: int = limits.metadata_length_bytes_max,
 ) -> None:
-    """Raises `Invalid` for metadata with too many pairs, an empty key, or too many bytes."""
+    """Raises `Invalid` for metadata with too many pairs, an empty key, too many bytes in all keys
+    and values, or text that is not valid Unicode.  `field` names the metadata in the error text."""
     if not metadata:
         return
     if len(metadata) > limits.metadata_pairs_max:

@@ -1,11 +1,12 @@
-"""Branch records and commits as the verbs read them: fresh or cached, never in between.
+"""Reads of branch records and commits, fresh or cached, and the swap of a branch record.
 
-A *fresh* read is sent after the caller's decision to read and answers from the store itself (a
-writer's second read
-relies on it: docs/protocol.md); it refreshes the cache.  A *cached* record may be some seconds
-old: only the first read
-of a writer may take it.  Commits never change, so their cache is never wrong.  Used by every verb
-of this package.
+- A *fresh* read is sent to the store after the call and is strongly consistent.  The second read
+  of a writer relies on this (docs/protocol.md).  It also refreshes the cache.
+- A *cached* record may be `limits.branch_cache_seconds_max` old.  Only the first read of a writer
+  may use it.
+- A commit never changes, so a cached commit is always correct.
+
+Used by every verb of the engine.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ Lookup = Callable[[CommitId], Commit]
 
 
 def fresh(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
-    """The live record as it is now; `NotFound` if absent or deleted.  One request."""
+    """The live record, read from the store now.  `NotFound` if absent or deleted.  1 KV request."""
     found = branches.find(ports.kv, repo, branch)
     if found is ABSENT or not found.branch.live:
         ports.cache.forget_branch(repo, branch)
@@ -35,7 +36,10 @@ def fresh(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
 
 
 def cached(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
-    """A live record that was true some seconds ago at most; no request when it is cached."""
+    """A live record that is at most `limits.branch_cache_seconds_max` old.  `NotFound`.
+
+    Cost: no request if it is cached, else 1 KV request.
+    """
     known = ports.cache.branch(repo, branch)
     return known if known is not ABSENT else fresh(ports, repo, branch)
 
@@ -43,8 +47,10 @@ def cached(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
 def swap(
     ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, new: Branch
 ) -> Versioned | None:
-    """Compare-and-swap `seen` into `new`; None: not known to have happened, read again.  One
-    request."""
+    """Compare-and-swap the record `seen` to `new`.  1 KV request.
+
+    None means that the swap is not known to have happened: the caller reads the record again.
+    """
     with suppress(OutcomeUnknown):
         swapped = attempt(ports, repo, branch, seen, new)
         if not isinstance(swapped, Declined):
@@ -55,7 +61,10 @@ def swap(
 def attempt(
     ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, new: Branch
 ) -> Versioned | Declined:
-    """As `swap`, but `Declined` has not happened and never will; raises `OutcomeUnknown`."""
+    """As `swap`, but `Declined` means that the swap did not happen and never will.
+
+    Raises `OutcomeUnknown` if the outcome is not known.  1 KV request.
+    """
     ports.cache.forget_branch(repo, branch)
     swapped = branches.attempt(ports.kv, repo, branch, seen, new, ports.ids.stamp())
     if not isinstance(swapped, Declined):
@@ -64,7 +73,7 @@ def attempt(
 
 
 def commit_of(ports: Ports, repo: Repository, commit_id: CommitId) -> Commit:
-    """One request, or none when it is cached; `NotFound`."""
+    """The commit with this id.  `NotFound`.  1 KV request, or none if it is cached."""
     known = ports.cache.commit(repo, commit_id)
     if known is not ABSENT:
         return known
@@ -74,12 +83,12 @@ def commit_of(ports: Ports, repo: Repository, commit_id: CommitId) -> Commit:
 
 
 def lookup(ports: Ports, repo: Repository) -> Lookup:
-    """`commit_of` for the graph functions."""
+    """`commit_of` as a function of the commit id, for the graph functions."""
     return lambda commit_id: commit_of(ports, repo, commit_id)
 
 
 def timed_lookup(ports: Ports, repo: Repository, what: str, deadline: Deadline) -> Lookup:
-    """`lookup` for a walk of any length: `Unavailable` once its time is over."""
+    """`lookup` for a walk of any length: raises `Unavailable` after the deadline."""
 
     def look(commit_id: CommitId) -> Commit:
         deadline.check(what)
@@ -89,21 +98,24 @@ def timed_lookup(ports: Ports, repo: Repository, what: str, deadline: Deadline) 
 
 
 def resolved(ports: Ports, repo: Repository, ref: str) -> resolve.Resolved:
-    """What a ref expression means now.  One request for a plain name."""
+    """The commit, and the branch if any, that a ref expression means now.
+
+    Cost: 1 KV request for a plain name.
+    """
     return resolve.resolve(ports.kv, repo, ref, lookup(ports, repo))
 
 
 def head_of(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
-    """The commit that `ref` stands for; a branch name means its head."""
+    """The commit that `ref` means; a branch name means its head."""
     commit_id = resolved(ports, repo, ref).commit
     return CommitEntry(commit_id, commit_of(ports, repo, commit_id))
 
 
 def check_kept(ports: Ports, repo: Repository, *ids: CommitId | MetarangeId) -> None:
-    """Raises `Gone` if content is to be used that garbage collection has condemned.
+    """Raises `Gone` if garbage collection has condemned one of these commits or metaranges.
 
-    Asked before anything is made of a commit that need not stay the head of a branch.  No request
-    where nothing was ever collected, else one an id.
+    A verb calls this before it uses the content of a commit that may not be the head of a branch.
+    Cost: no request if the repository was never collected; else 1 KV request for each id.
     """
     if not repo.collected:
         return
@@ -113,10 +125,11 @@ def check_kept(ports: Ports, repo: Repository, *ids: CommitId | MetarangeId) -> 
 
 
 def new_token(ports: Ports, repo: Repository, rows: int) -> StagingToken:
-    """A staging token that nobody else has, with the shards that `rows` rows need.
+    """A new unique staging token with enough shards for `rows` rows.
 
-    As many as the repository was made with at least, and no more than the deployment lets them grow
-    to otherwise: an empty shard costs every listing and every commit its requests all the same.
+    One shard holds `staging_shard_rows` rows.  The token has at least the number of shards that the
+    repository was created with; above that, at most `staging_shards_max`.  It gets no more than it
+    needs, because each listing and each commit sends requests for an empty shard too.
     """
     needed = -(-rows // ports.settings.staging_shard_rows)
     shards = max(repo.staging_shards, min(needed, ports.settings.staging_shards_max))

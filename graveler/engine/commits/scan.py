@@ -1,7 +1,7 @@
-"""What a commit folds in: the rows of sealed tokens, and what they make of a base.
+"""Scanning: reads the rows of sealed tokens and applies them to a base metarange.
 
-They are scanned here, all of them in memory, or by somebody else (land.py).  For commit.py
-and whoever lands as it does.
+This module holds all rows in memory.  For more rows a cluster scans them (`bulk/land.py`).  Used by
+commit.py and by code that folds tokens as it does.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,11 @@ from graveler.staging import area, stack
 
 
 class Overlaid(NamedTuple):
-    """What a base overlaid by some tokens says: whether it `differs` from the base, and how many
-    `rows` the tokens have."""
+    """The result of a base overlaid by tokens.
+
+    `metarange`: the new content.  `differs`: it differs from the base.  `rows`: the number of rows
+    of the tokens.
+    """
 
     metarange: MetarangeId
     differs: bool
@@ -24,8 +27,11 @@ class Overlaid(NamedTuple):
 
 
 class Folding(NamedTuple):
-    """Tokens that are folded in, oldest first, and what a metarange overlaid by some of them says:
-    those that the record still shows as sealed."""
+    """The tokens to fold in, oldest first, and a function that applies them.
+
+    `content` takes a base metarange and the tokens that the branch record still shows as sealed,
+    and returns the base overlaid by them.
+    """
 
     tokens: tuple[StagingToken, ...]
     content: Callable[[MetarangeId, tuple[StagingToken, ...]], Overlaid]
@@ -34,10 +40,10 @@ class Folding(NamedTuple):
 def scan(
     ports: Ports, repo: Repository, tokens: tuple[StagingToken, ...]
 ) -> Folding | Literal[Absent.ABSENT]:
-    """Read every row of sealed tokens, oldest first; ABSENT if they have more than
-    `commit_rows_max`, and then no page behind those is asked for.
+    """Read every row of sealed tokens, which are given oldest first.
 
-    Cost: a KV request for each shard and each 10,000 rows of it.
+    Returns ABSENT if they have more than `commit_rows_max` rows; it then requests no further page.
+    Cost: 1 KV request for each shard, and for each 10,000 rows of a shard.
     """
     rows_max = ports.settings.commit_rows_max
     try:

@@ -1,15 +1,14 @@
-"""Taking staging tokens out of a branch: what commits, merges and resets share.
+"""Sealing and trimming: how commits and landings take staging tokens off a branch.
 
-    staging ──seal──► sealed (readers still look here) ──trim──► clean-up record ──grace──► rows
-    gone
+    staging ──seal──► sealed (readers still look here) ──trim──► clean-up record
+                                                                       └──grace──► rows gone
 
-To *seal* is to put a fresh token in place, so that nothing acknowledged later can enter the old
-one.  To *trim* is to take
-sealed tokens off the record because a commit says all that they say; what that commit folded in,
-and the intent to clean
-up, are on record before.  Nobody deletes rows here: readers and slow writers of the old record may
-still look at them.
-Used by commit.py, landing.py and reset.py.
+To *seal* is to put a fresh token in place, so that no write that is acknowledged later enters the
+old one.  To *trim* is to take sealed tokens off the branch record, because a commit contains all
+their rows.  The fold record (which tokens that commit took in) and the clean-up records are stored
+before the trim.  This module deletes no rows: readers and slow writers that hold an old branch
+record may still use them.  Used by commit.py, land.py, bulk jobs, and verbs that search the
+history for a commit.
 """
 
 from collections.abc import Iterator
@@ -28,20 +27,24 @@ from graveler.staging import area
 
 
 def nothing_staged(ports: Ports, seen: Versioned) -> bool:
-    """Whether the record shows no sealed token and its open token holds no row.  1 query a
-    shard."""
+    """Whether the record has no sealed token and its open token has no row.
+
+    Cost: 1 KV request for each shard; none if a token is sealed.
+    """
     return not seen.branch.sealed and area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
 
 
 def seal(
     ports: Ports, repo: Repository, branch: BranchId, first: Versioned, *, own: bool = False
 ) -> Versioned:
-    """A record in which the open token of `first` is open no more: what was acknowledged before
-    `first` was read stands in its sealed tokens, or in commits that were made since.
+    """Seal the open token of `first`; return a record in which it is not open.
 
-    Somebody else's seal serves as well, if it came after `first`; with `own`, only one of ours (so
-    that two commits that
-    must both exist never fold in the same tokens).  Cost: 1 swap.
+    Every write that was acknowledged before `first` was read is then in the sealed tokens of the
+    returned record, or in commits that were made since.
+
+    Another client's seal after `first` is also accepted.  With `own`, only a seal of this call is
+    accepted, so that two commits that must both exist never fold in the same tokens.
+    Errors: `NotFound`, `Contended`.  Cost: 1 compare-and-swap; after each failed one, 1 read more.
     """
     seen = first
     for _ in range(limits.commit_round_count_max):
@@ -71,7 +74,11 @@ def trim_notes(
     head: CommitId,
     tokens: tuple[StagingToken, ...],
 ) -> list[Write]:
-    """What must be on record before `tokens` leave the branch because `head` holds all they say."""
+    """The writes that must be stored before `tokens` leave the branch record.
+
+    They are the fold record of `head`, the commit that contains the rows of `tokens`, and one
+    clean-up record for each token.  Cost: no request; the caller sends them.
+    """
     if not tokens:
         return []
     now_ns = ports.clock.now_ns()
@@ -87,10 +94,11 @@ def trim_notes(
 def history_until(
     ports: Ports, repo: Repository, start: CommitId, base: CommitId
 ) -> Iterator[CommitEntry]:
-    """First parents from `start` back to and including `base`; without it, as far as its depth.
+    """The commits along first parents from `start` back to `base`, both included.
 
-    Raises `HistoryTooLong` behind `walk_count_max` commits: whoever looks for what may have landed
-    must not take the end of the walk for the end of the history.
+    If `base` is not among them, the walk ends at its depth.  Raises `HistoryTooLong` after
+    `walk_count_max` commits: a caller that searches for its own commit must not conclude that it
+    did not land.  Cost: 1 KV request for each commit that is not cached.
     """
     depth = commit_of(ports, repo, base).depth
     here = start
@@ -109,9 +117,11 @@ def history_until(
 
 
 class Once(NamedTuple):
-    """The mark, a pair of the metadata, of a commit that is to be made once, however often it is
-    asked for.  `since`: a head from before the first time it was asked for, so never that commit
-    itself."""
+    """An idempotency key: the commit that carries it is made once, even if requests are repeated.
+
+    `key` and `value` are a pair of the commit's metadata.  `since` is a head of the branch from
+    before the first request, so it is never the commit itself.
+    """
 
     key: str
     value: str
@@ -121,11 +131,13 @@ class Once(NamedTuple):
 def made_once(
     ports: Ports, repo: Repository, once: Once | Literal[Absent.ABSENT], head: CommitId
 ) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit with the mark behind `head`.  No request if `since` still is the head.
+    """The commit with the idempotency key in the history of `head`, or ABSENT.
 
-    Errors: `HistoryTooLong`.  Asked of every head that is built on: a swap lands only on the head
-    that was searched, so two who make the same commit cannot both install it, whenever their swaps
-    arrive."""
+    A caller asks this for every head that it builds on.  Its swap lands only on a head that was
+    searched, so two callers cannot both install the same commit, even if a swap arrives late.
+    Errors: `HistoryTooLong`.  Cost: no request if `since` is still the head; else 1 KV request for
+    each commit since that is not cached.
+    """
     if once is ABSENT or once.since == head:
         return ABSENT
     for entry in history_until(ports, repo, head, once.since):
