@@ -1,6 +1,6 @@
-"""What an endpoint returns: status, headers and body, ready to be sent.
+"""The result of an endpoint: status, headers and body, ready to be sent.
 
-Pure but for orjson; for the modules of api/.
+Pure except for orjson.  Used by the modules of api/.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +24,14 @@ HTML: Headers = (
 
 
 class Streamed(NamedTuple):
-    """A body that is read piece by piece in the pool while it is sent; exactly `length` bytes."""
+    """A body of exactly `length` bytes.  A pool thread reads its chunks while it is sent."""
 
     chunks: Iterator[bytes]
     length: int
 
 
 class Answer(NamedTuple):
-    """A whole answer.  Without a body none is announced."""
+    """A complete answer.  An empty body gets no content type."""
 
     status: int
     headers: Headers = ()
@@ -47,12 +47,12 @@ def json(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
 
 
 def message(status: int, text: str, headers: Headers = ()) -> Answer:
-    """An error as clients read it."""
+    """An error in the form that clients expect."""
     return json({"message": text}, status, headers)
 
 
 def page(results: Sequence[Mapping[str, Any]], more: bool, last: str) -> Answer:
-    """A page of a listing; `last` is the name that the next page continues after."""
+    """A page of a listing.  `last`: continuation token, the last name of this page."""
     pagination = {
         "has_more": more,
         "max_per_page": limits.page_count_max,
@@ -63,7 +63,8 @@ def page(results: Sequence[Mapping[str, Any]], more: bool, last: str) -> Answer:
 
 
 def text_header(name: bytes, value: str) -> tuple[bytes, bytes]:
-    """A header whose value came from outside: what a header cannot carry is replaced."""
+    """A header whose value comes from outside.  Characters that a header cannot carry become
+    `?`."""
     if not (value.isascii() and value.isprintable()):
         value = "".join(each if " " <= each <= "~" else "?" for each in value)
     return name, value.encode("ascii")

@@ -1,11 +1,14 @@
-"""The HTTP application: the table of routes, the pages beside it, start and stop.
+"""The FastAPI application: the table of routes, the pages beside it, start and stop.
 
     service = open_service(ports, grants, secret, settings)
     application = create_app(service)
 
-FastAPI types nothing here: it hosts two plain routes, one for the API and one for all the rest.  It
-belongs to a store that one process at a time can open: at its start the jobs of processes that died
-go on; at its stop those that run here stop, to go on after the next start.  For the commands.
+FastAPI validates nothing here.  It hosts two plain routes: one for the API and one for all other
+paths.
+
+The application belongs to a store that one process at a time can open.  At start it resumes the
+jobs of dead processes.  At stop it stops the jobs of this process; the next start resumes them.
+Used by the commands.
 """
 
 import threading
@@ -34,7 +37,7 @@ __all__ = ["create_app", "open_service"]
 
 
 def create_app(service: Service) -> FastAPI:
-    """The application.  It owns the service's threads from its start to its stop."""
+    """The application.  It owns the threads of the service from its start to its stop."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -43,7 +46,7 @@ def create_app(service: Service) -> FastAPI:
         with _never_waiting(service.ports.kv):
             yield
         for repo in _repositories(service):
-            record.free_all(service.ports, repo)  # whose runners stop when they next beat
+            record.free_all(service.ports, repo)  # their workers stop at the next heartbeat
         service.pools.close()
 
     application = _Application(
@@ -71,7 +74,7 @@ def _repositories(service: Service) -> Iterator[Repository]:
 
 @contextmanager
 def _never_waiting(kv: Store) -> Iterator[None]:
-    """Have the store keep this thread, which is the event loop's, from waiting."""
+    """Make the store refuse to wait on this thread, the thread of the event loop."""
     if not isinstance(kv, Prompt):
         yield
         return
@@ -84,8 +87,11 @@ def _never_waiting(kv: Store) -> Iterator[None]:
 
 
 class _Application(FastAPI):
-    """FastAPI, but for its description, which comes from the table, and for its middleware: our
-    routes answer errors themselves, and five layers cost a third of a short request."""
+    """FastAPI without its middleware and its generated OpenAPI document.
+
+    The routes answer errors themselves, so no middleware is needed; its five layers cost a third of
+    a short request.  The OpenAPI document is built from the table of routes.
+    """
 
     def build_middleware_stack(self) -> ASGIApp:
         return self.router

@@ -23,7 +23,7 @@ def list_branches(call: Call) -> Answer:
 
 
 def create_branch(call: Call) -> Answer:
-    """Answers with the bare commit id, as clients expect."""
+    """Create a branch.  The answer is the bare commit id as plain text, as clients expect."""
     body = call.body
     commit = branches.create_branch(
         call.ports,

@@ -1,4 +1,4 @@
-"""Endpoints of break parameters: where ranges of a repository end."""
+"""Endpoints of the break parameters, which decide where ranges of a repository end."""
 
 from graveler import break_json
 from graveler.api import answers

@@ -1,7 +1,8 @@
-"""Endpoints for clusters: bulk jobs, the staged rows of a branch, what a collection must keep.
+"""Endpoints for clusters: bulk jobs, the staged rows of a branch, the roots of a garbage
+collection.
 
-The bytes themselves never pass here: a cluster writes ranges and objects to the storage with a role
-of its own, and names one metarange in the end.
+The data itself never passes through this service.  A cluster writes ranges and objects to the
+storage with its own role, and finally names one metarange.
 """
 
 from base64 import b64encode

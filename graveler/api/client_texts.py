@@ -1,8 +1,9 @@
-"""The messages that clients of this API compare, where they differ from our own.
+"""Error messages that clients of this API compare, where they differ from Graveler's own.
 
-A row applies to one operation ("" for all), one kind of error, and our texts that begin in one way
-("" for any); the first that applies decides.  Templates name path parameters, query parameters and
-strings of the body; `{missing}` is the ref that our text says was not found.  Pure; for errors.py.
+A row applies to one operation ("" for all), one kind of error, and Graveler's messages with one
+beginning ("" for any).  The first row that applies decides.  Templates name path parameters, query
+parameters and strings of the body; `{missing}` is the ref that Graveler's message reports as not
+found.  Pure.  Used by errors.py.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from graveler.errors import (
 
 
 class Row(NamedTuple):
-    """When it applies, and what is said then."""
+    """The condition of a row, and the text that clients get."""
 
     operation: str
     kind: type[GravelerError]
@@ -31,7 +32,7 @@ class Row(NamedTuple):
 
     @property
     def wanted(self) -> set[str]:
-        """What the text names."""
+        """The names of the placeholders in the text."""
         return {name for _, name, _, _ in Formatter().parse(self.text) if name}
 
 
@@ -134,8 +135,11 @@ ROWS: Final = (
 
 
 def wording(error: Exception, operation: str, names: Mapping[str, str]) -> str:
-    """The text for the client.  A row that names what `names` does not have is passed over: the
-    failure of a job is told where less is known than in the request that began it."""
+    """The error text for the client.
+
+    A row with a placeholder that `names` does not have is skipped.  This happens with the failure
+    of a job: its status request knows fewer names than the request that began the job.
+    """
     own = str(error)
     known = {**names, "missing": own.partition("ref=")[2]}
     for row in ROWS:

@@ -1,4 +1,4 @@
-"""Endpoints of commits: find, log, compare, revert, pick."""
+"""Endpoints of commits: get, create a record, log, diff, merge base, revert, cherry-pick."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -57,7 +57,7 @@ def log_commits(call: Call) -> Answer:
 
 
 def _since(text: str) -> int:
-    """Nanoseconds of an RFC 3339 time; 0 for none."""
+    """An RFC 3339 time in nanoseconds; 0 for an empty text."""
     if not text:
         return 0
     try:
@@ -85,7 +85,11 @@ def _difference_page(results: list[dict[str, Any]], page: DiffPage) -> Answer:
 
 
 def diff_branch(call: Call) -> Answer:
-    """A staged deletion has no size, as clients expect; a diff of refs has that of the object."""
+    """The diff of a branch's uncommitted changes.
+
+    A staged deletion has size 0, as clients expect.  In a diff of refs, a deletion has the size of
+    the deleted object.
+    """
     page = diff.diff_branch(call.ports, call.repo, call.arguments["branch"], _diff_query(call))
     results = [shapes.difference(line) for line in page.lines]
     for shape in results:

@@ -1,6 +1,6 @@
-"""Conditions and ranges of a request for an object (RFC 9110), decided without touching it.
+"""Conditions and byte ranges of a request for an object (RFC 9110), evaluated without reading it.
 
-Pure; for the endpoints of objects.
+Pure.  Used by the endpoints of objects.
 """
 
 import re
@@ -14,7 +14,7 @@ from graveler.limits import SECOND_NS
 
 
 class Window(NamedTuple):
-    """The bytes asked for, half-open; `partial` if the request named a range."""
+    """The requested bytes, half-open.  `partial`: the request named a range."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ class Window(NamedTuple):
 
 
 class Unsatisfiable(NamedTuple):
-    """No bytes can be sent; `several`: because more than one range was asked for."""
+    """The range cannot be served.  `several`: the request asked for more than one range."""
 
     several: bool
 
@@ -33,18 +33,21 @@ OUTSIDE: Final = Unsatisfiable(False)
 
 
 def http_date(nanoseconds: int) -> str:
-    """As `Last-Modified` writes it."""
+    """A time in the format of `Last-Modified`."""
     return formatdate(nanoseconds // SECOND_NS, usegmt=True)
 
 
 def is_range(header: str) -> bool:
-    """Whether a `Range` header has the form that `window` reads."""
+    """Whether a `Range` header has the syntax that `window` parses."""
     short = len(header) <= limits.range_header_length_max
     return short and RANGE_PATTERN.fullmatch(header) is not None
 
 
 def window(header: str, size: int) -> Window | Unsatisfiable:
-    """What a `Range` header asks of an object of `size` bytes; an empty header asks for all."""
+    """The bytes that a `Range` header requests of an object of `size` bytes.
+
+    An empty header requests all of them.
+    """
     if not header:
         return Window(0, size, False)
     ranges = [each.strip() for each in header.removeprefix("bytes=").split(",") if each.strip()]
@@ -60,7 +63,10 @@ def window(header: str, size: int) -> Window | Unsatisfiable:
 
 
 def unchanged(if_none_match: str, if_modified_since: str, etag: str, modified_ns: int) -> bool:
-    """Whether the client already has this: by etag, and only without one by time."""
+    """Whether the client already has this version of the object.
+
+    The etag decides.  The time decides only if the request names no etag.
+    """
     if if_none_match:
         named = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
         return "*" in named or etag in named
@@ -74,8 +80,10 @@ def unchanged(if_none_match: str, if_modified_since: str, etag: str, modified_ns
 
 
 def only_if_absent(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a write asks for a path that holds nothing; no other condition is served
-    (`Unsupported`)."""
+    """Whether a write requires that the path is absent (`If-None-Match: *`).
+
+    Raises `Unsupported` for any other condition.
+    """
     condition = headers.get(b"if-none-match", b"")
     if b"if-match" in headers or condition not in (b"", b"*"):
         raise Unsupported("Not Implemented")

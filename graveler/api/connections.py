@@ -1,15 +1,17 @@
-"""What one connection may take: how many there may be, how slow and how large a request may be.
+"""Limits on connections: their number, and how large and how slow a request may be.
 
-    silent ──head_seconds──► closed          head ──head_seconds──► 408
-    body below the least rate ──► 408        answer read below the least rate ──► aborted
+    no bytes ──head_seconds──► closed        head ──head_seconds──► 408
+    body below the minimum rate ──► 408      answer read below the minimum rate ──► aborted
 
-The rate is a least one, over windows of `progress_seconds`, so that a long upload has no absolute
-limit.  Connections are counted by address, of IPv6 by the network of 64 bits that one client has.
-A trusted proxy speaks for many clients: its connections count in the total alone.
+The rate is a minimum over windows of `progress_seconds`, so a long upload has no absolute time
+limit.  Connections are counted by address; IPv6 addresses by their /64 network, because one client
+usually has a whole one.  A trusted proxy carries the traffic of many clients, so its connections
+count only in the total.
 
-A connection that is refused is answered, and what its client sends is dropped until the client
-closes, so that the answer is not lost to a reset.  Only `refused_max` connections are waited for
-at a time; others are closed at once.  Pure; for server.py.
+A refused connection gets an answer.  The server then drops everything that the client sends, until
+the client closes.  Otherwise the operating system would reset the connection, and the client would
+lose the answer.  The server waits for at most `refused_max` such connections at a time and closes
+others at once.  Pure.  Used by server.py.
 """
 
 from collections import Counter
@@ -25,7 +27,8 @@ _CLIENT_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """The defaults are what is served with; tests pass smaller ones."""
+    """The limits of one server.  The defaults are the production values; tests pass smaller
+    ones."""
 
     connections_max: int = limits.connections_max
     per_address_max: int = limits.connections_per_address_max
@@ -41,20 +44,20 @@ class ConnectionLimits:
 
     @property
     def progress_bytes_min(self) -> float:
-        """What has to move in one window."""
+        """The minimum number of bytes in one window."""
         return self.progress_seconds * self.rate_bytes_min
 
 
 class Admitted(Enum):
-    """Whether a connection may stay."""
+    """The decision about a new connection."""
 
     YES = "yes"
     FULL = "full"
-    TOO_MANY = "too many"  # of its address
+    TOO_MANY = "too many"  # from its address
 
 
 class Admission:
-    """Counts the connections of one server.  Used from the event loop only."""
+    """Counts the connections of one server.  Called only from the event loop."""
 
     def __init__(self, bounds: ConnectionLimits, front: Front = DIRECT) -> None:
         self.bounds = bounds
@@ -64,8 +67,10 @@ class Admission:
         self._by_client: Counter[str] = Counter()
 
     def enter(self, address: str) -> Admitted:
-        """A connection from `address` asks to be served.  `leave` follows if, and only if, the
-        answer is yes."""
+        """Ask to serve a new connection from `address`.
+
+        The caller calls `leave` later if, and only if, the answer is `YES`.
+        """
         if self._total >= self.bounds.connections_max:
             return Admitted.FULL
         client = self._client(address)
@@ -77,7 +82,7 @@ class Admission:
         return Admitted.YES
 
     def leave(self, address: str) -> None:
-        """A connection that was let in has ended."""
+        """An admitted connection has ended."""
         self._total -= 1
         client = self._client(address)
         if client:
@@ -86,24 +91,26 @@ class Admission:
                 del self._by_client[client]
 
     def enter_refused(self) -> bool:
-        """Whether a connection that was refused may stay until its client closes it.
-        `leave_refused` follows if, and only if, the answer is yes."""
+        """Whether a refused connection may stay open until its client closes it.
+
+        The caller calls `leave_refused` later if, and only if, the answer is True.
+        """
         if self._refused >= self.bounds.refused_max:
             return False
         self._refused += 1
         return True
 
     def leave_refused(self) -> None:
-        """A connection that was refused, and could stay, has ended."""
+        """A refused connection that was allowed to stay has ended."""
         self._refused -= 1
 
     @property
     def count(self) -> int:
-        """Connections that were let in and have not ended."""
+        """Number of admitted connections that are still open."""
         return self._total
 
     def _client(self, address: str) -> str:
-        """Whom a connection counts for; empty: nobody alone."""
+        """The key under which a connection is counted; empty if it counts only in the total."""
         if self._front.trusts(address):
             return ""
         try:

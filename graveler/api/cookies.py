@@ -1,10 +1,11 @@
-"""The session of a browser, as a cookie.
+"""The session cookie of a browser.
 
-Over TLS the cookie is `Secure` and has the prefix `__Host-`: browsers then take it from this host
-alone, for no domain and no shorter path, so that no neighbour can plant one.  Over plain HTTP,
-which is for one's own machine, browsers would refuse such a cookie; it has the name that lakeFS
-uses.  For writes a session counts only from the service's own pages: a request that names another
-origin is another site's form.  For session.py, pages.py and dispatch.py.
+Over TLS the cookie is `Secure` and has the prefix `__Host-`.  Browsers accept such a cookie only
+from this host, without a domain and with the path `/`, so no other host of the domain can set one.
+Over plain HTTP, which is for local use, browsers would refuse such a cookie, so it has the name
+that lakeFS uses.  For writes, a session counts only if the request comes from a page of the
+service: a request with another `Origin` comes from a form of another site.  Used by session.py,
+pages.py and dispatch.py.
 """
 
 from collections.abc import Mapping
@@ -19,25 +20,28 @@ _SAFE_METHODS: Final = ("GET", "HEAD")
 
 
 def name(origin: Origin) -> str:
-    """The cookie's name for whoever reaches the service so."""
+    """The name of the cookie for a client that reaches the service by `origin`."""
     return _SECURE_COOKIE if origin.secure else COOKIE
 
 
 def begun(origin: Origin, token: str, now_seconds: int, life_seconds: int) -> bytes:
-    """The header value that starts a session."""
+    """The `Set-Cookie` value that starts a session."""
     until = formatdate(now_seconds + life_seconds, usegmt=True)
     return _cookie(origin, token, f"Expires={until}; Max-Age={life_seconds}; ")
 
 
 def ended(origin: Origin) -> bytes:
-    """The header value that makes a browser forget its session."""
+    """The `Set-Cookie` value that makes a browser delete its session."""
     return _cookie(origin, "", "Max-Age=0; ")
 
 
 def session(
     front: Front, scope: Mapping[str, object], headers: Mapping[bytes, bytes], method: str
 ) -> str:
-    """The token that a request carries in its cookie; empty if there is none that counts."""
+    """The session token in the cookie of a request; empty if there is no valid one.
+
+    For a write from a page of another site it is empty too.
+    """
     raw = headers.get(b"cookie", b"")
     if not raw:
         return ""

@@ -1,7 +1,9 @@
-"""Ports of a request that walks: every look at a store or a table asks whether time is left.
+"""Ports with a deadline, for requests that scan or walk: each read of the KV store or of a range
+checks it.
 
-A listing over deleted rows, or a difference of two large tables, may read for minutes before its
-first line.  The verbs ask between their steps; these ports ask within them.  For dispatch.py.
+A listing over deleted rows, or a diff of two large tables, may read for minutes before its first
+line.  The verbs check the deadline between their steps; these ports check it within the steps.
+Used by dispatch.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,8 @@ _WHAT = "the request"
 
 
 def expiring(ports: Ports) -> Ports:
-    """The same ports for one operation that begins now: `Unavailable` once its time is over."""
+    """The same ports for one operation that begins now.  They raise `Unavailable` after its
+    deadline."""
     deadline = operation_deadline(ports)
     return replace(
         ports,
@@ -28,7 +31,7 @@ def expiring(ports: Ports) -> Ports:
 
 
 class ExpiringStore:
-    """`Store` whose reads raise `Unavailable` once `deadline` has passed."""
+    """A `Store` whose reads raise `Unavailable` after `deadline`.  Writes do not check it."""
 
     def __init__(self, store: Store, deadline: Deadline) -> None:
         self._store = store
@@ -75,7 +78,7 @@ class ExpiringStore:
 
 
 class ExpiringRanges:
-    """`RangeStore` whose reads raise `Unavailable` once `deadline` has passed."""
+    """A `RangeStore` whose reads raise `Unavailable` after `deadline`.  Writes do not check it."""
 
     def __init__(self, ranges: RangeStore, deadline: Deadline) -> None:
         self._ranges = ranges

@@ -1,13 +1,15 @@
-"""From a request to its endpoint and back: find the row, authenticate, validate, run, answer.
+"""Request dispatch: find the row, authenticate, validate, run the endpoint, send the answer.
 
-    path ─► row of the table ─► who (401) ─► parameters, body (400) ─► repository (404) ─► endpoint
+    path ─► row of the table ─► account (401) ─► parameters, body (400) ─► repository (404)
+         ─► endpoint
 
-Who may not ask is told no more than that, and has no body read.
+An unauthenticated caller gets 401 and no other detail, and its request body is not read.
 
-Rows say where their endpoint runs (`Runs` in table.py).  The event loop answers only what waits for
-nothing: look-ups of single rows that are durable already, since a hop to a thread costs more than
-such an answer.  The store itself refuses to wait on the loop (kv/wait.py), and then the request
-goes to a thread.  What scans or walks is always a thread's, with a deadline inside.  For app.py.
+Each row names the place where its endpoint runs (`Runs` in table.py).  The event loop runs only
+work that never waits: look-ups of single rows that are already durable.  A hop to a thread costs
+more than such a look-up.  The store itself refuses to wait on the event loop (kv/wait.py); dispatch
+then repeats the call in a thread.  Scans and walks always run in a thread, with a deadline inside.
+Used by app.py and start.py, through routing.py.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -152,13 +154,16 @@ class ApiRoute(BaseRoute):
 
 
 def _walk(endpoint: Any, call: Call) -> Answer:
-    """In a thread: its time begins now, not while it waited for the thread."""
+    """Run a walk in a thread.  Its deadline starts now: time spent in the queue does not count."""
     call.service = call.service.expiring()
     return endpoint(call)  # type: ignore[no-any-return]
 
 
 def _names(call: Call) -> dict[str, str]:
-    """What the request calls things, for messages."""
+    """The strings of the request by name, for error messages: body, query, path parameters.
+
+    If a name occurs more than once, the path wins over the query, and the query over the body.
+    """
     body = call.body if isinstance(call.body, dict) else {}
     given = {**body, **call.query, **call.arguments}
     return {name: value for name, value in given.items() if isinstance(value, str)}

@@ -1,4 +1,4 @@
-"""Endpoints of dumps of refs: now, or as a job whose giver does not wait."""
+"""Endpoints of dumps of refs: synchronous, or as a job."""
 
 import json
 from collections.abc import Mapping
@@ -36,7 +36,10 @@ def dump_status(call: Call) -> Answer:
 
 
 def dump_refs(call: Call) -> Answer:
-    """Given up before the request's time is over: nothing counts then."""
+    """Dump refs and commits within this request.
+
+    The dump stops when the deadline of the request passes.  An unfinished dump does not count.
+    """
     deadline = operation_deadline(call.ports)
     ports = beating(call.ports, lambda: deadline.check("dump"))
     return answers.json(_refs(dump.dump(ports, call.repo)._asdict()), 201)

@@ -1,4 +1,4 @@
-"""Every endpoint by the operation that it serves; the table of routes names the same operations."""
+"""All endpoints by operation name; the table of routes uses the same names."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,8 +1,8 @@
-"""Kinds of failure as HTTP answers.
+"""Maps errors to HTTP answers.
 
-The kind decides the status; the text is the error's own, unless clients of this API rely on another
-(client_texts.py).  Whatever is not one of our kinds is our bug: 500 without details, and the
-details in the log.  For dispatch.py.
+The kind of an error decides the status.  The text is that of the error, unless clients of this API
+rely on another text (client_texts.py).  An exception of any other type is a bug in the service: the
+answer is 500 without details, and the log has the details.  Used by dispatch.py.
 """
 
 import logging
@@ -37,14 +37,15 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.Corrupt: 500,
     errors.Internal: 500,
 }
-_MERGE: Final = "mergeIntoBranch"  # its conflict has an answer of its own
+_MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
 _UNKNOWN: Final = "outcome unknown"
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
-_RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster takes its time
+_RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs minutes
 
 
 def status_of(error: BaseException) -> int:
-    """By the nearest kind."""
+    """The HTTP status of an error, by the nearest class in its method resolution order; else
+    500."""
     for kind in type(error).__mro__:
         if kind in STATUS:
             return STATUS[kind]
@@ -52,7 +53,7 @@ def status_of(error: BaseException) -> int:
 
 
 def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer:
-    """What the client is told; `names`: what the request called things."""
+    """The answer for an error.  `names`: the strings of the request, by name."""
     status = status_of(error)
     if isinstance(error, errors.MergeConflict) and operation == _MERGE:
         return answers.json({"reference": ""}, 409)
@@ -73,17 +74,20 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
 
 
 def text_for(error: Exception, operation: str, names: Mapping[str, str]) -> str:
-    """What is said of an operation that failed behind the client's back."""
+    """The error text for an operation that failed in the background."""
     return _said(error, wording(error, operation, names))
 
 
 def text_of(error: Exception) -> str:
-    """What is said of one path among many."""
+    """The error text for one path of a request with many."""
     return _said(error, str(error))
 
 
 def _said(error: Exception, text: str) -> str:
-    """A client must be able to tell "nothing was done" from "perhaps it was": both are 503."""
+    """Add "outcome unknown" if the operation may have been applied.
+
+    Clients must be able to distinguish "nothing was done" from "perhaps applied": both are 503.
+    """
     if isinstance(error, errors.OutcomeUnknown) and _UNKNOWN not in text:
         return f"{text}; {_UNKNOWN}"
     return text

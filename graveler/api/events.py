@@ -1,4 +1,4 @@
-"""Endpoints of the rules by which a repository takes in what arrives in buckets."""
+"""Endpoints of event rules: a repository stages and commits objects that arrive in a bucket."""
 
 from typing import Any, Final
 

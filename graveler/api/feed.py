@@ -1,11 +1,11 @@
-"""From the event loop to a thread: a body that one side receives and the other reads.
+"""A bounded queue for a request body: the event loop receives it, a thread reads it.
 
     client ──► receive() ──► Feed (at most `_HELD_BYTES_MAX`) ──► iterator in the engine's thread
 
-The loop's side waits while the feed is full, so a fast client is slowed down to the speed of the
-store and memory stays bounded whatever the size of the body.  When the client goes away, the
-reader gets `Disconnected` and stores nothing; when the reader gives up, the rest is dropped.
-For uploads.
+The event loop waits while the feed is full.  So a fast client slows down to the speed of the store,
+and memory stays bounded for a body of any size.  If the client disconnects, the reader gets
+`Disconnected` and stores nothing.  If the reader stops early, the feed drops the rest of the body.
+Used by uploads.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _HELD_BYTES_MAX = 1024 * 1024
 
 
 class Disconnected(GravelerError):
-    """The client went away before its request was whole."""
+    """The client closed the connection before its request was complete."""
 
 
 class Feed:
-    """A bounded queue of bytes with one writer on the loop and one reader in a thread."""
+    """A bounded queue of bytes with one writer on the event loop and one reader in a thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -39,8 +39,10 @@ class Feed:
         self._closed = False
 
     async def pump(self, receive: Receive, first: bytes) -> None:
-        """Receive until the body ends, the client goes away, or the reader has closed.  The server
-        ends a connection whose body comes too slowly (server.py)."""
+        """Receive until the body ends, the client disconnects, or the reader closes the feed.
+
+        The server closes a connection whose body arrives too slowly (server.py).
+        """
         self._put(first)
         while not self._closed:
             while self._held >= _HELD_BYTES_MAX and not self._closed:
@@ -57,11 +59,11 @@ class Feed:
                 return
 
     def abandon(self) -> None:
-        """The loop's side gives up: the reader gets `Disconnected`."""
+        """The writer stops: the reader gets `Disconnected` unless the body had already ended."""
         self._end(gone=True)
 
     def close(self) -> None:
-        """The reader is done, with or without having read all."""
+        """The reader stops, whether or not it has read everything."""
         with self._changed:
             self._closed = True
             self._chunks.clear()
@@ -87,7 +89,7 @@ class Feed:
 
     @property
     def held_bytes(self) -> int:
-        """What has been received and not read yet."""
+        """Number of bytes that are received and not yet read."""
         return self._held
 
     def _wake(self) -> None:
@@ -104,6 +106,6 @@ class Feed:
 
     def _end(self, *, gone: bool) -> None:
         with self._changed:
-            if not self._ended:  # what ended whole was not abandoned
+            if not self._ended:  # a complete body is never abandoned afterwards
                 self._ended, self._gone = True, gone
             self._changed.notify()

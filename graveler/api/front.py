@@ -1,10 +1,10 @@
-"""How clients reach the service, and who they are, when proxies may stand between.
+"""The addresses of the service and of its clients, with or without proxies in between.
 
     client ── https ──► proxy ── http, X-Forwarded-* ──► this process
 
-Always: a forwarded header counts only if the connection comes from a trusted proxy; anybody else's
-is ignored.  A public URL, where there is one, decides alone how URLs and cookies are made.  Pure;
-for api/ and the commands.
+A forwarded header counts only on a connection from a trusted proxy; it is ignored on any other
+connection.  If a public URL is configured, URLs and cookies depend on it alone.  Pure.  Used by
+api/ and the commands.
 """
 
 import re
@@ -22,8 +22,10 @@ _SCHEMES: Final = ("http", "https")
 
 
 class Origin(NamedTuple):
-    """Of one request: how its sender reaches the service, and the sender's address (empty if the
-    server does not know it)."""
+    """The URL by which the sender of one request reaches the service, and the sender's address.
+
+    `client` is empty if the server does not know the address.
+    """
 
     scheme: str
     host: str
@@ -31,7 +33,7 @@ class Origin(NamedTuple):
 
     @property
     def url(self) -> str:
-        """What the paths of the service are appended to."""
+        """The base URL to which paths of the service are appended."""
         return f"{self.scheme}://{self.host}"
 
     @property
@@ -42,16 +44,19 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What stands before the service.  `public_url`: scheme and authority that clients use; empty:
-    whatever they name.  `trusted_proxies`: networks whose forwarded headers are believed.
-    `hosts`: further names that calls without credentials may be sent to; `*`: any."""
+    """The proxies and names in front of the service.
+
+    - `public_url`: scheme and authority that clients use.  If empty, the request decides.
+    - `trusted_proxies`: networks whose forwarded headers are trusted.
+    - `hosts`: additional host names that calls without credentials may use; `*`: any.
+    """
 
     public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
     hosts: tuple[str, ...] = ()
 
     def origin(self, scope: Mapping[str, Any]) -> Origin:
-        """Of the request with this ASGI scope."""
+        """The origin of the request with this ASGI scope."""
         peer = scope.get("client")
         client: str = peer[0] if peer else ""
         scheme: str = scope["scheme"]
@@ -65,7 +70,7 @@ class Front:
         return Origin(scheme, host, client)
 
     def trusts(self, address: str) -> bool:
-        """Whether `address` is a trusted proxy's."""
+        """Whether `address` belongs to a trusted proxy."""
         if not self.trusted_proxies:
             return False
         try:
@@ -76,7 +81,10 @@ class Front:
         return any((mapped or found) in network for network in self.trusted_proxies)
 
     def _client(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> str:
-        """The last address that no trusted proxy has: those before it are the client's claims."""
+        """The last forwarded address that is not a trusted proxy.
+
+        The client can forge the addresses before it.
+        """
         text = b",".join(value for name, value in headers if name == b"x-forwarded-for")
         client = peer
         for hop in reversed(text.decode("latin-1").split(",")):
@@ -90,11 +98,11 @@ class Front:
         return client
 
 
-DIRECT: Final = Front()  # nothing stands between
+DIRECT: Final = Front()  # no proxy
 
 
 def public_url(text: str) -> str:
-    """A public URL as it is kept.  Raises `Invalid` unless it is `http[s]://HOST[:PORT]`."""
+    """A public URL in normal form.  Raises `Invalid` unless it is `http[s]://HOST[:PORT]`."""
     parts = urlsplit(text)
     try:
         whole = bool(parts.hostname) and parts.port != 0
@@ -109,7 +117,7 @@ def public_url(text: str) -> str:
 
 
 def network(text: str) -> Network:
-    """A network in CIDR notation, or one address.  Raises `Invalid`."""
+    """A network from CIDR notation or from one address.  Raises `Invalid`."""
     try:
         return ip_network(text)
     except ValueError as error:
@@ -117,7 +125,7 @@ def network(text: str) -> Network:
 
 
 def _forwarded(headers: Iterable[tuple[bytes, bytes]], scheme: str, host: str) -> tuple[str, str]:
-    """Scheme and host as the nearest proxy names them."""
+    """Scheme and host that the nearest proxy reports."""
     proto = _last(headers, b"x-forwarded-proto").lower()
     named = _last(headers, b"x-forwarded-host")
     return (
@@ -127,7 +135,7 @@ def _forwarded(headers: Iterable[tuple[bytes, bytes]], scheme: str, host: str) -
 
 
 def _last(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    """The last element of a header; empty if it is not there."""
+    """The last element of a header; empty if the request does not have the header."""
     value = b""
     for found, text in headers:
         if found == name:

@@ -1,4 +1,4 @@
-"""Endpoints of imports.  An import answers at once and runs as a job, which says how far it is."""
+"""Endpoints of imports.  An import answers at once and runs as a job that reports its progress."""
 
 from typing import Any
 

@@ -1,5 +1,7 @@
-"""The service of a process that runs its jobs itself.  For app.py: the functions never load a
-worker with the service.
+"""Opens the service of a process that runs its jobs itself.
+
+Used by app.py.  The functions do not import this module, so that they never load a worker with the
+service.
 """
 
 from graveler.api import start
@@ -11,7 +13,7 @@ from graveler.jobs.worker import run
 
 
 def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
-    """Runs jobs on the service's own threads."""
+    """A queue that runs jobs on the service's own threads."""
     executor, clock = pools.imports, ports.clock
     return LocalQueue(executor, clock, lambda queue, message: run(ports, queue, message))
 

@@ -1,10 +1,10 @@
-"""multipart/form-data (RFC 7578) as a stream: the one part that matters, without holding it.
+"""A streaming parser for multipart/form-data (RFC 7578): finds one part by name without holding it.
 
     preamble CRLF --boundary CRLF headers CRLF CRLF body CRLF --boundary-- epilogue
 
-Memory is bounded by the source's chunk plus the boundary; headers and parts that are skipped have
-limits.  The body is handed on only up to a delimiter: when the source ends without one, the reader
-of the body gets `Invalid`, so that a cut upload is never taken for a whole one.  Pure; for uploads.
+Memory is bounded by a chunk of the source plus the boundary.  Headers and skipped parts have size
+limits.  The body ends at a delimiter.  If the source ends without one, the reader of the body gets
+`Invalid`, so a truncated upload is never accepted as complete.  Pure.  Used by uploads.
 """
 
 import re
@@ -21,14 +21,17 @@ _NAME = re.compile(r";\s*name=(?:\"([^\"]*)\"|([^\s;\"]+))", re.IGNORECASE)
 
 
 class Part(NamedTuple):
-    """The part found: its content type (empty if it names none) and its bytes."""
+    """A part: its content type (empty if it declares none) and its bytes."""
 
     content_type: str
     chunks: Iterator[bytes]
 
 
 def boundary_of(content_type: str) -> bytes:
-    """The boundary that a content type names; empty if it is not multipart/form-data."""
+    """The boundary in a content type; empty if it is not multipart/form-data.
+
+    Raises `Invalid` if a multipart content type has no valid boundary.
+    """
     if content_type.partition(";")[0].strip().lower() != "multipart/form-data":
         return b""
     match = _BOUNDARY.search(content_type)
@@ -52,20 +55,20 @@ def open_part(source: Iterable[bytes], boundary: bytes, name: str) -> Part:
 
 
 class _Reader:
-    """A window over the source, and where in the grammar it stands."""
+    """A window over the source, and the position in the grammar."""
 
     def __init__(self, source: Iterator[bytes], boundary: bytes) -> None:
         self._source = source
-        self._window = bytearray(b"\r\n")  # so that a boundary at the very start is found too
+        self._window = bytearray(b"\r\n")  # so that it finds a boundary at the very start
         self._delimiter = b"\r\n--" + boundary
 
     def skip_preamble(self) -> None:
-        """Go behind the first boundary."""
+        """Read past the first boundary."""
         for _ in self._until_delimiter(_HEADER_LENGTH_MAX):
             pass
 
     def headers(self) -> dict[str, str]:
-        """The headers of the next part; empty behind the last one."""
+        """The headers of the next part; empty after the last one."""
         while len(self._window) < 2:
             self._fill()
         if self._window[:2] == b"--":
@@ -84,7 +87,7 @@ class _Reader:
         return self._until_delimiter(0)
 
     def skip_body(self) -> None:
-        """Leave a part that nobody wants."""
+        """Skip the body of a part that is not needed."""
         for _ in self._until_delimiter(_SKIPPED_LENGTH_MAX):
             pass
 

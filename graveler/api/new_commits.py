@@ -1,4 +1,4 @@
-"""Endpoints that make commits: commit, merge.  What takes long is handed to the worker."""
+"""Endpoints that create commits: commit and merge.  Long ones are handed to the worker."""
 
 from graveler.api import answers, shapes
 from graveler.api.answers import Answer
@@ -28,7 +28,7 @@ def commit(call: Call) -> Answer:
 
 
 def commit_request(call: Call) -> CommitRequest:
-    """What a request for a commit says."""
+    """The commit that the HTTP request asks for."""
     body = call.body
     return CommitRequest(
         message=body["message"],
@@ -54,7 +54,7 @@ def merge_into_branch(call: Call) -> Answer:
 
 
 def merge_request(call: Call) -> MergeRequest:
-    """What a request for a merge says."""
+    """The merge that the HTTP request asks for."""
     body = call.body
     return MergeRequest(
         committer=call.committer,

@@ -1,4 +1,4 @@
-"""Endpoints that read objects: bytes, heads, what a path holds, listings."""
+"""Endpoints that read objects: content, headers, metadata, listings."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
@@ -15,7 +15,7 @@ from graveler.records import ABSENT, Entry
 
 _SMALL_BYTES: Final = 64 * 1024
 _DEFAULT_TYPE: Final = "application/octet-stream"
-# What a browser may show in place: nothing of these can run script on our origin.
+# Types that a browser may show inline: none of them can run a script on the service's origin.
 _SHOWN: Final = frozenset(
     ("text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp")
 )
@@ -33,7 +33,7 @@ _UNSATISFIABLE: Final = "Requested Range Not Satisfiable"
 
 
 class _Found(NamedTuple):
-    """An object and the part of it that is asked for."""
+    """An object and its requested byte range."""
 
     entry: Entry
     etag: str
@@ -41,7 +41,7 @@ class _Found(NamedTuple):
 
     @property
     def described(self) -> Headers:
-        """Headers that say what it is, whatever is sent of it."""
+        """Headers that describe the object; every answer about it has them."""
         return (
             text_header(b"etag", self.etag),
             text_header(b"last-modified", conditions.http_date(self.entry.modified_ns)),
@@ -54,7 +54,7 @@ class _Found(NamedTuple):
 
     @property
     def guarded(self) -> Headers:
-        """Headers that keep a browser from running it."""
+        """Headers that keep a browser from running the content."""
         kind = self.entry.content_type.partition(";")[0].strip().lower()
         how = b"inline" if kind in _SHOWN else b"attachment"
         return ((b"content-disposition", how), *_SHIELD)
@@ -71,8 +71,12 @@ def _found(call: Call) -> _Found:
 
 
 async def get_object(call: Call) -> Answer:
-    """Small bodies are read at once; others in the pool while they are sent, or from where the
-    block store itself serves them."""
+    """Answer with the content of an object.
+
+    A body of at most `_SMALL_BYTES` inside the repository's folder is read at once.  A pool thread
+    reads any other body while it is sent.  The answer redirects to a presigned URL if the request
+    asks for one, or if the body is larger than `inline_bytes_max`.
+    """
     found = await call.found(_found)
     if call.query["presign"]:
         return _elsewhere(call, found)
@@ -113,7 +117,7 @@ async def _opened(call: Call, found: _Found, window: Window) -> Answer:
 
 
 def head_object(call: Call) -> Answer:
-    """The headers of `get_object`."""
+    """The headers that `get_object` sends, except those that only a body needs."""
     found = _found(call)
     if isinstance(found.window, Unsatisfiable):
         return _unsatisfiable(found, found.window)
@@ -134,7 +138,7 @@ def _unsatisfiable(found: _Found, why: Unsatisfiable) -> Answer:
     headers = (*found.described, *found.guarded)
     if not why.several:
         headers += (text_header(b"content-range", f"bytes */{found.entry.size}"),)
-    # the shield has nosniff already: JSON adds only its type
+    # `_SHIELD` has nosniff already, so JSON adds only the content type
     answer = answers.message(416, _UNSATISFIABLE)
     return Answer(416, (answers.JSON[0], *headers), answer.body)
 
@@ -156,7 +160,11 @@ def get_underlying_properties(call: Call) -> Answer:
 
 
 async def get_metadata_object(call: Call) -> Answer:
-    """The bytes of a file of the repository; a large one from where it lies, if that is signed."""
+    """The bytes of a range or metarange.
+
+    The answer redirects to a presigned URL if the request asks for one, or if the file is larger
+    than `inline_bytes_max`.
+    """
     return await call.service.pools.streams.start(_metadata_object, call)
 
 

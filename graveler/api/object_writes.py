@@ -1,4 +1,4 @@
-"""Endpoints that change objects on a branch: upload, delete, copy, pairs."""
+"""Endpoints that change objects on a branch: upload, delete, copy, user metadata."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,8 +26,11 @@ _INTERNAL: Final = b"x-lakefs-internal-"
 
 
 async def upload_object(call: Call) -> Answer:
-    """A body that arrived whole goes to the pool at once; another is fed to a thread as it
-    comes."""
+    """Upload an object.
+
+    If the whole body arrived in the first message, one thread stores it.  Otherwise a thread stores
+    the body while it arrives, through a `Feed`.
+    """
     only_if_absent = conditions.only_if_absent(call.headers)
     content_type = call.header(b"content-type")
     boundary = multipart.boundary_of(content_type)
@@ -70,7 +73,7 @@ def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes)
     content_type = upload.content_type
     if boundary:
         content_type, part = multipart.open_part(chunks, boundary, "content")
-        # What arrived whole stays so: the engine sends it again after a refusal.
+        # A complete body stays a tuple, so that the engine can send it again after a refusal.
         chunks = tuple(part) if isinstance(chunks, Sequence) else part
     wanted = replace(upload, body=chunks, content_type=content_type)
     path, force = call.query["path"], call.query["force"]
@@ -78,12 +81,15 @@ def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes)
         call.ports, call.repo, call.arguments["branch"], path, wanted, force=force
     )
     shape = shapes.full_stats(call.repo, path, entry)
-    shape["content_type"] = content_type  # as it was given; the entry has a default
+    shape["content_type"] = content_type  # as the client gave it; the entry has a default
     return answers.json(shape, 201)
 
 
 def _user_metadata(call: Call) -> dict[str, str]:
-    """Pairs of the headers: names lower case; internal ones under a prefix of their own."""
+    """User metadata from the headers.
+
+    Names are lower case.  Names of internal headers get the prefix `::lakefs::`.
+    """
     found: dict[str, str] = {}
     for name, value in call.headers.items():
         if name.startswith(_META):

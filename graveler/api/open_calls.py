@@ -1,11 +1,11 @@
-"""Calls that need no credentials: a page of another site must not make them through a browser.
+"""Checks of calls without credentials: a page of another site must not make them through a browser.
 
-    body      only `application/json`: a browser sends that to another site only after asking
-    Origin    the service's own, if the browser names one
-    Host      an IP address, localhost, the host of the public URL or one that was allowed: the name
-              of another site that was made to lead here (DNS rebinding) is none of these
+    body      only `application/json`: a browser sends it to another site only after a preflight
+    Origin    the service's own, if the browser sends one
+    Host      an IP address, localhost, the host of the public URL or an allowed host.  This stops
+              DNS rebinding: the name of another site that resolves to this service
 
-The health check is exempt: it says nothing, and those who balance load name any host.  For
+The health check is exempt: it reveals nothing, and load balancers may use any host name.  Used by
 dispatch.py.
 """
 
@@ -22,7 +22,7 @@ ANY_HOST: Final = "*"
 
 
 def check(front: Front, route: Route, scope: Any, headers: Mapping[bytes, bytes]) -> None:
-    """Raises `Refused`, or `Invalid` for a body of another type."""
+    """Raises `Refused` for a wrong host or origin, and `Invalid` for a body of another type."""
     if route.operation == _EXEMPT:
         return
     host = headers.get(b"host", b"").decode("latin-1").lower()
@@ -37,9 +37,9 @@ def check(front: Front, route: Route, scope: Any, headers: Mapping[bytes, bytes]
 
 
 def knows(front: Front, host: str) -> bool:
-    """Whether a `Host` header names the service.  Pure."""
+    """Whether a `Host` header is a name of the service; an empty one is accepted.  Pure."""
     known = {name.lower() for name in front.hosts}
-    if ANY_HOST in known or not host:  # every browser names one
+    if ANY_HOST in known or not host:  # every browser sends a host
         return True
     name = _without_port(host).removesuffix(".")
     public = _without_port(front.public_url.partition("://")[2].lower())

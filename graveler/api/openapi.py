@@ -1,4 +1,4 @@
-"""The OpenAPI document, built from the table of routes.  Pure; built once by whoever serves it."""
+"""Builds the OpenAPI document from the table of routes.  Pure.  Callers build it once."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _answers(route: Route) -> dict[str, Any]:
-    """By status; an answer to HEAD has no body, whatever it says."""
+    """Answers by status code.  An answer to HEAD has no body, even if the route declares one."""
     found = {str(status): _answer(name) for status, name in route.answers.items()}
     found["default"] = {"description": "failure", "content": _json("Error")}
     if route.method == "HEAD":

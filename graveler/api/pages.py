@@ -1,6 +1,6 @@
-"""What is served beside the API: the page at `/`, health, the OpenAPI document, presigned bytes.
+"""Paths outside the API: the page at `/`, health, the OpenAPI document, logout, presigned bytes.
 
-Whoever calls these needs no credentials: they tell nothing, or carry a signature of their own.
+Callers need no credentials here: these paths reveal nothing, or carry their own signature.
 `OPEN_PATHS` is the exact list.
 """
 
@@ -22,7 +22,7 @@ from graveler.api.service import Service
 from graveler.block.signature import PATH as PRESIGNED_PATH
 from graveler.errors import Invalid
 
-_FIELDS_MAX: Final = 16  # of the query of a signed URL, which has four
+_FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
 OPEN_PATHS: Final = ("/", "/_health", "/healthcheck", "/openapi.json", "/logout", PRESIGNED_PATH)
 
 _STYLE: Final = (
@@ -46,7 +46,7 @@ _NOT_HERE: Final = """<h1>Nothing is served here</h1>
 
 
 class Pages(BaseRoute):
-    """Every path that is not below the API."""
+    """The route of every path that is not below the API."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""Endpoints of uploads in parts whose bytes go to the storage by signed URLs."""
+"""Endpoints of multipart uploads whose bytes go to the storage by presigned URLs."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -51,7 +51,7 @@ def complete_presign_multipart_upload(call: Call) -> Answer:
     force = body.get("force", False)
     entry = multipart.finish(call.ports, call.repo, branch, path, wanted, force=force)
     shape = shapes.full_stats(call.repo, path, entry)
-    shape["physical_address"] = entry.address  # clients get it relative to the namespace here
+    shape["physical_address"] = entry.address  # clients expect it relative to the namespace here
     return answers.json(shape)
 
 

@@ -1,8 +1,8 @@
-"""Threads for what must not run on the event loop, with a bound on what may wait for them.
+"""Thread pools for work that must not run on the event loop, with a limit on the waiting requests.
 
-Short writes, long bodies, imports and walks have threads of their own, so that slow clients and
-long listings cannot hold up commits.  What would wait behind too many others is refused at once:
-the client may come back, and memory stays bounded.  For service.py and the endpoints.
+Short writes, long bodies, imports and walks each have their own threads, so slow clients and long
+listings do not delay commits.  If too many requests wait for a pool, a new one is refused at once.
+The client may retry, and memory stays bounded.  Used by service.py and the endpoints.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class BoundedPool:
-    """A pool of threads to which the event loop gives work.  Used from the loop's thread only."""
+    """A thread pool for the event loop.  Called only from the thread of the loop."""
 
     def __init__(self, threads: int, waiting_max: int, name: str) -> None:
         self._executor = ThreadPoolExecutor(threads, name)
@@ -25,13 +25,13 @@ class BoundedPool:
         self._unfinished_max = threads + waiting_max
 
     def start(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
-        """Have `function` run.  Raises `Unavailable` if too much is waiting."""
+        """Run `function` in a thread.  Raises `Unavailable` if too many requests wait."""
         if self._unfinished >= self._unfinished_max:
             raise Unavailable("too many requests are waiting; try again")
         return self.proceed(function, *arguments)
 
     def proceed(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
-        """The next step of a request that was taken on: never refused."""
+        """Run the next step of a request that was already accepted.  Never refuses."""
         self._unfinished += 1
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._executor, function, *arguments)
@@ -39,7 +39,7 @@ class BoundedPool:
         return future
 
     def close(self) -> None:
-        """Wait for what runs; what still waits is dropped."""
+        """Wait for running work and drop waiting work."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _finished(self, _future: "asyncio.Future[T]") -> None:
@@ -47,7 +47,7 @@ class BoundedPool:
 
 
 class Pools(NamedTuple):
-    """Threads for short work, for bodies, for imports, and for what scans or walks."""
+    """The pools: short writes, bodies, imports, and scans or walks."""
 
     writers: BoundedPool
     streams: BoundedPool
@@ -55,8 +55,7 @@ class Pools(NamedTuple):
     walkers: BoundedPool
 
     async def point(self, function: Callable[..., T], *arguments: object) -> T:
-        """Look something up: at once on the event loop if nothing has to be waited for, else in a
-        thread."""
+        """Run a look-up on the event loop if it does not have to wait; otherwise in a thread."""
         try:
             return function(*arguments)
         except WouldWait:

@@ -1,8 +1,9 @@
-"""Presigned requests: bytes of the store for whoever holds a signed URL.
+"""Presigned requests: anyone with a signed URL reads or writes the bytes of one object.
 
-The signature binds method, address, time and content type (block/signature.py); nothing else is
-looked at.  A PUT creates: the same bytes again are a retry and succeed, other bytes are refused.
-So what was linked stays as it is though its URL is still good.  Bodies are streamed both ways.
+The signature covers method, address, expiry time and content type (block/signature.py); nothing
+else is checked.  A PUT only creates: a repeated PUT with the same bytes is a retry and succeeds,
+one with other bytes is refused.  So a linked object cannot change while its URL is still valid.
+Bodies are streamed in both directions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,8 +34,10 @@ async def presigned(
     headers: Mapping[bytes, bytes],
     receive: Receive,
 ) -> Answer:
-    """Answer a request whose path ends with the name `signed[0]` and whose query is
-    `signed[1]`."""
+    """Answer a presigned request.
+
+    `signed`: the name at the end of the path, and the query.
+    """
     name, query = signed
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     asked = "GET" if method == "HEAD" else method
@@ -52,8 +55,10 @@ async def presigned(
 
 
 def _range(headers: Mapping[bytes, bytes]) -> str:
-    """The range asked for; empty for none, and for what is no range of bytes, which HTTP has
-    servers ignore."""
+    """The requested range; empty if there is none or it is not a valid byte range.
+
+    HTTP requires servers to ignore an invalid range.
+    """
     asks = headers.get(b"range", b"").decode("latin-1")
     return asks if conditions.is_range(asks) else ""
 
@@ -107,13 +112,18 @@ async def _store(service: Service, address: str, receive: Receive) -> Answer:
 
 
 def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
-    """The etag is the content's MD5, which clients hand on as the checksum."""
+    """Store a body with a create-only put.  Returns its MD5 as the etag, which clients use as the
+    checksum.
+
+    If the object exists with the same content, the put succeeds as a retry.  Raises
+    `PreconditionFailed` if the content differs.
+    """
     body, blocks = Measured(iter(chunks)), service.ports.blocks
     try:
         blocks.put(address, body, CREATE)
     except AlreadyExists as error:
         for _ in body:
-            pass  # a store may refuse before it has read everything
+            pass  # a store may refuse before it has read the whole body
         stored = Measured(blocks.get(address).chunks)
         for _ in stored:
             pass

@@ -1,4 +1,4 @@
-"""Endpoints of repositories and their own pairs."""
+"""Endpoints of repositories and their metadata."""
 
 from typing import Final
 

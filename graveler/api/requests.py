@@ -1,8 +1,8 @@
-"""Requests taken apart as their row of the table says.
+"""Parsing of requests: path, query, headers and JSON body, as their row in the table declares them.
 
-Everything is compiled from the row once; per request it costs a split of the path, one pass over
-the query and, where there is a body, one JSON parse.  Violations raise `Invalid` before anything
-else is looked at.  For dispatch.py.
+Everything is compiled from the row once.  A request costs one split of the path, one pass over the
+query and, if it has a body, one JSON parse.  A violation raises `Invalid` before anything else is
+read.  Used by dispatch.py.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ _QUERY_LENGTH_MAX = 32 * 1024
 
 
 class TooLarge(Invalid):
-    """A body beyond its limit."""
+    """A request body that is larger than its limit."""
 
 
 class Reader:
-    """Reads the parameters and the body of one route's requests."""
+    """Parses the parameters and the body of the requests of one route."""
 
     def __init__(self, route: Route) -> None:
         query = [each for each in route.parameters if each.place == "query"]
@@ -50,7 +50,11 @@ class Reader:
         self._body_may_lack = self.has_body and not CATALOGUE[route.body].get("required")
 
     def query(self, raw: bytes) -> dict[str, Any]:
-        """The parameters that the row names, read and with their defaults; others are ignored."""
+        """The query parameters that the row declares, parsed, with defaults for absent ones.
+
+        Other parameters are ignored.  Raises `Invalid` if a value breaks its rule or a required one
+        is missing.
+        """
         found = self._defaults.copy()
         if raw:
             self._fill(found, raw)
@@ -60,13 +64,16 @@ class Reader:
         return found
 
     def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raises `Invalid` for a header that breaks its rule."""
+        """Check the headers that the row declares.  Raises `Invalid` if one breaks its rule."""
         for name, read in self._headers:
             if name in headers:
                 read(headers[name].decode("latin-1"))
 
     async def body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Any:
-        """The JSON body, checked."""
+        """The JSON body, checked against the schema of the row.
+
+        Raises `Invalid`, `TooLarge`, and `Disconnected` if the client closes the connection.
+        """
         raw = await whole_body(receive, headers, self._body_length_max)
         if not raw.strip():
             if self._body_may_lack:
@@ -95,18 +102,19 @@ class Reader:
 
 
 class Tree(NamedTuple):
-    """Routes by the segments of their paths: a look-up costs one step a segment."""
+    """Routes as a tree of path segments.  A look-up takes one dictionary access for each
+    segment."""
 
     literal: dict[str, "Tree"]
     variable: list["Tree"]  # at most one
-    here: dict[str, Any]  # method -> what was stored
+    here: dict[str, Any]  # method -> stored value
 
     @classmethod
     def empty(cls) -> "Tree":
         return cls({}, [], {})
 
     def add(self, path: str, method: str, value: Any) -> None:
-        """Store under a template such as `/repositories/{repository}`."""
+        """Store `value` under a template such as `/repositories/{repository}`."""
         node = self
         for segment in path.strip("/").split("/"):
             if segment.startswith("{"):
@@ -119,7 +127,7 @@ class Tree(NamedTuple):
         node.here[method] = value
 
     def find(self, segments: list[str], method: str) -> tuple[Any, list[str]] | tuple[()]:
-        """What was stored, and the variable segments still quoted; nothing if there is no such
+        """The stored value and the variable segments, still quoted; `()` if there is no such
         route."""
         node, values = self, []
         for segment in segments:
@@ -135,14 +143,17 @@ class Tree(NamedTuple):
 
 
 def unquoted_segment(text: str, name: str) -> str:
-    """A path segment as text."""
+    """A path segment, unquoted.  Raises `Invalid` if it is not UTF-8."""
     if "%" not in text:
         return text
     return _decoded(unquote_to_bytes(text), name, "path")
 
 
 async def whole_body(receive: Receive, headers: Mapping[bytes, bytes], length_max: int) -> bytes:
-    """A body that is short by rule."""
+    """The whole body, at most `length_max` bytes.
+
+    Raises `TooLarge` if it is longer, and `Disconnected` if the client closes the connection.
+    """
     declared = headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared[:20]) > length_max:
         raise TooLarge(f"request body has an error: it must have at most {length_max} bytes")

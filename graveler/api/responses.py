@@ -1,7 +1,8 @@
-"""Answers on the wire: headers that every answer has, bodies that are streamed, the access log.
+"""Sends answers: the headers that every answer has, streamed bodies, the access log.
 
-The access log says when, which operation, which status, how long and which request; never a path
-of an object, a query, a header, a credential or a signature.  For dispatch.py and pages.py.
+A line of the access log holds the time, the method, the operation, the status, the duration and the
+request id.  It never holds an object path, a query, a header, a credential or a signature.  Used by
+dispatch.py and pages.py.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _WITHOUT_LENGTH = frozenset((204, 304))
 async def send(
     service: Service, scope: Scope, receive: Receive, send_message: Send, answer: Answer
 ) -> None:
-    """Send a whole answer; a client that went away ends a streamed one early."""
+    """Send an answer.  A streamed answer ends early if the client closes the connection."""
     status, headers, body = answer
     request_id = service.ports.ids.stamp().hex()
     all_headers = [*headers, (b"x-request-id", request_id.encode("ascii"))]
@@ -57,7 +58,7 @@ def _log(service: Service, scope: Scope, status: int, request_id: str) -> None:
 
 
 async def _stream(service: Service, receive: Receive, send_message: Send, body: Streamed) -> None:
-    """Read in the pool, send from the loop, one piece at a time."""
+    """Read chunks in the pool and send them from the event loop, one at a time."""
     streams = service.pools.streams
     gone = asyncio.ensure_future(_disconnected(receive))
     chunks = body.chunks

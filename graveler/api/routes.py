@@ -1,7 +1,8 @@
-"""The table of routes: the one place that says which operations exist.
+"""The table of routes: the only module that declares API operations.
 
-Routing, validation, the OpenAPI document and authorization read it; nothing else declares a route
-below /api/v1.  Rows that need no credentials say so, and a test holds their exact list.  Pure data.
+Routing, validation, the OpenAPI document and authorization read this table.  No other module
+declares a route below /api/v1.  A row that needs no credentials is marked as such, and a test fixes
+the exact list of these rows.  Pure data.
 """
 
 from typing import Any, Final
@@ -52,7 +53,7 @@ def _array(name: str, description: str) -> Parameter:
     return Parameter(name, schema, description=description)
 
 
-# A table is read as a table: one row, one operation.
+# The formatter is off so that the table keeps one row for each operation.
 # fmt: off
 _SERVICE = (
     Route("healthCheck", "GET", "/healthcheck", "health", "Whether the service runs",

@@ -1,4 +1,4 @@
-"""The whole table of routes as one route of an application."""
+"""Makes the whole table of routes one route of an application."""
 
 from graveler.api.dispatch import ApiRoute
 from graveler.api.endpoints import ENDPOINTS

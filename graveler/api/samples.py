@@ -1,7 +1,7 @@
-"""The sample data of a repository that is created with it: an archive beside this module.
+"""The sample data for a new repository: an archive beside this module.
 
-`scripts/sample_data.py` makes the archive.  The tests of clients of lakeFS name some of the paths,
-and count the images.
+`scripts/sample_data.py` builds the archive.  The tests of lakeFS clients name some of its paths and
+count its images.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ _TYPES: Final = {
 
 
 def content(committer: str) -> InitialContent:
-    """All files, read now: 1.5 MB."""
+    """All files of the archive, read into memory: 1.5 MB."""
     with ZipFile(_ARCHIVE) as archive:
         files = [
             InitialFile(name, archive.read(name), _TYPES[Path(name).suffix])

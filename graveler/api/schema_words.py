@@ -1,4 +1,4 @@
-"""The words in which schemas of JSON are said.  Pure; for schemas.py."""
+"""Helpers that build JSON schemas.  Pure.  Used by schemas.py."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,8 +17,11 @@ def text(description: str, **rules: Any) -> Schema:
 
 
 def record(required: str, optional: str = "", **properties: Schema) -> Schema:
-    """An object; names in `required` and `optional` (separated by spaces) that `properties` does
-    not describe are strings."""
+    """An object schema.
+
+    `required` and `optional` are names separated by spaces.  Names that `properties` does not
+    describe are strings.
+    """
     names = required.split() + optional.split() + list(properties)
     return {
         "type": "object",
@@ -33,7 +36,7 @@ def of(name: str) -> Schema:
 
 
 def many(name: str) -> Schema:
-    """A page of such records."""
+    """A page of records of the schema `name`."""
     return record(
         "pagination results",
         pagination=of("Pagination"),

@@ -1,7 +1,7 @@
 """The catalogue of JSON schemas: every request body and every answer, by name.
 
-One source for validation and for the OpenAPI document.  Only facts that clients rely on stand here;
-the names are those that clients of this API know.  Pure data; for api/.
+Validation and the OpenAPI document both read it.  It holds only facts that clients rely on.  The
+names are those that clients of this API know.  Pure data.  Used by api/.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _BATCH: Final[dict[str, Any]] = {
 
 
 def _task(result: Schema, **more: Any) -> Schema:
-    """What became of an order whose giver does not wait."""
+    """The status of an asynchronous operation."""
     return record(
         "task_id completed update_time",
         **more,

@@ -1,12 +1,12 @@
-"""One process that serves the application over HTTP/1.1 until it is told to stop.
+"""The HTTP/1.1 server: one process that serves the application until it gets SIGINT or SIGTERM.
 
-Stops gracefully: no new connections, requests in flight are finished (for a bounded time), then the
-application closes what it owns.  Every connection is bounded in size, time and number, as
-connections.py says.  For the commands.
+A stop is graceful.  The server accepts no new connections, finishes requests in flight (for at most
+`_STOP_SECONDS`), and then the application closes its resources.  Every connection is limited in
+size, time and number, as connections.py describes.  Used by the commands.
 
-An answer that is sent before its request has arrived whole ends the connection.  The rest of the
-request is read and dropped first, up to a limit: a connection closed with bytes unread is reset,
-and the client loses the answer.
+If an answer is sent before its request has arrived in full, the server closes the connection
+after it.  It first reads and drops the rest of the request, up to a limit.  If it closed with
+unread bytes, the operating system would reset the connection, and the client would lose the answer.
 """
 
 from asyncio import BaseTransport, TimerHandle
@@ -54,8 +54,8 @@ _REFUSED: Final = {
 
 
 class _Connection(HttpToolsProtocol):
-    """From its beginning to its end: whether it may stay, how it is closed, and how fast what is
-    sent to it has to be read."""
+    """The life of a connection: whether it may stay, how it is closed, and the minimum rate at
+    which its client reads."""
 
     def __init__(self, *arguments: Any, admission: Admission, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -65,16 +65,16 @@ class _Connection(HttpToolsProtocol):
         self._refused_stays = False
         self._in_head = False
         self._head_bytes = 0
-        self._loose_bytes = 0  # since the last head or piece of a body ended
+        self._loose_bytes = 0  # received since the last head or piece of a body ended
         self._body_bytes = 0
-        self._body_bytes_seen = 0  # when the window began
-        self._ending = False  # answered: what still comes is dropped
-        self._deaf = False  # refused: it is not even parsed
-        self._begun = False  # a head began in the bytes that came last
-        self._bodies_bytes = 0  # of bodies, among these
-        self._owed = b""  # a refusal that follows the answer that is being given
+        self._body_bytes_seen = 0  # `_body_bytes` when the window began
+        self._ending = False  # answered: further bytes are dropped
+        self._deaf = False  # refused: further bytes are not parsed
+        self._begun = False  # a head began in the bytes received last
+        self._bodies_bytes = 0  # bytes of bodies among the bytes received last
+        self._owed = b""  # a refusal to send after the current answer
         self._reading: TimerHandle | None = None
-        self._awaits: Callable[[], None] | None = None  # what `_reading` calls
+        self._awaits: Callable[[], None] | None = None  # the call that `_reading` makes
         self._writing: TimerHandle | None = None
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -87,7 +87,11 @@ class _Connection(HttpToolsProtocol):
             self._turn_away(_REFUSED[self._admitted])
 
     def _turn_away(self, answer: bytes) -> None:
-        """Answer before anything was asked.  The client may send its request before it reads."""
+        """Refuse a new connection before its first request.
+
+        The client may send its request before it reads this answer, so the server drops the request
+        for a while instead of closing.
+        """
         self._deaf = self._ending = True
         self.transport.write(answer)
         self._refused_stays = self._admission.enter_refused()
@@ -109,7 +113,7 @@ class _Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def end(self) -> None:
-        """Close, once the rest of the request was read."""
+        """Close the connection after the rest of the request has been read and dropped."""
         request = self._request
         if self._ending or request is None or not request.more_body:
             self._close()
@@ -123,14 +127,17 @@ class _Connection(HttpToolsProtocol):
         self._close()
 
     def _close(self) -> None:
-        """What was answered is sent first, for a bounded time."""
+        """Send the answer that is still buffered, for a limited time, and close."""
         if not self.transport.is_closing():
             self.transport.close()
             self._await(self._bounds.linger_seconds, self.transport.abort)
 
     def _refuse(self, answer: bytes) -> None:
-        """Answer in the place of whoever still works at the request, unless an answer has begun.
-        What is wrong behind a request that is whole is refused once that was answered."""
+        """Send `answer` in place of the application's answer, unless that one has begun.
+
+        If the application is still answering a complete request, `answer` refuses the bytes behind
+        that request, and is sent after its answer.
+        """
         if self._deaf or self.transport.is_closing():
             return
         self._deaf = self._ending = True
@@ -153,7 +160,7 @@ class _Connection(HttpToolsProtocol):
 
     @property
     def _request(self) -> RequestResponseCycle | None:
-        """The last request whose head was whole; None before the first."""
+        """The last request whose head was complete; None before the first."""
         return self.cycle
 
     @property
@@ -161,7 +168,8 @@ class _Connection(HttpToolsProtocol):
         return self.client[0] if self.client else ""
 
     def _await(self, seconds: float, call: Callable[[], None] | None) -> None:
-        """`call` after so many seconds, instead of what was awaited."""
+        """Set the read timer: `call` after `seconds`.  It replaces the previous timer.  `call`
+        None: no timer."""
         if self._reading is not None:
             self._reading.cancel()
         self._awaits = call
@@ -193,7 +201,7 @@ class _Connection(HttpToolsProtocol):
 
 
 class BoundedProtocol(_Connection):
-    """HTTP/1.1 within the limits of `admission`: what arrives, and when it has to."""
+    """HTTP/1.1 within the limits of `admission`: the sizes of requests and their deadlines."""
 
     def data_received(self, data: bytes) -> None:
         self._loose_bytes += len(data)
@@ -201,7 +209,8 @@ class BoundedProtocol(_Connection):
         if not self._deaf:
             super().data_received(data)
         if self._begun and self._in_head:
-            # Where in these bytes it begins is not told: behind bodies, and behind other heads.
+            # The parser does not report where the head begins.  It begins behind all bodies and
+            # other heads in these bytes.
             heads = data.rfind(_HEAD_END)
             others = max(self._bodies_bytes, 0 if heads < 0 else heads + len(_HEAD_END))
             self._loose_bytes = len(data) - others
@@ -216,7 +225,7 @@ class BoundedProtocol(_Connection):
             self._watch()
             request = self._request
             if self._awaits is None and (request is None or request.response_complete):
-                # A line break alone, which begins no request, must not end all deadlines.
+                # A lone line break begins no request; the connection must still have a deadline.
                 self._await(self._bounds.idle_seconds, self._close)
 
     def send_400_response(self, msg: str) -> None:
@@ -234,7 +243,7 @@ class BoundedProtocol(_Connection):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # trailers say nothing that anybody asks for
+        if self._in_head:  # trailers are ignored
             self._head_bytes += len(name) + len(value)
             super().on_header(name, value)
 
@@ -249,11 +258,11 @@ class BoundedProtocol(_Connection):
             return
         self._loose_bytes = 0
         super().on_headers_complete()
-        self.cycle.__class__ = _Cycle  # uvicorn lets nobody name the class that it makes
+        self.cycle.__class__ = _Cycle  # uvicorn has no setting for this class
         self.cycle.transport = _Outlet(self)  # type: ignore[assignment]
 
     def on_chunk_header(self) -> None:
-        """The line before a piece of a chunked body; before trailers, too."""
+        """The line before a piece of a chunked body; also called before trailers."""
         if not self._ending:
             self._loose_bytes = 0
 
@@ -277,7 +286,7 @@ class BoundedProtocol(_Connection):
             if self._owed and not self.transport.is_closing():
                 self.transport.write(self._owed)
                 self._close()
-        else:  # what came before a head that was refused is answered first
+        else:  # requests before a refused head are answered first
             super().on_response_complete()
             if self.pipeline:
                 self.flow.pause_reading()
@@ -292,7 +301,8 @@ class BoundedProtocol(_Connection):
     # ---- deadlines ----
 
     def _watch(self) -> None:
-        """Have the timer that fits what is awaited.  A request that arrives at once needs none."""
+        """Set the timer for the current state.  A request that arrives in full at once needs
+        none."""
         request = self._request
         if self._in_head:
             if self._awaits != self._late:
@@ -310,7 +320,11 @@ class BoundedProtocol(_Connection):
             self._refuse(_LATE)
 
     def _check_body(self) -> None:
-        """At the end of a window.  A client that was held up by us is not slow."""
+        """Check the rate of the body at the end of a window.
+
+        A window counts as on time if the server itself paused reading in it, or if the client still
+        waits for `100 Continue`.
+        """
         cycle = self.cycle
         held_up = self._taken_pause() or cycle.waiting_for_100_continue
         moved = self._body_bytes - self._body_bytes_seen
@@ -329,7 +343,7 @@ class BoundedProtocol(_Connection):
 
 
 class _Flow(FlowControl):
-    """Remembers that it kept a client from sending."""
+    """Flow control that remembers pauses: whether the server stopped reading from the client."""
 
     _paused = False
 
@@ -344,7 +358,10 @@ class _Flow(FlowControl):
 
 
 class _Cycle(RequestResponseCycle):
-    """One request.  An answer that comes before it is whole is the connection's last."""
+    """One request and its answer.
+
+    The connection closes after an answer that begins before the request has arrived in full.
+    """
 
     async def send(self, message: Any) -> None:
         if not self.response_started and self.more_body:
@@ -353,7 +370,7 @@ class _Cycle(RequestResponseCycle):
 
 
 class _Outlet:
-    """What the answer to a request is written to."""
+    """The transport to which the answer to a request is written."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
@@ -365,7 +382,7 @@ class _Outlet:
 
 
 class Server(uvicorn.Server):
-    """A server that tells when it is ready."""
+    """A server that calls `on_ready` with its port when it listens."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[int], None]) -> None:
         super().__init__(config)
@@ -386,8 +403,11 @@ def make_server(
     bounds: ConnectionLimits = BOUNDS,
     front: Front = DIRECT,
 ) -> Server:
-    """A server for `application`; `run()` blocks until SIGINT or SIGTERM.  `on_ready` is given the
-    port (`port` 0: any free one)."""
+    """A server for `application`.
+
+    `run()` blocks until SIGINT or SIGTERM.  `on_ready` gets the port.  `port` 0 means any free
+    port.
+    """
     protocol: Any = partial(BoundedProtocol, admission=Admission(bounds, front))
     config = uvicorn.Config(
         application,

@@ -1,7 +1,8 @@
-"""What the HTTP service is given, and what an endpoint is given.
+"""The inputs of the HTTP service (`Service`) and of one endpoint call (`Call`).
 
-Whoever assembles the product fills `Service`; it never changes.  A `Call` is one request that has
-passed validation and authentication.  For api/ and whoever starts the service.
+The code that assembles the product creates `Service`; it never changes afterwards.  A `Call` is one
+request that has passed authentication and validation.  Used by api/ and by the code that starts the
+service.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,16 +29,17 @@ T = TypeVar("T")
 
 
 class GrantCheck(Protocol):
-    """Who says what a presigned URL permits: the block store's signer."""
+    """Verifies presigned URLs: the signer of the block store."""
 
     def verify(self, method: str, name: str, query: Mapping[str, str], content_type: str) -> Grant:
-        """Raises `Unauthenticated`."""
+        """The permission that the URL carries.  Raises `Unauthenticated` if its signature is not
+        valid."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """What a deployment may choose about the service."""
+    """The settings of the service that a deployment chooses."""
 
     blockstore_type: str = "local"
     writer_threads: int = 24
@@ -46,40 +48,43 @@ class ServiceSettings:
     walker_threads: int = 4
     requests_waiting_max: int = 512
     access_log: bool = False
-    presigns: bool = False  # clients may move bytes by URLs that the block store signs
-    presigns_parts: bool = False  # the same of the parts of an upload
-    inline_bytes_max: int = 0  # what is larger goes by such a URL alone; 0: no bound
-    patience: Patience = AT_ONCE  # with requests that take long
-    front: Front = DIRECT  # what stands between clients and the service
-    failed_logins: Rates = DEFAULT_RATES  # how many are looked at
-    setup_token: str = ""  # what the set-up call must carry; empty: a fresh one
+    presigns: bool = False  # clients may read and write bytes by presigned URLs
+    presigns_parts: bool = False  # the same for the parts of a multipart upload
+    inline_bytes_max: int = 0  # larger bodies need a presigned URL; 0: no limit
+    patience: Patience = AT_ONCE  # time limits of long requests
+    front: Front = DIRECT  # proxies between clients and the service
+    failed_logins: Rates = DEFAULT_RATES  # more attempts are refused unchecked
+    setup_token: str = ""  # required by the set-up call; empty: a generated one
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The ports of the engine, and what the service adds."""
+    """The ports of the engine, and the services that the HTTP layer adds."""
 
     ports: Ports
     auth: Authenticator
     grants: GrantCheck
     settings: ServiceSettings
     pools: Pools
-    queue: Queue  # of jobs
+    queue: Queue  # the job queue
 
     def within(self, seconds: float) -> "Service":
-        """The same service for one request of which `seconds` are left."""
+        """The same service for one request with `seconds` left: no operation begins a step
+        later."""
         return replace(self, ports=within(self.ports, seconds))
 
     def expiring(self) -> "Service":
-        """The same service for one walk that begins now."""
+        """The same service for one walk whose deadline starts now."""
         return replace(self, ports=expiring(self.ports))
 
 
 @dataclass(slots=True)
 class Call:
-    """One request.  `account` and `repository` are there whenever the route asks for them.
+    """One request.
 
-    `arrived_seconds`: when it arrived, by the steady clock of the ports."""
+    `account` is set if the route needs credentials; `repository` is set if its path names one.
+    `arrived_seconds`: time of arrival, on the steady clock of the ports.
+    """
 
     service: Service
     route: Route
@@ -99,34 +104,42 @@ class Call:
 
     @property
     def repo(self) -> Repository:
-        """The repository that the path names."""
+        """The repository named by the path."""
         assert self.repository is not ABSENT, "the route has no {repository}"
         return self.repository
 
     @property
     def desk(self) -> Desk:
-        """Where jobs of the repository are handed in."""
+        """The place where requests of this repository hand jobs to the worker."""
         return Desk(self.ports, self.repo, self.service.queue)
 
     @property
     def due(self) -> Due:
-        """When it is handed to the worker, and answered at any rate.  Counted from its arrival:
-        whoever waits has waited since then, also while it was read and its sender identified."""
+        """When this request is handed to the worker, and when it is answered at the latest.
+
+        Both times count from the arrival of the request.  The client's wait includes the time in
+        which the service read the request and identified its sender.
+        """
         return self.service.settings.patience.since(self.arrived_seconds)
 
     @property
     def committer(self) -> str:
-        """Who makes a commit: the account's e-mail address if it has one, else its name."""
+        """The committer of a new commit: the account's e-mail address, or its name if it has
+        none."""
         assert self.account is not ABSENT, "the route needs no credentials"
         return self.account.email or self.account.user
 
     @property
     def walks(self) -> bool:
-        """Whether a ref of the path has modifiers, which are walked step by step."""
+        """Whether a path parameter contains `~` or `^`: such a ref is resolved by walking the
+        history."""
         return any("~" in text or "^" in text for text in self.arguments.values())
 
     async def found(self, look_up: Callable[["Call"], T]) -> T:
-        """What `look_up` finds, without holding up the event loop."""
+        """The result of `look_up`, computed without blocking the event loop.
+
+        A look-up that walks runs in the pool for walks, with a deadline that starts now.
+        """
         pools = self.service.pools
         if self.walks:
             self.service = self.service.expiring()
@@ -135,21 +148,22 @@ class Call:
 
     @property
     def amount(self) -> int:
-        """How many lines a page may have."""
+        """Maximum number of lines on a page."""
         amount: int = self.query["amount"]
         return amount if amount > 0 else limits.page_count_default
 
     def header(self, name: bytes) -> str:
-        """A header's text; empty if it is not there."""
+        """The text of a header; empty if the request does not have it."""
         return self.headers.get(name, b"").decode("latin-1")
 
     @property
     def origin(self) -> Origin:
-        """How the sender reaches the service, and the sender's address."""
+        """The URL by which the sender reaches the service, and the sender's address."""
         return self.service.settings.front.origin(self.scope)
 
     def absolute(self, url: str) -> str:
-        """A URL of this service as the caller can use it."""
+        """A URL that the caller can use: a path of this service gets the caller's scheme and
+        host."""
         if not url.startswith("/"):
             return url
         origin = self.origin

@@ -1,4 +1,4 @@
-"""Endpoints about the service itself: health, set-up, login, who is asking, configuration."""
+"""Endpoints of the service itself: health, set-up, login, current user, configuration."""
 
 from typing import Any, Final
 
@@ -10,8 +10,8 @@ from graveler.auth.accounts import NewCredential
 from graveler.records import ABSENT
 
 SETUP_HEADER: Final = b"x-graveler-setup-token"
-_COOKIE_SECONDS: Final = 30 * 24 * 3600  # the token inside ends sooner
-# The level of lakeFS's API that is spoken here: clients take the three integers apart.
+_COOKIE_SECONDS: Final = 30 * 24 * 3600  # the token inside expires earlier
+# The version of the lakeFS API that the service implements.  Clients parse the three integers.
 _VERSION: Final = {"version": "1.80.0", "version_context": "lakeFS"}
 
 
@@ -99,7 +99,7 @@ def _storage(call: Call) -> dict[str, Any]:
         "blockstore_description": "",
         "blockstore_namespace_example": f"{kind}://example-bucket/",
         "blockstore_namespace_ValidityRegex": f"^{kind}://",
-        # Buckets have names that are taken: a browser has nothing to suggest.
+        # Bucket names are globally unique, so the service cannot suggest one to a browser.
         "default_namespace_prefix": "" if kind == "s3" else f"{kind}://",
         "import_support": True,
         "import_validity_regex": f"^{kind}://",

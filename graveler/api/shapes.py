@@ -1,4 +1,4 @@
-"""Records as the JSON that clients read.  Pure; for the endpoints."""
+"""Converts records to the JSON that clients read.  Pure.  Used by the endpoints."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ def seconds(nanoseconds: int) -> int:
 
 
 def moment(nanoseconds: int) -> str:
-    """A time as RFC 3339 writes it."""
+    """A time in RFC 3339 format."""
     found = datetime.fromtimestamp(nanoseconds / SECOND_NS, UTC)
     return found.isoformat().replace("+00:00", "Z")
 
@@ -58,7 +58,7 @@ def commit(entry: CommitEntry) -> Shape:
 
 
 def stats(repo: Repository, path: str, entry: Entry) -> Shape:
-    """An object without its pairs."""
+    """An object without its user metadata."""
     return {
         "path": path,
         "path_type": "object",
@@ -71,14 +71,17 @@ def stats(repo: Repository, path: str, entry: Entry) -> Shape:
 
 
 def _shown_address(repo: Repository, entry: Entry) -> str:
-    """Where the bytes lie, to be read by people: what is stored was checked when it was stored."""
+    """The address of the bytes, for display only.
+
+    It is not validated here: it was validated when it was stored.
+    """
     if entry.address_type == AddressType.RELATIVE:
         return f"{repo.namespace}/{entry.address}"
     return physical_address(repo, entry)
 
 
 def full_stats(repo: Repository, path: str, entry: Entry) -> Shape:
-    """An object with its pairs."""
+    """An object with its user metadata."""
     shape = stats(repo, path, entry)
     shape["metadata"] = dict(entry.metadata)
     return shape

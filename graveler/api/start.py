@@ -1,11 +1,12 @@
-"""From ports to the service, and from the service to an application without a framework.
+"""Builds the service from ports, and an application without a framework from the service.
 
     service = open_service(ports, grants, secret, settings, queue=queue)
     application = bare_app(service)
 
-The bare application answers as the one of app.py does, but never loads FastAPI, which costs a
-function more at each cold start than everything else of ours together.  It does not end what was
-begun by processes that died: many of its kind run at once.  For the commands and the functions.
+The bare application gives the same answers as the one of app.py, but does not load FastAPI.
+Loading FastAPI costs a function more at each cold start than all modules of Graveler together.  At
+start, the bare application does not take over the jobs of dead processes, because many processes
+like it run at the same time.  Used by the commands and the functions.
 """
 
 from collections.abc import Callable
@@ -38,10 +39,15 @@ def open_service(
     before: bytes = b"",
     queue: QueueOf,
 ) -> Service:
-    """The service over `ports`; `secret`: the store's own, at least 32 bytes; `first`: credentials
-    that the deployment made for the administrator; `before`: the secret before it was rotated,
-    empty if it never was; `queue`: where jobs go.  Threads start
-    when they are first needed."""
+    """The service over `ports`.
+
+    - `secret`: the secret of the store, at least 32 bytes.
+    - `first`: credentials that the deployment created for the administrator.
+    - `before`: the secret before its last rotation; empty if it was never rotated.
+    - `queue`: makes the queue that jobs go to, from the ports and the pools.
+
+    Threads start when they are first needed.
+    """
     auth = Authenticator(
         keeper(ports.kv, ports.clock, ports.ids, secret),
         secret,
@@ -60,7 +66,8 @@ def open_service(
 
 
 def bare_app(service: Service) -> ASGIApp:
-    """The application.  The caller closes the service's pools, if it ever ends."""
+    """The application.  The caller closes the pools of the service when the process ends, if it
+    ends."""
     api, pages, prefix = api_route(service), Pages(service), API_PREFIX + "/"
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,6 @@
-"""What a row of the table of routes says, and the parameters that rows share.
+"""The type of a row in the table of routes, and the parameters that rows share.
 
-Pure; for routes.py and whoever reads the table: routing, validation, the OpenAPI document,
+Pure.  Used by routes.py and by all readers of the table: routing, validation, the OpenAPI document,
 authorization, tests.
 """
 
@@ -17,12 +17,13 @@ _SEGMENT = re.compile(r"\{(\w+)\}")
 
 
 class Runs(Enum):
-    """Where an endpoint runs, and so what it may do.
+    """Where an endpoint runs, which decides what it may do.
 
-    LOOP: on the event loop; it reads nothing.  POINT: on the loop as long as its look-ups wait for
-    nothing, else in a thread.  POOL: in a thread, because it writes or asks the block store.
-    WALK: in a thread of those that scan and walk, with a deadline inside.  STREAM: a coroutine,
-    which hands what waits to threads.
+    - LOOP: on the event loop.  The endpoint reads nothing.
+    - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
+    - POOL: in a thread, because the endpoint writes or calls the block store.
+    - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
+    - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
     """
 
     LOOP = "loop"
@@ -33,7 +34,7 @@ class Runs(Enum):
 
 
 class Parameter(NamedTuple):
-    """One parameter of the query or a header."""
+    """One query parameter or header."""
 
     name: str
     schema: Mapping[str, Any]
@@ -44,8 +45,12 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One operation.  `path` lies below /api/v1.  `resource` is a template over path parameters
-    and query; `answers` maps a status to the schema of its body ("" for none)."""
+    """One operation.
+
+    `path` is relative to /api/v1.  `resource` is a template over path parameters and query
+    parameters.  `answers` maps a status code to the name of the schema of its body ("" for no
+    body).
+    """
 
     operation: str
     method: str

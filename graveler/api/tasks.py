@@ -1,6 +1,7 @@
-"""Endpoints of commits and merges, those whose caller does not wait included.
+"""Endpoints of commits and merges, including the asynchronous ones.
 
-An order answers at once; the same order, given again while it runs, answers the same id.
+An asynchronous request answers at once with the id of a job.  While the job runs, an equal request
+gets the same id.
 """
 
 from typing import Any
@@ -54,7 +55,10 @@ def _landed(call: Call, job: Job) -> CommitEntry:
 
 
 def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
-    """`operation`: the one of which the same failure would be the answer."""
+    """The status of a job as JSON.
+
+    `operation`: the synchronous operation whose error texts apply to a failure of the job.
+    """
     shape: dict[str, Any] = {
         "task_id": job.id,
         "completed": job.ended,

@@ -1,8 +1,9 @@
-"""Endpoints of what keeps a repository in order: the rule of retention, collections of garbage.
+"""Endpoints of maintenance: the retention rule, and garbage collection.
 
-A collection answers at once and runs as a job.  Unless asked to delete it changes nothing: it says
-what would be condemned and deleted.  One that runs on a cluster has its
-turn here, and condemns commits.
+A request for a collection answers at once, and the collection runs as a job.  By default the run is
+a rehearsal: it changes nothing and reports what it would condemn and delete.  A collection that
+runs on a cluster takes its turn here (`begin_turn`, a lease; `beat_turn`, its heartbeat) and
+condemns commits here.
 """
 
 import json
@@ -34,7 +35,10 @@ def get_gc_rules(call: Call) -> Answer:
 
 
 def set_gc_rules(call: Call) -> Answer:
-    """For how long unreachable commits are kept is set elsewhere, and stays."""
+    """Replace the days of the default rule and of the branches.
+
+    The retention of unreachable commits is configured elsewhere and does not change.
+    """
     branches = {
         parse_branch_id(each["branch_id"]): each["retention_days"] for each in call.body["branches"]
     }
@@ -63,14 +67,18 @@ def get_collection(call: Call) -> Answer:
 
 
 def undo_collection(call: Call) -> Answer:
-    """By the id of the order, as long as that is on record, or by that of the run itself."""
+    """Undo a run.  The id in the path is that of the job while its record exists, or that of the
+    run."""
     collect.undo(call.ports, call.repo, _run(call, call.arguments["id"]))
     return NO_CONTENT
 
 
 def condemn_commits(call: Call) -> Answer:
-    """Of a run that a cluster names: commits with these metaranges; without any, all that retention
-    lets go, page by page."""
+    """Condemn commits for a run that a cluster names.
+
+    With `metaranges`: the commits with these metaranges.  Without: all commits that retention does
+    not keep, page by page.
+    """
     body, amount = call.body, limits.collect_mark_count_max
     sizes = body.get("files", 0), body.get("size_bytes", 0)
     order = cluster.Order(call.arguments["id"], *sizes, body.get("turn", ""))

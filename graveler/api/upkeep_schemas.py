@@ -1,4 +1,4 @@
-"""JSON schemas of retention and of collections of garbage.  Pure data; for schemas.py."""
+"""JSON schemas of retention and garbage collection.  Pure data.  Used by schemas.py."""
 
 from collections.abc import Mapping
 from typing import Final

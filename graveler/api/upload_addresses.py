@@ -1,5 +1,6 @@
-"""Endpoints of bytes that clients write to the storage themselves: addresses to write to, and links
-to what lies there."""
+"""Endpoints of uploads that bypass the service: an address to write to, and a link to the bytes
+that the client wrote.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,8 +17,11 @@ from graveler.records import ABSENT
 
 
 def get_physical_address(call: Call) -> Answer:
-    """With `If-None-Match: *` the URL only creates on every storage; the PUT must then carry that
-    header where the storage is S3."""
+    """Hand out an address to upload one object to, with a presigned URL if `presign` is set.
+
+    With `If-None-Match: *` the URL can only create an object, on every storage.  On S3 the PUT must
+    then carry that header.
+    """
     only_create = conditions.only_if_absent(call.headers)
     branch, path = call.arguments["branch"], call.query["path"]
     address = addresses.hand_out(call.ports, call.repo, branch, path)

@@ -1,11 +1,11 @@
-"""Checks of what arrives, compiled once from JSON schemas.
+"""Validation of parameters and JSON bodies, compiled once from JSON schemas.
 
 The dialect is the part of JSON Schema that the table of routes uses: types string, integer,
 boolean, array and object; `enum`, `pattern` (ASCII, matched against the whole text), `minimum`,
 `maximum`, `minLength`, `maxLength`, `maxItems`, `required`, `properties`, `additionalProperties`,
-`$ref` to a schema of the catalogue, `default`.  Properties that are not named are ignored; null for
-an optional property means that it is absent.  A violation raises `Invalid` whose message names the
-field and the rule.  Pure; for api/.
+`$ref` to a schema of the catalogue, `default`.  Undeclared properties are ignored.  Null for an
+optional property means that it is absent.  A violation raises `Invalid`; its message names the
+field and the rule.  Pure.  Used by api/.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 from graveler.errors import Invalid
 
 Schema = Mapping[str, Any]
-Check = Callable[[Any, str], Any]  # value, where it stands -> the value to use; raises Invalid
+Check = Callable[[Any, str], Any]  # value, its JSON pointer -> the value to use; raises _Broken
 Read = Callable[[str], Any]  # text of a parameter -> its value; raises ValueError with the rule
 
 REFERENCE = "#/components/schemas/"
@@ -26,7 +26,7 @@ _INT64_MAX = 2**63 - 1
 
 
 def body_check(name: str, catalogue: Mapping[str, Schema]) -> Callable[[Any], Any]:
-    """A check of a whole request body against the schema `name`."""
+    """A function that checks a whole request body against the schema `name`."""
     check = _compile(catalogue[name], catalogue)
     start = f"request body has an error: doesn't match schema {REFERENCE}{name}: Error at "
 
@@ -40,7 +40,8 @@ def body_check(name: str, catalogue: Mapping[str, Schema]) -> Callable[[Any], An
 
 
 def parameter_read(schema: Schema) -> Read:
-    """A reader of one parameter's text; raises `ValueError` whose text is the rule."""
+    """A function that parses the text of one parameter.  It raises `ValueError` with the broken
+    rule."""
     kind = schema.get("type", "string")
     if kind == "boolean":
         return _read_boolean
@@ -61,7 +62,7 @@ def parameter_read(schema: Schema) -> Read:
 
 
 class _Broken(Exception):
-    """A rule that does not hold, and where."""
+    """A violated rule, and the JSON pointer to the value."""
 
     def __init__(self, where: str, rule: str) -> None:
         super().__init__(rule)
