@@ -1,9 +1,10 @@
-"""The contract of key-value storage: what the system asks of whatever holds its changing state.
+"""The contract of the key-value store, which holds all state that changes.
 
-Rows live at (partition, key), both bytes; a partition is not empty, a key may not be empty either.
- A row has a `value`,
-a `version` (a stamp that the writer made fresh and that never comes back) and an `order` (0 unless
-`set_newer` wrote it).
+A row lives at (partition, key).  Both are bytes, and neither is empty.  A row has three parts:
+
+    value      bytes
+    version    a stamp that the writer makes fresh for each write; it never comes back
+    order      a number; 0 unless `set_newer`, or `set_if` with an `order`, wrote the row
 
     K1  values, keys, versions come back byte for byte; keys order as unsigned bytes
     K2  a read sees every write that was answered before it began (strong consistency)
@@ -22,10 +23,10 @@ a `version` (a stamp that the writer made fresh and that never comes back) and a
         in that step, or neither
     K11  a removal that names versions removes, in one step a row, only rows that have them
 
-Drivers and wrappers implement `Store`; staging, refs and engine call it.  Each method is one
-request, but for the batches,
-which are one request per `limits.kv_batch_count_max` rows, and removals that name versions, which
-are one a row.
+Drivers and wrappers implement `Store`; staging, refs and engine call it.
+
+Cost: each method is one request, with two exceptions.  A batch is one request per
+`limits.kv_batch_count_max` rows.  A removal that names versions is one request per row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ Place = tuple[bytes, bytes]  # partition, key
 
 
 class Row(NamedTuple):
-    """What is stored at a place."""
+    """The content of one place."""
 
     value: bytes
     version: bytes
@@ -57,14 +58,14 @@ class Write(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Condition: the row is there and has this version."""
+    """Condition: the row exists and has this version."""
 
     version: bytes
 
 
 class Guarded(NamedTuple):
-    """Condition on two rows at once: `row` holds of the row written, and the row at `place` is
-    there and has `version`."""
+    """Condition on two rows at once: `row` holds for the row that is written, and the row at
+    `place` exists and has `version`."""
 
     row: Matches | Literal[Absent.ABSENT]
     place: Place
@@ -72,8 +73,8 @@ class Guarded(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """Condition on two rows that are written together: `row` holds of the row written, `other` of
-    the row at the place of `write`, which is then written as well."""
+    """Condition on two rows that are written together: `row` holds for the row that is written,
+    and `other` for the row at the place of `write`.  Then `write` is applied in the same step."""
 
     row: Matches | Literal[Absent.ABSENT]
     other: Matches | Literal[Absent.ABSENT]
@@ -102,7 +103,8 @@ Outcome = Literal[Written.WRITTEN] | Declined
 
 
 class ScanPage(NamedTuple):
-    """Rows in key order.  `more`: another page, from just behind the last key, may have rows."""
+    """Rows in key order.  `more`: another page, starting just after the last key, may have
+    rows."""
 
     rows: tuple[tuple[bytes, Row], ...]
     more: bool
@@ -116,20 +118,21 @@ class Store(Protocol):
         ...
 
     def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
-        """The rows that are there; each is read strongly, all together are no snapshot."""
+        """The rows that exist.  Each read is strongly consistent; together they are not a
+        snapshot."""
         ...
 
     def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
-        """Rows with `start` <= key < `end` (an empty `end` is no bound), at most `limit`; perhaps
-        fewer with `more`."""
+        """At most `limit` rows with `start` <= key < `end`; an empty `end` means no upper bound.
+        A page may have fewer rows than `limit` although `more` is set."""
         ...
 
     def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
-        """Write, whatever was there."""
+        """Write the row, whether it exists or not (last-writer-wins)."""
         ...
 
     def set_many(self, writes: Sequence[Write]) -> None:
-        """Write all, in any order; after an error any part may have been applied."""
+        """Write all rows, in any order.  After an error any subset may have been applied."""
         ...
 
     def set_if(
@@ -141,29 +144,31 @@ class Store(Protocol):
         condition: Condition,
         order: int = 0,
     ) -> Outcome:
-        """Write row and `order` (with the other row of a `Paired`) if `condition` holds of what
-        is there (compare and swap)."""
+        """Compare-and-swap: write the row and its `order`, and the other row of a `Paired`, if
+        `condition` holds for the stored rows."""
         ...
 
     def set_newer(
         self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
     ) -> Outcome:
-        """Write if the row is absent or its order is smaller than `order` (> 0), atomically."""
+        """Write atomically if the row is absent or its order is smaller than `order`, which must
+        be greater than 0."""
         ...
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
     ) -> None:
-        """Remove rows; those that are absent are no error; not atomic over several.
+        """Remove rows.  An absent row is no error.  Several removals are not atomic together.
 
-        `versions`, one for each key: only rows that still have them.  One request a row then, and
-        a twin that arrives late removes nothing that was made anew, for versions never come back.
+        `versions`: one for each key.  If given, a row is removed only if it still has that version,
+        and the cost is one request per row.  Versions never come back, so a late duplicate of the
+        removal cannot remove a row that was created since.
         """
         ...
 
 
 def other_place(condition: Condition) -> Place | Literal[Absent.ABSENT]:
-    """Where the second row is that `condition` looks at."""
+    """The place of the second row that `condition` depends on; ABSENT if there is none."""
     if isinstance(condition, Guarded):
         return condition.place
     if isinstance(condition, Paired):
@@ -176,7 +181,8 @@ def holds(
     row: Row | Literal[Absent.ABSENT],
     other: Row | Literal[Absent.ABSENT] = ABSENT,
 ) -> bool:
-    """Whether `condition` holds of the row to be written and of the one at `other_place`."""
+    """Whether `condition` holds, given the stored `row` at the place to be written and the stored
+    row at `other_place`."""
     if isinstance(condition, Guarded):
         return _is(Matches(condition.version), other) and _is(condition.row, row)
     if isinstance(condition, Paired):
@@ -237,7 +243,8 @@ def check_scan(partition: bytes, limit: int) -> None:
 def scan_all(
     store: Store, partition: bytes, start: bytes = b"", end: bytes = b"", page: int = 1_000
 ) -> Iterator[tuple[bytes, Row]]:
-    """Every row of a stretch, page by page: one request for each `page` rows."""
+    """Every row with `start` <= key < `end`, fetched page by page.  One request for each `page`
+    rows."""
     for rows in scan_pages(store, partition, start, end, page):
         yield from rows
 
@@ -245,7 +252,7 @@ def scan_all(
 def scan_pages(
     store: Store, partition: bytes, start: bytes, end: bytes, page: int
 ) -> Iterator[tuple[tuple[bytes, Row], ...]]:
-    """As `scan_all`, for those who take whole pages: a tenth of the time for each row."""
+    """As `scan_all`, but yields whole pages, which takes a tenth of the time per row."""
     more = True
     while more:
         found = store.scan(partition, start, end, page)

@@ -1,14 +1,14 @@
-"""Records of repositories and everything that names or follows commits.
+"""Records of repositories, of the names of commits, and of the work on them.
 
     keys     partitions and keys of all records (docs/format.md draws them)
-    rows     one page of records from a stretch of keys
-    cache    repositories and branches for seconds, commits without a limit of time
+    rows     one page of records from a key range
+    cache    repositories and branches for seconds, commits without a time limit
     names/   repositories, branches, tags; ref expressions and how they resolve
     graph/   commits, ancestors, merge bases, the log
     tokens/  clean-up records of staging tokens, upload addresses
-    jobs/    job records, the turn to collect a repository
-    gc/      runs of collection, condemned commits, retention rules
-    events/  ingestion rules, arrivals, batches
+    jobs/    job records, and the record that allows one collection at a time
+    gc/      collection runs, condemned commits, retention rules
+    events/  event rules, arrivals, batches
 
 Read `keys.py`, then `names/branches.py`.
 """

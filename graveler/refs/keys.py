@@ -1,14 +1,20 @@
-"""Where the records of repositories stand: partitions and keys, as docs/format.md draws them.
+"""Partitions and keys of all repository records, as docs/format.md draws them.
 
-    repos             <repository>            the repository record, by name
-    watch             <repository>/<uid>/<rule>   what to do with objects that arrive in a bucket
-    creating          <repository>/<uid>    a repository that somebody is about to make
-    deleted           <repository>/<uid>    a deleted repository that still has rows or files
-    upkeep            older-deletions       what older releases deleted was noted
-    e/<uid>/<rule>/<n>   <object key>         the newest event of one object that a rule took in
-    r/<name>/<uid>    everything else of one repository; a re-created one has another uid
+    partition                    key                          record
+    repos                        <repository>                 the repository, by name
+    watch                        <repository>/<uid>/<rule>    an event rule
+    creating                     <repository>/<uid>           a claim: a repository being created
+    deleted                      <repository>/<uid>           a deleted repository that still has
+                                                              rows or files
+    upkeep                       older-deletions              set once the deletions by older
+                                                              releases are recorded in `deleted`
+    e/<uid>/<rule>/<n>           <object key>                 an arrival: the newest event of one
+                                                              object that the rule took in
+    e/<uid>/<rule>/vouched/<n>   <call>                       a call whose rows all took effect
+    r/<name>/<uid>               see the prefixes below       all other records of one repository;
+                                                              a re-created repository has a new uid
 
-The one place that spells these bytes.  Pure; for this folder.
+Only this module spells these bytes.  Pure; for this folder.
 """
 
 from graveler import limits
@@ -115,27 +121,27 @@ def watch_prefix(repository: Repository) -> bytes:
 
 
 def arrivals(repository: Repository, rule: str, key: bytes) -> bytes:
-    """The partition of one object's event: as many a rule as staging has, because each event writes
-    to both in one step."""
+    """The partition of one object's arrival record.  A rule has as many partitions as a staging
+    token can have shards, because each event writes one row to both in one step."""
     number = shard(key, limits.staging_shard_count_max)
     return f"e/{repository.uid}/{rule}/{number}".encode()
 
 
 def of_events(repository: Repository, rule: str) -> list[bytes]:
-    """Every partition of the events of a rule."""
+    """Every partition of a rule's event records: arrivals and completed calls."""
     numbers = range(limits.staging_shard_count_max)
     arrived = [f"e/{repository.uid}/{rule}/{number}".encode() for number in numbers]
     return arrived + all_vouched(repository, rule)
 
 
 def vouched(repository: Repository, rule: str, call: bytes) -> bytes:
-    """The partition of what one call said of its rows."""
+    """The partition of the record that one call writes once all its rows took effect."""
     number = shard(call, limits.staging_shard_count_max)
     return _vouched(repository, rule, number)
 
 
 def all_vouched(repository: Repository, rule: str) -> list[bytes]:
-    """Every partition of what the calls for a rule said."""
+    """Every partition of the records of completed calls of a rule."""
     numbers = range(limits.staging_shard_count_max)
     return [_vouched(repository, rule, number) for number in numbers]
 

@@ -1,10 +1,8 @@
-"""One page of records out of a stretch of keys, deleted and hidden ones left out; many rows stored.
+"""Paging over records in a key range, without deleted and hidden ones; and writing many rows.
 
-For this folder.
-
-A page asks the store for one row more than it shows, so that "more" is known without a second
-request.  Records that are left out cost more requests only when there are many of them: what is
-asked for grows tenfold each time, up to `_ROWS_MAX` rows.
+A page asks the store for one row more than it shows, so that the caller knows whether more follow
+without a second request.  Records that are left out cost further requests only if there are many:
+each request asks for ten times as many rows as the one before, up to `_ROWS_MAX`.  For this folder.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +18,8 @@ _GROWTH = 10
 
 
 class Stretch(NamedTuple):
-    """The keys of one kind of record whose names begin with `prefix` and come after `after`."""
+    """A key range: the keys of one kind of record whose names begin with `prefix` and sort after
+    `after`."""
 
     partition: bytes
     kind: bytes
@@ -29,7 +28,8 @@ class Stretch(NamedTuple):
 
 
 def rows(kv: Store, stretch: Stretch, first: int = _ROWS_MAX) -> Iterator[tuple[str, Row]]:
-    """Names and rows in order: one request for the `first` rows, then for ten times as many."""
+    """Names and rows in key order.  The first request asks for `first` rows, each further one for
+    ten times as many, up to `_ROWS_MAX`."""
     stem = stretch.kind + stretch.prefix.encode()
     behind = stretch.kind + stretch.after.encode() + b"\0"
     start = max(stem, behind) if stretch.after else stem
@@ -50,8 +50,8 @@ def rows(kv: Store, stretch: Stretch, first: int = _ROWS_MAX) -> Iterator[tuple[
 def page(
     kv: Store, stretch: Stretch, amount: int, shown: Callable[[str, Row], T | None]
 ) -> tuple[tuple[T, ...], bool]:
-    """At most `amount` of what `shown` makes of the rows (None leaves one out), and whether more
-    follow."""
+    """At most `amount` records, and whether more follow.  `shown` makes a record from a row, or
+    returns None to leave the row out."""
     found: list[T] = []
     size = max(1, min(amount + 1, limits.scan_page_count_max))
     for name, row in rows(kv, stretch, size):
@@ -65,6 +65,6 @@ def page(
 
 
 def put_all(kv: Store, writes: Sequence[Write]) -> None:
-    """Store rows.  One request for each 1,000; may be repeated."""
+    """Store rows.  One request for each 1,000.  Idempotent."""
     for first in range(0, len(writes), limits.kv_batch_count_max):
         kv.set_many(writes[first : first + limits.kv_batch_count_max])

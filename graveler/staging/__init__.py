@@ -1,1 +1,1 @@
-"""Uncommitted changes: rows under staging tokens, and the view that overlays them."""
+"""Uncommitted changes: rows under staging tokens, and the view that merges several tokens."""

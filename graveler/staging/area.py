@@ -1,12 +1,13 @@
-"""The rows of one staging token: what was written to a branch and is in no commit yet.
+"""The staged rows of one staging token: writes to a branch that are in no commit yet.
 
-    token      01J8Z3…(ULID: its birth)…k2m9(10 random)….8      8 shards, fixed at birth
+    token      01J8Z3…(ULID: creation time)…k2m9(10 random)….8      8 shards, fixed at creation
     partition  s/<token>/<shard>        shard = hash(path) mod shards
-    row        path → value or tombstone, request that wrote it; order and version beside it
+    row        path → value or tombstone, and the id of the write (`wid`); beside them the row's
+               order and version
 
-A token belongs to one branch for one stretch of time and is never used again.  A row is replaced
-only by one of greater order, so a late duplicate of an old write changes nothing.  Nothing here
-knows which tokens a branch has: that is the branch record's (refs).  For the engine.
+A token belongs to one branch for one period and is never reused.  A row is replaced only by a row
+of greater order, so a late duplicate of an old write changes nothing.  The branch record (refs)
+lists the tokens of a branch; this module does not know them.  For the engine.
 """
 
 import heapq
@@ -42,14 +43,14 @@ from graveler.records import ABSENT, Absent, Staged, StagedValue
 from graveler.staging.shapes import value_of
 from graveler.streams import END, Cursor, End, Item, Overlay
 
-FIRST_PAGE_COUNT = 128  # what most listings need; a long scan soon outgrows it
+FIRST_PAGE_COUNT = 128  # enough for most listings; pages of a long scan grow quickly
 _PAGE_GROWTH = 4
 _RANDOM_LENGTH = 10
-_TOKENS_KEPT = 256  # whose partitions are known: 64 each at most
+_TOKENS_KEPT = 256  # tokens whose partition names are cached: at most 64 names each
 
 
 class Columns(TypedDict):
-    """What stands beside a staged value."""
+    """The columns of a staged row beside its value: the id of the write, order and version."""
 
     wid: bytes
     order: int
@@ -57,9 +58,12 @@ class Columns(TypedDict):
 
 
 class ConditionalColumns(TypedDict, total=False):
-    """As `Columns`; without `order` the row's grows by one.  `guard`: only while the row at that
-    place (the branch record) has that version.  `beside`: another row, written in the same step if
-    that condition holds of it."""
+    """As `Columns`, with three differences.
+
+    `order`     if absent, the row's order grows by one
+    `guard`     write only while the row at this place (the branch record) has this version
+    `beside`    another row, which is written in the same step if its condition holds too
+    """
 
     wid: Required[bytes]
     version: Required[bytes]
@@ -72,7 +76,7 @@ class ConditionalColumns(TypedDict, total=False):
 
 
 def new_token(clock: Clock, ids: Ids, shards: int) -> StagingToken:
-    """A token that nobody else has or ever will have; its rows will stand in `shards` shards."""
+    """A new, globally unique token whose rows are spread over `shards` shards."""
     if not 1 <= shards <= limits.staging_shard_count_max:
         raise Internal(f"staging token asked for with a wrong number of shards: {shards=}")
     birth = ulid(clock.now_ns(), ids.stamp())
@@ -80,7 +84,7 @@ def new_token(clock: Clock, ids: Ids, shards: int) -> StagingToken:
 
 
 def shard_count(token: StagingToken) -> int:
-    """How many shards the token's rows stand in.  Raises `Corrupt`."""
+    """The number of shards of the token.  Raises `Corrupt`."""
     _, dot, count = token.rpartition(".")
     if not (dot and count.isascii() and count.isdecimal()):
         raise Corrupt(f"staging token without a number of shards: {token=}")
@@ -91,7 +95,8 @@ def shard_count(token: StagingToken) -> int:
 
 
 def born_ns(token: StagingToken) -> int:
-    """When the token was made, to the millisecond.  Raises `Corrupt`."""
+    """The creation time of the token in nanoseconds, exact to the millisecond.  Raises
+    `Corrupt`."""
     try:
         return ulid_born_ns(token)
     except ValueError as error:
@@ -104,7 +109,8 @@ def _partition(token: StagingToken, number: int) -> bytes:
 
 @lru_cache(maxsize=_TOKENS_KEPT)
 def _partitions(token: StagingToken) -> tuple[bytes, ...]:
-    """One for each shard.  Every row that is written or read asks, and few tokens are in use."""
+    """The partition of each shard.  Cached: every read or write of a row asks for it, and few
+    tokens are in use."""
     return tuple([_partition(token, number) for number in range(shard_count(token))])
 
 
@@ -125,10 +131,11 @@ def decode(row: Row) -> Staged:
 def stage(
     kv: Store, token: StagingToken, key: bytes, value: StagedValue, **columns: Unpack[Columns]
 ) -> Staged | Literal[Written.WRITTEN]:
-    """Put `value` at `key` if what is there has a smaller order; else answer what is there.
+    """Write `value` at `key` if the row is absent or has a smaller order; otherwise return the
+    stored row.
 
-    One request (`set_newer`).  A row with the caller's own `wid` in the answer means that an
-    earlier attempt landed.  Raises `OutcomeUnknown` when no answer came.
+    One request (`set_newer`).  If the returned row has the caller's own `wid`, an earlier send of
+    this write was applied.  Raises `OutcomeUnknown` if the store gave no answer.
     """
     partition, _ = place_of(token, key)
     row = wire.encode_staged(value, columns["wid"])
@@ -149,10 +156,11 @@ def stage_if(
     seen: Staged | Literal[Absent.ABSENT],
     **columns: Unpack[ConditionalColumns],
 ) -> bool:
-    """Put `value` at `key` if the row is still `seen`, and the guard holds; whether it was put.
+    """Write `value` at `key` if the row is still `seen` and the guard holds.  Returns whether it
+    was written.
 
-    One request (`set_if`).  The row's order grows: to `order` if given and greater, else by one.
-    Raises `OutcomeUnknown`.
+    One request (`set_if`).  The row's order grows: to `order` if that is given and greater than
+    the stored order, otherwise by one.  Raises `OutcomeUnknown`.
     """
     partition, _ = place_of(token, key)
     row = wire.encode_staged(value, columns["wid"])
@@ -174,7 +182,8 @@ def stage_if(
 def lookup(
     kv: Store, tokens: Sequence[StagingToken], key: bytes
 ) -> Staged | Literal[Absent.ABSENT]:
-    """What the newest of `tokens` (newest first) that knows `key` says of it.  One request."""
+    """The row of `key` in the newest token that has one.  `tokens` are newest first.  One
+    request."""
     if len(tokens) == 1:
         row = kv.get(*place_of(tokens[0], key))
         return ABSENT if row is ABSENT else decode(row)
@@ -184,7 +193,8 @@ def lookup(
 def lookup_many(
     kv: Store, tokens: Sequence[StagingToken], keys: Sequence[bytes]
 ) -> dict[bytes, Staged]:
-    """As `lookup`, for those of `keys` that any token knows.  One batch (`get_many`)."""
+    """As `lookup`, for many keys.  The result has only keys that some token has a row for.  One
+    batch (`get_many`)."""
     places = {key: [place_of(token, key) for token in tokens] for key in keys}
     asked = [place for row_places in places.values() for place in row_places]
     rows = kv.get_many(asked) if asked else {}
@@ -200,8 +210,8 @@ def lookup_many(
 
 
 def is_empty(kv: Store, token: StagingToken, fanout: Fanout = SEQUENTIAL) -> bool:
-    """Whether the token has no row: one request; if that shard has none, one for each other shard,
-    at the same time."""
+    """Whether the token has no row.  One request for the first shard; if that shard is empty, one
+    for each other shard, in parallel."""
 
     def has_row(partition: bytes) -> bool:
         return bool(kv.scan(partition, b"", b"", 1).rows)
@@ -211,30 +221,32 @@ def is_empty(kv: Store, token: StagingToken, fanout: Fanout = SEQUENTIAL) -> boo
 
 
 def scan(kv: Store, token: StagingToken, start: bytes = b"") -> Iterator[tuple[bytes, Staged]]:
-    """Every row from `start` in key order: one request a shard and `scan_page_count_max` rows."""
+    """Every row with key >= `start`, in key order.  Each shard costs one request per
+    `scan_page_count_max` rows."""
     return _merged([_shard_rows(kv, partition, start) for partition in _partitions(token)])
 
 
 class ShardPage(NamedTuple):
-    """Some rows of one shard, in key order.  `more`: others may follow behind the last."""
+    """Some rows of one shard, in key order.  `more`: further rows may follow the last one."""
 
     rows: list[tuple[bytes, Staged]]
     more: bool
 
 
 def shard_page(kv: Store, token: StagingToken, number: int, start: bytes, limit: int) -> ShardPage:
-    """At most `limit` rows of a shard from `start` on, perhaps fewer with `more`.  One request."""
+    """At most `limit` rows of a shard with key >= `start`.  A page may have fewer rows than `limit`
+    although `more` is set.  One request."""
     found = kv.scan(_partition(token, number), start, b"", limit)
     return ShardPage([(key, decode(row)) for key, row in found.rows], found.more)
 
 
 class TooManyRows(Exception):
-    """The tokens hold more rows than the caller takes."""
+    """The tokens hold more rows than the caller accepts."""
 
 
 class _Tally:
-    """Rows that the scans of several shards have read together.  Threads share it: of those that
-    note a page at the same time, the last sees them all."""
+    """Counts the rows that the scans of several shards read together.  Threads share it.  If
+    several threads note a page at the same time, the last of them sees all pages."""
 
     def __init__(self, rows_max: float) -> None:
         self._rows_max = rows_max
@@ -249,8 +261,9 @@ class _Tally:
 def values_many(
     kv: Store, tokens: Sequence[StagingToken], fanout: Fanout, rows_max: float = inf
 ) -> list[list[tuple[bytes, StagedValue]]]:
-    """What each token says of every key, in key order; costs what `scan` costs, all shards at the
-    same time.  Raises `TooManyRows` with the page that goes past `rows_max` of all tokens."""
+    """All keys and values of each token, in key order.  Costs what `scan` costs; all shards of all
+    tokens are read in parallel.  Raises `TooManyRows` as soon as a page takes the total of all
+    tokens past `rows_max`."""
     partitions = [_partitions(token) for token in tokens]
     asked = [partition for each in partitions for partition in each]
     tally = _Tally(rows_max)
@@ -271,7 +284,8 @@ def _shard_values(kv: Store, partition: bytes, tally: _Tally) -> list[tuple[byte
 def _values_merged(
     shards: Sequence[list[tuple[bytes, StagedValue]]],
 ) -> list[tuple[bytes, StagedValue]]:
-    """Shards are sorted, which is what this sort is quick at."""
+    """All rows in key order.  Each shard is sorted already, and Python's sort merges sorted runs
+    quickly."""
     return shards[0] if len(shards) == 1 else sorted(chain(*shards), key=itemgetter(0))
 
 
@@ -281,20 +295,20 @@ def _shard_rows(kv: Store, partition: bytes, start: bytes) -> Iterator[tuple[byt
 
 
 def _merged(shards: Sequence[Iterable[tuple[bytes, Staged]]]) -> Iterator[tuple[bytes, Staged]]:
-    """Shards never share a key, so the merge never compares rows."""
+    """All rows in key order.  Shards never share a key, so the merge never compares rows."""
     return iter(shards[0]) if len(shards) == 1 else heapq.merge(*shards)
 
 
 class Dropped(NamedTuple):
-    """How many rows were deleted, and whether none is left of those that were there."""
+    """How many rows were deleted, and whether all rows that existed at the start are deleted."""
 
     rows: int
     whole: bool
 
 
 def drop(kv: Store, token: StagingToken, goes_on: Callable[[], bool] = lambda: True) -> Dropped:
-    """Delete every row, as long as it `goes_on`, which is asked before each batch.  Two requests a
-    batch, one more for each shard; may be repeated."""
+    """Delete every row.  `goes_on` is called before each batch; if it returns False, the deletion
+    stops there.  Two requests per batch, and at most one more per shard.  Idempotent."""
     count = 0
     batch = limits.kv_batch_count_max
     for partition in _partitions(token):
@@ -312,23 +326,24 @@ def drop(kv: Store, token: StagingToken, goes_on: Callable[[], bool] = lambda: T
 
 
 def cursor(kv: Store, token: StagingToken, first: int = FIRST_PAGE_COUNT) -> Cursor:
-    """The token's rows, tombstones included, fetched as they are asked for.
+    """A cursor over the token's rows, tombstones included.  It fetches rows on demand.
 
     Nothing is sent before the first `peek`.  The first page of a shard has `first` rows; pages grow
-    as the cursor advances.  A seek inside the fetched page costs nothing, beyond it one request a
-    shard.
+    as the cursor advances.  A seek inside the fetched page costs nothing; a seek beyond it costs
+    one request per shard.
     """
     shards = shard_cursors(kv, token, first)
     return shards[0] if len(shards) == 1 else Overlay(shards)
 
 
 def shard_cursors(kv: Store, token: StagingToken, first: int) -> "list[ShardCursor]":
-    """As `cursor`, one for each shard: they share no key."""
+    """As `cursor`, but one cursor per shard.  Shards share no key."""
     return [ShardCursor(kv, partition, first) for partition in _partitions(token)]
 
 
 class ShardCursor:
-    """`Cursor` over one partition.  Everything before `_start` has been fetched or skipped."""
+    """`Cursor` over one partition.  Invariant: everything before `_start` was fetched or
+    skipped."""
 
     def __init__(self, kv: Store, partition: bytes, first: int) -> None:
         self._kv = kv
@@ -339,7 +354,7 @@ class ShardCursor:
         self._next = 0
         self._start = b""
         self._more = True
-        self._item: Item | None = None  # the decoded present row: peek is asked many times
+        self._item: Item | None = None  # the current row, decoded once: peek is called often
 
     def seek(self, key: bytes) -> None:
         rows = self._rows
@@ -350,7 +365,7 @@ class ShardCursor:
         elif key >= self._start:
             self._rows, self._next, self._item = (), 0, None
             if key > self._start:
-                # A jump out of the page: what lies there may be as short as the first page.
+                # The seek leaves the page.  The caller may need few rows there: start small again.
                 self._start, self._size = key, self._first
 
     def peek(self) -> Item | End:
@@ -370,11 +385,11 @@ class ShardCursor:
 
     @property
     def waits(self) -> bool:
-        """Whether the next `peek` would send a request."""
+        """Whether the next `peek` sends a request."""
         return self._item is None and self._more and self._next >= len(self._rows)
 
     def fetch(self) -> None:
-        """Send the request that it waits for: the next page."""
+        """Fetch the next page.  One request."""
         page = self._kv.scan(self._partition, self._start, b"", self._size)
         self._rows, self._next = page.rows, 0
         self._more = page.more and bool(page.rows)
@@ -386,6 +401,7 @@ class ShardCursor:
 def row_write(
     token: StagingToken, key: bytes, value: StagedValue, *, wid: bytes, version: bytes
 ) -> Write:
-    """The write of one row of a token that no record names yet, for a batch; its order is 0."""
+    """The write of one row, for a batch.  The row's order is 0.  The token must be one that no
+    record names yet."""
     partition, _ = place_of(token, key)
     return Write(partition, key, wire.encode_staged(value, wid), version)

@@ -1,9 +1,10 @@
-"""The value of a staged row, read by its shape: a commit decodes every row, and wants no more.
+"""A fast reader for the value of a staged row.
 
     format (1 byte) | 0a | length (varint) | value | 12 10 | wid (16 bytes)
 
-That is how the record of a write by an ordinary request lies; whatever has another shape is left to
-the record's own decoder.  Pure; for the staging area.
+A commit decodes every staged row and needs only its value.  A write by an ordinary request is
+stored in the shape above, so this module takes the value out by position.  It passes any other
+shape to the record's full decoder (`wire.decode_staged`).  Pure; for the staging area.
 """
 
 from graveler import wire
@@ -13,11 +14,12 @@ _VALUE = b"\x0a"
 _WID = b"\x12\x10"
 _HEAD = len(wire.FORMAT + _VALUE)
 _REST = len(_WID) + 16
-_MORE = 0x80  # a varint goes on
+_MORE = 0x80  # this bit of a varint byte means that another byte follows
 
 
 def value_of(raw: bytes) -> StagedValue:
-    """What `wire.decode_staged` says the value is, in a third of its time.  Raises `Corrupt`."""
+    """The same value as `wire.decode_staged` returns, in a third of its time.  Raises
+    `Corrupt`."""
     if len(raw) > _HEAD + 1 + _REST and raw[:_HEAD] == wire.FORMAT + _VALUE:
         begin, length = _HEAD + 1, raw[_HEAD]
         if length & _MORE and not raw[begin] & _MORE:

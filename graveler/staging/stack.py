@@ -1,8 +1,9 @@
-"""Several staging tokens as one: the tokens of a branch record, newest first.
+"""A merged view of several staging tokens: the tokens of one branch record, newest first.
 
-The newest token that knows a path decides; tombstones are kept, because what they hide may stand in
-a commit that only the engine can see.  A commit keeps one sorted delta for each token, so that it
-can start again from another base without reading the tokens again.  For the engine.
+For each path, the newest token that has a row for it wins.  Tombstones are kept, because the entry
+that they delete may be in a commit, which only the engine can see.  A commit keeps one sorted delta
+per token, so that it can restart from another base without reading the tokens again.  For the
+engine.
 """
 
 from collections.abc import Sequence
@@ -22,8 +23,9 @@ def view(
     first: int = area.FIRST_PAGE_COUNT,
     fanout: Fanout = SEQUENTIAL,
 ) -> Cursor:
-    """What `tokens` (newest first) say together.  Costs what `area.cursor` costs, for each; the
-    first pages behind a seek are fetched at the same time if any token has several shards."""
+    """A cursor over the merged rows of `tokens`, which are newest first.  Costs what `area.cursor`
+    costs, for each token.  If any token has several shards, the first pages after a seek are
+    fetched in parallel."""
     shards = [area.shard_cursors(kv, token, first) for token in tokens]
     cursors = [cursor for each in shards for cursor in each]
     if len(cursors) == 1:
@@ -37,13 +39,13 @@ def deltas(
     fanout: Fanout = SEQUENTIAL,
     rows_max: float = inf,
 ) -> dict[StagingToken, list[Item]]:
-    """All that each token says, sorted by key, in the order of `tokens`; costs and raises what
-    `area.values_many` does."""
+    """All rows of each token, sorted by key.  The result has the order of `tokens`.  Cost and
+    errors: those of `area.values_many`."""
     return dict(zip(tokens, area.values_many(kv, tokens, fanout, rows_max), strict=True))
 
 
 class _Together:
-    """`Overlay` whose cursors fetch together what they all need first."""
+    """An `Overlay` whose cursors fetch their first pages after a seek in parallel."""
 
     def __init__(self, cursors: Sequence[area.ShardCursor], fanout: Fanout) -> None:
         self._cursors = cursors
@@ -68,7 +70,8 @@ class _Together:
 
 
 def combine(deltas: Sequence[Sequence[Item]]) -> list[Item]:
-    """Deltas, oldest to newest, as one: the newest decides, tombstones stay.  Pure."""
+    """Merge deltas, given oldest to newest, into one.  The newest row of a key wins; tombstones
+    stay.  Pure."""
     if len(deltas) == 1:
         return list(deltas[0])
     together: dict[bytes, StagedValue] = {}
