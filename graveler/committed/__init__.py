@@ -1,1 +1,1 @@
-"""Committed state: immutable ranges of records, metaranges over them, what follows from both."""
+"""Committed state: immutable ranges of records, metaranges over them, and operations on both."""

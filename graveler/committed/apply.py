@@ -1,12 +1,13 @@
-"""Changes over a base: a new metarange that shares every range that no change touches.
+"""Applies changes to a base: the new metarange shares every range that no change touches.
 
-    change below or inside a range ──► that range's records are merged with its changes
-    nothing effective in a range   ──► the range by reference
-    behind the last range          ──► the last one if it is still open, else new ranges
+    change before or inside a range  ──► the range's records are merged with its changes
+    no effective change in a range   ──► the range is added by reference
+    change behind the last range     ──► joins the last range if that is still open, otherwise
+                                         goes to new ranges
 
-A change is effective if it deletes what is there, or if its identity differs from what is there;
-writing what is there already keeps the older record, and deleting what is not there is nothing.
-For the engine, and for `merge.py`.
+A change is effective if it deletes a record that exists, or writes a value whose identity differs
+from the stored one.  Writing a value of equal identity keeps the stored record.  Deleting an absent
+key does nothing.  For the engine, and for `merge.py`.
 """
 
 from bisect import bisect_right
@@ -22,7 +23,7 @@ from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, Change, RangeRef, Record, StagedValue
 
 _BATCH = 4096
-_PROBE_COUNT_MAX = 64  # so few changes are looked up first, lest a range be read for nothing
+_PROBE_COUNT_MAX = 64  # up to so many changes are looked up first: perhaps none is effective
 
 
 class Applied(NamedTuple):
@@ -48,10 +49,10 @@ def apply(
 ) -> Applied:
     """Apply `changes`, strictly increasing by key, to a base.
 
-    With `replace`, a change of equal identity but other bytes is effective too, as imports want.
-    Without any effective change the result is `base_id` itself.  Raises `Invalid` at keys out of
-    order.  Cost: the ranges that effective changes touch are read and written; changes without
-    effect are looked up; one put for the metarange.
+    `replace`: a change of equal identity but other bytes is effective too; imports need this.
+    Without any effective change the result is `base_id` itself.  Raises `Invalid` if keys are out
+    of order.  Cost: ranges with effective changes are read and written; in a range with at most 64
+    changes, these are looked up first; one put for the metarange.
     """
     refs = space.metarange(base_id).ranges
     assembler = Assembler(space)
@@ -69,7 +70,7 @@ def apply(
 
 
 class Changes:
-    """Changes in order, taken batch by batch."""
+    """A stream of changes in key order, taken batch by batch."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
         self._changes = iter(changes)
@@ -80,7 +81,8 @@ class Changes:
         return self._next is not None and self._next[0] <= bound
 
     def take(self, bound: bytes | None) -> list[Change]:
-        """The next changes at or below `bound`; a full batch means that there may be more."""
+        """The next changes at or below `bound`; None means no bound.  A full batch (4,096) means
+        that there may be more."""
         taken: list[Change] = []
         following = self._next
         while following is not None and (bound is None or following[0] <= bound):
@@ -96,7 +98,7 @@ class Changes:
         return taken
 
     def give_back(self, changes: Sequence[Change]) -> None:
-        """Take these again first."""
+        """Put changes back, so that `take` returns them first."""
         if changes:
             self._changes = _chained(changes[1:], self._next, self._changes)
             self._next = changes[0]
@@ -112,7 +114,8 @@ def _chained(
 
 
 class Applier:
-    """Feeds an assembler with ranges and changes, and counts what took effect."""
+    """Merges changes into ranges, adds the result to an assembler, and counts the effective
+    changes."""
 
     def __init__(
         self, space: Keyspace, assembler: Assembler, changes: Changes, replace: bool
@@ -127,11 +130,12 @@ class Applier:
 
     @property
     def total(self) -> int:
-        """How many changes took effect."""
+        """The number of effective changes so far."""
         return self.added + self.changed + self.removed
 
     def over(self, refs: Sequence[RangeRef], *, is_tail: bool) -> None:
-        """All of `refs` with all changes.  `is_tail`: no range of theirs lies behind them."""
+        """Add `refs` with all changes applied.  `is_tail`: `refs` include the last range of their
+        metarange."""
         for at, ref in enumerate(refs):
             is_last = is_tail and at == len(refs) - 1
             if self._changes.has(ref.max_key) and not self._all_idle(ref):
@@ -142,7 +146,8 @@ class Applier:
             self._assembler.add(self._merged([], batch))
 
     def _all_idle(self, ref: RangeRef) -> bool:
-        """Whether the few changes up to the end of `ref` have no effect; they are gone then."""
+        """Whether the changes up to the end of `ref` are few and none is effective.  If so, they
+        are consumed."""
         taken = self._changes.take(ref.max_key)
         if len(taken) <= _PROBE_COUNT_MAX:
             table = self._space.open(ref)
@@ -162,7 +167,7 @@ class Applier:
 
     def _rewrite(self, ref: RangeRef, *, is_last: bool) -> None:
         before = self.total
-        idle: list[Columns] = []  # unchanged so far: the range may still go by reference
+        idle: list[Columns] = []  # unchanged so far: the range may still be added by reference
         for columns in range_columns(self._space, ref):
             for merged in self._merged_with_all(columns):
                 if self.total == before:
@@ -178,7 +183,7 @@ class Applier:
             self._assembler.end_range(ref, is_last=is_last)
 
     def _merged_with_all(self, columns: Columns) -> Iterator[Columns]:
-        """`columns` with the changes up to their last key."""
+        """`columns` with the changes up to their last key applied."""
         bound = columns.keys[-1]
         while self._changes.has(bound):
             batch = self._changes.take(bound)

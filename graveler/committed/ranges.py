@@ -1,17 +1,17 @@
-"""The contract of range storage: immutable sorted tables, and metaranges that list them.
+"""The contract of the range store: immutable sorted tables (ranges), and metaranges that list them.
 
-    R1  records go in sorted, strictly increasing by key, and come out so
-    R2  the id of a range or metarange follows from its records alone (docs/format.md); writing the
+    R1  records are written and read in strictly increasing order of their keys
+    R2  the id of a range or metarange depends only on its records (docs/format.md); writing the
         same records again gives the same id and is harmless
-    R3  damage raises `Corrupt`; what is returned was written.  A scan that ends has been compared
-        with the number of records that the metarange names
+    R3  damage raises `Corrupt`; only records that were written are returned.  When a scan ends,
+        the number of records was compared with the number in the metarange
     R4  an id that was never written raises `NotFound`
-    R5  the empty metarange has its own id and may be read everywhere, written or not
-    R6  what was written is durable when `write_range` or `write_metarange` returns
+    R5  the empty metarange has its own id and is readable in every namespace, written or not
+    R6  a range or metarange is durable when `write_range` or `write_metarange` returns
 
-Chunks let readers skip what is equal without looking inside: two chunks with equal `stored` bytes
-hold equal records, whatever tables they are in.  Drivers: `memory.py` (reference), `sstable.py`.
-Everybody in this package may import this.
+Chunks let readers skip equal content without reading it: two chunks with equal `stored` bytes hold
+equal records, in whatever tables they are.  Drivers: `memory.py` (reference), `sstable.py`.  Every
+module of this package may import this module.
 """
 
 from bisect import bisect_left
@@ -33,8 +33,9 @@ EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eb
 
 
 class Columns:
-    """Some adjacent records, as their keys and their values; and how the store they come from
-    holds them, if exactly these records are one chunk of it.  Never changed once made."""
+    """Some adjacent records, as a sequence of keys and a sequence of values.  Immutable.
+
+    `chunk`: the stored chunk that holds exactly these records, if they were read from one."""
 
     def __init__(
         self, keys: Sequence[bytes], values: Sequence[bytes], chunk: "Chunk | Absent" = ABSENT
@@ -45,30 +46,30 @@ class Columns:
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Columns":
-        """The same records, turned."""
+        """The same records, as columns."""
         return cls(list(map(itemgetter(0), records)), list(map(itemgetter(1), records)))
 
     @property
     def records(self) -> list[Record]:
-        """The same records, turned back."""
+        """The same records, as (key, value) pairs."""
         return list(zip(self.keys, self.values, strict=True))
 
     @cached_property
     def key_size(self) -> int:
-        """The length of all keys."""
+        """The total length of all keys in bytes."""
         return sum(map(len, self.keys))
 
     @cached_property
     def size(self) -> int:
-        """The logical size of the records."""
+        """The logical size of the records: the total length of keys and framed values in bytes."""
         return self.key_size + sum(map(len, self.values))
 
     def hash_breaks(self, seed: int, raggedness: int) -> Sequence[int]:
-        """The positions of the keys after which a range may end."""
+        """The positions of the keys after which the hash rule lets a range end."""
         return identity.hash_breaks(self.keys, seed, raggedness)
 
     def split(self, at: int) -> tuple["Columns", "Columns"]:
-        """The first `at` records, and the rest."""
+        """The first `at` records, and the others."""
         return (
             Columns(self.keys[:at], self.values[:at]),
             Columns(self.keys[at:], self.values[at:]),
@@ -80,16 +81,16 @@ class Chunk(Protocol):
 
     @property
     def bound(self) -> bytes:
-        """No key in this chunk is greater, and every key in the next one is."""
+        """An upper bound: no key in this chunk is greater, and every key in the next chunk is."""
         ...
 
     @property
     def stored(self) -> bytes:
-        """Equal bytes, equal records."""
+        """The stored bytes of the chunk.  Chunks with equal bytes hold equal records."""
         ...
 
     def records(self) -> list[Record]:
-        """All of them, in order.  Raises `Corrupt`."""
+        """All records, in order.  Raises `Corrupt`."""
         ...
 
     def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
@@ -102,12 +103,13 @@ class Table(Protocol):
 
     @property
     def count(self) -> int:
-        """The number of records that the table itself claims."""
+        """The number of records, as the table's own properties state it."""
         ...
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """Properties that count in the table's id besides its type; only dumped refs have any."""
+        """Properties that are hashed into the table's id in addition to its type.  Only tables of a
+        dump have any."""
         ...
 
     def get(self, key: bytes) -> bytes | Absent:
@@ -115,28 +117,34 @@ class Table(Protocol):
         ...
 
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[Chunk]:
-        """From the first chunk whose bound is not below `start`.  `streaming` reads far ahead and
-        caches nothing; otherwise chunks are read one by one and stay cached."""
+        """The chunks from the first whose bound is not below `start`.  With `streaming`, reads far
+        ahead and caches nothing; without it, reads chunks one by one and caches them."""
         ...
 
     def walk(self, *, first: int, wanted: int) -> "Walk":
-        """For listings: what is read stays cached at first.  Cost when nothing is cached: one
-        request for about `first` records (0: one chunk).  Who reads on: one for about `wanted`
-        (160 to 320 KiB), then 160 KiB once, then 1 MiB each.  Who seeks beyond what was read: one
-        for up to 8 MiB, since he will seek again."""
+        """A walk through the table, for listings.  The first blocks that it reads stay cached.
+
+        Cost when nothing is cached:
+
+            start                          one request for about `first` records (0: one chunk)
+            reading on                     one request for about `wanted` records (160 to 320 KiB),
+                                           then one for 160 KiB, then one for each 1 MiB
+            seek past what was read        one request for up to 8 MiB, because a reader that seeks
+                                           once usually seeks again
+        """
         ...
 
 
 class Walk(Protocol):
-    """One reader's way through a table, forward."""
+    """A forward-only reader of one table."""
 
     def seek(self, key: bytes) -> None:
-        """Skip the chunks whose bound is below `key`; never backwards."""
+        """Skip the chunks whose bound is below `key`.  Never moves backwards."""
         ...
 
     def records(self) -> list[Record]:
-        """The next chunk's records, which may begin below a key that was sought; none at the end.
-        Raises `Corrupt`."""
+        """The records of the next chunk; an empty list at the end.  After a seek the chunk may
+        begin below the key.  Raises `Corrupt`."""
         ...
 
 
@@ -144,45 +152,49 @@ class RangeStore(Protocol):
     """See the module's clauses."""
 
     def open_range(self, namespace: str, range_id: RangeId) -> Table:
-        """Cost when nothing is cached: one request for the end of the file."""
+        """Open a range for reading.  Cost when nothing is cached: one request for the end of the
+        file."""
         ...
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> "Metarange":
-        """All ranges of a metarange that is not `""`.  Cost when nothing is cached: one file."""
+        """All ranges of a metarange.  The id must not be `""`.  Cost when nothing is cached: one
+        file is read."""
         ...
 
     def find_range(
         self, namespace: str, metarange_id: MetarangeId, key: bytes
     ) -> "RangeRef | Absent":
-        """The first range of a metarange that does not end before `key`.  Cost when nothing is
-        cached: the end of the file, and one block if the file is long."""
+        """The first range of a metarange that does not end before `key`; ABSENT if there is none.
+        Cost when nothing is cached: one request for the end of the file, and one for a block if
+        the file is long."""
         ...
 
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
-        """Store a table; raises `Invalid` if `records` are none or out of order."""
+        """Store a range.  Raises `Invalid` if `records` are empty or out of order."""
         ...
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
-        """As `write_range`, of records that mostly stand in chunks of this store already, which
-        then need not be made again."""
+        """As `write_range`, for records of which most are in stored chunks of this store already.
+        Such chunks are reused and not encoded again."""
         ...
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
-        """Store a metarange over ranges that are stored already; raises `Invalid` if they overlap
+        """Store a metarange over ranges that are stored already.  Raises `Invalid` if they overlap
         or are out of order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Metarange:
-    """The ranges of a keyspace in key order, not overlapping; their greatest keys, for search."""
+    """The ranges of a keyspace, in key order and without overlap; and their greatest keys, for
+    binary search."""
 
     ranges: tuple[RangeRef, ...]
     max_keys: tuple[bytes, ...]
 
     @classmethod
     def of(cls, ranges: Sequence[RangeRef]) -> "Metarange":
-        """Over `ranges`, which are in order already."""
+        """The metarange over `ranges`, which must be in key order."""
         return cls(tuple(ranges), tuple(ref.max_key for ref in ranges))
 
     def first_from(self, key: bytes) -> RangeRef | Absent:
@@ -195,12 +207,14 @@ NO_RANGES = Metarange((), ())
 
 
 def unchecked() -> None:
-    """Whoever reads has all the time it needs."""
+    """The default of `Keyspace.check`: reads have no time limit."""
 
 
 class Keyspace(NamedTuple):
-    """Where the ranges of one repository live, and where they break.  `check` is called before each
-    range is opened, and raises to end a walk over many of them."""
+    """The ranges of one repository: their store, their storage namespace and their break
+    parameters.
+
+    `check` is called before each range is opened.  It raises to stop a walk over many ranges."""
 
     store: RangeStore
     namespace: str
@@ -208,7 +222,8 @@ class Keyspace(NamedTuple):
     check: Callable[[], None] = unchecked
 
     def metarange(self, metarange_id: MetarangeId) -> Metarange:
-        """The ranges of a metarange; `""` is the empty keyspace.  Raises `Gone`."""
+        """The ranges of a metarange; `""` means the empty keyspace.  Raises `Gone` if the file is
+        not there."""
         if metarange_id in ("", EMPTY_METARANGE):
             return NO_RANGES
         try:
@@ -217,7 +232,8 @@ class Keyspace(NamedTuple):
             raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
 
     def first_from(self, metarange_id: MetarangeId, key: bytes) -> RangeRef | Absent:
-        """The first range of a metarange that does not end before `key`.  Raises `Gone`."""
+        """The first range of a metarange that does not end before `key`; ABSENT if there is none.
+        Raises `Gone` if the file is not there."""
         if metarange_id in ("", EMPTY_METARANGE):
             return ABSENT
         try:
@@ -226,7 +242,8 @@ class Keyspace(NamedTuple):
             raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
 
     def open(self, ref: RangeRef) -> Table:
-        """The table of a range.  Raises `Gone`, and what `check` raises."""
+        """The open table of a range.  Raises `Gone` if the file is not there, and any error of
+        `check`."""
         self.check()
         try:
             return self.store.open_range(self.namespace, ref.id)
@@ -235,7 +252,7 @@ class Keyspace(NamedTuple):
 
 
 def check_run(run: Sequence[Columns]) -> None:
-    """Raises `Invalid` if a range's records are none or not strictly increasing by key."""
+    """Raises `Invalid` if the records of a range are empty or not strictly increasing by key."""
     if not any(columns.keys for columns in run):
         raise Invalid("write a range: there must be at least one record")
     last: bytes | Absent = ABSENT
@@ -260,7 +277,7 @@ def ref_of(range_id: RangeId, run: Sequence[Columns]) -> RangeRef:
 
 
 def totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
-    """How many records ranges have together, and the bytes of their keys and values."""
+    """The total number of records of the ranges, and the total bytes of their keys and values."""
     return sum(ref.count for ref in refs), sum(ref.size for ref in refs)
 
 

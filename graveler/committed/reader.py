@@ -1,7 +1,7 @@
-"""Reading a keyspace: points, scans, cursors.
+"""Reads a keyspace: single keys, scans and cursors.
 
-Values come as they are stored, framed; nothing here decodes an entry.  A range that was scanned
-from its first record to its last is compared with the count in its metarange, so that damage cannot
+Values are returned framed, as they are stored; this module decodes no entry.  When a range was read
+in full by `range_columns`, its record count is compared with the metarange, so that damage cannot
 shorten a result silently.  For the engine, and for the other modules of this package.
 """
 
@@ -15,12 +15,12 @@ from graveler.ids import MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef, Record
 from graveler.streams import END, Cursor, End, Item, successor
 
-_SCAN_SHARE = 8  # more than one in so many keys of a range wanted: scan instead of looking up
+_SCAN_SHARE = 8  # if more than 1/8 of a range's keys are wanted, scan it instead of looking up
 
 
 def get(space: Keyspace, metarange_id: MetarangeId, key: bytes) -> bytes | Absent:
-    """The framed value under `key`.  Cost when nothing is cached: the end of the metarange, one
-    block of it if it is long, the end of one range, one block."""
+    """The framed value under `key`.  Cost when nothing is cached: one request each for the end of
+    the metarange, one block of it if it is long, the end of one range, and one block of it."""
     ref = space.first_from(metarange_id, key)
     return ABSENT if ref is ABSENT or key < ref.min_key else space.open(ref).get(key)
 
@@ -28,15 +28,15 @@ def get(space: Keyspace, metarange_id: MetarangeId, key: bytes) -> bytes | Absen
 def get_many(
     space: Keyspace, metarange_id: MetarangeId, keys: Sequence[bytes]
 ) -> dict[bytes, bytes]:
-    """The framed values of those of `keys` that are there, in any order of `keys`."""
+    """The framed values of those of `keys` that exist.  `keys` may have any order."""
     return get_many_from(space, space.metarange(metarange_id), keys)
 
 
 def get_many_from(
     space: Keyspace, metarange: Metarange, keys: Sequence[bytes]
 ) -> dict[bytes, bytes]:
-    """As `get_many`, over a metarange that is at hand.  Each range is opened once, and scanned if
-    a good part of it is wanted."""
+    """As `get_many`, over a metarange that was read already.  Each range is opened once.  It is
+    scanned if more than 1/8 of its keys are wanted; otherwise each key is looked up."""
     wanted = sorted(keys)
     found: dict[bytes, bytes] = {}
     begin = 0
@@ -76,7 +76,7 @@ def ranges(space: Keyspace, metarange_id: MetarangeId) -> Sequence[RangeRef]:
 def scan(
     space: Keyspace, metarange_id: MetarangeId, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[Record]:
-    """All records with `prefix` from `start` on, in key order.  Reads ahead."""
+    """All records with `prefix` and key >= `start`, in key order.  Reads ahead."""
     return chain.from_iterable(_scanned(space, space.metarange(metarange_id), start, prefix))
 
 
@@ -102,13 +102,13 @@ def _scanned(
 
 
 def range_batches(space: Keyspace, ref: RangeRef) -> Iterator[list[Record]]:
-    """All records of a range, in lists, checked as `range_columns` does."""
+    """All records of a range, in lists, with the checks of `range_columns`."""
     return (columns.records for columns in range_columns(space, ref))
 
 
 def range_columns(space: Keyspace, ref: RangeRef) -> Iterator[Columns]:
-    """All records of a range, chunk by chunk.  Raises `Corrupt` unless they are what the metarange
-    says in number, order and bounds."""
+    """All records of a range, chunk by chunk.  Raises `Corrupt` if their number, order or bounds
+    differ from the metarange."""
     census = Census(ref)
     for chunk in space.open(ref).chunks():
         keys, values = chunk.columns()
@@ -119,7 +119,7 @@ def range_columns(space: Keyspace, ref: RangeRef) -> Iterator[Columns]:
 
 
 class Census:
-    """What has been read of a range, compared with what its metarange says."""
+    """Compares the records that were read of a range with the range's entry in the metarange."""
 
     def __init__(self, ref: RangeRef) -> None:
         self._ref = ref
@@ -127,7 +127,8 @@ class Census:
         self._last = b""
 
     def count(self, first: bytes, last: bytes, records: int) -> None:
-        """The next of its records were read, in order: one at least.  Raises `Corrupt`."""
+        """Note the next `records` (at least one) of the range, from key `first` to key `last`.
+        Raises `Corrupt` if they are out of order or out of bounds."""
         in_order = first > self._last if self._count else first == self._ref.min_key
         if not in_order:
             raise Corrupt(f"range has keys out of order or bounds: range={self._ref.id}")
@@ -135,7 +136,8 @@ class Census:
         self._last = last
 
     def close(self) -> None:
-        """All were read.  Raises `Corrupt`."""
+        """Call this after the last record.  Raises `Corrupt` if the count or the last key is
+        wrong."""
         ref = self._ref
         if self._count != ref.count or self._last != ref.max_key:
             raise Corrupt(
@@ -147,16 +149,16 @@ class Census:
 def cursor(
     space: Keyspace, metarange_id: MetarangeId, *, wanted: int = 0, jumps: bool = True
 ) -> Cursor:
-    """A cursor over all records; a seek costs at most one block and what is read from there.
+    """A cursor over all records.  A seek costs at most one block, plus the records read after it.
 
-    `wanted`: so many records may be read one after the other; without `jumps` they will be, and
-    are asked for at once."""
+    `wanted`: how many records the caller may read in sequence.  `jumps`: whether the caller may
+    seek.  Without `jumps` the cursor requests all `wanted` records at once."""
     return CommittedCursor(space, space.metarange(metarange_id), wanted, jumps)
 
 
 class CommittedCursor:
-    """See `streams.Cursor`.  Reads nothing before it is asked; then block by block through the
-    cache, and the further ahead the longer it stays in a range."""
+    """See `streams.Cursor`.  Reads nothing before the first `peek`.  Then it reads block by block
+    through the cache, and reads further ahead the longer it stays in one range."""
 
     def __init__(
         self, space: Keyspace, metarange: Metarange, wanted: int = 0, jumps: bool = True
@@ -164,11 +166,11 @@ class CommittedCursor:
         self._space = space
         self._metarange = metarange
         self._range = 0
-        self._walk: Walk | Absent = ABSENT  # of the present range, once it is open
+        self._walk: Walk | Absent = ABSENT  # of the current range, once it is open
         self._wanted = wanted
         self._jumps = jumps
-        self._is_reading_on = False  # came from the range before without a seek
-        self._is_dense = False  # has jumped inside of a range
+        self._is_reading_on = False  # entered the current range from the one before, without a seek
+        self._is_dense = False  # has sought inside a range: such a caller needs many of its blocks
         self._sought = b""
         self._records: list[Record] = []
         self._at = 0
@@ -203,13 +205,14 @@ class CommittedCursor:
         self._range, self._walk, self._is_reading_on = place, ABSENT, reading_on
 
     def _first(self) -> int:
-        """How many records of a range to ask for when it is entered."""
+        """How many records of a range the first request asks for."""
         if self._is_dense:
             return self._metarange.ranges[self._range].count
         return self._wanted if self._is_reading_on or not self._jumps else 0
 
     def _load(self) -> bool:
-        """The next chunk that has records, from this range or the next ones."""
+        """Load the next chunk that has records, from this range or a later one.  False: none is
+        left."""
         while self._range < len(self._metarange.ranges):
             if self._walk is ABSENT:
                 table = self._space.open(self._metarange.ranges[self._range])

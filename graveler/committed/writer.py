@@ -1,12 +1,13 @@
-"""From sorted records, and ranges that exist already, to the metarange over them.
+"""Builds a metarange from sorted records and from ranges that are stored already.
 
     records ──► open run ──► (a break) ──► stored range ─┐
     range that nothing changed ──── by reference ────────┴─► references ──► metarange
 
-A range goes in by reference only while no run is open; else its records join the run, until a break
-falls on an end that the old ranges have too, and copying goes on.  So the result is what one pass
-over all records would have written, wherever the old ranges came from the same break parameters.
-For this package and the engine.
+An open run holds the records of the range that is being built.  While no run is open, a stored
+range is added by reference.  While a run is open, the records of the next stored range join it.
+This continues until a break falls on a boundary that the old ranges have too; after that, ranges
+are added by reference again.  So the result equals one pass over all records, if the old ranges
+were written with the same break parameters.  For this package and the engine.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,8 @@ _BATCH = 4096
 
 
 class Assembler:
-    """Collects the ranges of one metarange, in key order.  Memory: one open run."""
+    """Collects the ranges of one metarange, in key order.  Memory: one open run, and the list of
+    range references."""
 
     def __init__(self, space: Keyspace) -> None:
         self._space = space
@@ -31,14 +33,15 @@ class Assembler:
         self._refs: list[RangeRef] = []
         self._run: list[Columns] = []
         self._size = 0
-        self._reopen = False  # the last reference ends only because its side had no more records
+        self._reopen = False  # the last reference has no break at its end: its records ran out
 
     def add(self, records: Sequence[Record]) -> None:
-        """Records that follow whatever came before.  Raises `Invalid` if they are out of order."""
+        """Add records behind all that was added before.  Raises `Invalid` if they are out of
+        order."""
         self.add_columns(Columns.of(records))
 
     def add_columns(self, columns: Columns) -> None:
-        """As `add`; records that still are a chunk of the store need not be made again."""
+        """As `add`.  If the records are one stored chunk, the store can reuse it."""
         if not columns.keys:
             return
         if self._reopen:
@@ -60,8 +63,8 @@ class Assembler:
             self.close_run()
 
     def add_range(self, ref: RangeRef, *, is_last: bool) -> None:
-        """A stored range that follows whatever came before.  `is_last`: the metarange that it
-        comes from has none behind it."""
+        """Add a stored range behind all that was added before.  `is_last`: it is the last range of
+        the metarange that it comes from."""
         if self._reopen:
             self._reopen_last()
         if not self._run:
@@ -75,13 +78,13 @@ class Assembler:
         self.end_range(ref, is_last=is_last)
 
     def end_range(self, ref: RangeRef, *, is_last: bool) -> None:
-        """The records that took the place of `ref` are all in.  If that range did not end by the
-        rule of this repository, its end is kept as it is, so that a change stays local."""
+        """Call this after all records that replace `ref` were added.  If `ref` did not end at a
+        break of this repository's rule, its old boundary is kept, so that a change stays local."""
         if not is_last and not self._splitter.closes(ref):
             self.close_run()
 
     def close_run(self) -> None:
-        """Store the open run, if there is one, as a range."""
+        """Store the open run, if there is one, as a range.  One `splice_range`."""
         if self._run:
             self._refs.append(self._space.store.splice_range(self._space.namespace, self._run))
             self._run = []
@@ -89,12 +92,12 @@ class Assembler:
 
     @property
     def is_settled(self) -> bool:
-        """Whether what follows cannot change the ranges that are there: a stored range goes in by
+        """Whether the ranges so far are final, so that the next stored range is added by
         reference."""
         return not self._run and not self._reopen
 
     def finish(self) -> tuple[RangeRef, ...]:
-        """All ranges, stored."""
+        """Store the open run and return all ranges."""
         self.close_run()
         return tuple(self._refs)
 
@@ -113,8 +116,9 @@ class Assembler:
 
 
 def write(space: Keyspace, records: Iterable[Record]) -> MetarangeId:
-    """Store sorted records; the metarange over them.  Raises `Invalid` at a key that is not greater
-    than the one before it.  Cost: one put a range, one for the metarange."""
+    """Store sorted records as ranges, and return the id of the metarange over them.  Raises
+    `Invalid` at a key that is not greater than the one before it.  Cost: one put per range, one
+    for the metarange."""
     assembler = Assembler(space)
     for batch in batches(records):
         assembler.add(batch)
@@ -122,7 +126,7 @@ def write(space: Keyspace, records: Iterable[Record]) -> MetarangeId:
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Lists of some thousand records."""
+    """The records in lists of 4,096."""
     iterator = iter(records)
     while batch := list(islice(iterator, _BATCH)):
         yield batch

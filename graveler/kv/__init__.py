@@ -1,1 +1,1 @@
-"""The key-value port: one contract, a memory reference, drivers, wrappers."""
+"""The key-value port: one contract, a reference implementation in memory, drivers, wrappers."""

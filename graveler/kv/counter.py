@@ -1,8 +1,8 @@
-"""Counting requests: the wrapper that lets a test say what a verb costs.
+"""A wrapper that counts key-value requests, so that a test can check the cost of a verb.
 
-A request is counted before it is sent, so one that fails is counted too.  A batch is one request
-per `limits.kv_batch_count_max` rows, an empty batch none (store.py).  Answers and errors pass
-through untouched.  Tests, benchmarks and assembly may use it.
+It counts a request before it sends it, so failed requests are counted too.  A batch counts as one
+request per `limits.kv_batch_count_max` rows, and an empty batch as none (store.py).  Answers and
+errors pass through unchanged.  Tests, benchmarks and assembly may use it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from graveler.requests import Counts
 
 
 def batch_requests(rows: int) -> int:
-    """How many requests a batch of `rows` rows is."""
+    """The number of requests that a batch of `rows` rows counts as."""
     return -(-rows // limits.kv_batch_count_max)
 
 
 class ObservedStore:
-    """`Store` that counts what it passes on."""
+    """`Store` that counts the requests that it passes on."""
 
     def __init__(self, store: Store, counts: Counts) -> None:
         self._store = store

@@ -1,12 +1,13 @@
-"""One RocksDB database: flat keys and values, and no answer before what it says is durable.
+"""One RocksDB database with flat keys and values; every answer is durable before it is given.
 
-An answer, a refusal included, waits for the sync that covers it (group_commit.py).  What was
-acknowledged survives a kill at any moment, and opening replays the log, no repair.
+Each answer, a refusal included, waits for the log sync that covers the rows it reports
+(group_commit.py).  Acknowledged writes survive a kill at any moment.  Opening replays the log; no
+repair is needed.
 
-A database whose log refused a write (a full device) answers reads, and refuses writes until it has
-been opened anew.  The next writer does that, at most once a second, and only when a trial file
-shows that there is room: everything acknowledged stays, and no restart is needed.  rocksdb.py is
-the only user; nothing else knows RocksDB's names.
+If the write-ahead log rejects a write (the device is full), the database still answers reads but
+refuses writes until it was reopened.  The next writer reopens it, at most once a second, and only
+if a trial file shows that there is room.  Acknowledged rows stay, and no restart is needed.
+rocksdb.py is the only user; no other module uses RocksDB's names.
 """
 
 import os
@@ -43,7 +44,8 @@ _UNSYNCED: Final = WriteOptions()
 
 @dataclass(frozen=True, slots=True)
 class RocksSettings:
-    """What the database may use: with these figures at most about 64 MB of memory."""
+    """The memory and files that the database may use.  The defaults need at most about 64 MB of
+    memory."""
 
     write_buffer_bytes: int = 16 * 1024 * 1024
     write_buffer_count: int = 3
@@ -52,18 +54,17 @@ class RocksSettings:
 
 
 class _Opened(NamedTuple):
-    """A database and the syncs of its log; replaced together when it is opened anew."""
+    """An open database and the syncs of its log.  Both are replaced together on reopening."""
 
     rows: Rdict
     group: GroupCommit
 
 
 class Database:
-    """The files, and the rule that no answer leaves before what it says is durable.
+    """The files, and the rule that an answer is given only after the rows it reports are durable.
 
-    `current`, `decline`, `put`, `put_all` and `remove_all` are for holders of `lock`, so that a
-    condition and its write are one step; reads take the lock themselves, and only where they
-    have to.
+    Callers of `current`, `decline`, `put`, `put_all` and `remove_all` must hold `lock`, so that a
+    condition and its write are one step.  Reads take the lock themselves, and only if they need it.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Database:
         return stored
 
     def read_range(self, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        """The first `count` rows, all of one moment."""
+        """The first `count` rows with `low` <= key < `high`, from one snapshot."""
         self.prompt.check()
         opened = self._opened
         try:
@@ -124,7 +125,7 @@ class Database:
         return found
 
     def current(self, flat: bytes) -> Row | Literal[Absent.ABSENT]:
-        """The row that a condition is about; perhaps not durable yet."""
+        """The row that a condition is checked against.  It may not be durable yet."""
         opened = self._writable()
         try:
             stored = opened.rows.get(flat)
@@ -148,22 +149,22 @@ class Database:
         self._acknowledge(opened, number)
 
     def put_all(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """All rows in one step."""
+        """Write all rows in one step."""
         batch = WriteBatch(raw_mode=True)
         for flat, stored in rows:
             batch.put(flat, stored)
         self._write(batch, [flat for flat, _ in rows])
 
     def remove_all(self, flats: Sequence[bytes]) -> None:
-        """All rows in one step; those that are absent are no error."""
+        """Remove all rows in one step.  An absent row is no error."""
         batch = WriteBatch(raw_mode=True)
         for flat in flats:
             batch.delete(flat)
         self._write(batch, flats)
 
     def write_out(self) -> None:
-        """Write what memory holds to files: until then each scan passes over every row in memory
-        that was removed."""
+        """Flush the rows in memory to files.  Until then each scan steps over every removed row in
+        memory."""
         opened = self._writable()
         try:
             opened.rows.flush()
@@ -178,7 +179,7 @@ class Database:
             try:
                 if self._opened.group.failure is None:
                     self._opened.group.close()
-                    self._opened.rows.flush()  # the next start has nothing to replay
+                    self._opened.rows.flush()  # so that the next start has nothing to replay
             except Exception as error:
                 raise self._translated(error, "close") from error
             finally:
@@ -202,7 +203,8 @@ class Database:
         return self._opened
 
     def _confirm(self, opened: _Opened, number: int) -> None:
-        """Before an answer to a reader; one that fails mends what the next will find."""
+        """Wait until write `number` is durable, before a reader is answered.  If that fails, reopen
+        the database for the next reader, and raise."""
         try:
             opened.group.wait(number)
         except Unavailable:
@@ -218,13 +220,15 @@ class Database:
             raise OutcomeUnknown(f"write kv row: sync failed: path={self._path}") from error
 
     def _refused(self, opened: _Opened, flats: Sequence[bytes], error: Exception) -> GravelerError:
-        """The log holds a torn record at most, which a replay drops."""
+        """The error for a write that the log rejected.  The log holds at most a torn record, which
+        a replay drops."""
         opened.group.refuse(flats, error)
         self._reopen_after = self._clock.steady_seconds() + _REOPEN_SECONDS
         return self._translated(error, "write")
 
     def _reopen(self) -> None:
-        """A log that failed stays failed: replay it into a new one, once there is room."""
+        """Replay the failed log into a new one if there is room.  A log that failed stays
+        failed."""
         now = self._clock.steady_seconds()
         if now < self._reopen_after:
             failure = self._opened.group.failure
@@ -244,7 +248,8 @@ class Database:
         return _Opened(rows, GroupCommit(self.lock, rows.flush_wal, self._clock, self._counts))
 
     def _translated(self, error: BaseException | None, tried: str) -> GravelerError:
-        """The kind of a failure of RocksDB, which tells it only in words."""
+        """The project's error for a failure of RocksDB.  The text of the failure is all that
+        RocksDB gives to recognise it."""
         said = str(error)
         if isinstance(error, GravelerError):
             return error
@@ -256,7 +261,8 @@ class Database:
 
 
 def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
-    """An iterator is a snapshot.  It ends early at a damaged block, which only its status tells."""
+    """The first `count` rows from `low`, below `high`.  The iterator is a snapshot.  At a damaged
+    block it ends early, and only its status reports that."""
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(high)
     cursor = rows.iter(bounds)
@@ -282,10 +288,10 @@ def _options(settings: RocksSettings) -> Options:
     options.set_write_buffer_size(settings.write_buffer_bytes)
     options.set_max_write_buffer_number(settings.write_buffer_count)
     options.set_max_open_files(settings.open_files_max)
-    # a put that has to wait holds the interpreter's lock: let it wait late
+    # a put that RocksDB delays holds the interpreter's lock: so delay puts as late as possible
     options.set_level_zero_slowdown_writes_trigger(40)
     options.set_level_zero_stop_writes_trigger(60)
-    # rows of folded tokens are deleted in bulk: compact where most rows are deletions
+    # the rows of folded tokens are deleted in bulk: compact files whose rows are mostly deletions
     options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1024 * 1024)
@@ -295,7 +301,8 @@ def _options(settings: RocksSettings) -> Options:
 
 
 def _let_go(opened: _Opened) -> None:
-    """Closing flushes; after a log failed that fails again, and the files are closed anyway."""
+    """Close the files.  Closing flushes first; after a failed log the flush fails again, and the
+    files are closed nevertheless."""
     with suppress(Exception):
         opened.rows.cancel_all_background(True)
     with suppress(Exception):

@@ -1,10 +1,19 @@
-"""Rows in a DynamoDB table, shared by any number of processes.
+"""The DynamoDB driver: rows in one table that any number of processes share.
 
-Always: every read is strongly consistent; a request that writes is sent once, so that a refusal
-means "not applied" (K9), and what was sent without an answer is `OutcomeUnknown`.  Three things are
-repeated here, because they are known not to have been applied: what a batch left unprocessed,
-transactions that met another one, and, under one token so that the service applies it once, a
-transaction whose answer was lost.  All else is repeated by retrying.py.
+Always:
+
+- every read is strongly consistent
+- a request that writes is sent once, so a refusal means "not applied" (K9); if no answer comes, the
+  write raises `OutcomeUnknown`
+
+This driver repeats only requests that cannot be applied twice:
+
+- the rows of a batch that DynamoDB left unprocessed
+- a transaction that was cancelled only because of load or of another transaction
+- a transaction whose answer was lost: it is sent again under the same client request token, so
+  DynamoDB applies it once
+
+retry.py repeats everything else.
 
     get        GetItem                          set_if     PutItem with a condition
     get_many   BatchGetItem a 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
@@ -12,8 +21,8 @@ transaction whose answer was lost.  All else is repeated by retrying.py.
     set        PutItem                          set_many, delete   BatchWriteItem a 25 rows
                                                 delete, by version DeleteItem a row
 
-Calls go through pynamodb's `Connection.dispatch` over a client of the session's own: its other
-methods ask for the table's description first.  Assembly opens this driver.
+Calls go through pynamodb's `Connection.dispatch` with a client of the given session, because the
+other methods of `Connection` request the table's description first.  Assembly opens this driver.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,23 +69,23 @@ A = TypeVar("A")
 B = TypeVar("B")
 Arguments = dict[str, Any]
 
-_READ_ROWS: Final = 100  # DynamoDB's own bounds of a batch
+_READ_ROWS: Final = 100  # DynamoDB's own limits of a batch
 _WRITE_ROWS: Final = 25
 _BATCHES_AT_ONCE: Final = 8
-_IDLE_ROUNDS_MAX: Final = 8  # rounds in a row in which a batch gets nothing done
+_IDLE_ROUNDS_MAX: Final = 8  # consecutive sends in which DynamoDB processes no row of a batch
 _TRANSACTION_ATTEMPTS: Final = 4
 _PAUSE_SECONDS: Final = 0.02
 _PAUSE_SECONDS_MAX: Final = 1.0
 _OF_ONE_TABLE: Final = frozenset({"DeleteItem", "GetItem", "PutItem", "Query"})
-_OPTIONS: Final = {"parameter_validation": False}  # what is sent here is tested, not validated
+_OPTIONS: Final = {"parameter_validation": False}  # tests check these requests instead
 _MISSING_TABLE: Final = "ResourceNotFoundException"
 
 
 class DynamoStore:
     """`Store` in the table `table`, which must exist (dynamodb_table.py).
 
-    Raises `Unavailable` at once if no region is configured; that the table or the credentials are
-    missing is told by the first request, as `Unavailable`.
+    The constructor raises `Unavailable` if no region is configured.  If the table or the
+    credentials are missing, the first request raises `Unavailable`.
     """
 
     def __init__(
@@ -151,8 +160,8 @@ class DynamoStore:
         place, row = (partition, key), Row(value, version, order)
         if isinstance(condition, Guarded) and condition.place == place:
             if condition.row is ABSENT or condition.row.version != condition.version:
-                return Declined(self.get(partition, key))  # no row is ever both
-            condition = condition.row  # and a transaction takes a row but once
+                return Declined(self.get(partition, key))  # one row cannot meet both conditions
+            condition = condition.row  # DynamoDB allows a row once per transaction
         if isinstance(condition, Guarded | Paired):
             return self._transact(place, row, condition)
         return self._put(place, row, items.if_holds(condition))
@@ -184,7 +193,7 @@ class DynamoStore:
         )
 
     def close(self) -> None:
-        """Let running batches end, and the connections go."""
+        """Wait for running batches, then close the connections."""
         self._batches.close()
         self._calls.close()
 
@@ -203,7 +212,8 @@ class DynamoStore:
         return Declined(items.row_of(found) if found else self.get(*place))
 
     def _transact(self, place: Place, row: Row, condition: Guarded | Paired) -> Outcome:
-        """Look at two rows and write: one transaction, under one token however often it is sent."""
+        """Check two rows and write, in one transaction.  Every send of it has the same client
+        request token."""
         transaction = items.transaction(self.table, place, row, condition, self._clock.now_ns())
         transaction["ClientRequestToken"] = self._ids.stamp().hex()
         unknown: Failure | None = None
@@ -244,20 +254,21 @@ class DynamoStore:
 
 
 class _Pauses:
-    """Waiting before sending again: longer each time, and not as long as others do."""
+    """Exponential backoff with jitter."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
         self._clock = clock
         self._ids = ids
 
     def take(self, attempt: int) -> None:
-        """The pause behind the attempt of that number, from 1."""
+        """Sleep after attempt number `attempt`, counted from 1."""
         longest = min(_PAUSE_SECONDS * 2 ** (attempt - 1), _PAUSE_SECONDS_MAX)
         self._clock.sleep(longest * (0.5 + self._ids.stamp()[0] / 512))
 
 
 class _Batches:
-    """Many rows: in the service's own portions, several at the same time, until all are done."""
+    """Reads and writes of many rows, split into batches of DynamoDB's size.  Up to 8 batches run in
+    parallel, each until all its rows are done."""
 
     def __init__(self, table: str, calls: "_Calls", pauses: _Pauses) -> None:
         self._table = table
@@ -266,20 +277,22 @@ class _Batches:
         self._pool = ThreadPoolExecutor(_BATCHES_AT_ONCE, thread_name_prefix="dynamodb")
 
     def read(self, keys: Sequence[items.Item]) -> list[items.Item]:
-        """The items that are there.  Raises `Unavailable`."""
+        """The items that exist.  Raises `Unavailable`."""
         pages = self._at_once(self._read_batch, _chunks(keys, _READ_ROWS))
         return [item for page in pages for item in page]
 
     def write(self, requests: Sequence[items.Item]) -> None:
-        """Put and delete.  Raises `Unavailable`, or `OutcomeUnknown` if any answer was lost."""
+        """Send puts and deletions.  Raises `Unavailable`, or `OutcomeUnknown` if any answer was
+        lost."""
         self._at_once(self._write_batch, _chunks(requests, _WRITE_ROWS))
 
     def remove_seen(self, removals: Sequence[Arguments]) -> None:
-        """Remove rows on a condition; those for which it does not hold stay.  Raises as `write`."""
+        """Remove rows on a condition, one request per row.  A row for which it does not hold stays.
+        Raises as `write`."""
         self._at_once(self._remove, removals)
 
     def close(self) -> None:
-        """Let what runs end; take nothing more."""
+        """Wait for running batches and accept no more."""
         self._pool.shutdown(wait=True)
 
     def _remove(self, removal: Arguments) -> None:
@@ -317,7 +330,9 @@ class _Batches:
         todo: list[items.Item],
         send: Callable[[list[items.Item]], list[items.Item]],
     ) -> None:
-        """Send, and what is left again, with pauses that grow while nothing gets done."""
+        """Send the batch, then its unprocessed rows again until none is left.  The pauses grow
+        while DynamoDB processes nothing; after `_IDLE_ROUNDS_MAX` such sends raises
+        `Unavailable`."""
         idle = 0
         while left := send(todo):
             idle = idle + 1 if len(left) >= len(todo) else 0
@@ -327,7 +342,8 @@ class _Batches:
             todo = left
 
     def _at_once(self, function: Callable[[A], B], batches: Sequence[A]) -> list[B]:
-        """All results; `OutcomeUnknown` goes before any other error."""
+        """The results of all batches, which run in parallel.  If several fail, `OutcomeUnknown` is
+        raised before any other error."""
         if len(batches) <= 1:
             return [function(batch) for batch in batches]
         futures = [self._pool.submit(function, batch) for batch in batches]
@@ -339,7 +355,7 @@ class _Batches:
 
 
 class _Connection(Connection):
-    """pynamodb's connection, over a client that was made elsewhere."""
+    """pynamodb's connection with a client that is passed in."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(region=client.meta.region_name)
@@ -351,14 +367,15 @@ class _Connection(Connection):
 
 
 class _Calls:
-    """Calls on one table; failures are answers, or errors of ours."""
+    """Calls on one table.  A failed call is returned as a `Failure` or raised as an error of this
+    project."""
 
     def __init__(self, table: str, client: Client) -> None:
         self._table = table
         self._connection = _Connection(client)
 
     def attempt(self, operation: str, arguments: Arguments) -> Arguments | Failure:
-        """The answer, or how the one attempt failed."""
+        """Send once.  Returns the answer, or how the send failed."""
         if operation in _OF_ONE_TABLE:
             arguments = {"TableName": self._table, **arguments}
         try:
@@ -375,7 +392,7 @@ class _Calls:
         return answer
 
     def error(self, failure: Failure, operation: str, *, write: bool) -> GravelerError:
-        """What to raise for a failure that nobody made sense of."""
+        """The error to raise for a failure that no caller handled."""
         where = f"dynamodb {operation=} table={self._table}"
         if failure.code == _MISSING_TABLE:
             return Unavailable(f"dynamodb table does not exist; deploy or create it: {where}")
@@ -384,7 +401,7 @@ class _Calls:
         return unavailable(failure, where, write=write)
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._connection.client.close()
 
 

@@ -1,12 +1,13 @@
-"""How rows and conditions are said in DynamoDB's words.
+"""How rows and conditions are written as DynamoDB items and expressions.
 
-    p   partition (key)       v   value                           ttl  seconds since 1970 when the
-    s   key (sort key)        w   version, the write's stamp           service may remove the row:
-                              o   order                                only where `_LIVES` says so
+    p   partition (key)       v   value                           ttl  seconds since 1970 after
+    s   key (sort key)        w   version, the write's stamp           which DynamoDB may remove the
+                              o   order                                row; only where `_LIVES` sets
+                                                                       a lifetime
 
-Binary but for the order and `ttl`.  The two longest keys, the longest value and a version together
-are below DynamoDB's 400 KB an item.  Changing this changes what is stored.  Pure; the DynamoDB
-driver uses it.
+All attributes are binary except the order and `ttl`.  The longest partition, key and value with a
+version stay below DynamoDB's limit of 400 KB per item.  A change here changes the stored format.
+Pure; the DynamoDB driver uses it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +28,8 @@ TTL: Final = "ttl"
 _VALUE: Final = "v"
 _ORDER: Final = "o"
 _LIVES: Final = {
-    b"e/": 15 * 24 * 3600,  # events: longer than any queue delivers one again
-    b"ended/": 13 * 3600,  # ended sessions: longer than a token lives
+    b"e/": 15 * 24 * 3600,  # event records: no queue redelivers an event after so long
+    b"ended/": 13 * 3600,  # ended sessions: no session token is valid for so long
 }
 _ABSENT: Final = f"attribute_not_exists({PARTITION})"
 
@@ -42,7 +43,7 @@ def key_of(partition: bytes, key: bytes) -> Item:
 
 
 def item_of(place: Place, row: Row, now_ns: int) -> Item:
-    """The whole item; `row_of` and `place_of` are its inverses."""
+    """The whole item of a row.  `row_of` and `place_of` are its inverses."""
     item = {
         **key_of(*place),
         _VALUE: {"B": row.value},
@@ -56,7 +57,7 @@ def item_of(place: Place, row: Row, now_ns: int) -> Item:
 
 
 def row_of(item: Item) -> Row:
-    """`Corrupt` for an item that `item_of` cannot have made."""
+    """The row of an item.  Raises `Corrupt` for an item that `item_of` cannot have made."""
     try:
         return Row(item[_VALUE]["B"], item[VERSION]["B"], int(item[_ORDER]["N"]))
     except (KeyError, ValueError) as error:
@@ -64,12 +65,12 @@ def row_of(item: Item) -> Row:
 
 
 def sort_key_of(item: Item) -> bytes:
-    """`Corrupt` for an item without a sort key of ours."""
+    """The row's key.  Raises `Corrupt` for an item without a valid sort key."""
     return place_of({PARTITION: {"B": b""}, **item})[1]
 
 
 def place_of(item: Item) -> Place:
-    """`Corrupt` for an item without a key of ours."""
+    """The row's place.  Raises `Corrupt` for an item without valid keys."""
     try:
         return item[PARTITION]["B"], item[SORT]["B"]
     except KeyError as error:
@@ -80,7 +81,7 @@ def place_of(item: Item) -> Place:
 
 
 def if_holds(condition: Matches | Literal[Absent.ABSENT]) -> dict[str, Any]:
-    """The condition on one row."""
+    """The condition expression for one row."""
     if condition is ABSENT:
         return {"ConditionExpression": _ABSENT}
     return {
@@ -90,7 +91,7 @@ def if_holds(condition: Matches | Literal[Absent.ABSENT]) -> dict[str, Any]:
 
 
 def if_newer(order: int) -> dict[str, Any]:
-    """The row is absent or of a smaller order."""
+    """The condition expression: the row is absent or has a smaller order."""
     return {
         "ConditionExpression": f"{_ABSENT} OR {_ORDER} < :o",
         "ExpressionAttributeValues": {":o": {"N": str(order)}},
@@ -100,7 +101,8 @@ def if_newer(order: int) -> dict[str, Any]:
 def transaction(
     table: str, place: Place, row: Row, condition: Guarded | Paired, now_ns: int
 ) -> dict[str, Any]:
-    """Write `row` if both conditions hold; first the row, then the other one."""
+    """The transaction that writes `row` if both conditions hold.  Its first item is the row, its
+    second the other row."""
     return {
         "TransactItems": [
             _in_transaction(table, "Put", {"Item": item_of(place, row, now_ns)}, condition.row),
@@ -126,11 +128,11 @@ def _in_transaction(
 
 
 def stretch(partition: bytes, start: bytes, end: bytes) -> dict[str, Any]:
-    """The narrowest key condition that has every row with `start` <= key < `end`.
+    """The narrowest key condition that includes every row with `start` <= key < `end`.
 
-    It may also have a row at `end`, and one at the first bytes of a `start` that is longer than
-    keys are: one condition on the sort key is all that DynamoDB takes, and it refuses longer
-    values.  The caller drops these two.
+    It may include two rows too many, which the caller drops: the row at `end`, because DynamoDB
+    allows only one condition on the sort key; and, if `start` is longer than a key may be, the row
+    at its first bytes, because DynamoDB refuses longer values.
     """
     longest = limits.kv_key_length_bytes_max
     low, high = start[:longest], end[:longest]
@@ -148,21 +150,22 @@ def stretch(partition: bytes, start: bytes, end: bytes) -> dict[str, Any]:
     return {
         "KeyConditionExpression": condition,
         "ExpressionAttributeValues": values,
-        "ProjectionExpression": f"{SORT}, {_VALUE}, {VERSION}, {_ORDER}",  # each costs time to read
+        "ProjectionExpression": f"{SORT}, {_VALUE}, {VERSION}, {_ORDER}",  # fewer are faster
     }
 
 
 # ---- refusals ------------------------------------------------------------------------------------
 
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
-IN_PROGRESS: Final = "TransactionInProgressException"  # the same one, sent before
+IN_PROGRESS: Final = "TransactionInProgressException"  # an earlier send of the same transaction
 
 
 class Verdict(NamedTuple):
-    """Why a transaction on (row, other) was not carried out.
+    """Why DynamoDB cancelled a transaction on (row, other row).
 
-    `declined`: a condition did not hold; `row`, if that was the row's, is what was found there.
-    `busy`: nothing but load or another transaction stood in the way.
+    `declined`: a condition did not hold.
+    `busy`: the only reasons were load or another transaction.
+    `row`: the stored row, if the condition on it failed and the row exists; otherwise ABSENT.
     """
 
     declined: bool
@@ -171,7 +174,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(failure: Failure) -> Verdict:
-    """What a transaction that was cancelled says of its two rows."""
+    """The verdict on a cancelled transaction, from the reasons that DynamoDB gives."""
     reasons: Sequence[Item] = failure.answer.get("CancellationReasons", ())
     codes = [str(reason.get("Code", "None")) for reason in reasons]
     wrong = [code for code in codes if code != "None"]

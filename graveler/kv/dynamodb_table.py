@@ -1,7 +1,7 @@
-"""The table that the DynamoDB driver expects, made here for tests and local use.
+"""Creates the table that the DynamoDB driver expects, for tests and local use.
 
-Deployments declare the same keys in their template, with backups and encryption.  Bills by request;
-the attribute `ttl` is the time to live.  Tests and commands may use it.
+Deployments declare the same keys in their template, with backups and encryption.  The table bills
+per request.  Its time-to-live attribute is `ttl`.  Tests and commands may use this module.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ _POLL_SECONDS: Final = 0.25
 
 
 def create_table(session: AwsSession, table: str, clock: Clock | None = None) -> None:
-    """Make the table unless it exists, and wait until it can be used.  Raises `Unavailable`."""
+    """Create the table unless it exists, and wait until it is active.  Raises `Unavailable`."""
     chosen = clock or SystemClock()
     client = session.client("dynamodb")
     keys = ((PARTITION, "HASH"), (SORT, "RANGE"))
@@ -42,7 +42,7 @@ def create_table(session: AwsSession, table: str, clock: Clock | None = None) ->
             )
     except FAILURES as error:
         failure = failure_of(error)
-        if failure.code != "UnknownOperationException":  # some local engines let nothing expire
+        if failure.code != "UnknownOperationException":  # some local engines have no time to live
             raise unavailable(failure, f"create dynamodb {table=}", write=False) from error
     finally:
         client.close()

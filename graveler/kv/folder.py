@@ -1,7 +1,8 @@
-"""A folder that one process at a time owns, for drivers that keep files.
+"""Exclusive ownership of a folder by one process, for drivers that keep files.
 
-Ownership is a lock on the file `OWNER`, which also names the process; the kernel takes it back when
-the process dies, however it dies, so nothing stale can be left.  Drivers of `kv/` may use it.
+The owner holds a lock on the file `OWNER`, which also contains its process id.  The kernel releases
+the lock when the process ends, in whatever way, so no stale lock can remain.  Drivers of `kv/` may
+use it.
 """
 
 import errno
@@ -17,10 +18,10 @@ _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def own(path: str) -> int:
-    """Make the folder `path` and hold it until the returned descriptor is closed.
+    """Create the folder `path` if absent, and own it until the returned descriptor is closed.
 
-    `Conflict` if somebody holds it already, be it this process; `Unavailable` if it cannot be
-    written; `StorageFull` if there is no room.
+    Raises `Conflict` if the folder has an owner already, this process included; `Unavailable` if it
+    cannot be written; `StorageFull` if there is no room.
     """
     try:
         os.makedirs(path, exist_ok=True)
@@ -39,7 +40,8 @@ def own(path: str) -> int:
 
 
 def try_room(path: str, size: int) -> None:
-    """`StorageFull` unless a file of `size` bytes can be made in the folder; it is removed."""
+    """Raises `StorageFull` if a file of `size` bytes cannot be allocated in the folder, and
+    `Unavailable` if no file can be created.  The trial file is removed."""
     trial = os.path.join(path, _TRIAL_FILE)
     try:
         file = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -79,7 +81,8 @@ def _refusal(path: str, error: OSError) -> Unavailable:
 
 
 def _sync_folder(path: str) -> None:
-    """A new folder outlives a power cut only once its parent is on disk."""
+    """Sync the folder `path`.  A new folder survives a power cut only after its parent is
+    synced."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

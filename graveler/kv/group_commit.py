@@ -1,17 +1,18 @@
 """Group commit: many writers share one sync of the write-ahead log.
 
-A writer, holding the store's lock, records the keys that it is about to change, puts the rows
-unsynced, and waits until a sync covers them.  One of those who wait leads: it lets go of the lock,
-syncs, and wakes the rest.  Before that it waits a moment, a quarter of the last sync's time, for
-the writers that the last sync has set free, since they will soon be back: without it half of them
-would always miss the bus.
+1. A writer takes the store's lock, records the keys that it will change, puts the rows unsynced,
+   and waits until a sync covers them.
+2. One of the waiting writers becomes the leader.  If fewer writers wait than at the last sync, it
+   pauses up to a quarter of the last sync's time, so that the writers that the last sync released
+   can join.  Without this pause half of them would always miss the next sync.
+3. The leader releases the lock, syncs, and wakes the others.
 
     put 1..n ──► pending ──sync──► durable          answers are given only on the right-hand side
 
-Always: a row is in `pending` from before it can be seen until a sync has covered it, so a reader
-that finds its key there has to wait too.  A sync that failed is never repeated (what the kernel
-dropped stays dropped): everything pending is then unknown, and the log must be opened anew.  For
-drivers that hold their files alone; the RocksDB driver uses it.
+Always: a row is in `pending` from before it is visible until a sync covers it, so a reader that
+finds its key there waits too.  A failed sync is never repeated, because the kernel may have dropped
+the data.  The outcome of every pending write is then unknown, and the log must be reopened.  For
+drivers that own their files alone; the RocksDB driver uses it.
 """
 
 import threading
@@ -22,7 +23,8 @@ from graveler.errors import Unavailable
 
 
 class SyncCounts:
-    """How well syncs are shared: `writes` that `syncs` made durable.  Read it for reports."""
+    """How well syncs are shared: the number of `syncs`, and of the `writes` that they made durable.
+    For reports."""
 
     def __init__(self) -> None:
         self.writes = 0
@@ -30,7 +32,7 @@ class SyncCounts:
 
 
 class GroupCommit:
-    """The syncs of one open log.  All but `pending` is for holders of `lock`."""
+    """The syncs of one open log.  Callers must hold `lock`, except to read `pending`."""
 
     def __init__(
         self, lock: threading.Lock, sync: Callable[[], None], clock: Clock, counts: SyncCounts
@@ -41,18 +43,19 @@ class GroupCommit:
         self._sync = sync
         self._clock = clock
         self._counts = counts
-        self._turn = threading.Condition(lock)  # a sync has ended
-        self._gathered = threading.Condition(lock)  # as many wait as were expected
-        self._replaced: dict[bytes, int] = {}  # what the last `record` wrote over
+        self._turn = threading.Condition(lock)  # signalled when a sync ends
+        self._gathered = threading.Condition(lock)  # signalled when the expected writers wait
+        self._replaced: dict[bytes, int] = {}  # the entries that the last `record` replaced
         self._last = 0  # number of the last write
         self._synced = 0  # writes up to here are durable
         self._leading = False
-        self._waiting = 0  # since the last sync began
+        self._waiting = 0  # writers that began to wait since the last sync began
         self._expected = 1
         self._sync_seconds = 0.0
 
     def record(self, keys: Sequence[bytes]) -> int:
-        """Number a write of `keys`, which the caller puts before it lets go of the lock."""
+        """Give a number to a write of `keys`.  The caller must put the rows before it releases the
+        lock."""
         pending = self.pending
         self._replaced = {key: pending[key] for key in keys if key in pending}
         self._last += 1
@@ -61,24 +64,24 @@ class GroupCommit:
         return self._last
 
     def refuse(self, keys: Sequence[bytes], error: BaseException) -> None:
-        """The log did not take the write just recorded, and will take no other."""
+        """Note that the log rejected the write just recorded, and will accept no other."""
         for key in keys:
             self.pending.pop(key, None)
         self.pending.update(self._replaced)
         self._fail(error)
 
     def cover(self, key: bytes) -> int:
-        """The write that an answer about `key` has to wait for; 0 if it is durable."""
+        """The number of the write that an answer about `key` must wait for; 0 if it is durable."""
         return self.pending.get(key, 0)
 
     def cover_range(self, low: bytes, high: bytes) -> int:
-        """The same for all keys with `low` <= key < `high`; costs a look at every pending row."""
+        """As `cover`, for all keys with `low` <= key < `high`.  Compares every pending row."""
         return max((n for key, n in self.pending.items() if low <= key < high), default=0)
 
     def wait(self, number: int) -> None:
         """Return once write `number` is durable.
 
-        `Unavailable` if it cannot be known: a writer has to report it as unknown.
+        Raises `Unavailable` if that cannot be known; a writer must report it as an unknown outcome.
         """
         if number <= self._synced:
             return
@@ -94,12 +97,12 @@ class GroupCommit:
                 self._lead()
 
     def drain(self) -> None:
-        """Return once nobody syncs."""
+        """Return once no sync is running."""
         while self._leading:
             self._turn.wait()
 
     def close(self) -> None:
-        """Make durable what is pending."""
+        """Make all pending writes durable."""
         self.wait(self._last)
         self.drain()
 
@@ -126,7 +129,7 @@ class GroupCommit:
         self._turn.notify_all()
 
     def _sync_unlocked(self) -> None:
-        """Sync, with the lock let go, and note how long it took."""
+        """Release the lock, sync, take the lock again, and note how long the sync took."""
         begun = self._clock.steady_seconds()
         error: Exception | None = None
         self._lock.release()

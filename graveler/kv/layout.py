@@ -1,10 +1,10 @@
-"""How a partition's rows lie in a store that has only one sequence of keys and values.
+"""The byte layout of rows in a store that has one flat sequence of keys and values.
 
     key     length of the partition (2 bytes) | partition | key
     value   length of the version (1 byte) | order (8 bytes) | version | value
 
-Numbers are big-endian.  Partitions never mix, and keys of one partition order as bytes.  Changing
-this changes what is on disk.  Pure; the RocksDB driver uses it.
+Numbers are big-endian.  Partitions never interleave, and keys of one partition sort as bytes.  A
+change here changes the format on disk.  Pure; the RocksDB driver uses it.
 """
 
 from functools import partial
@@ -13,28 +13,29 @@ from graveler.errors import Corrupt
 from graveler.kv.store import Row
 
 _HEAD = 9  # bytes of a stored value before its version
-_row = partial(tuple.__new__, Row)  # a scan makes many: a third of the time of `Row(...)`
+_row = partial(tuple.__new__, Row)  # a third of the time of `Row(...)`: a scan makes many rows
 
 
 def flat_key(partition: bytes, key: bytes) -> bytes:
-    """The one key for a place; with an empty `key` the prefix of all of the partition."""
+    """The flat key of a place; with an empty `key`, the prefix of all rows of the partition."""
     return len(partition).to_bytes(2, "big") + partition + key
 
 
 def behind(prefix: bytes) -> bytes:
-    """The first key behind all that begin with `prefix`, a partition's (never all 0xff)."""
+    """The first key after all keys with `prefix`, which is a partition's prefix (never all
+    0xff)."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes((kept[-1] + 1,))
 
 
 def encode_row(value: bytes, version: bytes, order: int) -> bytes:
-    """The stored form of a row; `decode_row` is its inverse."""
+    """The stored form of a row.  `decode_row` is its inverse."""
     assert len(version) < 256, "a version is a stamp, not a document"
     return b"".join((len(version).to_bytes(1, "big"), order.to_bytes(8, "big"), version, value))
 
 
 def decode_row(stored: bytes) -> Row:
-    """`Corrupt` for bytes that `encode_row` cannot have written."""
+    """The row.  Raises `Corrupt` for bytes that `encode_row` cannot have written."""
     if len(stored) < _HEAD or len(stored) < _HEAD + stored[0]:
         raise Corrupt(f"read kv row: too short for its version: {len(stored)=}")
     split = _HEAD + stored[0]

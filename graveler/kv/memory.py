@@ -1,9 +1,9 @@
-"""The reference store: dictionaries, and per partition a sorted list of keys.
+"""The reference store in memory: a dictionary and a sorted list of keys per partition.
 
-What every other driver is compared with, and the fake of every test.  Nothing outlives the object,
-so K6 holds only as long as the process does.  Always: a partition's list has the keys of its
-dictionary, sorted.  Thread-safe: one lock, held for each request, so that even a batch is seen
-whole.  Tests and simulations may use it.
+Every other driver is compared with it, and tests use it as their fake.  Nothing survives the
+object, so K6 holds only until the process ends.  Always: a partition's list has exactly the keys of
+its dictionary, sorted.  Thread-safe: each request holds one lock, so even a batch is atomic.  Tests
+and simulations may use it.
 """
 
 import threading
@@ -34,7 +34,7 @@ from graveler.records import Absent
 
 
 class _Partition:
-    """The rows of one partition and their keys in order."""
+    """The rows of one partition, and their keys in order."""
 
     __slots__ = ("keys", "rows")
 
@@ -54,7 +54,7 @@ class _Partition:
         if len(present) <= 4:
             for key in present:
                 del self.keys[bisect_left(self.keys, key)]
-        else:  # each single removal would move half of the list
+        else:  # each single removal would move half of the list on average
             self.keys = [key for key in self.keys if key not in present]
 
 
@@ -158,7 +158,7 @@ class MemoryStore:
                 del self._partitions[partition]
 
     def close(self) -> None:
-        """Nothing to let go of; drivers that hold files share the method."""
+        """Does nothing.  The method exists because drivers with files or connections have it."""
 
     def _find(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
         stored = self._partitions.get(partition)

@@ -1,11 +1,11 @@
-"""Replacing a small record: read, change, write over exactly what was read, until it is settled.
+"""Replaces a small record by a compare-and-swap loop: read, change, write if still unchanged.
 
-    row ──change──► new row        set_if on the version that was read: one of ours, or begin again
+    row ──change──► new row        set_if on the version that was read; if it fails: read again
 
-Every write names the row that it was made from, and no row is removed before no twin of a write can
-be on its way any more, so a twin that arrives late finds another row and does nothing.  That is
-what `set` and `delete` do not give: a late twin of theirs brings an old value back, or removes what
-was made anew.  For refs and auth.
+Every write names the version that it was made from.  No row is removed while a duplicate of a write
+may still be in flight.  So a late duplicate finds another version and does nothing.  `set` and
+`delete` do not give this: a late duplicate of `set` brings an old value back, and one of `delete`
+removes a row that was created since.  For refs and auth.
 """
 
 from collections.abc import Callable
@@ -26,24 +26,25 @@ from graveler.kv.store import (
 from graveler.records import Absent
 
 Found = Row | Literal[Absent.ABSENT]
-# From the row, and whether an earlier write of this call may have landed and been replaced since,
-# to the new value, or ABSENT: leave it.  It may raise to refuse.
+# Arguments: the stored row; and whether an earlier write of this call may have been applied and
+# replaced since.  Result: the new value, or ABSENT to leave the row.  It may raise to refuse.
 Change = Callable[[Found, bool], bytes | Literal[Absent.ABSENT]]
 
 
 def replace_row(kv: Store, place: Place, ids: Ids, change: Change) -> None:
-    """Read the row, and `replace_seen`.  Two requests if nobody else writes it."""
+    """Read the row, then `replace_seen`.  Two requests if no other client writes the row."""
     replace_seen(kv, place, ids, change, kv.get(*place))
 
 
 def replace_seen(kv: Store, place: Place, ids: Ids, change: Change, seen: Found) -> None:
-    """Put what `change` makes of the row in its place, atomically; `seen` is what it was lately.
+    """Replace the row atomically by the result of `change`.  `seen` is the row as last read; it may
+    be out of date.
 
-    Errors: what `change` raises, `Contended`; `OutcomeUnknown`: a write may have landed or may land
-    yet.  One request if nobody else writes the row.
+    Errors: those of `change`; `Contended` if the row kept changing; `OutcomeUnknown` if a write may
+    have been applied or may still be applied.  One request if no other client writes the row.
     """
     stamps: set[bytes] = set()
-    lost = False  # whether a write without an answer was made from another row than `seen`
+    lost = False  # whether a write without an answer may have been applied and replaced since
     unknown: OutcomeUnknown | Literal[Absent.ABSENT] = ABSENT
     for _ in range(limits.commit_round_count_max):
         value = change(seen, lost)

@@ -1,13 +1,15 @@
-"""Trying again, and recognising answers that were lost.
+"""A wrapper that retries requests, and finds out whether a write with a lost answer was applied.
 
-A conditional write can land while its answer is lost.  Sent again it fails against its own result,
-and a conflict is reported that never was.  Every write carries a fresh stamp as its version, so:
+A conditional write can be applied while its answer is lost.  If it is sent again, its condition
+fails against its own result, and a conflict is reported that never happened.  Every write carries a
+fresh stamp as its version, so:
 
-    Declined, and the row found has our version     ours landed: WRITTEN
-    OutcomeUnknown, and reading back finds it        ours landed: WRITTEN
-    OutcomeUnknown, and reading back finds another   OutcomeUnknown: ours may have landed and been
-                                                     overwritten, or may land yet.  Never guessed,
-                                                     never sent again: the verb reads and decides
+    result of the write and the row found            reported
+    Declined; the row has this write's version       WRITTEN: the write was applied
+    OutcomeUnknown; read-back finds its version      WRITTEN: the write was applied
+    OutcomeUnknown; read-back finds another row      OutcomeUnknown: the write may have been applied
+                                                     and overwritten, or may still be applied.  It
+                                                     is not sent again: the verb reads and decides
 
 What is repeated:
 
@@ -16,16 +18,21 @@ What is repeated:
     set_if, set_newer       yes                 no: read back once, as above
     set, set_many, delete   yes                 yes, see below
 
-A repeated `set` has a twin that may land late, on top of whatever somebody else wrote meanwhile,
-and a repeated `delete` may remove what was made anew.  So these verbs are only for rows where that
-means nothing: records that never change (commits, folds), intents that say the same however often
-they are written (clean-up), and the rows of tokens that nobody writes any more.  All else is
-written by `set_if` or `set_newer`, and a name that can be created again is set to "deleted"; its
-row is removed much later, by its version, which a repetition or a late twin finds gone.
+The duplicate of a repeated `set` may be applied late and overwrite a newer value.  The duplicate of
+a `delete` may remove a row that was created since.  So these verbs are only for rows where neither
+does harm:
 
-`StorageFull` is not repeated: room does not come back within seconds.  An error that follows an
-unknown outcome is reported as the unknown outcome, since it says nothing of the first attempt.
-Assembly puts this around drivers whose service can lose answers.
+- records that never change (commits, folds)
+- intents that are the same however often they are written (clean-up records)
+- the rows of tokens that are no longer written
+
+All other rows are written by `set_if` or `set_newer`.  A name that can be created again is set to
+"deleted"; its row is removed much later, by its version, so a repetition or a late duplicate of
+the removal finds no row of that version.
+
+`StorageFull` is not repeated, because room does not come back within seconds.  An error after an
+unknown outcome is reported as the unknown outcome, because it gives no information about the first
+attempt.  Assembly puts this wrapper around drivers whose service can lose answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +59,7 @@ T = TypeVar("T")
 
 
 class RetryingStore:
-    """`Store` that repeats what may be repeated; each attempt is a request of its own."""
+    """`Store` that repeats what may be repeated.  Each repetition is a request of its own."""
 
     def __init__(self, store: Store, clock: Clock, policy: RetryPolicy) -> None:
         self._store = store
@@ -104,7 +111,8 @@ class RetryingStore:
         )
 
     def _recognise(self, place: Place, version: bytes, write: Callable[[], Outcome]) -> Outcome:
-        """Send a conditional write; find out by its stamp whether it landed."""
+        """Send a conditional write.  If its outcome is unclear, use its stamp to find out whether
+        it was applied."""
         begun = self._clock.steady_seconds()
         try:
             outcome = self._repeat(write, begun, after_unknown=False)
@@ -127,7 +135,7 @@ class RetryingStore:
     def _repeat(
         self, call: Callable[[], T], begun: float | None = None, *, after_unknown: bool = True
     ) -> T:
-        """Call until it answers, or attempts or time are used up."""
+        """Call until there is an answer, or the policy's attempts or time are used up."""
         if begun is None:
             begun = self._clock.steady_seconds()
         unknown: OutcomeUnknown | None = None
@@ -145,10 +153,10 @@ class RetryingStore:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _pause(self, attempt: int, begun: float) -> bool:
-        """Wait before the next attempt; False if there is none."""
+        """Wait before the next attempt.  False: the policy allows no further attempt."""
         policy = self._policy
-        # Who was refused at one moment must not come again at one moment; the microseconds of the
-        # clocks of many machines are as good as drawn.
+        # Jitter: clients that were refused together must not retry together.  The microseconds of
+        # the clocks of many machines are random enough.
         drawn = 0.5 + self._clock.now_ns() // 1_000 % 1_024 / 1_024
         pause = drawn * policy.backoff_seconds * 2 ** (attempt - 1)
         spent = self._clock.steady_seconds() - begun

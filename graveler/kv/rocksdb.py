@@ -1,7 +1,7 @@
-"""The embedded store: rows in a RocksDB database of which this process is the only owner.
+"""The embedded store: rows in a RocksDB database that only this process owns.
 
-Rows lie as layout.py says, in the files that database.py keeps; what holds of a crash or a full
-device is said there.  Assembly opens this driver.
+layout.py defines the bytes of a row.  database.py keeps the files, and its docstring describes the
+behaviour after a crash and on a full device.  Assembly opens this driver.
 """
 
 import os
@@ -33,15 +33,15 @@ from graveler.kv.store import (
 )
 from graveler.records import Absent
 
-_LOCKED_COUNT = 100  # rows that are looked at under the lock of all writers
-_MANY_REMOVED = 500
+_LOCKED_COUNT = 100  # rows that a removal by version checks while it holds the writers' lock
+_MANY_REMOVED = 500  # after so many removals by version, memory is flushed
 
 
 class RocksStore:
-    """`Store` in the folder `path`, which is made if absent; `counts` tells how syncs are shared.
+    """`Store` in the folder `path`, which is created if absent.  `counts`: how syncs are shared.
 
-    `Conflict` if another process (or another store of this one) holds the folder; `Unavailable` if
-    it cannot be written; `Corrupt` if its files are damaged.
+    The constructor raises `Conflict` if another process, or another store of this process, owns the
+    folder; `Unavailable` if the folder cannot be written; `Corrupt` if its files are damaged.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class RocksStore:
                         doomed.append(flat)
                 if doomed:
                     self._files.remove_all(doomed)
-        if len(flats) >= _MANY_REMOVED:  # of a partition that goes on being scanned
+        if len(flats) >= _MANY_REMOVED:  # the partition will be scanned again (see `write_out`)
             self._files.write_out()
 
     def forbid_waiting(self, thread: int) -> None:
@@ -177,7 +177,7 @@ class RocksStore:
         self._files.prompt.discard(thread)
 
     def close(self) -> None:
-        """Make everything durable, let go of the folder.  Later calls raise `Unavailable`."""
+        """Make everything durable and release the folder.  Later calls raise `Unavailable`."""
         self._files.close()
 
 
