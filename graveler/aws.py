@@ -1,11 +1,11 @@
-"""The one AWS session of a process, and what a failed call says.
+"""The AWS session of a process: makes clients, and classifies failed calls.
 
-Sessions are not safe to share between threads while clients are made; clients are.  So there is one
-session, made when the first client is asked for, and one lock around the making of clients.  A
-client sends each request once unless its policy says otherwise: whoever repeats a request must know
-that it may have been applied (kv/retry.py, block/retry.py).
+Clients are thread-safe; a session is not while it makes clients.  So there is one session, created
+with the first client, and one lock around the creation of clients.  A client sends each request
+once unless its policy says otherwise.  Code that repeats a request must consider that it may have
+been applied (kv/retry.py, block/retry.py).
 
-Nothing here reads the environment; what a setting leaves open, AWS's own chain of configuration
+This module does not read the environment.  For an empty setting, AWS's own chain of configuration
 (variables, files, roles) decides.  For the drivers of kv/ and block/, and for assembly.
 """
 
@@ -32,12 +32,12 @@ from botocore.session import Session
 
 from graveler.errors import OutcomeUnknown, Unavailable
 
-Client = Any  # botocore makes the classes of its clients when they are asked for
+Client = Any  # botocore makes the classes of its clients at run time
 
 
 @dataclass(frozen=True, slots=True)
 class AwsSettings:
-    """Where AWS is and who we are.  What is empty is left to AWS's own chain of configuration."""
+    """Region, endpoint and credentials.  AWS's own chain of configuration fills empty fields."""
 
     region: str = ""
     endpoint_url: str = ""
@@ -47,7 +47,7 @@ class AwsSettings:
 
 
 class Credentials(NamedTuple):
-    """Who signs: an access key, and the token that goes with temporary ones (else empty)."""
+    """An access key to sign with.  `session_token` is empty except for temporary credentials."""
 
     access_key_id: str
     secret_access_key: str
@@ -56,7 +56,7 @@ class Credentials(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How long a client waits, how often it sends (1: nothing is ever sent twice)."""
+    """Timeouts, number of attempts (1: no request is sent twice) and connections of a client."""
 
     connect_seconds: float = 1.0
     read_seconds: float = 3.0
@@ -65,7 +65,7 @@ class CallPolicy:
 
 
 class AwsSession:
-    """Makes clients.  Thread-safe; nothing is loaded and nothing is sent before the first one."""
+    """Makes clients.  Thread-safe; loads and sends nothing before the first client."""
 
     def __init__(self, settings: AwsSettings | None = None) -> None:
         self.settings = settings or AwsSettings()
@@ -78,11 +78,10 @@ class AwsSession:
         policy: CallPolicy | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Client:
-        """A new client of `service`; keep it: making one takes milliseconds.
+        """A new client of `service`.  Keep it: making one takes milliseconds.
 
-        `options` go into botocore's `Config`.  `Unavailable` if no region is configured.
-        Credentials are looked for now and renewed by botocore; that there are none is told by the
-        first call.
+        `options` go into botocore's `Config`.  `Unavailable` if no region is configured.  botocore
+        looks for credentials now and renews them; if there are none, the first call fails.
         """
         chosen = policy or CallPolicy()
         config = Config(
@@ -109,9 +108,8 @@ class AwsSession:
         return client
 
     def credentials(self) -> Credentials:
-        """Who we are at this moment; temporary credentials are renewed before they expire.
-
-        For what is signed without a client.  `Unavailable` if there are none.
+        """The present credentials, to sign without a client.  Temporary ones are renewed before
+        they expire.  `Unavailable` if there are none.
         """
         with self._lock:
             try:
@@ -147,7 +145,7 @@ class AwsSession:
 
 
 def _whole(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
-    """Refuses an answer that broke off: botocore would read one without rows in it."""
+    """Raises for a truncated answer.  botocore would parse it as an answer without rows."""
     body, length = response_dict.get("body"), response_dict["headers"].get("content-length")
     if not isinstance(body, bytes) or length is None or operation_model.http["method"] == "HEAD":
         return
@@ -162,16 +160,17 @@ FAILURES: Final = (BotoCoreError, ClientError, HTTPClientError, ResponseParserEr
 
 
 class Fate(Enum):
-    """What became of a request that failed."""
+    """Whether a failed request was applied."""
 
-    REFUSED = "refused"  # answered: not applied, and would not be if sent again
-    BUSY = "busy"  # answered: not applied, because of the load; later perhaps
+    REFUSED = "refused"  # answered: not applied; a repetition would be refused too
+    BUSY = "busy"  # answered: not applied because of the load; a repetition may succeed
     UNSENT = "unsent"  # it never reached the service
-    UNKNOWN = "unknown"  # no answer, or one that says nothing
+    UNKNOWN = "unknown"  # no answer, or an answer that does not show it
 
 
 class Failure(NamedTuple):
-    """A failed call, in the words of the service; `status` 0 and `code` "" where none answered."""
+    """A failed call: code, status and message of the service.  Without an answer, `status` is 0 and
+    `code` is empty."""
 
     fate: Fate
     code: str
@@ -210,7 +209,7 @@ _UNSENT: Final = (
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What one of `FAILURES` says; any other error, too, counts as an unknown outcome."""
+    """Classifies an exception of `FAILURES`.  Any other exception has the fate UNKNOWN."""
     if isinstance(error, ClientError):
         answer: Mapping[str, Any] = error.response
         said = answer.get("Error", {})
@@ -222,22 +221,22 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def failure_said(code: str, message: str) -> Failure:
-    """What an answer says of one of many things that it was asked to do: a code without a status.
-    The outcome of what is neither busy nor denied is unknown."""
+    """The failure of one item in the answer to a batch request, which has a code but no status.
+    The fate is BUSY for a busy code, REFUSED for `AccessDenied`, else UNKNOWN."""
     status = 403 if code == "AccessDenied" else 500
     return Failure(_answered(code, status), code, status, message, {})
 
 
 def is_busy(code: str) -> bool:
-    """Whether an error code says: not applied, too much at once."""
+    """Whether an error code means: not applied because of the load."""
     return code in _BUSY_CODES
 
 
 def unavailable(failure: Failure, what: str, *, write: bool) -> Unavailable:
-    """The error to raise for a failure that has no better name.
+    """The error to raise for a failure that has no specific type.
 
-    `OutcomeUnknown` if a write may have been applied.  A refusal that only whoever runs the
-    deployment can mend (permissions, a table or bucket that is not there) is `Unavailable` too: the
+    `OutcomeUnknown` if a write may have been applied, else `Unavailable`.  This includes refusals
+    that only the operator of the deployment can fix (permissions, a missing table or bucket): the
     caller of the API did nothing wrong.
     """
     said = f"{what}: code={failure.code or 'none'} status={failure.status} {failure.message}"

@@ -1,4 +1,4 @@
-"""Break parameters as JSON: in the API, for its clients, and in orders on record.  Pure."""
+"""Converts break parameters to and from JSON, for the API, its clients and job records.  Pure."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from graveler.records import BreakParameters
 
 
 def told(breaks: BreakParameters) -> dict[str, Any]:
-    """The salt is told in Base64."""
+    """The JSON form of `breaks`; the salt is in Base64."""
     return {**asdict(breaks), "salt": b64encode(breaks.salt).decode()}
 
 
 def parsed(said: Mapping[str, Any]) -> BreakParameters:
-    """What `told` made.  Raises `Invalid` for anything else."""
+    """The parameters in the JSON form that `told` makes.  Raises `Invalid` for anything else."""
     try:
         sizes = (said["min_size"], said["max_size"], said["raggedness"])
         return BreakParameters(*sizes, b64decode(said["salt"], validate=True))

@@ -1,8 +1,7 @@
-"""Time, chance and fresh names: the only door through which they enter.
+"""The only source of time, randomness and fresh ids.
 
-Flows take a `Clock` and an `Ids` from their ports, so that a simulator can hand out its own.
-Nothing else in the product
-imports `time`, `random`, `secrets` or `uuid`.
+Engine functions take a `Clock` and an `Ids` from their ports, so that a simulator can pass its own.
+No other module of the product imports `time`, `random`, `secrets` or `uuid`.
 """
 
 import os
@@ -11,7 +10,7 @@ import threading
 import time
 from typing import Protocol
 
-_ALPHABET = "0123456789abcdefghijklmnopqrstuv"  # order of characters = order of values
+_ALPHABET = "0123456789abcdefghijklmnopqrstuv"  # the characters sort like their values
 _ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID_PAIRS = [high + low for high in _ULID_ALPHABET for low in _ULID_ALPHABET]  # ten bits each
 _PARTITION_SPAN_NS = 3_600 * 1_000_000_000
@@ -21,20 +20,20 @@ class Clock(Protocol):
     """Wall time for records, steady time for deadlines."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since 1970 in UTC; may step back."""
+        """Nanoseconds since 1970-01-01 UTC; may step back."""
         ...
 
     def steady_seconds(self) -> float:
-        """Seconds that never run backwards; only differences mean anything."""
+        """Seconds of a monotonic clock; only differences are meaningful."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Wait for `seconds`."""
         ...
 
 
 class Ids(Protocol):
-    """Fresh, never repeated names."""
+    """Makes fresh ids that never repeat."""
 
     def stamp(self) -> bytes:
         """16 random bytes: the version of one write, or the id of one request."""
@@ -46,7 +45,7 @@ class Ids(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The clocks of this machine."""
 
     def now_ns(self) -> int:
         return time.time_ns()
@@ -59,7 +58,7 @@ class SystemClock:
 
 
 class SystemIds:
-    """The operating system's randomness, fetched in blocks: one system call serves 256 stamps."""
+    """Ids from the operating system's randomness.  One system call fetches bytes for 256 stamps."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,7 +75,8 @@ class SystemIds:
             return self._pool[start : start + 16]
 
     def forget(self) -> None:
-        """Drop what was fetched: in a copy of a process, before anything is drawn there."""
+        """Discard the fetched bytes.  A copy of a process must call this before it draws an id, or
+        both copies draw the same."""
         with self._lock:
             self._pool = b""
 
@@ -86,14 +86,14 @@ class SystemIds:
 
 
 def reseed() -> None:
-    """Seed the generator of pseudo-random numbers anew.  Libraries draw their pauses from it, and
-    copies of one process would all pause alike."""
+    """Seed Python's pseudo-random generator again.  Libraries draw their pauses from it; without a
+    new seed, all copies of a process would pause for equal times."""
     random.seed()
 
 
 def ulid(now_ns: int, randomness: bytes) -> str:
-    """26 characters, sorted by birth: 48 bits of milliseconds, then 80 bits of `randomness` (ULID
-    specification)."""
+    """A ULID: 26 characters that sort by creation time.  It holds 48 bits of milliseconds, then 80
+    bits of `randomness` (ULID specification)."""
     assert len(randomness) >= 10
     number = ((now_ns // 1_000_000) & ((1 << 48) - 1)) << 80 | int.from_bytes(
         randomness[:10], "big"
@@ -102,8 +102,8 @@ def ulid(now_ns: int, randomness: bytes) -> str:
 
 
 def ulid_born_ns(text: str) -> int:
-    """The birth time, in whole milliseconds given as nanoseconds, that `ulid` wrote into its first
-    ten characters."""
+    """The creation time in the first ten characters of a ULID: whole milliseconds, expressed in
+    nanoseconds."""
     number = 0
     for character in text[:10]:
         number = number << 5 | _ULID_ALPHABET.index(character)
@@ -111,8 +111,8 @@ def ulid_born_ns(text: str) -> int:
 
 
 def descending_partition(now_ns: int, seed: bytes) -> str:
-    """20 characters of [0-9a-v] that sort newest first and stay the same for one hour under one
-    `seed`."""
+    """20 characters of [0-9a-v] that sort newest hour first.  With the same `seed` they are the
+    same for one hour."""
     hour = ((1 << 50) - 1) - now_ns // _PARTITION_SPAN_NS
     rest = int.from_bytes(seed[:7].ljust(7, b"\0"), "big") & ((1 << 50) - 1)
     number = hour << 50 | rest

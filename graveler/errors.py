@@ -1,35 +1,34 @@
 """The kinds of failure that a caller can act upon.
 
-A kind says what the caller should do; the text is for people.  A kind gets a subclass only where
-some caller acts
-differently.  Drivers translate the errors of their service at once and keep the cause.  Everybody
-may import this.
+The type of an error says what the caller should do; the text is for people.  A kind has a subclass
+only where some caller acts differently.  Drivers translate the errors of their service immediately
+and keep the cause.  Every module may import this.
 
-    NotFound     nothing is there by that name               use another name
-    Conflict     somebody else was first, or two sides clash  read again, decide, retry
-    Invalid      the call itself is wrong                     mend the call
-    Refused      well formed, but not permitted here          ask an administrator
-    Throttled    too many failures                            wait as long as it says
-    Unavailable  not now                                      retry later
-    Corrupt      stored bytes are not what was written        stop, tell a person
-    Internal     our own bug                                  report it
+    NotFound     nothing has that name                             use another name
+    Conflict     another client was first, or two sides conflict   read again, decide, retry
+    Invalid      the call is wrong                                 fix the call
+    Refused      well formed, but not permitted                    ask an administrator
+    Throttled    too many failures                                 wait for `seconds`
+    Unavailable  temporarily not possible                          retry later
+    Corrupt      stored bytes differ from what was written         stop, alert an operator
+    Internal     a bug in Graveler                                 report it
 """
 
 
 class GravelerError(Exception):
-    """Base of all kinds; never raised itself."""
+    """Base class of all kinds; never raised directly."""
 
 
 class NotFound(GravelerError):
-    """No such repository, ref, commit, path or object."""
+    """The repository, ref, commit, path or object does not exist."""
 
 
 class Gone(NotFound):
-    """The record is there, the bytes behind it are not."""
+    """The record exists, but the bytes that it refers to do not."""
 
 
 class Conflict(GravelerError):
-    """The state is not what the call needs; reading again may change the answer."""
+    """The state does not allow the call.  The caller may read again and retry."""
 
 
 class AlreadyExists(Conflict):
@@ -37,11 +36,11 @@ class AlreadyExists(Conflict):
 
 
 class PreconditionFailed(Conflict):
-    """A condition that the caller named (absent, matches) does not hold."""
+    """A condition that the caller set (absent, matches) does not hold."""
 
 
 class MergeConflict(Conflict):
-    """Both sides changed some path; nothing was written.  `paths` holds the first of them."""
+    """Both sides changed the same path; nothing was written.  `paths`: the first such paths."""
 
     def __init__(self, message: str, paths: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -49,7 +48,7 @@ class MergeConflict(Conflict):
 
 
 class Contended(Conflict):
-    """All rounds of a compare-and-swap loop were lost; nothing was written by this call."""
+    """Every attempt of a compare-and-swap loop lost to another writer; this call wrote nothing."""
 
 
 class Invalid(GravelerError):
@@ -61,7 +60,7 @@ class NoChanges(Invalid):
 
 
 class DirtyBranch(Invalid):
-    """The branch has uncommitted changes that the call would drop."""
+    """The branch has uncommitted changes that the call would discard."""
 
 
 class RangeUnsatisfiable(Invalid):
@@ -73,19 +72,20 @@ class RangeUnsatisfiable(Invalid):
 
 
 class Unsupported(Invalid):
-    """This driver or deployment cannot do it at all."""
+    """This driver or deployment never supports the operation."""
 
 
 class Refused(GravelerError):
-    """A protected branch, a read-only repository, a default branch that must stay."""
+    """A rule of the repository forbids the call: a protected branch, a read-only repository, a
+    default branch that must stay."""
 
 
 class Unauthenticated(GravelerError):
-    """No credentials, wrong ones, or expired ones."""
+    """The credentials are missing, wrong or expired."""
 
 
 class Throttled(GravelerError):
-    """Too many failures of late; the call was not looked at.  `seconds`: how long to wait."""
+    """Too many recent failures; the call was not examined.  `seconds`: how long to wait."""
 
     def __init__(self, message: str, seconds: int = 1) -> None:
         super().__init__(message)
@@ -97,15 +97,16 @@ class Unavailable(GravelerError):
 
 
 class OutcomeUnknown(Unavailable):
-    """A write was sent and no answer tells whether it was applied."""
+    """A write was sent, and no answer shows whether it was applied."""
 
 
 class HistoryTooLong(OutcomeUnknown):
-    """More commits were made since than are looked through for what may have landed."""
+    """The search for a commit that may have landed gave up: too many newer commits exist."""
 
 
 class HandedOver(Unavailable):
-    """Too much for one process; nothing was applied.  `job` waits for a cluster to do it."""
+    """The work is too large for one process; nothing was applied.  `job`: the id of the bulk job
+    that waits for a cluster."""
 
     def __init__(self, message: str, job: str = "") -> None:
         super().__init__(message)
@@ -113,12 +114,12 @@ class HandedOver(Unavailable):
 
 
 class StorageFull(Unavailable):
-    """No room is left on the device; nothing was applied."""
+    """The device is full; nothing was applied."""
 
 
 class Corrupt(GravelerError):
-    """Bytes fail their checksum, their hash or their format."""
+    """Stored bytes fail their checksum, hash or format check."""
 
 
 class Internal(GravelerError):
-    """An invariant of this program does not hold."""
+    """An invariant of Graveler does not hold."""

@@ -1,6 +1,6 @@
-"""Independent calls at the same time: what does it is given, by assembly or a simulator.
+"""The interface for fan-out: independent calls that may run concurrently.
 
-Everybody may import this.
+Assembly or a simulator passes in an implementation.  Every module may import this.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,15 +11,16 @@ B = TypeVar("B")
 
 
 class Fanout(Protocol):
-    """Runs independent calls, some of them at the same time."""
+    """Runs independent calls, some of them concurrently."""
 
     def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """The results in the order of `items`; the first error is raised after all have ended."""
+        """The results in the order of `items`.  If a call fails, all calls end first; then the
+        first error is raised."""
         ...
 
 
 class Sequential:
-    """One call after the other: for simulations, and where there is nothing to win."""
+    """Runs one call after the other: for simulations, and where concurrency gains nothing."""
 
     def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
         return [function(item) for item in items]

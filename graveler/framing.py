@@ -1,9 +1,10 @@
-"""The framed value of a range record: identity first, so that comparing needs no decoding.
+"""Encodes the framed value of a range record: an identity, then a body, each with its length.
 
     zigzag-varint(length) ‖ identity ‖ zigzag-varint(length) ‖ body
 
-The framing of lakeFS's files, so that either reads the other's; a length of 32 is the byte `40`.
-Pure; everybody may import this.
+The identity comes first, so two values can be compared without decoding their bodies.  lakeFS uses
+the same framing in its files, so each system reads the files of the other.  A length of 32 is the
+byte `40` (hex).  Pure; every module may import this.
 """
 
 from graveler.errors import Corrupt
@@ -37,12 +38,12 @@ def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def frame(identity: bytes, body: bytes) -> bytes:
-    """The framed value of a range record: identity first, so that comparing needs no decoding."""
+    """The framed value of `identity` and `body`."""
     return _varint(len(identity)) + identity + _varint(len(body)) + body
 
 
 def unframe(value: bytes) -> tuple[bytes, bytes]:
-    """(identity, body); trailing bytes are ignored.  Raises `Corrupt`."""
+    """The (identity, body) of a framed value.  Ignores trailing bytes.  Raises `Corrupt`."""
     length, start = _read_varint(value, 0)
     identity = value[start : start + length]
     size, body_start = _read_varint(value, start + length)
@@ -53,8 +54,8 @@ def unframe(value: bytes) -> tuple[bytes, bytes]:
 
 
 def body_of(value: bytes) -> bytes:
-    """The body of a framed value; identities of 32 bytes and bodies below 8 KiB cost one slice.
-    Raises `Corrupt`."""
+    """The body of a framed value.  With an identity of 32 bytes and a body below 8 KiB it costs one
+    slice.  Raises `Corrupt`."""
     if len(value) > 34 and value[0] == 0x40:
         number, more = value[33], value[34]
         start = 34 if number < 0x80 else 35
@@ -67,7 +68,8 @@ def body_of(value: bytes) -> bytes:
 
 
 def identity_of(value: bytes) -> bytes:
-    """The identity of a framed value; 32 bytes are the ordinary case and cost one slice."""
+    """The identity of a framed value.  The ordinary identity of 32 bytes costs one slice.  Any
+    other raises `Corrupt` if it does not parse."""
     if value[:1] == b"\x40":
         return value[1:33]
     return unframe(value)[0]

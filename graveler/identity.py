@@ -1,15 +1,15 @@
-"""Identities: what two things must share to be called the same.
+"""Hashes that decide whether two entries, commits, ranges or metaranges are the same.
 
-    entry identity   what a path says (content), not where or when
-    commit id        every field of a commit that its author gave
+    entry identity   the content of a path, without its address and time
+    commit id        the author's fields of a commit, its metarange and its parents
     record id        key and entry identity; the leaves of the Merkle identity of ranges
-    file id          all bytes that readers of a range or metarange rely on
-    break hash       where ranges end;  shard   where a staged row lives
+    file id          all records and properties of a range or metarange file
+    break hash       decides where ranges end
+    shard            decides which shard holds a staged row
 
-Typed hash encoding, so that no two different sequences of items feed the hash the same bytes
-(docs/format.md has the
-table; the same as lakeFS's, therefore ids agree with its own).  Pure functions; everybody may
-import this.
+The hash input is encoded with types and lengths, so two different sequences of items never give the
+same bytes.  docs/format.md has the table.  The encoding is that of lakeFS, so ids are equal to
+those of lakeFS.  Pure functions; every module may import this.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,12 +41,13 @@ def string(text: str) -> bytes:
 
 
 def strings(texts: Sequence[str]) -> bytes:
-    """`03`, the number as int64, each as `string`."""
+    """`03`, the number of texts as int64, then each text as `string`."""
     return b"\x03" + int64(len(texts)) + b"".join(map(string, texts))
 
 
 def pairs(mapping: Mapping[str, str]) -> bytes:
-    """`04`, the number as int64, keys and values as `string`, sorted by key."""
+    """`04`, the number of pairs as int64, then keys and values as `string`, sorted by the UTF-8
+    bytes of the key."""
     if not mapping:
         return _NO_PAIRS
     body = b"".join(string(key) + string(mapping[key]) for key in sorted(mapping, key=str.encode))
@@ -62,8 +63,8 @@ def nested(encoding: bytes) -> bytes:
 
 
 def entry_identity(entry: Entry) -> bytes:
-    """32 bytes: size, checksum, metadata, and content type if there is one; neither address nor
-    time."""
+    """32 bytes: the SHA-256 of size, checksum, metadata, and content type if it is not empty.
+    Address and time do not count."""
     encoding = int64(entry.size) + string(entry.checksum) + pairs(entry.metadata)
     if entry.content_type:
         encoding += string(entry.content_type)
@@ -71,7 +72,8 @@ def entry_identity(entry: Entry) -> bytes:
 
 
 def commit_id(commit: Commit) -> CommitId:
-    """64 hex digits; the time counts in whole seconds."""
+    """64 hex digits: the SHA-256 of committer, message, metarange, time in whole seconds, metadata
+    and parents."""
     encoding = (
         string("commit:v1")
         + string(commit.committer)
@@ -85,13 +87,16 @@ def commit_id(commit: Commit) -> CommitId:
 
 
 def record_id(key: bytes, identity: bytes) -> bytes:
-    """h(h(key) ‖ h(identity))."""
+    """h(h(key) ‖ h(identity)), where h is SHA-256; 32 bytes."""
     return sha256(sha256(key).digest() + sha256(identity).digest()).digest()
 
 
 def merkle_identity(records: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The published identity of a range: over its (key, entry identity); of a metarange: over (max
-    key, range identity)."""
+    """The Merkle identity that lakeFS publishes, 32 bytes.
+
+    Of a range: over its (key, entry identity) pairs.  Of a metarange: over its (max key, range
+    identity) pairs.
+    """
     digest = sha256()
     for key, identity in records:
         digest.update(record_id(key, identity))
@@ -99,8 +104,8 @@ def merkle_identity(records: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def file_id(records: Iterable[tuple[bytes, bytes]], properties: Mapping[str, str]) -> MetarangeId:
-    """The name of a range or metarange file: h over each key and framed value (`length‖bytes‖|`),
-    then the properties."""
+    """The name of a range or metarange file, 64 hex digits: SHA-256 over each key and framed value
+    (`length‖bytes‖|`), then over the properties."""
     digest = sha256()
     for key, value in records:
         digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
@@ -109,17 +114,18 @@ def file_id(records: Iterable[tuple[bytes, bytes]], properties: Mapping[str, str
 
 
 def break_seed(salt: bytes) -> int:
-    """The seed of a repository's break hash."""
+    """The seed of a repository's break hash, derived from its salt."""
     return xxhash.xxh64_intdigest(salt, seed=SHARD_SEED)
 
 
 def break_hash(key: bytes, seed: int) -> int:
-    """Unsigned; a range may end after `key` where this is a multiple of the raggedness."""
+    """An unsigned 64-bit hash.  A range may end after `key` if it is a multiple of the
+    raggedness."""
     return xxhash.xxh64_intdigest(key, seed=seed)
 
 
 def shard(key: bytes, count: int) -> int:
-    """Which of `count` shards of a staging token holds `key`."""
+    """The number of the shard, of `count` shards of a staging token, that holds `key`."""
     return 0 if count == 1 else xxhash.xxh64_intdigest(key, seed=SHARD_SEED) % count
 
 

@@ -1,10 +1,9 @@
-"""Identifiers and the rules that their texts obey.
+"""Identifiers, and the functions that validate their text.
 
-One `NewType` for each, so that a tag cannot be passed for a commit.  A `parse_*` function is the
-only way from a text
-that came from outside to an identifier: it raises `Invalid`, which names the field and the rule.
-Patterns are ASCII and
-match the whole text.  Pure; everybody may import this.
+Each identifier has its own `NewType`, so a tag cannot be passed where a commit is expected.  Text
+from outside becomes an identifier only through a `parse_*` function.  It raises `Invalid`, whose
+message names the field and the rule.  Patterns are ASCII and match the whole text.  Pure; every
+module may import this.
 """
 
 import re
@@ -23,20 +22,20 @@ RangeId = NewType("RangeId", str)
 StagingToken = NewType("StagingToken", str)
 JobId = NewType("JobId", str)
 
-NO_COMMIT = CommitId("")  # no commit is meant
-NO_METARANGE = MetarangeId("")  # what the first commit of a repository holds: nothing at all
+NO_COMMIT = CommitId("")  # refers to no commit
+NO_METARANGE = MetarangeId("")  # the empty keyspace, as in the first commit of a repository
 
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}", re.ASCII)
 _BRANCH = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]*", re.ASCII)
 _LOCAL = "local://"
-_OWN_SEGMENTS = ("_graveler", "_lakefs")  # below which repositories keep files of their own
+_OWN_SEGMENTS = ("_graveler", "_lakefs")  # reserved: repositories keep their own files below these
 _NAMESPACE = re.compile(r"(s3|local|mem)://[^\s?#%\\\x00-\x1f\x7f]+")
 _HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _TAG_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\]\\/%@$]")
 
 
 def parse_repository_id(text: str) -> RepositoryId:
-    """3 to 63 characters of a-z, 0-9 and -, not beginning with -."""
+    """3 to 63 characters of a-z, 0-9 and '-'; the first is not '-'."""
     if not _REPOSITORY.fullmatch(text):
         raise Invalid(
             "repository name invalid: it must be 3 to 63 characters of a-z, 0-9 and '-', beginning "
@@ -46,7 +45,7 @@ def parse_repository_id(text: str) -> RepositoryId:
 
 
 def parse_branch_id(text: str, field: str = "branch") -> BranchId:
-    """Letters, digits, _ and -, not beginning with -; at most 255 characters."""
+    """1 to 255 ASCII letters, digits, '_' and '-'; the first is not '-'."""
     if len(text) > limits.name_length_max or not _BRANCH.fullmatch(text):
         raise Invalid(
             f"{field} name invalid: it must be letters, digits, '_' and '-', not beginning with "
@@ -56,8 +55,8 @@ def parse_branch_id(text: str, field: str = "branch") -> BranchId:
 
 
 def parse_tag_id(text: str) -> TagId:
-    """As git names tags, without '/', and without '~', '^', '@' and '$', which refs use as
-    modifiers."""
+    """Git's rules for tag names, without '/', and without '~', '^', '@' and '$', which are
+    modifiers in ref expressions.  1 to 255 ASCII characters."""
     wrong = (
         not text
         or len(text) > limits.name_length_max
@@ -77,10 +76,11 @@ def parse_tag_id(text: str) -> TagId:
 
 
 def parse_namespace(text: str) -> str:
-    """`scheme://bucket[/prefix]`, no empty, '.' or '..' segment and none of those below which
-    repositories keep files of their own; returned without trailing slashes.
+    """`scheme://bucket[/prefix]` with scheme s3, local or mem; returned without trailing slashes.
 
-    `local:///x` is `local://x`: clients put a slash behind the prefix that `/config` names.
+    No segment may be empty, '.', '..' or one of the reserved `_graveler` and `_lakefs`, below which
+    repositories keep their own files.  `local:///x` is read as `local://x`, because clients append
+    a slash to the prefix that `/config` returns.
     """
     stripped = text.rstrip("/")
     if stripped.startswith(f"{_LOCAL}/"):
@@ -106,7 +106,7 @@ def parse_namespace(text: str) -> str:
 
 
 def parse_path(text: str, field: str = "path") -> bytes:
-    """The UTF-8 bytes of a logical path: 1 to 1,024 of them, no NUL."""
+    """A logical path as UTF-8: 1 to 1,024 bytes, no NUL."""
     if not text:
         raise Invalid(f"{field} is empty: it must have at least one character")
     try:
@@ -124,7 +124,7 @@ def parse_path(text: str, field: str = "path") -> bytes:
 
 
 def parse_prefix(text: str, field: str = "prefix") -> bytes:
-    """As a path, but may be empty, which means everything."""
+    """Like a path, but may be empty; the empty prefix matches every path."""
     return parse_path(text, field) if text else b""
 
 
@@ -134,7 +134,7 @@ def is_hex64(text: str) -> bool:
 
 
 def parse_metarange_id(text: str, field: str = "meta_range_id") -> MetarangeId:
-    """64 hex digits, or empty for the empty keyspace."""
+    """64 lower-case hex digits, or empty for the empty keyspace."""
     if text and not is_hex64(text):
         raise Invalid(f"{field} invalid: it must be 64 hexadecimal digits: {field}={_shown(text)}")
     return MetarangeId(text)

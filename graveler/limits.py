@@ -1,10 +1,8 @@
-"""Every bound of the system, with its unit in its name.
+"""Every limit of Graveler as a constant, with the unit in its name.
 
-What is refused, how long anything may take, how often anything is tried.  Drivers of every kind
-keep the same bounds, so
-that what works on a laptop works on DynamoDB (sort key 1,024 bytes, item 400 KB) too.  Pure
-constants; everybody may
-import this.
+The limits say which input is refused, how long an operation may take, and how often it is retried.
+All drivers keep the same limits, so that code that works on a laptop also works on DynamoDB (sort
+key 1,024 bytes, item 400 KB).  Pure constants; every module may import this.
 """
 
 SECOND_NS = 1_000_000_000
@@ -39,79 +37,80 @@ multipart_parts_count_max = 10_000
 # connections of the HTTP service
 connections_max = 2_000
 connections_per_address_max = 500
-connections_refused_max = 100  # that may still send before they are closed
+connections_refused_max = 100  # refused ones that wait for their client to close; others close now
 connection_idle_seconds = 75
-connection_progress_seconds = 20  # what moves too slowly for so long is cut
-connection_rate_bytes_min = 1_024  # a second, of a body or of an answer that is being read
-connection_linger_seconds = 10  # the rest of a request that was answered early
+connection_progress_seconds = 20  # a transfer below the minimum rate for this long is cut off
+connection_rate_bytes_min = 1_024  # per second, of a request body or of an answer being read
+connection_linger_seconds = 10  # to drain the rest of a request that was answered early
 connection_linger_bytes_max = 64 * 1024 * 1024
-connection_pipeline_count_max = 16  # requests that wait for the answer to one before them
+connection_pipeline_count_max = 16  # requests that wait for the answer to an earlier one
 open_body_length_bytes_max = 16 * 1024  # of calls that need no credentials
-request_head_bytes_max = 64 * 1024  # and so many of the trailers of a body
+request_head_bytes_max = 64 * 1024  # the same limit holds for the trailers of a body
 request_head_seconds = 20
 
 # the protocol of branches and staging
 operation_seconds_max = 29
 commit_seconds_max = 14 * 60
-commit_rows_max = 1_000_000  # staged rows that one process scans; more are a cluster's to commit
+commit_rows_max = 1_000_000  # staged rows that one process scans; a cluster commits more
 import_seconds_max = 11 * 3600
 dump_seconds_max = 11 * 3600
-job_run_count_max = 12  # in a row that add nothing to what a collection or dump has found out
-job_restart_count_max = (
-    4  # runs of a commit, merge, landing, import or batch that get it no further
-)
-batch_restart_seconds = 24 * 3600  # of such runs of a batch, too: an outage is shorter
-job_seconds_max = 11 * 3600  # older ones are not begun once more, however far they are
-step_row_count = 50_000  # of what a collection has found out, and may find out again
-step_length_bytes_max = 256 * 1024 * 1024  # of the names in one range, packed as it may be
-import_spill_count = 100_000  # records that an import holds in memory, and lists again at most
-bulk_checked_records_max = 50_000  # of what others wrote; of more, ranges spread evenly
+job_run_count_max = 12  # attempts in a row of a collection or dump that add no checkpoint
+# Attempts in a row of a commit, merge, landing, import, copy or batch that make no progress.
+job_restart_count_max = 4
+batch_restart_seconds = 24 * 3600  # a batch is retried at least this long: outages are shorter
+job_seconds_max = 11 * 3600  # no new attempt of an older job, whatever its progress
+step_row_count = 50_000  # rows in a checkpoint; the next attempt may repeat this much work
+# Of one checkpoint, compressed or not.  It may hold all names of one range.
+step_length_bytes_max = 256 * 1024 * 1024
+import_spill_count = 100_000  # records that an import keeps in memory, and may have to list again
+bulk_checked_records_max = 50_000  # records read of a foreign metarange; beyond it, a sample
 bulk_heartbeat_seconds = 30
 bulk_purpose_length_max = 2_048  # characters: a few words and a path
 bulk_page_count_max = 10_000
-bulk_page_bytes_max = 3 * 1024 * 1024  # of staged values; a function's answer has 6 MiB at most
-write_attempt_count_max = 32  # six are lost now and then where four committers seal all the time
+bulk_page_bytes_max = 3 * 1024 * 1024  # of staged values; a Lambda response has at most 6 MiB
+write_attempt_count_max = 32  # with four clients that seal all the time, a write may lose six
 write_attempt_seconds_max = 20
 commit_round_count_max = 12
-landing_round_count_max = 100  # twelve are lost in two of 5,000 merges beside three clients
+landing_round_count_max = 100  # beside three other clients, 2 of 5,000 merges lose twelve rounds
 conditional_round_count_max = 24
-sealed_token_count_max = 192  # more than resets and 60 commits that failed leave
-reset_token_count_max = 128  # sealed tokens, two for each reset of a path or prefix
-equal_commit_count_max = 64  # that were asked for with `allow_empty` within one second
+sealed_token_count_max = 192  # more than resets and 60 failed commits leave behind
+reset_token_count_max = 128  # sealed tokens; each reset of a path or prefix adds two
+equal_commit_count_max = 64  # equal commits with `allow_empty` within one second
 staging_shard_count_max = 64
-# A token has a shard for so many rows.  A partition of DynamoDB takes 1,000 a second: 8 seconds of
-# all that it bears.  And they are some three of its pages of 1 MB: a further shard costs a listing
-# one Query and a commit two, and none of them is for a page that is nearly empty.
+# A staging token has one shard per this many rows.  A DynamoDB partition takes 1,000 writes a
+# second, so a full shard is 8 seconds of its maximum load.  It is also about three pages of 1 MB.
+# Each further shard costs a listing one Query and a commit two; at this size no Query reads a page
+# that is nearly empty.
 staging_shard_rows_count = 8_000
 branch_cache_seconds_max = 2
 repository_cache_seconds_max = 10
 token_grace_seconds = 3_600
-unnamed_token_seconds = 24 * 3_600  # the grace of a token that no record has named yet
+unnamed_token_seconds = 24 * 3_600  # grace period of a token that no record names yet
 fold_record_keep_seconds = 24 * 3600
 branch_purge_seconds = 24 * 3600
-sweep_records_count_max = 10_000  # of a kind, that a round of the janitor forgets
+sweep_records_count_max = 10_000  # records of one kind that one janitor round deletes
 link_address_seconds = 24 * 3600
 job_record_keep_seconds = 24 * 3600
-job_lease_seconds = 60  # a job whose runner was silent for longer is taken over
+job_lease_seconds = 60  # without a heartbeat for longer, another worker takes the job over
 job_attempt_count_max = 5
-copy_in_request_bytes_max = 1024 * 1024 * 1024  # of an object; a longer copy is a job's
+copy_in_request_bytes_max = 1024 * 1024 * 1024  # of an object; a job copies a larger one
 presign_seconds_max = 15 * 60
-collect_min_age_seconds = 24 * 3600  # no operation lives half as long
+collect_min_age_seconds = 24 * 3600  # every operation ends in less than half this time
 retention_days_max = 36_500
 retention_branches_max = 1_000
 collect_undo_seconds = 24 * 3600
-collect_turn_seconds = 15 * 60  # of a cluster, from its last beat on
-collect_condemn_count_max = 1_000  # metaranges that a call of a cluster may name
-collect_mark_count_max = 4_000  # put by one call: a look at each metarange fits into a request
+collect_turn_seconds = 15 * 60  # lease of a cluster's collection, from its last heartbeat
+collect_condemn_count_max = 1_000  # metaranges that one call of a cluster may name
+collect_mark_count_max = 4_000  # marks put by one call: one request has time to check them all
 collect_period_seconds = 24 * 3600
-collections_ordered_max = 20  # by one round of the janitor
-purges_ordered_max = 20  # likewise
-collect_files_max = 4_000_000  # 380 bytes of memory each: what a worker with 2 GB collects
+collections_ordered_max = 20  # jobs ordered by one janitor round
+purges_ordered_max = 20  # jobs ordered by one janitor round
+collect_files_max = 4_000_000  # 380 bytes of memory each: the limit of a worker with 2 GB
 collect_commits_max = 500_000
-collect_given_up_seconds = 30 * 24 * 3600  # before a schedule tries once more
+collect_given_up_seconds = 30 * 24 * 3600  # until the schedule retries a collection given up
 
 # objects
-data_partition_objects_max = 10_000  # that one process puts into a folder of `data/`
+data_partition_objects_max = 10_000  # objects that one process puts into one folder of `data/`
 
 # commits
 walk_count_max = 10_000
@@ -126,20 +125,20 @@ event_batch_objects_max = 1_000_000
 event_batch_seconds_max = 24 * 60 * 60
 event_rules_max = 10_000
 event_batches_closing_max = 100
-event_seconds = 15 * 24 * 60 * 60  # longer than a notification can be on its way
+event_seconds = 15 * 24 * 60 * 60  # longer than any notification can be delayed
 
 # tables
 table_block_length_bytes_max = 4 * 1024 * 1024
 table_block_records_count_max = 128 * 1024
-table_block_expanded_bytes_max = 16 * 1024 * 1024  # keys written whole, and 100 bytes each
+table_block_expanded_bytes_max = 16 * 1024 * 1024  # full keys and values, and 100 bytes a record
 table_length_bytes_max = 2 * 1024 * 1024 * 1024
 table_records_count_max = 50_000_000
 range_size_bytes_default = 20 * 1024 * 1024
-range_size_bytes_max = 64 * 1024 * 1024  # whoever writes a range holds it
+range_size_bytes_max = 64 * 1024 * 1024  # a writer keeps the whole range in memory
 range_raggedness_max = 50_000_000
 range_salt_bytes_max = 64
 range_raggedness_default = 10_000
-range_raggedness_unrecorded = 50_000  # of a repository whose record names none
+range_raggedness_unrecorded = 50_000  # for a repository whose record has no raggedness
 
 # streams
 chunk_length_bytes = 256 * 1024

@@ -1,16 +1,15 @@
-"""The nouns: what is stored, and the words for what is not there.
+"""The records that Graveler stores, and the named values for absence.
 
     repository ──► branches ──► commit ──► metarange ──► ranges ──► entries ──► objects
                       │            └─► parents
                       └─► staging token, sealed tokens ──► staged entries (uncommitted)
 
-A branch is the only thing that two writers can fight over: it changes by compare-and-swap on its
-record alone.  Commits,
-metaranges and ranges never change, so two commits share every range that says the same.  Records
-are immutable; derive a
-new one with `dataclasses.replace` or `_replace`.  `rest` of a record that changes: fields that a
-later release wrote, as they are stored, so that a swap by this release keeps them.  Pure; everybody
-may import this.
+A branch is the only record that two writers compete for.  It changes only by compare-and-swap on
+its record.  Commits, metaranges and ranges never change, so two commits share every range with
+equal content.  Records are immutable: derive a new one with `dataclasses.replace` or `_replace`.
+
+`rest` of a record that can change holds the fields that a later release wrote, as stored bytes.  A
+swap by this release therefore keeps them.  Pure; every module may import this.
 """
 
 from collections.abc import Mapping
@@ -45,24 +44,24 @@ class Tombstone(Enum):
     TOMBSTONE = "tombstone"
 
 
-ABSENT: Final = Absent.ABSENT  # nothing is stored there
-TOMBSTONE: Final = Tombstone.TOMBSTONE  # a deletion is staged there
+ABSENT: Final = Absent.ABSENT  # nothing is stored
+TOMBSTONE: Final = Tombstone.TOMBSTONE  # a deletion is staged
 
 Record = tuple[bytes, bytes]  # key (path bytes), framed value
 StagedValue = bytes | Literal[Tombstone.TOMBSTONE]
-Change = tuple[bytes, StagedValue]  # key, its new framed value or its deletion
+Change = tuple[bytes, StagedValue]  # key, and its new framed value or a tombstone
 
 
 class AddressType(IntEnum):
-    """How an entry's address is to be read; numbers are those of the entry format."""
+    """How to interpret an entry's address.  The numbers are those of the entry format."""
 
     BY_PREFIX = 0  # legacy: full if it has a scheme, else relative
-    RELATIVE = 1  # below the repository's storage namespace
-    FULL = 2  # an address of its own
+    RELATIVE = 1  # relative to the repository's storage namespace
+    FULL = 2  # a complete physical address
 
 
 class Entry(NamedTuple):
-    """What a path points to.  `modified_ns` and `address` are no part of its identity."""
+    """What a path points to.  The identity excludes `modified_ns` and `address`."""
 
     address: str
     size: int
@@ -74,8 +73,8 @@ class Entry(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """One uncommitted change.  `order` grows with every write of the path; `wid` is the request
-    that wrote it."""
+    """One uncommitted change (a staged row).  `order` grows with every write of the path; `wid` is
+    the id of the request that wrote it."""
 
     value: StagedValue
     order: int
@@ -85,8 +84,8 @@ class Staged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BreakParameters:
-    """Where ranges end (docs/format.md); sizes in bytes of key plus framed value.  One choice for
-    all that is written in a repository, until another one is made."""
+    """Where ranges end (docs/format.md).  Sizes count the bytes of keys plus framed values.  All
+    writers of a repository use the same parameters until someone changes them."""
 
     min_size: int = 0
     max_size: int = limits.range_size_bytes_default
@@ -95,8 +94,8 @@ class BreakParameters:
 
 
 class RepositoryState(IntEnum):
-    """A deleted repository's record stays, so that a late duplicate of its creation cannot bring
-    it back."""
+    """The record of a deleted repository stays, so that a late duplicate of the creation request
+    cannot restore it."""
 
     LIVE = 1
     DELETED = 2
@@ -104,8 +103,9 @@ class RepositoryState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """One repository.  `uid` is fresh at each creation: a re-created one sees nothing of the
-    old.  `collected`: some of its commits may be condemned, so look before using one."""
+    """One repository.  `uid` is fresh at each creation, so a re-created repository sees no state of
+    the old one.  `collected`: garbage collection may have condemned some of its commits; check a
+    commit before using it."""
 
     id: RepositoryId
     uid: RepositoryUid
@@ -121,20 +121,21 @@ class Repository:
 
 
 class BranchState(IntEnum):
-    """A deleted branch's record stays for a day at least, for the same reason."""
+    """The record of a deleted branch stays for at least a day, so that a late duplicate of the
+    creation request cannot restore it."""
 
     LIVE = 1
     DELETED = 2
 
 
 class Branch(NamedTuple):
-    """The record that commits, merges and resets swap.
+    """The record that commits, merges and resets change by compare-and-swap.
 
-    `rev` grows with every change, across deletion and re-creation as long as the record is there
-    (refs/names/purge.py).  `sealed` is oldest first;
-    every token in it still
-    holds changes that no commit of this branch has folded in.  `recent_rows`: how many rows its
-    commits folded in lately, which decides how many shards its next token has, and nothing else.
+    `rev` grows with every change, also across deletion and re-creation, as long as the record
+    exists (refs/names/purge.py purges it).  `sealed` lists the sealed tokens, oldest first; each
+    holds changes that no commit of this branch has folded in yet.  `recent_rows`: the number of
+    rows that recent commits folded in.  It only decides the number of shards of the next staging
+    token.
     """
 
     rev: int
@@ -149,7 +150,7 @@ class Branch(NamedTuple):
 
     @property
     def tokens_newest_first(self) -> tuple[StagingToken, ...]:
-        """The order in which a reader asks: the first that knows the path decides."""
+        """The order in which a reader looks up a path: the first token that has a row wins."""
         return (self.staging, *reversed(self.sealed))
 
     @property
@@ -165,14 +166,14 @@ class Versioned(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """An immutable snapshot: a metarange and the commits that it came from.
+    """An immutable snapshot: a metarange and the parent commits.
 
-    `generation` is 1 + the greatest of the parents'.  `depth` counts first-parent steps to a root.
-     `jump` names a
-    first-parent ancestor at `jump_depth` (skew-binary, so that any ancestor is O(log depth) jumps
-    away).  `linear` is
-    the number of commits behind this one, along first parents, up to which each has exactly one
-    parent.
+    `generation` is 1 + the greatest generation of the parents.
+    `depth` counts first-parent steps to a root.
+    `jump` is a first-parent ancestor at `jump_depth` (skew-binary jump pointers: any ancestor is
+    O(log depth) jumps away).
+    `linear` is the number of commits before this one, along first parents, up to which each has
+    exactly one parent.
     """
 
     committer: str
@@ -197,8 +198,8 @@ class CommitEntry(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A name that never moves.  A deleted one's record stays for a day at least; as long as it is
-    there, `rev` grows with every change.  `changed_ns`: when it was deleted; 0: not known."""
+    """A name that never moves.  The record of a deleted tag stays for at least a day; as long as it
+    exists, `rev` grows with every change.  `changed_ns`: time of the deletion; 0: not known."""
 
     commit: CommitId
     rev: int = 1
@@ -208,15 +209,15 @@ class Tag(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """What a commit on a branch folded in: the tokens, oldest first, and when."""
+    """The staging tokens that a commit on a branch folded in, oldest first, and the time."""
 
     tokens: tuple[StagingToken, ...]
     created_ns: int = 0
 
 
 class Cleanup(NamedTuple):
-    """An intent: the rows of a token may be deleted once no branch record names it and its grace
-    is over."""
+    """A clean-up record: the rows of a token may be deleted once no branch record names the token
+    and its grace period is over."""
 
     branch: BranchId
     not_before_ns: int
@@ -226,7 +227,7 @@ class Cleanup(NamedTuple):
 
 
 class UploadAddress(NamedTuple):
-    """A physical address that was handed out for one path of one branch."""
+    """A physical address that was issued to a client for one path of one branch."""
 
     branch: BranchId
     path: str
@@ -234,8 +235,8 @@ class UploadAddress(NamedTuple):
 
 
 class JobState(IntEnum):
-    """A job that has ended never changes its state again.  A landing one runs, and can no longer
-    be cancelled."""
+    """The state of a job.  An ended job never changes its state again.  A job in state LANDING is
+    still running and can no longer be cancelled."""
 
     RUNNING = 1
     DONE = 2
@@ -245,7 +246,7 @@ class JobState(IntEnum):
 
 
 class Job(NamedTuple):
-    """Work that may outlive its request.  `owner` is the process that runs it; times in
+    """Work that may outlive its request.  `owner` is the process that executes it.  Times are in
     nanoseconds."""
 
     id: JobId
@@ -269,8 +270,8 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RangeRef:
-    """A range as its metarange knows it; keys inclusive; `size` is logical (keys and framed
-    values), in bytes."""
+    """A range as its metarange describes it.  `min_key` and `max_key` are inclusive.  `size` is the
+    logical size in bytes (keys plus framed values)."""
 
     id: RangeId
     min_key: bytes
@@ -281,8 +282,8 @@ class RangeRef:
 
 
 class Difference(NamedTuple):
-    """One path on which two sides differ; for a conflict `left` is the destination's value,
-    `right` the source's."""
+    """One path on which two sides differ.  For a conflict, `left` is the value of the destination
+    and `right` the value of the source."""
 
     kind: Literal["added", "removed", "changed", "conflict"]
     key: bytes

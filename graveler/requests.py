@@ -1,6 +1,6 @@
-"""What the wrappers of both ports share: how many requests were made, how often to try one.
+"""Request counters and retry policies, shared by the wrappers of both ports (kv/ and block/).
 
-Pure but for a lock; everybody may import this.
+Pure, except for a lock; every module may import this.
 """
 
 import threading
@@ -10,25 +10,25 @@ from typing import Final
 
 
 class Counts:
-    """Requests so far, by verb.  Thread-safe; only ever grows."""
+    """Counts requests by verb.  Thread-safe; the counts never decrease."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: dict[str, int] = {}
 
     def add(self, verb: str, requests: int = 1) -> None:
-        """Count `requests` more of `verb`."""
+        """Add `requests` to the count of `verb`."""
         if requests:
             with self._lock:
                 self._requests[verb] = self._requests.get(verb, 0) + requests
 
     def snapshot(self) -> Mapping[str, int]:
-        """The counts of this moment; later requests do not change what was returned."""
+        """A copy of the present counts; later requests do not change it."""
         with self._lock:
             return dict(self._requests)
 
     def since(self, earlier: Mapping[str, int]) -> Mapping[str, int]:
-        """Requests after the snapshot `earlier`; verbs without any are left out."""
+        """The requests since the snapshot `earlier`, without verbs that have none."""
         grown = {verb: n - earlier.get(verb, 0) for verb, n in self.snapshot().items()}
         return {verb: n for verb, n in grown.items() if n}
 
@@ -40,9 +40,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `attempts` tries (the first included), none begun `deadline_seconds` after the first.
+    """Exponential backoff: at most `attempts` attempts, the first included.
 
-    The pause before the second is about `backoff_seconds`; each further pause is twice as long.
+    No attempt begins `deadline_seconds` or later after the first.  The pause before the second
+    attempt is about `backoff_seconds`; each further pause is twice as long.
     """
 
     attempts: int = 4
@@ -53,5 +54,6 @@ class RetryPolicy:
         assert self.attempts >= 1, "nothing can be done in no attempt"
 
 
-# For a store that refuses what exceeds its capacity: 1.5 seconds, within which its units come back.
+# For a store that refuses requests above its capacity.  The pauses add up to 1.5 seconds; within
+# that time the capacity units are available again.
 THROTTLED_STORE: Final = RetryPolicy(attempts=6)

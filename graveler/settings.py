@@ -1,21 +1,23 @@
-"""The environment, read in one place and only when asked.
+"""Reads the configuration from environment variables, only when called.
 
-    GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY    the administrator exists with them
+    GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY    the administrator's credentials
 
 On AWS the template sets, for each function:
 
     GRAVELER_TABLE, GRAVELER_SECRET     names of the table and of the secret
-    GRAVELER_BUCKETS                    names, with commas; the first is the deployment's own
-    GRAVELER_READ_ONLY_BUCKETS          those of them that are only read, with commas
-    GRAVELER_CACHE_MIB                  how much of the folder for temporary files (TMPDIR, else
-                                        /tmp) is for tables that were read or written
-    GRAVELER_CACHE_FOLDER               another folder for them
-    GRAVELER_SHARED_FOLDER, _MIB        the same of a folder that machines share; empty: none
-    GRAVELER_JOBS_QUEUE                 the queue of the worker, by its URL
-    GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is left to Spark
-    AWS_ENDPOINT_URL                    where AWS is, if it is not AWS (also read by botocore)
+    GRAVELER_BUCKETS                    names with commas between; the first is the deployment's own
+    GRAVELER_READ_ONLY_BUCKETS          those of them that are only read, with commas between
+    GRAVELER_CACHE_MIB                  size of the cache of range files in the folder for
+                                        temporary files (TMPDIR, else /tmp)
+    GRAVELER_CACHE_FOLDER               another folder for this cache
+    GRAVELER_SHARED_FOLDER              the folder of a cache that several machines share; empty:
+                                        none
+    GRAVELER_SHARED_MIB                 size of the shared cache
+    GRAVELER_JOBS_QUEUE                 the URL of the worker's queue
+    GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
+    AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
 
-For the commands and handlers; nothing below them reads the environment.
+For the commands and handlers; no module below them reads the environment.
 """
 
 import os
@@ -32,7 +34,8 @@ _DEPLOYMENT = ("GRAVELER_TABLE", "GRAVELER_SECRET", "GRAVELER_BUCKETS")
 
 @dataclass(frozen=True, slots=True)
 class AdministratorKeys:
-    """Credentials that the deployment fixes; both empty: the set-up call of the API makes them."""
+    """Administrator credentials fixed by the deployment.  Both empty: the set-up call of the API
+    makes them."""
 
     access_key_id: str = ""
     secret_access_key: str = ""
@@ -43,12 +46,13 @@ class AdministratorKeys:
 
 
 def environment() -> Mapping[str, str]:
-    """The process's environment."""
+    """The environment variables of the process."""
     return os.environ
 
 
 def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:
-    """The credentials that `variables` fix.  Raises `Invalid` if only one of the two is set."""
+    """The administrator credentials in `variables`.  Raises `Invalid` if only one of the two is
+    set."""
     key, secret = variables.get(ACCESS_KEY_VARIABLE, ""), variables.get(SECRET_KEY_VARIABLE, "")
     if bool(key) != bool(secret):
         raise Invalid(f"set both {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or neither")
@@ -56,13 +60,13 @@ def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:
 
 
 def endpoint_url() -> str:
-    """Where AWS is, if it is not AWS; empty: AWS."""
+    """The endpoint to use instead of AWS; empty: AWS."""
     return environment().get("AWS_ENDPOINT_URL", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What a template made, and how much of the machine may be used for caches."""
+    """The resources that a template created, and how much of the machine caches may use."""
 
     table: str
     secret: str
@@ -79,7 +83,8 @@ class Deployment:
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
-    """What `variables` say of the deployment.  Raises `Invalid` for one that is missing."""
+    """The deployment that `variables` describe.  Raises `Invalid` for a missing variable, or for a
+    number that is none."""
     missing = [name for name in _DEPLOYMENT if not variables.get(name)]
     if missing:
         raise Invalid(f"not a function of the template: missing={','.join(missing)}")

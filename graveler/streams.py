@@ -1,10 +1,8 @@
 """Sequences that are read in order: cursors over keys, and bodies of bytes.
 
-A `Cursor` stands before the smallest key that is not yet behind it; `seek` skips without visiting.
- Overlaying cursors
-gives the view of the first that knows a key.  `list_page` turns a view into one page of a listing
-with common prefixes.
-Pure; everybody may import this.
+A `Cursor` is at the smallest key that it has not passed yet; `seek` skips keys without visiting
+them.  `Overlay` merges cursors: for each key, the first cursor that has it wins.  `list_page` turns
+a cursor into one page of a listing with common prefixes.  Pure; every module may import this.
 """
 
 import hashlib
@@ -30,25 +28,25 @@ class Cursor(Protocol):
     """An ordered sequence of (key, framed value or tombstone), keys strictly increasing."""
 
     def seek(self, key: bytes) -> None:
-        """Go to the first key >= `key`; never backwards: a smaller `key` than the present one
-        changes nothing."""
+        """Move to the first key >= `key`.  Never moves backwards: a `key` smaller than the present
+        one changes nothing."""
         ...
 
     def peek(self) -> Item | End:
-        """The present item, without leaving it."""
+        """The present item; the cursor does not move."""
         ...
 
     def advance(self) -> None:
-        """Leave the present item behind."""
+        """Move past the present item."""
         ...
 
 
 class Overlay:
-    """Several cursors as one: the first of them that has a key decides what it holds."""
+    """Several cursors merged into one.  For each key, the first cursor that has it wins."""
 
     def __init__(self, cursors: Sequence[Cursor]) -> None:
-        self._cursors = list(cursors)  # those that are at their end drop out
-        # What each cursor shows, so that none is asked twice; None: not looked at since it moved.
+        self._cursors = list(cursors)  # without the cursors that have reached their end
+        # The item of each cursor, so that none is read twice; None: not read since it moved.
         self._fronts: list[Item | None] = [None] * len(self._cursors)
         self._least: Item | None = None
 
@@ -101,7 +99,7 @@ class Overlay:
 
 class Listed(NamedTuple):
     """One line of a listing: an object with its framed value, or a common prefix with an empty
-    one."""
+    value."""
 
     key: bytes
     value: bytes
@@ -112,19 +110,18 @@ class Listed(NamedTuple):
 
 
 class Page(NamedTuple):
-    """At most the lines asked for; `more` tells whether another page would have any."""
+    """One page of a listing.  `more`: a further page has at least one line."""
 
     lines: tuple[Listed, ...]
     more: bool
 
 
 def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amount: int) -> Page:
-    """One page of what `cursor` shows below `prefix`, in byte order, after the line `after`.
+    """At most `amount` lines of `cursor` below `prefix`, in byte order, after the line `after`.
 
-    With a delimiter, keys that share a stem up to its next occurrence become one line, and the
-    cursor seeks past them.
-    Tombstones are skipped.  Cost: one visit a line, one for each tombstone, one seek for each
-    common prefix.
+    With a `delimiter`, all keys with the same text up to its next occurrence become one line (a
+    common prefix), and the cursor seeks past them.  Tombstones are skipped.  Cost: one visit per
+    line, one per tombstone, one seek per common prefix.
     """
     cursor.seek(max(prefix, _start_after(prefix, delimiter, after)))
     lines: list[Listed] = []
@@ -171,8 +168,8 @@ def successor(prefix: bytes) -> bytes:
 
 
 class Measured:
-    """A body that counts and hashes itself (MD5, as S3 names content) while somebody else reads
-    it."""
+    """A body that counts and hashes its bytes while a consumer reads it.  The hash is MD5, as in
+    the etags of S3."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = chunks
@@ -187,5 +184,5 @@ class Measured:
 
     @property
     def checksum(self) -> str:
-        """Hex digits over what was read so far."""
+        """The MD5, in hex digits, of the bytes read so far."""
         return self._digest.hexdigest()

@@ -1,9 +1,9 @@
-"""Bytes of every record: encode and decode, nothing else.
+"""Encodes records to their stored bytes, and decodes them.
 
 A KV value is one format byte (1), then one protobuf message of `wire.proto`.  Entries and range
-descriptions stand in files without that byte, in the framing of `frame`.  Encoding is
-deterministic: the same record, the same bytes.  Bytes that do not decode raise `Corrupt`.  The one
-owner of protobuf; pure; layers 1 to 3 may import this.
+descriptions in files have no format byte; they use the framing of `frame`.  Encoding is
+deterministic: equal records have equal bytes.  Bytes that do not decode raise `Corrupt`.  This
+module owns protobuf, together with `wire_dumps.py`; pure; layers 1 to 3 may import this.
 """
 
 from functools import lru_cache
@@ -63,7 +63,7 @@ _FIELDS = attrgetter(
 )
 _NO_METADATA: MappingProxyType[str, str] = MappingProxyType({})
 _BRANCHES_KEPT = 1_024
-_DELETION = FORMAT + b"\x12\x10"  # no value, and a wid of 16 bytes
+_DELETION = FORMAT + b"\x12\x10"  # a staged row without a value, with a wid of 16 bytes
 _ENTRIES_KEPT = 8_192
 _ADDRESS_TYPES = {int(kind): kind for kind in AddressType}  # calling the enum costs 3 µs
 _KINDS = (RepositoryState, BranchState, JobState)
@@ -88,8 +88,9 @@ def encode_entry(entry: Entry) -> bytes:
     )
     body = message.SerializeToString()
     if entry.metadata:
-        # Protobuf promises no order of a map's pairs, and has one of its own for keys of which one
-        # begins with the other; but a message may be put together of parts.
+        # Protobuf guarantees no order for the pairs of a map.  Even its deterministic mode has its
+        # own order if one key is a prefix of another.  But encoded messages may be concatenated,
+        # so each pair is encoded separately, in sorted order.
         behind = pb.Entry(address_type=message.address_type, content_type=message.content_type)
         at = len(body) - behind.ByteSize()
         pairs = (pb.Entry(metadata={key: value}) for key, value in sorted(entry.metadata.items()))
@@ -98,8 +99,8 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def stored_entry(value: bytes) -> pb.Entry:
-    """The decoded message of a framed value, for scans of millions that look at a field or two:
-    making an `Entry` of it takes longer than decoding it.  Raises `Corrupt`."""
+    """The decoded message of a framed value.  For scans of millions of entries that read one or two
+    fields: making an `Entry` takes longer than decoding the message.  Raises `Corrupt`."""
     body = body_of(value)
     try:
         return pb.Entry.FromString(body)
@@ -115,15 +116,16 @@ def decode_entry(value: bytes) -> Entry:
     if kind is None:
         raise Corrupt(f"entry has an unknown address type: address_type={number}")
     modified_ns = seconds * _SECOND_NS + nanos
-    # Without the tag of metadata anywhere there is none: asking the message takes longer.
+    # "*" is the tag of metadata: without that byte the value has none.  Asking the message is
+    # slower.
     metadata = MappingProxyType(message.metadata) if b"*" in value else _NO_METADATA
     return Entry._make((address, size, checksum, modified_ns, metadata, kind, content_type))
 
 
 @lru_cache(maxsize=_ENTRIES_KEPT)
 def recent_entry(value: bytes) -> Entry:
-    """`decode_entry`, for reads that come back to the same entries: pages of a listing, a hot
-    path."""
+    """`decode_entry` with a cache, for reads that repeat the same entries: pages of a listing, hot
+    paths."""
     return decode_entry(value)
 
 
@@ -167,12 +169,13 @@ def _record(kind: type[M], raw: bytes, what: str) -> M:
 
 
 def _bytes(message: Message, rest: bytes = b"") -> bytes:
-    """`rest`: further fields, which a message may have behind the others."""
+    """The stored form of `message`.  `rest`: encoded unknown fields, appended after the known
+    ones."""
     return FORMAT + message.SerializeToString(deterministic=True) + rest
 
 
 def _rest(message: Message) -> bytes:
-    """The fields that this release does not know, as they came.  Changes the message."""
+    """The encoded fields that this release does not know.  Clears all known fields of `message`."""
     if not len(UnknownFieldSet(message)):
         return b""
     for field in message.DESCRIPTOR.fields:
@@ -248,7 +251,7 @@ def encode_branch(b: Branch) -> bytes:
 
 @lru_cache(maxsize=_BRANCHES_KEPT)
 def decode_branch(raw: bytes) -> Branch:
-    """Raises `Corrupt`.  Most reads find the record as it was: what was decoded lately is kept."""
+    """Raises `Corrupt`.  Cached by the raw bytes, because most reads find the record unchanged."""
     m = _record(pb.Branch, raw, "branch record")
     return Branch(
         m.rev,
@@ -315,13 +318,13 @@ def decode_tag(raw: bytes) -> Tag:
 
 
 def encode_staged(value: StagedValue, wid: bytes) -> bytes:
-    """A staged row; its order and version are the store's own columns."""
+    """A staged row.  The store keeps its order and version in columns of their own."""
     return _bytes(pb.Staged(value=b"" if value is TOMBSTONE else value, wid=wid))
 
 
 def decode_staged(raw: bytes, order: int, version: bytes) -> Staged:
-    """Raises `Corrupt`.  A deletion by an ordinary request is known by its shape: listings pass
-    over many."""
+    """Raises `Corrupt`.  A tombstone of an ordinary request is recognised by its length and first
+    bytes, without protobuf, because listings skip many of them."""
     if len(raw) == 19 and raw[:3] == _DELETION:
         return Staged(TOMBSTONE, order, raw[3:], version)
     m = _record(pb.Staged, raw, "staged row")

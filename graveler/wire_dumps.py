@@ -1,11 +1,11 @@
-"""Bytes of dumped refs: branches, tags and commits as lakeFS dumps and restores them.
+"""Encodes branches, tags and commits in the format in which lakeFS dumps and restores refs.
 
     key: id of the branch, tag or commit        identity: the commit's id, in ASCII
-    body: one message of wire.proto             framed as every value of a range is
+    body: one message of wire.proto             framed like every value of a range
 
-Each kind of table says in its properties what its records are, by the name and the description of
-the message; they count in its id, so they are those of the format, byte for byte.  Pure; layers 1
-to 3 may import this.
+The properties of each table name and describe the message of its records.  The properties are
+hashed into the table's id, so they equal those of the format, byte for byte.  Pure; layers 1 to 3
+may import this.
 """
 
 import json
@@ -23,17 +23,17 @@ _ENTRY: Final = f".{_PACKAGE}.CommitData.MetadataEntry"
 
 
 def branch_record(id: BranchId, commit: CommitId, *, hidden: bool) -> Record:
-    """A branch, without what is staged on it."""
+    """The record of a branch, without its staged rows."""
     return _record(id, commit, pb.BranchData(id=id, commit_id=commit, hidden=hidden))
 
 
 def tag_record(id: TagId, commit: CommitId) -> Record:
-    """A tag."""
+    """The record of a tag."""
     return _record(id, commit, pb.TagData(id=id, commit_id=commit))
 
 
 def commit_record(id: CommitId, commit: Commit) -> Record:
-    """A commit."""
+    """The record of a commit."""
     seconds, nanos = divmod(commit.created_ns, _SECOND_NS)
     message = pb.CommitData(
         id=id,
@@ -58,7 +58,7 @@ def _record(key: str, commit: CommitId, message: Any) -> Record:
 
 
 def _described(name: str, fields: Sequence[dict[str, Any]], **more: Any) -> Mapping[str, str]:
-    """The properties of tables of a message."""
+    """The properties of a table whose records are messages of type `<name>Data`."""
     described = {"name": f"{name}Data", "field": fields, **more}
     return {
         "entity": name.lower(),
@@ -68,7 +68,8 @@ def _described(name: str, fields: Sequence[dict[str, Any]], **more: Any) -> Mapp
 
 
 def _fields(*described: str) -> list[dict[str, Any]]:
-    """Numbered from 1: `name TYPE`, `name TYPE .type`; a `*` before the type says repeated."""
+    """Field descriptions, numbered from 1.  Each text is `name TYPE` or `name TYPE .type`; a `*`
+    before TYPE means repeated."""
     return [_field(number, *text.split()) for number, text in enumerate(described, start=1)]
 
 

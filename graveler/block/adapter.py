@@ -1,33 +1,34 @@
-"""The contract of object storage, verb by verb: what the system asks of whatever holds bytes that
-never change.
+"""The contract of object storage: the operations that every block driver provides.
 
-An object lives at a physical address, `scheme://bucket/key` (block/address.py), whole or not at
-all.
+An object lives at a physical address, `scheme://bucket/key` (block/address.py).  It exists
+completely or not at all.
 
-    B1  a put is seen whole or not at all, and survives the death of process and machine once
-        answered
-    B2  CREATE fails with `AlreadyExists` if the name is taken; OVERWRITE replaces; UPDATE replaces
-        only the etag named
-    B3  ranges are half-open, in bytes; one that begins at or behind the end raises
-        `RangeUnsatisfiable`, one that only
-        ends there is shortened; an empty object read from 0 is empty
-    B4  lists are in byte order of keys, paged, with an exclusive `after`; a list shows what was
-        there when its first page was asked for; its later pages may lack what was added since
-    B5  a put whose answer was lost is recognised by reading back (block/retry.py)
-    B6  an address that leaves its bucket, or that the driver does not serve, raises `Invalid`
-        before anything is touched
-    B7  bodies are streamed: memory is bounded by the chunk, not by the object
-    B8  deleting what is not there is no error; with a version, only that version goes
-    B9  a presigned URL is good for one method, one address, at most `limits.presign_seconds_max`;
-        a PUT of the whole object never replaces one if `only_create` was asked for
-    B10  deleting many does to each what B8 says, in any order; if one fails, an error says so,
-        after the others were tried, and all of it may be repeated
-    B11  where the storage cannot tell a version from one that is written later, `check_versions`
-        and every deletion by such a version raise `Unsupported`, and nothing is deleted
+    B1  A put is visible completely or not at all.  Once answered, it survives a crash of the
+        process and of the machine.
+    B2  CREATE raises `AlreadyExists` if the name is taken.  OVERWRITE replaces.  UPDATE replaces
+        only the object that has the given etag.
+    B3  Ranges are half-open, in bytes.  A range that begins at or after the end raises
+        `RangeUnsatisfiable`.  A range that only ends after the end is shortened.  An empty object
+        read from 0 is empty.
+    B4  Lists are in byte order of keys, paged, with an exclusive `after`.  A list shows every
+        object that existed at the request for its first page; later pages may lack objects that
+        were added since.
+    B5  A put whose answer was lost is recognised by reading back (block/retry.py).
+    B6  An address that leaves its bucket, or that the driver does not serve, raises `Invalid`
+        before anything is read or written.
+    B7  Bodies are streamed: memory is bounded by the chunk, not by the object.
+    B8  Deleting an absent object is no error.  With a version, only that version is deleted.
+    B9  A presigned URL is valid for one method, one address, at most `limits.presign_seconds_max`.
+        With `only_create`, a PUT of the whole object never replaces an object.
+    B10 A deletion of many does to each what B8 says, in any order.  If one fails, the others are
+        still tried, and then an error is raised.  The whole call may be repeated.
+    B11 If the storage cannot distinguish a version from one that is written later,
+        `check_versions` and every deletion by such a version raise `Unsupported`, and nothing is
+        deleted.
 
 Errors: `NotFound`, `AlreadyExists`, `PreconditionFailed`, `RangeUnsatisfiable`, `StorageFull`,
-`Unavailable`, `Invalid`,
-`Unsupported`.  One verb is one request, but for a put of a long body and a deletion of many.
+`Unavailable`, `Invalid`, `Unsupported`.  One call is one request, except a put or copy of a long
+body and a deletion of many.  A driver's docstring lists its further exceptions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,14 +38,14 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 
 class PutMode(Enum):
-    """What a put may find at its address."""
+    """Whether a put may replace an existing object."""
 
     CREATE = "create"
     OVERWRITE = "overwrite"
 
 
 class Update(NamedTuple):
-    """Put mode: only the object that has this etag may be replaced."""
+    """Put mode: replace only the object that has this etag."""
 
     etag: str
 
@@ -53,13 +54,16 @@ Mode = PutMode | Update
 CREATE: Final = PutMode.CREATE
 OVERWRITE: Final = PutMode.OVERWRITE
 
-ANY_VERSION = ""  # delete whatever is there
-TO_END = -1  # a range that ends with its object
+ANY_VERSION = ""  # delete the object, whatever its version
+TO_END = -1  # the range extends to the end of the object
 
 
 class ObjectHead(NamedTuple):
-    """What is known of an object without its bytes; `version` names exactly these bytes to
-    `delete`; `storage_class` is empty for the usual one, and in lists."""
+    """Attributes of an object, without its bytes.
+
+    `version` identifies exactly these bytes for `delete`.  `storage_class` is empty for the default
+    class, and in lists.
+    """
 
     size: int
     etag: str
@@ -69,8 +73,8 @@ class ObjectHead(NamedTuple):
 
 
 class Body(NamedTuple):
-    """An object, or a range of it: the whole object's head, the bounds read, and the bytes.
-    Iterate to the end or close."""
+    """An object or a range of it: the head of the whole object, the bounds of the range, and the
+    bytes.  The reader must iterate to the end or close `chunks`."""
 
     head: ObjectHead
     start: int
@@ -86,7 +90,8 @@ class ListedObject(NamedTuple):
 
 
 class ObjectPage(NamedTuple):
-    """Lines in byte order; `more`: another page, after the last address, may have lines."""
+    """One page of a list, in byte order.  `more`: a further page, after the last address, may have
+    lines."""
 
     lines: tuple[ListedObject, ...]
     more: bool
@@ -94,52 +99,52 @@ class ObjectPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Presigned:
-    """A request that whoever holds the URL may make, once or often, until it expires."""
+    """A signed request.  Anyone with the URL may send it, repeatedly, until it expires."""
 
     url: str
     expires_ns: int
 
 
 class Part(NamedTuple):
-    """A part of a multipart upload, as its upload answered."""
+    """An uploaded part of a multipart upload, as `put_part` returned it."""
 
     number: int
     etag: str
 
 
 class PartOf(NamedTuple):
-    """A part of an upload, before it is there."""
+    """A part of a multipart upload that is not uploaded yet."""
 
     upload_id: str
     number: int
 
 
-WHOLE: Final = PartOf("", 0)  # no part: the object itself
+WHOLE: Final = PartOf("", 0)  # not a part: the whole object
 
 Beat = Callable[[], object]
 
 
 def unwatched() -> None:
-    """Nobody watches what takes long."""
+    """The default heartbeat callback: does nothing."""
 
 
 class Target(NamedTuple):
-    """What is to be deleted: an object, or only if it still is the version named."""
+    """An object to delete.  With a `version`, it is deleted only if it still has that version."""
 
     address: str
     version: str = ANY_VERSION
 
 
 class BlockStore(Protocol):
-    """See the module's clauses."""
+    """Reads, writes, lists and deletes objects.  The module's clauses are the contract."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         """Open an object or a range of it."""
         ...
 
     def read(self, address: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start` (fewer only at the object's end; negative `start` counts
-        from the end)."""
+        """`length` bytes from `start`; fewer only at the end of the object.  A negative `start`
+        counts from the end."""
         ...
 
     def put(
@@ -149,31 +154,34 @@ class BlockStore(Protocol):
         mode: Mode = OVERWRITE,
         storage_class: str = "",
     ) -> ObjectHead:
-        """Store what `body` yields.  If `body` raises, nothing is stored and its error passes on.
+        """Store the bytes that `body` yields.  If `body` raises, nothing is stored and the error
+        propagates.
 
-        `storage_class`: how it is to be kept, in the storage's own words; empty: as usual.
-        `Invalid` for one that the storage does not know; a storage without classes ignores it.
+        `storage_class`: a storage class by the name that the storage uses; empty: the default.  A
+        storage with classes raises `Invalid` for an unknown one; a storage without classes ignores
+        it.
         """
         ...
 
     def head(self, address: str) -> ObjectHead:
-        """Size, etag, time."""
+        """The size, etag, time, version and storage class of an object."""
         ...
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
-        """Objects whose address begins with `prefix` and is greater than `after` (may be empty)."""
+        """At most `limit` objects whose address begins with `prefix` and is greater than `after`
+        (which may be empty)."""
         ...
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
-        """A second object with the same bytes; the destination is overwritten.
+        """Copy an object: the same bytes at `destination`, which is overwritten.
 
-        `beat` is called again and again by a copy that takes several requests.  If it raises, its
-        error passes on and nothing is stored.
+        `beat` is a heartbeat callback.  A copy that takes several requests calls it repeatedly.  If
+        it raises, nothing is stored and the error propagates.
         """
         ...
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        """Remove an object, or only if it still is the version named."""
+        """Delete an object.  With a `version`, delete it only if it still has that version."""
         ...
 
     def presign(
@@ -186,55 +194,60 @@ class BlockStore(Protocol):
         *,
         only_create: bool = False,
     ) -> Presigned:
-        """A URL for `method` on `address`; an empty `content_type` binds none.  No request is made.
+        """A URL for `method` on `address`, valid for `seconds`.  No request is made.
 
-        `part`: the URL stores that part, as `put_part` does, whatever its content type; whether the
-        upload is known is found out by whoever uses it.  `Unsupported` where parts have no URL.
+        `content_type`: the client of a PUT must send it, and the answer to a GET has it; empty:
+        none is bound.
 
-        `only_create`: whoever uses the URL of a PUT must send `If-None-Match: *` where the storage
-        itself answers it; without it some storages (S3) let a PUT replace the object.
+        `part`: the URL stores that part, as `put_part` does, with any content type.  Only the use
+        of the URL shows whether the upload exists.  `Unsupported` if parts have no URL.
+
+        `only_create`: the client of a PUT must send `If-None-Match: *` if the storage answers the
+        URL directly.  Without `only_create`, some storages (S3) let the PUT replace an object.
         """
         ...
 
 
 class Multipart(Protocol):
-    """Uploads in parts; a driver that lacks it raises `Unsupported`."""
+    """Uploads in parts.  A driver without them raises `Unsupported`."""
 
     def create_upload(self, address: str) -> str:
-        """An upload id; nothing is seen at `address` until it is completed."""
+        """Begin an upload and return its id.  Nothing is visible at `address` until the upload is
+        completed."""
         ...
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        """Store part `number` (1 … 10,000); again with the same number replaces it."""
+        """Store part `number` (1 to 10,000).  A second call with the same number replaces it."""
         ...
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        """Make the object of `parts`, in their order; a part whose etag differs raises
-        `Invalid`."""
+        """Create the object from `parts`, in their order.  A part whose etag differs from the
+        uploaded one raises `Invalid`."""
         ...
 
     def abort_upload(self, address: str, upload_id: str) -> None:
-        """Forget the upload; unknown ones raise `NotFound`."""
+        """Discard the upload.  `NotFound` for an unknown one."""
         ...
 
 
 class BulkDeletes(Protocol):
-    """Many deletions at once: each is what `BlockStore.delete` is."""
+    """Deletes many objects per call.  Each deletion follows the contract of `BlockStore.delete`."""
 
     def delete_all(self, targets: Sequence[Target]) -> None:
-        """Remove up to `limits.block_delete_count_max` objects, in any order; more are `Invalid`.
+        """Delete up to `limits.block_delete_count_max` objects, in any order; more are `Invalid`.
 
-        What the first that failed would raise alone is raised once all were tried; of those that
-        failed, and of those alone, nothing is known.  A request that fails as a whole raises at
-        once, and any of them may be gone.
+        If single deletions fail, the others are still tried.  Then the error of the first failure
+        is raised, as `delete` would raise it.  The outcome of the failed deletions is unknown; all
+        others are done.  If a whole request fails, its error is raised immediately, and any of the
+        objects may be deleted.
         """
         ...
 
     def check_versions(self, address: str) -> None:
-        """Raises `Unsupported`, whose text names the remedy, where a deletion by version could
-        remove what was written after the version was seen.  One request at most."""
+        """Raises `Unsupported`, with the remedy in its text, if a deletion by version could remove
+        bytes that were written after that version was seen.  At most one request."""
         ...
 
 
 class Blocks(BlockStore, Multipart, BulkDeletes, Protocol):
-    """All together: what every driver and wrapper is."""
+    """The whole port: every driver and wrapper implements it."""

@@ -1,14 +1,14 @@
-"""Physical addresses: `scheme://bucket/key`, their one canonical spelling, and where ours lie.
+"""Physical addresses, `scheme://bucket/key`: parsing, canonical spelling, and Graveler's own files.
 
     s3://lake/tables/data/<partition>/<unique>      a key below a storage namespace `s3://lake/tables`
     local://name/data/...                           a file below the store's own folder
     local:///srv/lake/a.csv                         no bucket: a file of this machine, for imports
 
-An address is exact: no segment of it is empty, `.` or `..`, none holds a NUL or a backslash, so
-that no driver can be led out of its bucket.  One trailing slash is allowed (the marker of a folder)
-and is part of the name.  `s3a` and `s3n` are spellings of `s3`.  `normalise` forgives more, because
-it serves comparison only: what differs after it is surely not the same object.  Pure; everybody
-above layer 0 may import this.
+An address is exact.  No segment is empty, `.` or `..`, and none contains a NUL or a backslash, so
+no address can lead a driver out of its bucket.  One trailing slash is allowed (the marker of a
+folder) and is part of the name.  `s3a` and `s3n` are spellings of `s3`.  `normalise` accepts more
+spellings, because it serves only comparison: addresses that differ after it are never the same
+object.  Pure; every module above layer 0 may import this.
 """
 
 import re
@@ -30,7 +30,7 @@ _CANONICAL = re.compile(rf"(?!s3[an]:)[a-z][a-z0-9+.-]*://{_SEGMENT}(?:/{_SEGMEN
 
 
 class Parts(NamedTuple):
-    """An address taken apart; `bucket` is empty only for a file of this machine."""
+    """The parts of an address.  `bucket` is empty only for a file of this machine."""
 
     scheme: str
     bucket: str
@@ -38,12 +38,12 @@ class Parts(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The address again, in its canonical spelling."""
+        """The address in its canonical spelling."""
         return f"{self.scheme}://{self.bucket}/{self.key}"
 
 
 def split(address: str) -> Parts:
-    """Take the address of an object apart; `Invalid` names the rule that it breaks."""
+    """Parse the address of an object.  Raises `Invalid`, which names the broken rule."""
     parts = _taken_apart(address)
     if not parts.key:
         raise Invalid(f"address has no key: address={_shown(address)}")
@@ -52,8 +52,8 @@ def split(address: str) -> Parts:
 
 
 def split_prefix(prefix: str) -> Parts:
-    """Take the prefix of a list apart: at least `scheme://bucket/`; its last segment may be cut
-    short anywhere."""
+    """Parse the prefix of a list: at least `scheme://bucket/`; the last segment may be incomplete.
+    Raises `Invalid`."""
     parts = _taken_apart(prefix)
     if not prefix.endswith("/") and not parts.key:
         raise Invalid(
@@ -65,7 +65,7 @@ def split_prefix(prefix: str) -> Parts:
 
 
 def join(namespace: str, relative: str) -> str:
-    """The full address of what lies at `relative` below `namespace`."""
+    """The full address of the object at `relative` below `namespace`.  Raises `Invalid`."""
     stem = namespace.rstrip("/")
     if not relative or relative.startswith("/"):
         raise Invalid(
@@ -75,13 +75,14 @@ def join(namespace: str, relative: str) -> str:
 
 
 def relative_to(namespace: str, address: str) -> str | Absent:
-    """Where `address`, in any spelling, lies below `namespace`; `ABSENT` if it does not."""
+    """The path of `address`, in any spelling, relative to `namespace`; `ABSENT` if `address` is not
+    below it."""
     stem, canonical = normalise(namespace) + "/", normalise(address)
     return canonical[len(stem) :] if canonical.startswith(stem) else ABSENT
 
 
 def resolve(namespace: str, entry_address: str, address_type: AddressType) -> str:
-    """The full address of an entry of a repository that has `namespace`."""
+    """The full address of an entry of a repository with the storage namespace `namespace`."""
     full = address_type is AddressType.FULL
     if address_type is AddressType.BY_PREFIX:
         full = _SCHEME.match(entry_address) is not None
@@ -89,10 +90,11 @@ def resolve(namespace: str, entry_address: str, address_type: AddressType) -> st
 
 
 def normalise(address: str) -> str:
-    """One spelling for all that may mean the same object or namespace: scheme, doubled and trailing
-    slashes.
+    """One spelling for all addresses that may mean the same object or namespace.  It unifies the
+    scheme, and removes doubled and trailing slashes.  Raises `Invalid`.
 
-    For comparing only: an object store that keeps doubled slashes apart has another object there.
+    For comparison only: an object store that distinguishes doubled slashes has a different object
+    at the normalised address.
     """
     found = _SCHEME.match(address)
     if found is None:
@@ -106,40 +108,43 @@ def normalise(address: str) -> str:
 
 
 def spelling(address: str) -> str:
-    """What `normalise` gives for the address of an object.  `Invalid` as `split` says."""
+    """`normalise` for the address of an object.  Raises `Invalid` as `split` does."""
     is_short = address.isascii() and len(address) <= limits.address_length_bytes_max
     if is_short and _CANONICAL.fullmatch(address) is not None:
-        return address  # most are, and all else takes three times as long
+        return address  # most addresses are canonical; the full way takes three times as long
     return normalise(split(address).address)
 
 
 def overlaps(namespace: str, other: str) -> bool:
-    """Whether one is the other or lies below it."""
+    """Whether the two are the same or one lies below the other."""
     left, right = normalise(namespace) + "/", normalise(other) + "/"
     return left.startswith(right) or right.startswith(left)
 
 
 def range_file(namespace: str, range_id: str) -> str:
-    """Where a range or metarange lives."""
+    """The address of the file of a range or metarange."""
     return join(namespace, f"_lakefs/{range_id}")
 
 
 def marker(namespace: str) -> str:
-    """The object that claims a namespace; created conditionally, its content names the claimant,
-    for only a content of its own can be recognised after a lost answer."""
+    """The address of the object that claims a namespace.
+
+    It is created conditionally.  Its content names the claimant, because after a lost answer a
+    claimant recognises its own claim only by the content.
+    """
     return join(namespace, "_lakefs/dummy")
 
 
 def new_data_address(clock: Clock, ids: Ids, partition: bytes) -> str:
-    """A fresh relative address for object bytes; lists of `data/` show the newest hour first.
+    """A fresh relative address for object bytes.  Lists of `data/` show the newest hour first.
 
-    `partition` is the seed that sets one writer's folder apart from another's.
+    `partition`: a seed that gives each writer its own folder.
     """
     return data_address(clock.now_ns(), ids, partition)
 
 
 def data_address(now_ns: int, ids: Ids, partition: bytes) -> str:
-    """As `new_data_address`, for a time that is known."""
+    """As `new_data_address`, for a given time."""
     return f"data/{descending_partition(now_ns, partition)}/{ids.unique(20)}"
 
 

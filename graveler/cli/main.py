@@ -1,7 +1,7 @@
-"""The console script `graveler`: arguments in, one command, failures told in one line.
+"""The console script `graveler`: parses arguments, runs one command, prints a failure in one line.
 
-Exit codes: 0 done, 1 failed (the reason and the remedy stand on stderr), 2 wrong usage, 130
-interrupted before it was done.  A command is imported when it is called, so that `--help` is
+Exit codes: 0 done, 1 failed (stderr has the reason and the remedy), 2 wrong usage, 130 interrupted
+before the end.  A command's module is imported only when the command is called, so `--help` is
 instant.
 """
 
@@ -30,12 +30,12 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return the exit code."""
     try:
         code = _called(parser().parse_args(argv))
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever read the output has gone; nobody is left to be told
+    except BrokenPipeError:  # the reader of the output has closed it; no message can reach it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -208,7 +208,7 @@ def _add_listen(made: argparse.ArgumentParser) -> None:
 
 
 def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """`parse`, whose refusals argparse reports as wrong usage."""
+    """A wrapper of `parse` that makes argparse report `Invalid` as wrong usage."""
 
     def parsed(text: str) -> T:
         try:

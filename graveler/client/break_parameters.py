@@ -1,11 +1,11 @@
-"""Where the ranges of a repository end, through the API of a server.
+"""Reads and changes the break parameters of a repository (where its ranges end), over the API.
 
     seen = read(session, "lake")
     swap(session, "lake", seen, replace(seen, min_size=8 << 20))
 
-Whatever is written from then on ends by the new parameters; what is there stays as it is
-(`graveler.spark.pack` writes it anew).  Each call is one request, and raises what `Session.ask`
-does.  For whoever uses the package.
+New ranges use the new parameters; existing ranges stay as they are (`graveler.spark.pack` rewrites
+them).  Each call is one request and raises the errors of `Session.ask`.  Part of the public Python
+client.
 """
 
 from graveler import break_json
@@ -15,15 +15,15 @@ from graveler.records import BreakParameters
 
 
 def read(session: Session, repository: str) -> BreakParameters:
-    """The parameters as they are now.  `NotFound`."""
+    """The current parameters.  Raises `NotFound` if the repository does not exist."""
     return parsed_breaks(session.ask("GET", _where(repository)))
 
 
 def swap(session: Session, repository: str, seen: BreakParameters, wanted: BreakParameters) -> None:
-    """Set them to `wanted` if they are `seen`; once or often.
+    """Set the parameters to `wanted` if they are still `seen` (compare-and-swap).  Idempotent.
 
-    `PreconditionFailed`: somebody has set others; nothing was changed.  `Invalid`, `NotFound`,
-    `Refused`; `OutcomeUnknown`: read them.
+    Errors: `PreconditionFailed` if another client has changed them; nothing was changed.
+    `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, read the parameters.
     """
     body = {"expected": break_json.told(seen), "breaks": break_json.told(wanted)}
     session.ask("PUT", _where(repository), body)

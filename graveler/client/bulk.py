@@ -1,12 +1,12 @@
 """Bulk jobs, staged rows and roots of a collection, for a cluster that writes ranges itself.
 
     job = begin(session, "lake", "main", "replace", prefix="in/", id="load-1")
-    ...   ranges and one metarange, written below job.storage_namespace with a role of one's own
+    ...   the cluster writes ranges and one metarange below job.storage_namespace, with its own role
     commit = finish(session, "lake", job, Landing(metarange, "load-1", "loaded"))
 
-A job that is begun again by its id is the same job, and a finish with the same request id is the
-same finish: whoever drives a job may die and begin anew.  Calls raise what `Session.ask` does.  For
-whoever uses the package.
+Both ids are idempotency keys: `begin` with a known id returns the same job, and `finish` with the
+same request id is the same finish.  So the program that drives a job may crash and start again.
+Calls raise the errors of `Session.ask`.  Part of the public Python client.
 """
 
 from base64 import b64decode
@@ -20,7 +20,7 @@ from graveler.client.session import Session, below
 from graveler.errors import Conflict, Contended, Internal, Invalid, Unavailable
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
 
-Mode = Literal["replace", "merge", "commit"]  # and pack: begin_packing
+Mode = Literal["replace", "merge", "commit"]  # for the mode `pack`, see begin_packing
 _PAGE: Final = 10_000
 _ALIVE: Final = ("running", "landing", "done")
 _FINISH_ROUNDS: Final = 60
@@ -29,7 +29,7 @@ _PAUSE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class StagingToken:
-    """Where uncommitted rows stand; into a sealed one none is written any more."""
+    """A staging token, which holds staged rows.  A sealed token receives no more rows."""
 
     token: str
     shards: int
@@ -38,9 +38,12 @@ class StagingToken:
 
 @dataclass(frozen=True, slots=True)
 class BulkJob:
-    """A job as it was when the server answered.  Dates in seconds since 1970; after
-    `expiration_date` it cannot land.  `commit` is empty until it has.  `message` and `metadata`: of
-    a commit that was handed over, what it was to say."""
+    """A bulk job as the server described it.
+
+    Dates are in seconds since 1970.  After `expiration_date` the job cannot land.  `commit` is
+    empty until the job has landed.  If the job took over a commit that was too large for the
+    server, `message` and `metadata` are those of that commit.
+    """
 
     id: str
     state: str
@@ -64,7 +67,8 @@ class BulkJob:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What is to land, and what the commit says.  `request_id`: the same for every attempt."""
+    """The metarange to land, and the message and metadata of its commit.  `request_id`: an
+    idempotency key, the same for every attempt."""
 
     metarange: str
     request_id: str
@@ -73,7 +77,7 @@ class Landing:
 
 
 class StagedRow(NamedTuple):
-    """One uncommitted change: the framed entry as ranges hold it, or a tombstone."""
+    """One uncommitted change: the framed entry, as in ranges, or a tombstone."""
 
     path: str
     value: StagedValue
@@ -81,12 +85,19 @@ class StagedRow(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Something that no collection may delete: a relative address, a bulk job (what stands below
-    `_graveler/jobs/<name>/` is in use), or a metarange.  `kept`: all that it names is, for good.
+    """A root of a garbage collection: an address, bulk job or metarange that protects files.
 
-    `files`: the metarange and its ranges stay.  `objects`: what its entries name is `kept`; may not
-    go before it was condemned for the undo period (`expiring`); may go once
-    `collecting.sweep` was asked (`due`); was given up then (`gone`)."""
+    `kind`: a relative address; a bulk job (everything below `_graveler/jobs/<name>/` is in use); or
+    a metarange.
+    `kept`: everything that the root names stays permanently.
+    `files`: the metarange and its ranges stay.
+    `objects`: the state of the objects that the metarange's entries name:
+
+        kept       stay
+        expiring   may be deleted only after they were condemned for the undo period
+        due        may be deleted after a call of `collections.sweep`
+        gone       were given up by such a call
+    """
 
     kind: Literal["address", "job", "metarange"]
     name: str
@@ -108,12 +119,12 @@ def begin(
     id: str = "",
     purpose: str = "",
 ) -> BulkJob:
-    """Begin a job on the head of the branch; with an `id` that is known, that job as it is now:
-    running, landing or done.  `purpose`: what it is for, in the caller's words.
+    """Begin a bulk job on the head of the branch.  If a job with this `id` exists, return that job
+    in its present state: running, landing or done.  `purpose`: a free text of the caller.
 
-    `Conflict`: the id is another job's, or that of one with another purpose, or of one that cannot
-    land any more.  `Invalid`, `NotFound`, `Refused`.  `OutcomeUnknown`: begin it again by the same
-    id.
+    Errors: `Conflict` if the id belongs to another job, to a job with another purpose, or to one
+    that cannot land any more.  `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, begin
+    again with the same id.
     """
     body = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
     return _begun(session, repository, branch, body)
@@ -122,42 +133,45 @@ def begin(
 def begin_packing(
     session: Session, repository: str, branch: str, breaks: BreakParameters, *, id: str = ""
 ) -> BulkJob:
-    """As `begin`, of a job that writes what its base says into ranges that end by `breaks`."""
+    """As `begin`, for a job that rewrites the content of its base commit into ranges that end by
+    the parameters `breaks`."""
     body = {"mode": "pack", "id": id, "breaks": break_json.told(breaks)}
     return _begun(session, repository, branch, body)
 
 
 def _begun(session: Session, repository: str, branch: str, body: Mapping[str, Any]) -> BulkJob:
     job = _job(session.ask("POST", _jobs(repository, branch), body))
-    if job.state not in _ALIVE:  # found out now, not after hours of work
+    if job.state not in _ALIVE:  # fail now, not after hours of work
         raise Conflict(f"bulk job cannot land: state={job.state} id={job.id}: use another id")
     return job
 
 
 def status(session: Session, repository: str, job: BulkJob) -> BulkJob:
-    """The job as it is now.  `NotFound` a day after it ended."""
+    """The present state of the job.  `NotFound` from a day after its end."""
     return _job(session.ask("GET", _jobs(repository, job.branch, job.id)))
 
 
 def heartbeat(session: Session, repository: str, job: BulkJob, progress: int = -1) -> BulkJob:
-    """Show that the job is alive, and how many rows are done (-1: as many as before).
+    """Send a heartbeat, and the number of rows done (-1: unchanged).
 
-    `Conflict`: it was cancelled or has expired, and its runner is to stop."""
+    `Conflict`: the job was cancelled or has expired; the cluster must stop."""
     body = {} if progress < 0 else {"progress": progress}
     return _job(session.ask("PUT", _jobs(repository, job.branch, job.id), body))
 
 
 def cancel(session: Session, repository: str, job: BulkJob) -> None:
-    """Stop a job: nothing of it lands, now or later.  `Conflict`: it is landing, or has landed."""
+    """Cancel a job: it never lands.  `Conflict`: it is landing or has landed."""
     session.ask("DELETE", _jobs(repository, job.branch, job.id))
 
 
 def finish(session: Session, repository: str, job: BulkJob, landing: Landing) -> str:
-    """Land what the job wrote, all of it or nothing; the id of its commit, the same each time.
+    """Land the job's metarange atomically and return the id of its commit.  Idempotent: every call
+    returns the same commit.
 
-    A server that is busy, or that still works on it, is asked again for some minutes.  `NotFound`
-    and `Invalid` name what is wrong with the metarange; `Conflict`: the branch has uncommitted
-    changes (commit or reset them, and finish again), or the job cannot land any more.
+    While the server is busy or still works on it, the call repeats the request for some minutes.
+    Errors: `NotFound` and `Invalid` describe what is wrong with the metarange.  `Conflict`: the
+    branch has uncommitted changes (commit or reset them, then finish again), or the job cannot land
+    any more.
     """
     body = {
         "metarange": landing.metarange,
@@ -174,12 +188,12 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
     return _text(session.ask("PUT", where, body), "id")
 
 
-# ---- what stands in the store --------------------------------------------------------------------
+# ---- staged rows and roots -----------------------------------------------------------------------
 
 
 def staging_tokens(session: Session, repository: str, branch: str) -> tuple[StagingToken, ...]:
-    """Where the branch's uncommitted rows stand, newest first: the first that knows a path
-    decides."""
+    """The staging tokens of the branch, newest first.  For each path, the first token that has a
+    row wins."""
     found = session.ask("GET", _staged(repository, branch))
     return tuple(StagingToken(**each) for each in _results(found))
 
@@ -187,8 +201,8 @@ def staging_tokens(session: Session, repository: str, branch: str) -> tuple[Stag
 def staged_rows(
     session: Session, repository: str, branch: str, token: str, shard: int
 ) -> Iterator[StagedRow]:
-    """The rows of one shard by path, tombstones included.  `NotFound` once the branch does not name
-    the token any more.  One request for each 10,000 rows or 3 MiB."""
+    """The staged rows of one shard in path order, including tombstones.  `NotFound` once the branch
+    no longer names the token.  Cost: one request per 10,000 rows or 3 MiB."""
     where = _staged(repository, branch, token, str(shard))
     for row in _paged(session, where):
         value = b64decode(row["value"]) if "value" in row else TOMBSTONE
@@ -196,8 +210,8 @@ def staged_rows(
 
 
 def roots(session: Session, repository: str) -> Iterator[Root]:
-    """Everything in use, in the one order that is safe: list the storage before, and delete nothing
-    unless this came to its end.  One request for each 10,000."""
+    """All roots of the repository.  For safety, list the storage before this call, and delete
+    nothing unless the iteration reached its end.  Cost: one request per 10,000 roots."""
     for root in _paged(session, below("repositories", repository, "gc", "roots")):
         kept = root["kept"]
         objects = root.get("objects", "kept" if kept else "expiring")
@@ -242,7 +256,7 @@ def _text(said: Any, name: str) -> str:
 
 
 def parsed_breaks(said: Any) -> BreakParameters:
-    """Break parameters as the API tells them.  Raises `Internal`."""
+    """The break parameters in an answer of the API.  Raises `Internal` if they do not parse."""
     try:
         return break_json.parsed(said)
     except Invalid as error:

@@ -1,13 +1,16 @@
-"""Collections of garbage, ordered through the API of a server, and what came of them.
+"""Garbage collections over the API: ordered on the server, or executed by a cluster.
 
     order ──► id ──► get … get ──► done: an error, or totals and the folder of the lists
 
-One that runs on a cluster finds and deletes files by itself, and asks only what may be used:
+A collection on a cluster finds and deletes the files itself.  It asks the server which files are in
+use, and reports its steps:
 
     begin ──► (its list) ──► condemn ──► sweep what an earlier run condemned ──► (deletes) ──► end
           beat … beat
 
-Each call is one request, and raises what `Session.ask` does.  For whoever uses the package.
+`beat` is the heartbeat of the cluster's lease.  The code calls the lease `turn`.  Each call is one
+request (`condemn`: one per page) and raises the errors of `Session.ask`.  Part of the public Python
+client.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +22,7 @@ from graveler.errors import Internal
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """So many, of so many bytes in all."""
+    """A number of files and their total size in bytes."""
 
     count: int = 0
     size_bytes: int = 0
@@ -27,9 +30,12 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """How far a collection is.  Numbers count once it is `done` without an `error`; of a dry run
-    they say what would be.  `candidates`: the folder of the lists of files, if there are any;
-    `run`: what can be taken back, if anything was condemned."""
+    """The progress of a collection.
+
+    The numbers are valid once the collection is `done` without an `error`.  In a dry run they say
+    what would be condemned and deleted.  `candidates`: the folder of the lists of files, if any.
+    `run`: the id for `undo`, if anything was condemned.
+    """
 
     id: str
     done: bool
@@ -44,16 +50,17 @@ class Collection:
 
 
 def order(session: Session, repository: str, *, dry_run: bool = True) -> str:
-    """Have garbage collected; its id, that of the running one if there is one.
+    """Order a garbage collection and return its id.  If one is running, return its id.
 
-    `NotFound`: no such repository.  `OutcomeUnknown`: order again, and it is the same one."""
+    `NotFound`: the repository does not exist.  After `OutcomeUnknown`, order again: the answer is
+    the same collection."""
     found = session.ask("POST", _runs(repository), {"dry_run": dry_run})
     return str(_checked(found, "id")["id"])
 
 
 def get(session: Session, repository: str, id: str) -> Collection:
-    """How far it is.  `NotFound`: no such repository or collection; a day after its end it is
-    forgotten."""
+    """The progress of a collection.  `NotFound`: the repository or collection does not exist; the
+    record of a collection is deleted a day after its end."""
     found = _checked(session.ask("GET", _runs(repository, id)), "id", "done", "dry_run")
     known = Collection(found["id"], found["done"], found["dry_run"])
     if not known.done:
@@ -69,39 +76,40 @@ def get(session: Session, repository: str, id: str) -> Collection:
 
 
 def undo(session: Session, repository: str, run: str) -> None:
-    """Take back what a run condemned.  `NotFound`: no such run; `Conflict`: its files are being
-    deleted, or gone.  Once or often."""
+    """Undo a run: what it condemned becomes usable again.  Idempotent.
+
+    `NotFound`: the run does not exist.  `Conflict`: its files are being deleted, or are gone."""
     session.ask("DELETE", _runs(repository, run))
 
 
-# ---- a collection that runs elsewhere ------------------------------------------------------------
+# ---- a collection that a cluster executes --------------------------------------------------------
 
 
 def begin(session: Session, repository: str, turn: str) -> None:
-    """Take the repository's turn under a fresh name, 1 to 64 letters and digits.  `Conflict`: a
-    collection is on its way, here or there.  Once or often."""
+    """Acquire the repository's collection lease under a fresh name `turn`, 1 to 64 letters and
+    digits.  Idempotent.  `Conflict`: a collection is running, on the server or on a cluster."""
     session.ask("POST", _turns(repository), {"id": turn})
 
 
 def beat(session: Session, repository: str, turn: str) -> None:
-    """Hold the turn for `limits.collect_turn_seconds` from now on.  `Conflict`: it is lost; delete
-    nothing more."""
+    """Send a heartbeat: extend the lease to `limits.collect_turn_seconds` from now.  `Conflict`:
+    the lease is lost; delete nothing more."""
     session.ask("PUT", _turns(repository, turn))
 
 
 def end(session: Session, repository: str, turn: str) -> None:
-    """Let others begin.  Once or often."""
+    """Release the lease, so that another collection can begin.  Idempotent."""
     session.ask("DELETE", _turns(repository, turn))
 
 
 def condemn(session: Session, repository: str, run: str, listed: Files, *, turn: str) -> int:
-    """Have commits refused from now on that retention does not keep; how many runs had been taken
-    back, which `sweep` is to be told.
+    """Condemn the commits that retention does not keep: from now on the server refuses their use.
+    Returns the number of runs that were undone so far; pass it to `sweep`.
 
-    `run`: the caller's, 1 to 64 letters and digits; it can be taken back by `undo`.  To be called
-    before a list of `listed` files counts.  `Conflict`: the run was taken back, or the turn is
-    lost; `Gone`: it took longer than a day, call again.  Once or often.  One request for each
-    4,000 commits and metaranges that no run has condemned before.
+    `run`: the caller's id of the run, 1 to 64 letters and digits; `undo` undoes it.  Call this
+    before relying on a list of `listed` files.  Idempotent.  Errors: `Conflict` if the run was
+    undone or the lease is lost; `Gone` if the calls took longer than a day: call again.  Cost: one
+    request per 4,000 commits and metaranges that no run has condemned before.
     """
     where = _runs(repository, run, "condemned")
     body = {"files": listed.count, "size_bytes": listed.size_bytes, "turn": turn}
@@ -113,10 +121,12 @@ def condemn(session: Session, repository: str, run: str, listed: Files, *, turn:
 
 
 def sweep(session: Session, repository: str, run: str, undone: int, *, turn: str) -> None:
-    """Say that files which a run listed are about to be deleted: it cannot be taken back any more.
+    """Announce that the files which a run listed are about to be deleted.  From then on the run
+    cannot be undone.  Idempotent.
 
-    `Conflict`: it was, or another was since, or the turn is lost; `NotFound`: it never condemned.
-    Nothing of its list may be deleted then.  Once or often."""
+    `undone`: the number that `condemn` returned.  Errors: `Conflict` if this run or, since then,
+    another run was undone, or if the lease is lost; `NotFound` if the run never condemned.  After
+    an error, delete nothing of its list."""
     session.ask("PUT", _runs(repository, run, "sweeping"), {"undone": undone, "turn": turn})
 
 

@@ -1,8 +1,8 @@
-"""Rules by which a repository takes in what arrives in buckets, through the API of a server.
+"""Event rules over the API: which objects that arrive in a bucket a repository stages.
 
     rule = create(session, "lake", NewRule("main", "landing", prefix="sales/", path="raw/{rest}"))
 
-Each call is one request, and raises what `Session.ask` does.  For whoever uses the package.
+Each call is one request and raises the errors of `Session.ask`.  Part of the public Python client.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -14,11 +14,11 @@ from graveler.errors import Internal
 
 @dataclass(frozen=True, slots=True)
 class NewRule:
-    """Which objects of which bucket are staged where.
+    """A rule to create: which objects of a bucket are staged, and at which path of a branch.
 
-    `path` is made of `{key}`, `{rest}` (the key behind the prefix) and `{bucket}`.  A batch is
-    committed when it has `objects` objects (0: any number), after `seconds`, or when an object
-    whose name is `marker` has arrived.
+    `path` is a template with `{key}`, `{rest}` (the key after the prefix) and `{bucket}`.  A batch
+    is committed when it has `objects` objects (0: any number), after `seconds`, or when an object
+    with the name `marker` has arrived.
     """
 
     branch: str
@@ -33,7 +33,7 @@ class NewRule:
 
 @dataclass(frozen=True, slots=True)
 class EventRule:
-    """A rule that is there; `creation_date` in seconds since 1970."""
+    """An existing rule.  `creation_date` is in seconds since 1970."""
 
     id: str
     creation_date: int
@@ -48,7 +48,7 @@ class EventRule:
 
 
 def list_all(session: Session, repository: str) -> tuple[EventRule, ...]:
-    """The rules of a repository, by id.  `NotFound`: no such repository."""
+    """The rules of a repository, sorted by id.  `NotFound`: the repository does not exist."""
     found = session.ask("GET", _rules(repository))
     if not isinstance(found, dict) or not isinstance(found.get("results"), list):
         raise Internal("the server answers with no rules: it is no Graveler, or another version")
@@ -56,22 +56,23 @@ def list_all(session: Session, repository: str) -> tuple[EventRule, ...]:
 
 
 def create(session: Session, repository: str, new: NewRule) -> EventRule:
-    """Watch a bucket from now on.
+    """Create a rule; from now on the bucket is watched.
 
-    `Invalid` says which part of the rule cannot be; `NotFound`: no such repository or branch;
-    `Conflict`: there is such a rule already, and its id is in the message.  `OutcomeUnknown`: ask
-    again, and a conflict means that it was made.
+    Errors: `Invalid` names the part of the rule that is not possible.  `NotFound`: the repository
+    or branch does not exist.  `Conflict`: an equal rule exists; the message has its id.  After
+    `OutcomeUnknown`, call again; a conflict then means that the rule was created.
     """
     return _rule(session.ask("POST", _rules(repository), asdict(new)))
 
 
 def get(session: Session, repository: str, rule: str) -> EventRule:
-    """One rule by its id.  `NotFound`: no such repository or rule."""
+    """One rule by its id.  `NotFound`: the repository or rule does not exist."""
     return _rule(session.ask("GET", _rules(repository, rule)))
 
 
 def delete(session: Session, repository: str, rule: str) -> None:
-    """End a rule; what it took in stays.  `NotFound`: no such repository or rule."""
+    """Delete a rule; the objects that it staged stay.  `NotFound`: the repository or rule does not
+    exist."""
     session.ask("DELETE", _rules(repository, rule))
 
 

@@ -1,13 +1,13 @@
-"""JSON over HTTP with credentials: what every call of this package goes through.
+"""Sends JSON requests with credentials; every call of this package uses it.
 
     ask ──► sent ──► 2xx: its JSON
              ▲        503, and the call may be repeated: pause as `Retry-After` says ─┐
              └───────────────────────────────────────────────────────────────────────┘
                       any other status: an error of the kind that it means
 
-Sessions are values: they hold no connection, threads may share one.  Nothing is followed to another
-address, because the credentials would go with it, and the secret is in no text that is shown.  Only
-the standard library is needed.  For whoever uses the package, and for the commands.
+A session is a value: it holds no connection, and threads may share it.  It follows no redirects,
+because the credentials would go to the other address.  The secret appears in no printed text.  Only
+the standard library is needed.  Part of the public Python client; the commands use it too.
 """
 
 import json
@@ -29,7 +29,7 @@ URL_VARIABLE: Final = "LAKECTL_SERVER_ENDPOINT_URL"
 KEY_VARIABLE: Final = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
 SECRET_VARIABLE: Final = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
 _BASE: Final = "/api/v1"
-_SECONDS: Final = 60  # for a connection, and for each piece of an answer; a server has 30
+_SECONDS: Final = 60  # to connect, and for each read of an answer; the server has 30 to answer
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 1
 _PAUSE_SECONDS_MAX: Final = 10
@@ -61,7 +61,7 @@ _KINDS: Final[Mapping[int, type[GravelerError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where the API is, and who asks; made by `connect`."""
+    """The URL of the API and the credentials; made by `connect`."""
 
     url: str
     access_key_id: str
@@ -69,12 +69,13 @@ class Session:
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """What the server answers to a call, `{}` if that is empty; `path` is made by `below`.
+        """Send a call and return the decoded answer, `{}` if it is empty.  `below` makes `path`.
 
-        Errors: the kind that the status means, with the server's words; `Unavailable` if nothing
-        was sent; `OutcomeUnknown` if a write was sent and nobody knows whether it took effect.  A
-        503 is asked again, five times at most, unless the call is a POST; a DELETE that finds
-        nothing when it is asked again has done its work before.
+        Errors: the kind that the status means, with the server's message; `Unavailable` if nothing
+        was sent; `OutcomeUnknown` if a write was sent and its outcome is unknown.
+
+        After a 503 the call is repeated, up to five attempts in all, unless it is a POST.  If a
+        repeated DELETE answers 404, an earlier attempt has deleted the object: the result is `{}`.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             answer = self._send(method, path, body)
@@ -111,8 +112,8 @@ class Session:
 
 
 def connect(url: str, access_key_id: str, secret_access_key: str) -> Session:
-    """A session with a server, by its URL with or without `/api/v1`.  Raises `Invalid`; nothing is
-    sent yet."""
+    """A session with the server at `url`, with or without `/api/v1`.  Raises `Invalid`.  Sends
+    nothing."""
     try:
         parts = urlsplit(url)
         whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -131,9 +132,10 @@ def connect(url: str, access_key_id: str, secret_access_key: str) -> Session:
 def connect_as_lakectl(
     variables: Mapping[str, str], url: str = "", access_key_id: str = ""
 ) -> Session:
-    """As `connect`, with what is not given as `variables` have it: `os.environ`, set for `lakectl`.
+    """As `connect`; missing arguments come from `variables`, the environment variables of
+    `lakectl` (pass `os.environ`).
 
-    Raises `Invalid`, and names the variable that is missing."""
+    Raises `Invalid`, which names the missing variable."""
     url = url or variables.get(URL_VARIABLE, "")
     key = access_key_id or variables.get(KEY_VARIABLE, "")
     secret = variables.get(SECRET_VARIABLE, "")
@@ -145,7 +147,7 @@ def connect_as_lakectl(
 
 
 def below(*parts: str) -> str:
-    """A path of the API, of names as they are.  Raises `Invalid` for one that names nothing."""
+    """A path of the API from unescaped names.  Raises `Invalid` for an empty name, `.` or `..`."""
     for part in parts:
         if part in ("", ".", ".."):
             raise Invalid(f"a name is needed: name={part!r} of={'/'.join(parts)}")
@@ -153,7 +155,7 @@ def below(*parts: str) -> str:
 
 
 class _AsItIs(urllib.request.HTTPErrorProcessor):
-    """Takes every answer as one: nothing is followed."""
+    """Returns every response as it is: no redirect is followed and no status raises."""
 
     def http_response(self, request: urllib.request.Request, response: Any) -> Any:
         return response
