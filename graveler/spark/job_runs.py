@@ -42,7 +42,7 @@ def run_commit(said: Namespace, spark: SparkSession) -> dict[str, Any]:
 def run_pack(said: Namespace, spark: SparkSession) -> dict[str, Any]:
     """Pack a branch, or with --dry-run report the estimate.  Errors: those of `pack`; `Invalid` if
     no
-    parameter changes."""
+    parameter is given."""
     names = ("min_size", "max_size", "raggedness")
     chosen = {name: getattr(said, name) for name in names if getattr(said, name) is not None}
     if not chosen:

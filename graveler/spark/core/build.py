@@ -1,10 +1,10 @@
-"""Ranges out of Arrow columns: identity and table of many records at once.
+"""Ranges from Arrow columns: the identity and the table of many records at once.
 
     keys, values ──joined──► len‖key‖|len‖value‖| … ──► SHA-256 ──► the range's id
                  ──joined──► entries, cut into blocks of 16 KiB ──compressed──► the table
 
-The id is that of any writer of the same records, and the table has the form that they give it
-(`committed/splice.py`).  Nothing is written to a disk on the way.  For this package.
+The id and the form of the table are those that any writer gives the same records
+(`committed/splice.py`).  No scratch file is written.  For this package.
 """
 
 import struct
@@ -38,7 +38,7 @@ _DECIMALS: Final = pa.array([b"%d" % number for number in range(1 << 14)], pa.bi
 
 
 class Texts(Sequence[bytes]):
-    """A binary array without nulls; bytes are made of it where somebody asks for them."""
+    """A binary array without nulls; Python bytes are made only when they are read."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -66,14 +66,18 @@ class Texts(Sequence[bytes]):
 
     @property
     def size(self) -> int:
-        """The length of all texts."""
+        """The total length of all texts."""
         offsets = offsets_of(self.array)
         return int(offsets[-1]) - int(offsets[0])
 
 
 class ArrowColumns(Columns):
-    """Records whose keys and values are `Texts`; `ends`: the positions of their hash breaks, which
-    Spark has found by the parameters that the records are to be written with."""
+    """Records whose keys and values are `Texts`.
+
+    `ends`: the positions of their hash breaks.  Spark has found them with the break parameters by
+    which
+    the records are written.
+    """
 
     def __init__(self, keys: Texts, values: Texts, ends: Sequence[int]) -> None:
         super().__init__(keys, values)
@@ -102,7 +106,8 @@ class ArrowColumns(Columns):
 
 
 class ArrowRangeStore(SstRangeStore):
-    """The store of production, which writes ranges of `ArrowColumns` as this module does."""
+    """The production store of ranges; it writes ranges of `ArrowColumns` as this module
+    describes."""
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         whole = [columns for columns in run if isinstance(columns, ArrowColumns)]
@@ -113,7 +118,7 @@ class ArrowRangeStore(SstRangeStore):
         )
         longest = max(_longest(keys), _longest(values))
         if longest >= len(_DECIMALS) or not is_ascending(keys):
-            return super().splice_range(namespace, run)  # which says what is out of order
+            return super().splice_range(namespace, run)  # it raises the precise error
         sizes = sum(columns.key_size for columns in whole), sum(columns.size for columns in whole)
         count, bounds = len(keys), (keys[0].as_py(), keys[-1].as_py())
         ref = RangeRef(RangeId(_id(keys, values)), *bounds, sizes[1], count)
@@ -126,7 +131,7 @@ def _longest(array: Any) -> int:
 
 
 def _id(keys: Any, values: Any) -> str:
-    """As `committed.hashing.columns_id`."""
+    """The id of the range, as `committed.hashing.columns_id` computes it."""
     key_length, value_length = (_DECIMALS.take(pc.binary_length(x)) for x in (keys, values))
     said = joined(key_length, keys, b"|", value_length, values, b"|")
     digest = sha256(bytes_of(said))
@@ -135,7 +140,7 @@ def _id(keys: Any, values: Any) -> str:
 
 
 def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
-    """Each block with its last key, as `splice.of_blocks` takes it."""
+    """Each block with its last key, in the form that `splice.of_blocks` takes."""
     behind = splice.BEHIND_KEYS
     key_length, value_length = (
         varints_of(pc.binary_length(x).to_numpy(zero_copy_only=False).astype(np.uint64) + more)
@@ -151,7 +156,9 @@ def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _cuts(offsets: Any) -> list[int]:
-    """Where each block begins, and the end: blocks end once they have their length."""
+    """Where each block begins, and the end of the last one.  A block ends at the first entry with
+    which it
+    has reached its length."""
     bounds, found, last = offsets.tolist(), [0], len(offsets) - 1
     while found[-1] < last:
         found.append(min(last, bisect_left(bounds, bounds[found[-1]] + splice.BLOCK_LENGTH)))

@@ -1,4 +1,4 @@
-"""The columns of an import: any DataFrame's, brought into one form.
+"""The columns of an import: the columns of any DataFrame in one canonical form.
 
     path         string or binary, below the prefix of the import    →  binary, the whole key
     address      string                                              →  string, one spelling of s3
@@ -25,8 +25,9 @@ _REQUIRED: Final = ("path", "address", "size", "checksum", "mtime")
 
 
 def canonical(df: DataFrame, prefix: bytes) -> DataFrame:
-    """`df` with these columns and no other.  Raises `Invalid` for a column that is missing or of
-    another type.  Reads nothing."""
+    """`df` with these columns and no other.  Raises `Invalid` if a column is missing or has another
+    type.
+    Reads no data."""
     fields = {each.name: each.dataType for each in df.schema.fields}
     missing = [name for name in _REQUIRED if name not in fields]
     if missing:
@@ -83,7 +84,7 @@ def _metadata(kind: T.DataType) -> Column:
         and isinstance(kind.valueType, T.StringType)
     ):
         raise _wrong("metadata", kind, "map<string,string>")
-    # Spark takes ten times as long to hand a null map to Python as one without pairs.
+    # Spark needs ten times as long to pass a null map to Python as to pass an empty one.
     return F.coalesce(F.col("metadata").cast(wanted), none)
 
 

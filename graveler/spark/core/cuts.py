@@ -1,22 +1,23 @@
-"""Where a key space is cut for parallel writers, and how rows find their writer.
+"""Where a key space is cut for parallel writers, and how rows reach their writer.
 
     all keys ──first pass, inside the JVM──► the keys after which a range must end (1 in 10,000)
                                                     │ every m-th
                                                     ▼
     cuts     c₀ < c₁ < …     bucket b holds the keys in (c₍b₋₁₎, c₍b₎]
 
-With `min_size` 0 a range ends after every such key whatever came before it, so writers that begin
-behind one write the ranges that a single writer would.  They are also an even sample of the keys.
-Where a cut is no end after all (a minimum size, a row that was refused), `join.py` mends it.
+With `min_size` 0 a range ends after every such key, whatever comes before it.  So writers that
+begin after a break key write the ranges that a single writer would write.  Break keys are also an
+even sample of all keys.  A cut may not be an end after all (because of a minimum size, or because
+its row was refused); `join.py` mends it.
 
-Keys may go on for long without a break: large raggedness, or names of somebody who knows the salt.
-So the first pass also finds *spare* keys, about 1 in 250,000, by other bits of the same hash; where
-many of them follow one another without a break, buckets are cut there too, and stay what a task can
-hold.
+There can be long stretches of keys without a break: raggedness may be large, or a user who knows
+the salt may choose the names.  So the first pass also finds *spare* keys, about 1 in 250,000, by
+other bits of the same hash.  Where many spare keys follow one another without a break key, buckets
+are cut there too, so that a task can hold its bucket.
 
-The hash is the one that Spark computes itself (docs/format.md).  One bucket is one task: Spark
-sends a row to the task that the hash of a number says, so each bucket has a number that is sent to
-the task of its own.  For this package.
+The hash is one that Spark computes itself (docs/format.md).  One bucket is one task.  Spark sends a
+row to a task by the hash of a number, so each bucket has a number that Spark sends to the task of
+this bucket.  For this package.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,12 +35,12 @@ from graveler.records import BreakParameters
 from graveler.spark.cluster.results import NO_CONTENT, Content
 
 _ROWS_WANTED: Final = 300_000  # in a bucket, on average
-_ROWS_MOST: Final = 500_000  # which a task can hold
-_ROW_BYTES: Final = 170  # of key and value, about
-_RANGES_WANTED: Final = 8  # in a bucket, as ranges at its ends are written twice
+_ROWS_MOST: Final = 500_000  # a task can hold these
+_ROW_BYTES: Final = 170  # of key and value, approximately
+_RANGES_WANTED: Final = 8  # in a bucket, because ranges at its ends are written twice
 _SPARE_ROWS: Final = 250_000  # for each spare key, on average
-_SPARE_COUNT: Final = 8  # so many in a bucket are not there by chance
-_SPARE_SHIFT: Final = 20  # bits that decide on breaks do not decide on these
+_SPARE_COUNT: Final = 8  # this many in one bucket do not occur by chance
+_SPARE_SHIFT: Final = 20  # spare keys are chosen by other bits than breaks
 _PARTITIONER_SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF
 _HASHED: Final = ("path", "address", "size", "checksum", "mtime", "content_type")
@@ -53,9 +54,13 @@ _HEX: Final = "graveler_key"
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the first pass found: how many rows, and the break keys, sorted, each once; the
-    `content` of the rows that have a path, if that was asked for; `spare` keys, sorted, and how
-    many rows are `nameless`: without a path."""
+    """The result of the first pass.
+
+    `count`: how many rows; `breaks`: the break keys, sorted, each once; `content`: of the rows that
+    have a path, if it was asked for; `spare`: the spare keys, sorted; `nameless`: how many rows
+    have no
+    path.
+    """
 
     count: int
     breaks: tuple[bytes, ...]
@@ -65,11 +70,11 @@ class Survey:
 
 
 def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False) -> Survey:
-    """Read the column `path` of all `rows` once; `of_content`: all columns."""
+    """Read all `rows` once: only the column `path`, or all columns if `of_content`."""
     path = F.col("path")
     usable = path.isNotNull() & (F.length(path) <= limits.path_length_bytes_max)
     is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks))
-    # Columns of their own: what stands inside `collect_set`, Spark does not compile.
+    # Separate columns: Spark does not compile an expression inside `collect_set`.
     columns = [path, is_kept.alias(_KEPT)]
     wanted = [
         F.count(F.lit(1)).alias("count"),
@@ -90,30 +95,33 @@ def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False
 
 
 def _hash(rows: DataFrame) -> Column:
-    """Of a row; Spark hashes no maps, whose pairs have no order."""
+    """The hash of a row.  Spark does not hash maps, because their pairs have no order; so they are
+    sorted."""
     pairs = F.array_sort(F.map_entries(F.col("metadata")))
     return F.xxhash64(*(F.col(name) for name in _HASHED if name in rows.columns), pairs)
 
 
 def with_hashes(rows: DataFrame) -> DataFrame:
-    """`rows` with one more column, `HASH`, over all the others: what `content_of` adds up."""
+    """`rows` with one more column, `HASH`: a hash over all other columns, which `content_of` adds
+    up."""
     return rows.withColumn(HASH, _hash(rows))
 
 
 def content_of(hashes: Any) -> Content:
-    """The content of rows, from their hashes: an array of numpy's, of signed 64-bit numbers."""
+    """The content of rows from their hashes, a numpy array of signed 64-bit numbers."""
     total = int((hashes.view(np.uint64) >> np.uint64(_SUM_SHIFT)).sum())
     return Content(total, int(np.bitwise_xor.reduce(hashes)))
 
 
 def is_break(path: Column, breaks: BreakParameters) -> Column:
-    """Whether a range may end after a key, as `splitting.Splitter` finds it."""
+    """Whether a range may end after a key; the rule of `committed.split.Splitter`."""
     return unsigned_modulo(_hashed_key(path, breaks), breaks.raggedness) == F.lit(0)
 
 
 def with_ends(rows: DataFrame, breaks: BreakParameters) -> DataFrame:
-    """`rows` with one more column, `ENDS`: whether a range may end after the path.  Found here, a
-    key is hashed in a fifth of the time that Python takes."""
+    """`rows` with one more column, `ENDS`: whether a range may end after the path.  Spark needs a
+    fifth of
+    the time that Python needs to hash a key."""
     return rows.withColumn(ENDS, is_break(F.col("path"), breaks))
 
 
@@ -131,20 +139,23 @@ def _hashed_key(path: Column, breaks: BreakParameters) -> Column:
 
 
 def unsigned_modulo(number: Column, divisor: int) -> Column:
-    """The remainder of a 64-bit number that Spark takes for a signed one."""
+    """The remainder of an unsigned 64-bit number, which Spark reads as a signed one."""
     half = F.pmod(F.shiftrightunsigned(number, 1), F.lit(divisor))
     return F.pmod(half * F.lit(2) + number.bitwiseAND(F.lit(1)), F.lit(divisor))
 
 
 def literal(raw: bytes) -> Column:
-    """Bytes as a constant."""
+    """Bytes as a constant column."""
     return F.unhex(F.lit(raw.hex()))
 
 
 def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
-    """Which keys to cut at: buckets of a few hundred thousand rows, larger ones if ranges have a
-    least size, and `tasks` of them or more if there are breaks enough; spare keys where breaks are
-    missing."""
+    """The keys to cut at.
+
+    Buckets have a few hundred thousand rows, or more if ranges have a minimum size.  There are at
+    least
+    `tasks` buckets if there are enough breaks.  Spare keys are added where breaks are missing.
+    """
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
     step = max(1, min(by_size, len(found.breaks) // max(1, tasks)))
@@ -161,8 +172,9 @@ def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, .
 def spread(
     rows: DataFrame, cuts: Sequence[bytes], without: Collection[int] = frozenset()
 ) -> DataFrame:
-    """`rows`, each in the task of its bucket, but for those of the buckets `without`.  Rows that
-    have no path are in the first."""
+    """`rows`, each in the task of its bucket, without the rows of the buckets in `without`.  Rows
+    without
+    a path go to the first bucket."""
     count = len(cuts) + 1
     if count == 1:
         return rows.where(F.lit(0 not in without)).repartition(1)
@@ -175,10 +187,12 @@ def spread(
 
 
 def with_bucket(rows: DataFrame, cuts: Sequence[bytes]) -> DataFrame:
-    """`rows` with one more column: how many cuts are below the path.
+    """`rows` with one more column: the number of cuts below the path.
 
-    A binary search inside the JVM, a column a step, as one expression would double at each.  Keys
-    are compared in hexadecimal, which has the same order, so that all cuts are one constant.
+    This is a binary search inside the JVM, with one column for each step; as one expression, it
+    would
+    double in size at each step.  Keys are compared in hexadecimal, which has the same order, so all
+    cuts fit into one constant.
     """
     bounds = _constants([cut.hex().upper() for cut in cuts])
     found, key = F.col(_BUCKET), F.col(_HEX)
@@ -196,7 +210,7 @@ def _constants(texts: Sequence[str]) -> Column:
 
 
 def task_numbers(count: int) -> list[int]:
-    """For each of `count` tasks the least number whose rows Spark sends to it."""
+    """For each of `count` tasks, the smallest number whose rows Spark sends to this task."""
     numbers: dict[int, int] = {}
     number = 0
     while len(numbers) < count:
@@ -206,8 +220,9 @@ def task_numbers(count: int) -> list[int]:
 
 
 def _hashed(number: int) -> int:
-    """Murmur3 of a 32-bit number as Spark's partitioner has it: signed, so that the remainder by
-    Python's rule is the one that it takes."""
+    """Murmur3 of a 32-bit number, as in Spark's partitioner.  The result is signed; Python's
+    remainder of
+    it is then the one that Spark takes."""
     word = _rotated(number * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
     state = _rotated(_PARTITIONER_SEED ^ word, 13) * 5 + 0xE6546B64 & _WORD
     state ^= 4

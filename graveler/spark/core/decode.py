@@ -1,4 +1,4 @@
-"""Records of ranges as Arrow columns, all rows of a column at once.  For this package; pure.
+"""Records of ranges as Arrow columns, decoded a whole column at a time.  Pure; for this package.
 
 path            string, the whole path
 address         string, in full
@@ -7,7 +7,7 @@ checksum        string
 mtime           timestamp
 metadata        map<string,string>, empty if there is none
 content_type    string, empty if there is none
-identity        binary, what two entries share that hold the same
+identity        binary, equal for entries with equal content
 """
 
 from collections.abc import Callable, Sequence
@@ -42,13 +42,13 @@ COLUMNS: Final = tuple(_TYPES)
 
 
 def schema_of(columns: Sequence[str]) -> str:
-    """The schema of these columns, as Spark writes it."""
+    """The schema of these columns in Spark's notation."""
     return ", ".join(f"{name} {_TYPES[name][0]}" for name in columns)
 
 
 def decoded(records: Records, namespace: str, wanted: Sequence[str]) -> pa.RecordBatch:
-    """The wanted columns of some records; addresses are those of a repository with `namespace`.
-    Raises `Corrupt`."""
+    """The wanted columns of some records; relative addresses are resolved in `namespace`.  Raises
+    `Corrupt`."""
     plain = [name for name in wanted if name != "path"]
     try:
         found = entry_columns(records, plain) if plain else {}
@@ -66,7 +66,7 @@ def decoded(records: Records, namespace: str, wanted: Sequence[str]) -> pa.Recor
 
 
 def _one_by_one(records: Records, wanted: Sequence[str]) -> dict[str, Any]:
-    """As `entry_columns`, of any records."""
+    """As `entry_columns`, for records in any form."""
     values = octets(records.raw, records.values).to_pylist()
     messages = list(map(stored_entry, values))
     found = {
@@ -96,8 +96,9 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
-    """Addresses in full.  Relative ones as most of ours are cost a concatenation, full ones are
-    given as they were stored; the others are looked at one by one."""
+    """Addresses in full.  A relative address below `data/` (most of ours) costs one concatenation,
+    a full
+    address is returned as stored, and all others are resolved one by one."""
     relative = pc.equal(kind, int(AddressType.RELATIVE))
     ours = pc.and_(relative, pc.starts_with(text, "data/"))
     full = pc.equal(kind, int(AddressType.FULL))

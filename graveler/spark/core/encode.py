@@ -1,13 +1,14 @@
-"""The framed values of many entries at once, from Arrow columns: what `wire.encode_entry` gives.
+"""The framed values of many entries at once, from Arrow columns; equal to those of
+`wire.encode_entry`.
 
     value      40 ‖ identity ‖ zigzag-varint(length) ‖ entry                        docs/format.md
     entry      0a address 12 (08 seconds 10 nanoseconds) 18 size 22 checksum
                2a (0a key 12 value) … 30 type 3a content type
     identity   h(02 08 size ‖ 01 checksum ‖ 04 count 01 key 01 value … ‖ 01 content type, if any)
 
-Whole columns are joined piece by piece, a tenth of what one entry after the other costs; only the
-hash is computed in a loop.  Zeros and empty texts are left out, as protobuf does.  Entries that
-have a key twice go through `wire.py`.  Pure; for this package.
+Whole columns are joined piece by piece, at a tenth of the cost of encoding entry by entry.  Only
+the hash is computed in a loop.  Zeros and empty texts are left out, as in protobuf.  Entries whose
+metadata has a key twice go through `wire.py`.  Pure; for this package.
 """
 
 from hashlib import sha256
@@ -36,8 +37,9 @@ _NO_PAIRS: Final = pairs({})
 
 
 def encoded(table: pa.Table, addresses: Addresses) -> Any:
-    """The framed value of every row of a table of checked rows (`checking.COLUMNS`), some thousand
-    of them, as a binary array."""
+    """The framed value of every row as a binary array.  `table` has checked rows (`check.COLUMNS`),
+    a few
+    thousand of them."""
     if not table.num_rows:
         return pa.array([], pa.binary())
     kind = AddressType.RELATIVE if addresses is Addresses.RELATIVE else AddressType.FULL
@@ -80,7 +82,7 @@ def _bodies(names: dict[str, Any], metadata: Pairs, kind: AddressType) -> Any:
 
 
 def _pairs(metadata: Pairs) -> list[Any]:
-    """All pairs of each row as one text; nothing if no row has any."""
+    """All pairs of each row as one text; an empty list if no row has a pair."""
     if not len(metadata.keys):
         return []
     sides = ((b"\x0a", metadata.keys), (b"\x12", metadata.items))
@@ -99,7 +101,7 @@ def _grouped(pairs_: Any, metadata: Pairs) -> Any:
 
 
 def _hashed_pairs(metadata: Pairs) -> list[Any]:
-    """As identities say them."""
+    """The pairs in the form that identities use."""
     if not len(metadata.keys):
         return [_NO_PAIRS]
     both = (metadata.keys, metadata.items)
@@ -127,7 +129,7 @@ def _texts(tag: bytes, column: Any) -> list[Any]:
 
 
 def _optional(tag: bytes, lengths: Any, column: Any) -> list[Any]:
-    """`tag`, the length, the text, as parts to be joined; nothing for an empty one."""
+    """`tag`, the length and the text, as parts to be joined; nothing for an empty text."""
     length = pc.binary_length(column)
     shortest, longest = pc.min_max(length).as_py().values()
     if longest == 0:
@@ -139,7 +141,7 @@ def _optional(tag: bytes, lengths: Any, column: Any) -> list[Any]:
 
 
 def _numbers(tag: bytes, numbers: Any) -> Any:
-    """`tag` and the number, or nothing for zero."""
+    """`tag` and the number; nothing for zero."""
     return varints_of(numbers.astype(np.uint64), tag)
 
 
@@ -158,6 +160,6 @@ def _one(names: dict[str, Any], row: int, kind: AddressType) -> bytes:
     )
 
 
-# The lengths of texts, as entries and as identities say them.
+# The encoded lengths of texts, in the form of entries and in the form of identities.
 _LENGTHS: Final = pa.array([varint(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())
 _LENGTHS_64: Final = pa.array([int64(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())

@@ -1,7 +1,8 @@
-"""What the ranges of a metarange cost those who read and commit, and how many there would be
-otherwise.
+"""The cost of the ranges of a metarange for readers and commits, and how many ranges other
+parameters
+would give.
 
-Pure; for `pack.py`, and for whoever wants to know before packing.
+Pure; for `pack.py`, and for users who want an estimate before they pack.
 """
 
 from collections.abc import Sequence
@@ -12,18 +13,23 @@ from graveler.committed.ranges import totals
 from graveler.committed.table import SPAN_LENGTH, TAIL_LENGTH
 from graveler.records import BreakParameters, RangeRef
 
-CHANGES: Final = 1_000  # of a commit whose cost is told
-_SHARE_MAX: Final = 0.7  # of the ranges that may be left
+CHANGES: Final = 1_000  # of a commit whose cost is estimated
+_SHARE_MAX: Final = 0.7  # of the ranges that may remain
 
 
 class Layout(NamedTuple):
-    """Ranges, the entries in them, the bytes of their keys and values, and those of their files.
+    """The number of ranges and of the entries in them, the bytes of keys and values, and the bytes
+    of the
+    stored files.
 
-    `read_requests`: to read all of it with nothing cached, as tasks do: the metarange, and of each
-    range its end and spans of 1 MiB.  `commit_requests`, `commit_bytes`: of a commit of `CHANGES`
-    entries spread evenly, on average: the metarange and each range that one of them falls into is
-    read, and written by one request.  Bytes of files are as compressed as those that were looked
-    at.
+    `read_requests`: requests to read everything with empty caches, as tasks do: the metarange, and
+    of
+    each range its tail and spans of 1 MiB.  `commit_requests`, `commit_bytes`: the average cost of
+    a
+    commit of `CHANGES` entries that are spread evenly.  Such a commit reads and writes the
+    metarange
+    and each range with a changed entry; each write is one request.  The bytes of files assume the
+    compression of the files that were sampled.
     """
 
     ranges: int
@@ -36,8 +42,8 @@ class Layout(NamedTuple):
 
 
 def layout_of(refs: Sequence[RangeRef], share: float = 1.0, changes: int = CHANGES) -> Layout:
-    """The layout that these ranges are, if their files have that share of the bytes of their keys
-    and values."""
+    """The layout of these ranges.  `share`: the bytes of the files for each byte of keys and
+    values."""
     entries, size = totals(refs)
     reads = [_reads(ref.size * share) for ref in refs]
     touched = [1 - (1 - ref.count / entries) ** changes for ref in refs]
@@ -59,10 +65,13 @@ def _reads(stored_bytes: float) -> int:
 
 
 def expected_ranges(now: Layout, breaks: BreakParameters) -> int:
-    """How many ranges the same entries would be by other parameters, without reading any.
+    """How many ranges the same entries would have with other parameters; an estimate that reads
+    nothing.
 
-    Beyond `min_size` a range ends after each record with the same chance: the bytes until then are
-    distributed exponentially, and cut off at `max_size`."""
+    Beyond `min_size`, a range ends after each record with the same probability.  So the bytes until
+    the
+    end are distributed exponentially, and cut off at `max_size`.
+    """
     if not now.entries:
         return 0
     until_break = breaks.raggedness * now.size / now.entries
@@ -71,5 +80,5 @@ def expected_ranges(now: Layout, breaks: BreakParameters) -> int:
 
 
 def pays(before: int, after: int) -> bool:
-    """Whether so much fewer ranges are worth writing them all anew: by 30 in 100 at least."""
+    """Whether the reduction justifies writing all ranges again: at least 30 % fewer ranges."""
     return after <= before * _SHARE_MAX

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 
 class Pairs(NamedTuple):
-    """How many pairs each row has, and the keys and the values of all, as binary arrays."""
+    """How many pairs each row has, and the keys and values of all pairs as binary arrays."""
 
     counts: Any
     keys: Any
@@ -27,7 +27,7 @@ class Pairs(NamedTuple):
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def in_order(self) -> "Pairs":
-        """The same, the pairs of each row by key."""
+        """The same pairs, sorted by key within each row."""
         if self._are_ascending().all():
             return self
         table = pa.table({"row": self.rows, "key": self.keys})
@@ -35,12 +35,13 @@ class Pairs(NamedTuple):
         return Pairs(self.counts, self.keys.take(order), self.items.take(order))
 
     def twins(self) -> Any:
-        """The rows, of pairs in order, that have a key twice."""
+        """The rows that have a key twice.  The pairs must be in order."""
         return np.unique(self.rows[1:][~self._are_ascending()])
 
     def _are_ascending(self) -> Any:
-        """Of each pair but the first: whether it is the first of its row, or its key is greater
-        than the one before."""
+        """For each pair but the first: whether it is the first of its row, or its key is greater
+        than the key
+        before it."""
         keys = self.keys
         if len(keys) < 2:
             return np.ones(0, dtype=bool)
@@ -50,7 +51,7 @@ class Pairs(NamedTuple):
 
 
 def pairs_of(metadata: Any) -> Pairs:
-    """The pairs of a map array, as they stand there; a null map has none."""
+    """The pairs of a map array in their stored order; a null map has none."""
     offsets = np.asarray(metadata.offsets).astype(np.int64)
     counts = np.diff(offsets)
     first, last = int(offsets[0]), int(offsets[-1])

@@ -1,10 +1,11 @@
-"""The records of a range as slices of buffers: a few thousand of them at a time, from its blocks.
+"""The records of a range as slices of buffers, a few thousand records at a time.
 
     blocks ──checked, decompressed──► one buffer ──restart offsets──► where keys and values stand
 
-A block whose every key stands whole (ours) says in its restart offsets where each entry begins, so
-nothing is read one after the other.  Any other kind is parsed record by record.  What is read is
-compared with what the metarange says.  For this package.
+Graveler writes blocks in which every key stands whole.  The restart offsets of such a block say
+where each entry begins, so all records are found at once.  Blocks of any other kind are parsed
+record by record.  The records are compared with the range's line in the metarange.  For this
+package.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,13 +25,13 @@ from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark.core.vectors import PAD, Slices, is_ascending, octets, slices_of, varints
 
 _GROUP_BYTES: Final = 2 << 20  # decompressed, about ten thousand records
-_TRAILER: Final = 8  # bytes of type and sequence number behind a key
+_TRAILER: Final = 8  # bytes of type and sequence number after a key
 _SET: Final = 1
 
 
 @dataclass(frozen=True)
 class Records:
-    """Some adjacent records: their bytes, and where in them the keys and the values stand."""
+    """Some adjacent records: their bytes, and where their keys and values stand in these bytes."""
 
     raw: pa.Buffer  # `PAD` bytes longer than what the slices reach
     keys: Slices
@@ -41,29 +42,30 @@ class Records:
 
     @cached_property
     def bytes(self) -> Any:
-        """All bytes, as numpy has them."""
+        """All bytes as a numpy array."""
         return np.frombuffer(self.raw, dtype=np.uint8)
 
     @cached_property
     def paths(self) -> Any:
-        """The keys, as a binary array."""
+        """The keys as a binary array."""
         return octets(self.raw, self.keys)
 
     def part(self, first: int, last: int) -> "Records":
-        """The records from `first` to before `last`."""
+        """The records from `first` up to, but without, `last`."""
         return Records(self.raw, self.keys.rows(first, last), self.values.rows(first, last))
 
 
 def records_of(keys: Sequence[bytes], values: Sequence[bytes]) -> Records:
-    """Records that are at hand one by one."""
+    """Records from lists of keys and values."""
     raw = b"".join(chain(keys, values, [bytes(PAD)]))
     at = slices_of(values, sum(map(len, keys)))
     return Records(pa.py_buffer(raw), slices_of(keys, 0), at)
 
 
 def range_records(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
-    """All records of a range.  Raises `Corrupt` unless they are what the metarange says in number,
-    order and bounds.  Memory: 2 MiB of records."""
+    """All records of a range, in groups.  Raises `Corrupt` unless their number, order and bounds
+    agree
+    with the metarange.  Memory: 2 MiB of records."""
     census = Census(ref)
     for records in _groups(space, ref):
         paths = records.paths
@@ -104,8 +106,9 @@ def _parsed(chunks: Sequence[StoredChunk], payloads: Sequence[bytes]) -> Iterato
 
 
 def whole_records(payloads: Sequence[bytes]) -> Records | Literal[Absent.ABSENT]:
-    """The records of blocks whose every key stands whole; ABSENT if not all are such, or damaged:
-    who parses them one by one sees why."""
+    """The records of blocks in which every key stands whole.  Returns ABSENT if a block is of
+    another kind
+    or damaged; the parser that reads record by record then finds the reason."""
     layouts = list(map(_restarts, payloads))
     if not all(each is not ABSENT for each in layouts):
         return ABSENT
@@ -130,7 +133,7 @@ def whole_records(payloads: Sequence[bytes]) -> Records | Literal[Absent.ABSENT]
 
 
 def _restarts(payload: bytes) -> Any:
-    """The restart offsets of a block; ABSENT if it has none, or they do not fit in."""
+    """The restart offsets of a block; ABSENT if it has none, or they do not fit into it."""
     count = int.from_bytes(payload[-4:], "little")
     end = len(payload) - 4 - 4 * count
     if count == 0 or end <= 0:

@@ -1,10 +1,11 @@
-"""Slices of one buffer, and numbers in it, many at once: numpy finds them, Arrow copies them.
+"""Slices of one buffer, and numbers in it, for many rows at once: numpy finds them, Arrow copies
+them.
 
     raw        …│key│…│value      │…│key│…│value│…
     offsets     b0  e0            b1 e1              of one field, a pair for each row
 
-Arrow takes such pairs for twice as many texts, every other of which is a gap; taking the even ones
-copies all slices at C's speed.  Pure; for this package.
+Arrow reads these pairs as the offsets of twice as many texts; every second text is a gap.  Taking
+the even ones copies all slices at the speed of C.  Pure; for this package.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-PAD: Final = 16  # zeros behind a buffer, so that a number may be read wherever a slice may begin
+PAD: Final = 16  # zeros after a buffer, so that a number may be read wherever a slice may begin
 _VARINT_BYTES_MAX: Final = 10
 EMPTY: Final = b""
 
@@ -27,12 +28,12 @@ class Slices(NamedTuple):
     end: Any
 
     def rows(self, first: int, last: int) -> "Slices":
-        """Of some adjacent rows."""
+        """The slices of adjacent rows, from `first` up to, but without, `last`."""
         return Slices(self.begin[first:last], self.end[first:last])
 
 
 def slices_of(pieces: Sequence[bytes], begin: int) -> Slices:
-    """Where `pieces` stand if they are written one behind the other from `begin` on."""
+    """The slices of `pieces` when they are written one after another from `begin` on."""
     lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     ends = np.cumsum(lengths) + begin
     return Slices(ends - lengths, ends)
@@ -50,8 +51,9 @@ def octets(raw: pa.Buffer, at: Slices) -> Any:
 
 
 def varints(raw: Any, at: Any) -> tuple[Any, Any]:
-    """The numbers that begin at these places, and where each ends.  One that does not end within
-    ten bytes ends nowhere: at -1."""
+    """The varints that begin at the places `at`, and where each ends.  The end is -1 for a varint
+    that is
+    longer than ten bytes."""
     byte = raw[at]
     value = (byte & 0x7F).astype(np.uint64)
     end = at + 1
@@ -71,7 +73,7 @@ def varints(raw: Any, at: Any) -> tuple[Any, Any]:
 
 
 def pieces(column: Any) -> list[bytes]:
-    """The values of a binary array without nulls: slices of one copy of its bytes."""
+    """The values of a binary array without nulls, as slices of one copy of its bytes."""
     offsets = offsets_of(column)
     begin, end = int(offsets[0]), int(offsets[-1])
     if begin == end:
@@ -88,19 +90,21 @@ def offsets_of(column: Any) -> Any:
 
 
 def is_ascending(column: Any) -> bool:
-    """Whether each value of a binary array is greater than the one before it."""
+    """Whether each value of a binary array is greater than the value before it."""
     greater = pc.greater(column.slice(1), column.slice(0, max(0, len(column) - 1)))
     return bool(pc.all(greater, min_count=0).as_py())
 
 
 def bytes_of(column: Any) -> memoryview:
-    """All values of a binary array, one behind the other."""
+    """All values of a binary array, one after another."""
     offsets, raw = offsets_of(column), column.buffers()[2]
     return memoryview(b"" if raw is None else raw)[int(offsets[0]) : int(offsets[-1])]
 
 
 def varints_of(numbers: Any, tag: bytes = EMPTY) -> Any:
-    """Seven bits a byte, the lowest first; with a `tag` before it nothing at all for zero."""
+    """The numbers as varints: seven bits a byte, the lowest first.  With a `tag`, each number is
+    preceded
+    by the tag, and zero becomes an empty text."""
     width_max = max(1, -(-int(numbers.max()).bit_length() // 7))
     width = np.ones(len(numbers), dtype=np.int64)
     for byte in range(1, width_max):
@@ -119,17 +123,17 @@ def varints_of(numbers: Any, tag: bytes = EMPTY) -> Any:
 
 
 def fixed(raw: bytes, count: int) -> Any:
-    """`count` values of equal length."""
+    """A binary array of `count` values of equal length."""
     return binary_of(np.arange(count + 1, dtype=np.int32) * (len(raw) // count), raw)
 
 
 def binary_of(offsets: Any, raw: bytes) -> Any:
-    """The array of what lies between the offsets."""
+    """A binary array of the bytes between the offsets."""
     buffers = [None, pa.py_buffer(offsets.astype(np.int32).tobytes()), pa.py_buffer(raw)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def joined(*parts: Any) -> Any:
-    """Arrays and constants, row by row."""
+    """Arrays and constants, concatenated row by row."""
     columns = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar(EMPTY, pa.binary()))
