@@ -1,7 +1,9 @@
-"""Which rows of an import can be entries, and why the others cannot; vectorised over Arrow columns.
+"""Checks which rows of an import can be entries, and gives the reason for the others; vectorised
+over
+Arrow columns.
 
-Bounds are those of `limits.py`, addresses those of `block.address`.  A row gets the first reason
-that applies.  Pure; for this package.
+The limits are those of `limits.py`; the rules for addresses are those of `block.address`.  A row
+gets the first reason that applies.  Pure; for this package.
 """
 
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ COLUMNS: Final = ("path", "address", "size", "checksum", "mtime", "metadata", "c
 
 
 class Addresses(StrEnum):
-    """What addresses an import takes."""
+    """Which addresses an import accepts."""
 
     FULL = "full"  # of objects that lie elsewhere
     RELATIVE = "relative"  # of objects that this job wrote into the repository's own folder
@@ -37,13 +39,14 @@ class Rules:
 
     @property
     def start(self) -> str:
-        """What every full address begins with."""
+        """The beginning of every full address."""
         return f"{address.split_prefix(self.namespace + '/').scheme}://"
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A table in order to be written, and for each of its rows the number of a reason; 0: none."""
+    """A table in canonical form, and for each row the number of a reason; 0 means the row is
+    good."""
 
     table: pa.Table
     reasons: Any
@@ -84,8 +87,9 @@ _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
 def check(table: pa.Table, rules: Rules) -> Checked:
-    """Judge every row; addresses and checksums come back in their one spelling, columns other than
-    `COLUMNS` as they are."""
+    """Check every row.  Addresses and checksums are returned in their canonical spelling; columns
+    other
+    than `COLUMNS` are returned unchanged."""
     names = {name: _column(table, name) for name in table.column_names}
     reasons = np.zeros(table.num_rows, dtype=np.int8)
     for name in ("address", "checksum", "content_type"):
@@ -108,18 +112,18 @@ def _column(table: pa.Table, name: str) -> Any:
 
 
 def _note(reasons: Any, wrong: Any, reason: str) -> None:
-    """Give `reason` to the rows that are `wrong` and have none yet."""
+    """Give `reason` to the rows that are `wrong` and have no reason yet."""
     mask = np.asarray(wrong, dtype=bool)
     reasons[mask & (reasons == 0)] = _NUMBERS[reason]
 
 
 def _mask(column: Any) -> Any:
-    """A column of truths as numpy has them; null: false."""
+    """A boolean column as a numpy array; null becomes false."""
     return pc.fill_null(column, False).to_numpy(zero_copy_only=False)
 
 
 def _valid_text(column: Any) -> tuple[Any, Any]:
-    """The column with null in place of what is not UTF-8, and where that was."""
+    """The column with null in place of each value that is not UTF-8, and a mask of these values."""
     try:
         column.validate(full=True)
         return column, np.zeros(len(column), dtype=bool)
@@ -167,7 +171,7 @@ def _longer(reasons: Any, length: Any, most: int, number: int) -> None:
 
 
 def _check_metadata(reasons: Any, metadata: Any) -> None:
-    """All pairs at once; text is UTF-8 or the row is at fault."""
+    """Check all pairs at once.  A row is also wrong if one of its texts is not UTF-8."""
     found = pairs_of(metadata)
     if not found.counts.any():
         return
@@ -204,14 +208,15 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
 
 
 def _are_canonical(column: Any) -> Any:
-    """Which texts surely are addresses in their canonical spelling, if S3 is spelled so; a few
-    others are, too."""
+    """Which texts certainly are addresses in canonical spelling, if their S3 scheme is spelled so.
+    Some
+    other texts are canonical too."""
     plain = _mask(pc.match_substring_regex(column, _PLAIN))
     return plain & _mask(pc.less_equal(pc.binary_length(column), limits.address_length_bytes_max))
 
 
 def _is_address(text: str) -> bool:
-    """Whether the text is an address in its canonical spelling."""
+    """Whether the text is an address in canonical spelling."""
     try:
         return address.split(text).address == text
     except Invalid:

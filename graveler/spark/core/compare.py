@@ -1,14 +1,14 @@
-"""What differs between two commits, found by many tasks: each compares a stretch of the keys.
+"""The differences between two commits, found by many tasks: each compares one stretch of the keys.
 
     left    ├─a─┤├──b──┤├─c─┤├────d────┤
-    right   ├─a─┤├─e─┤├─f─┤  ├──g──┤├h─┤       a is on both sides: nobody reads it
+    right   ├─a─┤├─e─┤├─f─┤  ├──g──┤├h─┤       both sides have a: no task reads it
     stretch      └────1─────┘└────2────┘       ranges that overlap, one task's work
 
-Where the two sides are cut by different parameters, each range overlaps the next: one stretch would
-be everything.  So a stretch of very many records is cut at ends of ranges, and its parts are the
-work of several tasks.  A range that lies across such a cut is read by both.
+If the two sides were written with different break parameters, each range overlaps the next, and one
+stretch would be everything.  So a stretch of very many records is cut at ends of ranges, and
+several tasks do its parts.  A range that lies across a cut is read by both tasks.
 
-A range is read whole, and compared with what its metarange says of it, so damage raises and never
+Each range is read whole and compared with its line in the metarange, so damage raises and never
 hides a difference.  A task holds one block of each side.  For this package.
 """
 
@@ -37,8 +37,12 @@ _ROWS: Final = 4_096  # in a batch
 
 
 class Stretch(NamedTuple):
-    """Ranges of both sides that have keys beyond `after` and up to `upto`, and all other ranges
-    that overlap these; only those keys are meant.  Empty: no bound."""
+    """The ranges of both sides that have keys greater than `after` and up to `upto`, with all
+    ranges of
+    the other side that overlap them.
+
+    Only the keys in this interval are compared.  An empty bound means no bound.
+    """
 
     left: tuple[RangeRef, ...]
     right: tuple[RangeRef, ...]
@@ -47,11 +51,11 @@ class Stretch(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many records a task reads for it."""
+        """How many records a task reads for this stretch."""
         return sum(ref.count for ref in (*self.left, *self.right))
 
     def row(self) -> tuple[list[Any], list[Any], bytes, bytes]:
-        """As a row of `STRETCHES`."""
+        """The stretch as a row of `STRETCHES`."""
         left, right = ([_told(ref) for ref in refs] for refs in (self.left, self.right))
         return left, right, self.after, self.upto
 
@@ -62,7 +66,8 @@ def _told(ref: RangeRef) -> tuple[str, bytes, bytes, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What every task of a diff is to do; goes to the executors, so it holds no secret."""
+    """The instructions of a diff, equal for every task.  They go to the executors, so they hold no
+    secret."""
 
     place: Place
     prefix: bytes
@@ -72,14 +77,15 @@ class Comparison:
 def stretches(
     left: Sequence[RangeRef], right: Sequence[RangeRef], records_max: int = _RECORDS_MAX
 ) -> list[Stretch]:
-    """The ranges that one side alone has, in stretches, in key order.  Both are in key order.  A
-    stretch of more than `records_max` records is cut, if its ranges are small enough for that."""
+    """The ranges that only one side has, in stretches, in key order.  `left` and `right` are in key
+    order.
+    A stretch of more than `records_max` records is cut, if its ranges are small enough."""
     whole = _overlapping(left, right)
     return [part for each in whole for part in _parts(each, records_max)]
 
 
 def _parts(whole: Stretch, records_max: int) -> Iterator[Stretch]:
-    """The stretch, or parts of it that together have its keys, each once."""
+    """The stretch itself, or parts of it that together have each of its keys once."""
     refs = sorted((*whole.left, *whole.right), key=lambda ref: ref.max_key)
     enough = max(records_max, _RANGES_MIN * max(ref.count for ref in refs))
     cuts: list[bytes] = []
@@ -119,7 +125,7 @@ def _overlapping(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> list[St
 
 
 def comparing(order: Comparison) -> Any:
-    """The function for `mapInArrow`: rows of stretches in, rows of differences out."""
+    """The function for `mapInArrow`: it takes rows of stretches and returns rows of differences."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         space = opened(order.place).space
@@ -141,8 +147,9 @@ def _refs(rows: Sequence[Any]) -> tuple[RangeRef, ...]:
 
 
 def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:
-    """Keys of a stretch whose values differ in identity, in key order.  Reads every range to its
-    end.  Raises `Corrupt`."""
+    """The keys of a stretch whose values differ in identity, in key order.  Reads every range to
+    its end.
+    Raises `Corrupt`."""
     sides = _Side(space, stretch.left, stretch), _Side(space, stretch.right, stretch)
     while ends := [side.keys[-1] for side in sides if side.keys]:
         old, new = (side.take(min(ends)) for side in sides)
@@ -157,8 +164,9 @@ def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:
 
 
 class _Side:
-    """The records of some ranges that are meant by a stretch, block by block.  `keys` is empty at
-    the end only."""
+    """The records of some ranges within the bounds of a stretch, block by block.  `keys` is empty
+    only at
+    the end."""
 
     def __init__(self, space: Keyspace, refs: Sequence[RangeRef], stretch: Stretch) -> None:
         self._blocks = chain.from_iterable(range_columns(space, ref) for ref in refs)
@@ -168,7 +176,7 @@ class _Side:
         self._load()
 
     def take(self, end: bytes) -> dict[bytes, bytes]:
-        """What is not taken yet, up to `end`."""
+        """The records up to `end` that were not taken yet."""
         taken: dict[bytes, bytes] = {}
         while self.keys and self.keys[0] <= end:
             cut = bisect_right(self.keys, end)

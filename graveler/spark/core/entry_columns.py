@@ -1,11 +1,11 @@
-"""Entries in their stored form, many at once, field by field (docs/format.md).
+"""Entries in their stored form, decoded many at once, field by field (docs/format.md).
 
     value   40 ‖ identity ‖ zigzag-varint(length) ‖ entry
     entry   0a address 12 (08 seconds 10 nanoseconds) 18 size 22 checksum 2a pair … 30 type 3a type
 
-A cursor a row goes through the entry; each field is looked for in all rows at once, in the order in
-which protobuf writes them.  Rows in any other form, which nobody writes but which protobuf reads,
-make the caller decode the batch one by one.  Pure; for `decode.py`.
+Each row has a cursor into its entry.  Each field is looked for in all rows at once, in the order in
+which protobuf writes the fields.  Protobuf also reads other forms, which no writer makes; if a row
+has one, the caller decodes the batch one by one.  Pure; for `decode.py`.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from graveler.records import ABSENT, Absent
 from graveler.spark.core.scan import Records
 from graveler.spark.core.vectors import Slices, octets, varints
 
-_IDENTITY: Final = 0x40  # the length of 32 bytes, as zigzag has it
+_IDENTITY: Final = 0x40  # the length 32 in zigzag encoding
 _IDENTITY_LENGTH: Final = 32
 _MICROSECONDS: Final = 1_000_000
 _NANOS_MAX: Final = 999_999_999
@@ -29,15 +29,16 @@ _SECONDS, _NANOS, _KEY, _ITEM = 0x08, 0x10, 0x0A, 0x12
 
 
 class _Odd(Exception):
-    """Some row is in another form."""
+    """A row has another form."""
 
 
 def entry_columns(
     records: Records, wanted: Collection[str]
 ) -> dict[str, Any] | Literal[Absent.ABSENT]:
-    """Columns of `records` by name, those `wanted` and `address_type`: texts as binary, `mtime` in
-    microseconds; ABSENT if any row is not in the form above.  Raises `pyarrow.ArrowInvalid` for
-    metadata that is not UTF-8."""
+    """The columns `wanted` and `address_type` of `records`, by name: texts as binary, `mtime` in
+    microseconds.  Returns ABSENT if a row does not have the form above.  Raises
+    `pyarrow.ArrowInvalid`
+    for metadata that is not UTF-8."""
     try:
         identity, entries = _unframed(records)
         found = _fields(entries, wanted)
@@ -49,7 +50,7 @@ def entry_columns(
 
 
 def _unframed(records: Records) -> "tuple[Slices, _Cursors]":
-    """Where the identities stand, and cursors through the entries behind them."""
+    """Where the identities stand, and cursors through the entries that follow them."""
     raw, (begin, end) = records.bytes, records.values
     _check(end - begin > _IDENTITY_LENGTH + 1)
     _check(raw[begin] == _IDENTITY)
@@ -88,7 +89,7 @@ def _times(stamps: "_Cursors") -> Any:
 
 
 def _maps(pairs: "_Cursors", counts: Any) -> Any:
-    """The pairs of all rows, of which each row has so many."""
+    """The pairs of all rows as a map column; `counts` says how many pairs each row has."""
     sides = pairs.text(_KEY), pairs.text(_ITEM)
     pairs.check_ended()
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
@@ -103,14 +104,15 @@ def _check(sound: Any) -> None:
 
 
 class _Cursors:
-    """One through each message of many; each method goes on behind what it reads."""
+    """One cursor through each of many messages.  Each method continues after what the last one
+    read."""
 
     def __init__(self, records: Records, at: Slices) -> None:
         self._records, self._raw = records, records.bytes
         self._at, self._end = at
 
     def within(self, at: Slices) -> "_Cursors":
-        """Through messages within these."""
+        """Cursors through messages that stand at these slices."""
         return _Cursors(self._records, at)
 
     def octets(self, at: Slices) -> Any:
@@ -118,11 +120,11 @@ class _Cursors:
         return octets(self._records.raw, at)
 
     def check_ended(self) -> None:
-        """Nothing is behind what was read."""
+        """Check that nothing follows what was read."""
         _check(self._at == self._end)
 
     def text(self, tag: int) -> Slices:
-        """The field's bytes; empty where it is not."""
+        """The bytes of the field; empty in messages without the field."""
         begin, rows = self._at, self._has(tag)
         if len(rows) == len(begin):
             begin, self._at = self._delimited(self._at + 1, self._end)
@@ -133,7 +135,7 @@ class _Cursors:
         return Slices(begin, end)
 
     def number(self, tag: int) -> Any:
-        """The field's number; 0 where it is not."""
+        """The number of the field; 0 in messages without the field."""
         found = np.zeros(len(self._at), dtype=np.uint64)
         rows = self._has(tag)
         after = self._at.copy()
@@ -143,7 +145,7 @@ class _Cursors:
         return found
 
     def repeated(self, tag: int) -> tuple[Any, Slices]:
-        """How often each message has the field, and where all of them stand, in their order."""
+        """How often each message has the field, and where all occurrences stand, in order."""
         counts = np.zeros(len(self._at), dtype=np.int64)
         begins, ends = [counts[:0]], [counts[:0]]
         while len(rows := self._has(tag)):
@@ -153,15 +155,15 @@ class _Cursors:
             counts[rows] += 1
             begins.append(begin)
             ends.append(end)
-        # All of a message stand before those of the next one.
+        # All occurrences in one message stand before those of the next message.
         return counts, Slices(np.sort(np.concatenate(begins)), np.sort(np.concatenate(ends)))
 
     def _has(self, tag: int) -> Any:
-        """The rows whose next field is this one; none of them stands at its end."""
+        """The rows whose next field is this one.  Rows at their end are left out."""
         return np.flatnonzero((self._raw[self._at] == tag) & (self._at < self._end))
 
     def _delimited(self, at: Any, bound: Any) -> tuple[Any, Any]:
-        """A length, and so many bytes, which must not go beyond `bound`."""
+        """Read a length and skip as many bytes, which must not go beyond `bound`."""
         length, begin = varints(self._raw, at)
         _check((length <= len(self._raw)) & (begin > 0))
         end = begin + length.astype(np.int64)

@@ -1,14 +1,15 @@
-"""The ranges of all buckets in one list, for one metarange.
+"""Joins the ranges of all buckets into one list, for one metarange.
 
     made       ├─r─┤├─r─┤├r┤‖├─r─┤├──r──┤├─r─┤‖├r┤├─r─┤       ‖: a cut
     seams                ├───────┤=            ├────┤=         read again until an end agrees (=)
     result     ├─r─┤├─r─┤├── s ──┤├──r──┤├─ s ─────┤
 
-A range may end only because its bucket did; then its records go on in what follows.  Such a place
-is a *seam*: the range is read and written again with those behind it, until a new end falls on an
-old one.  So the result is that of one writer of all records.  Seams do not depend on each other, so
-each is one task's work, and no record passes through the driver.  A seam that meets no end among
-the ranges that its task was given is sewn again with twice as many.  For this package.
+A range may end only because its bucket ended; a single writer would then have continued it into the
+next bucket.  Such a place is a *seam*.  The range is read and written again together with the
+ranges after it, until a new end falls on an old one.  So the result is that of one writer of all
+records.  Seams do not depend on each other, so each is the work of one task, and no record passes
+through the driver.  A task gets a limited number of ranges for a seam; if no end agrees among them,
+the seam is tried again with twice as many.  For this package.
 """
 
 from bisect import bisect_left
@@ -31,9 +32,9 @@ from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
 from graveler.spark.core.merge import END, Bounds, bounds_of, side
 from graveler.spark.core.tasks import Task
 
-_SPAN: Final = 12  # ranges that a task is given at first; an end agrees after a few
+_SPAN: Final = 12  # ranges for a seam at first; usually an end agrees after a few
 _SEAMS_EACH: Final = 4
-_ROUNDS_OF_ALL: Final = 3  # then only the seam that is needed next
+_ROUNDS_OF_ALL: Final = 3  # after these rounds, only the seam that is needed next is tried
 _EVERYTHING: Final = Bounds(b"", END)
 _SEAMS: Final = (
     "start int, is_end boolean, pieces array<struct<id:string,min_key:binary,max_key:binary,"
@@ -42,8 +43,9 @@ _SEAMS: Final = (
 
 
 class Piece(NamedTuple):
-    """A stored range of the result, or its records within `bounds`.  `is_last`: it may end only
-    because its bucket, or the base, did."""
+    """A stored range of the result, or its records within `bounds`.  `is_last`: the range may end
+    only
+    because its bucket, or the base, ended."""
 
     ref: RangeRef
     is_last: bool
@@ -56,8 +58,8 @@ class Piece(NamedTuple):
 
 
 class Seam(NamedTuple):
-    """Pieces from the number `start` on that are to be read until an end agrees.  `is_end`: there
-    are no more."""
+    """The pieces from number `start` on, to be read until an end agrees.  `is_end`: no pieces
+    follow."""
 
     start: int
     pieces: tuple[Piece, ...]
@@ -65,7 +67,7 @@ class Seam(NamedTuple):
 
 
 class Sewn(NamedTuple):
-    """The ranges that took the place of the first `used` pieces; none: no end agreed."""
+    """The ranges that replace the first `used` pieces of a seam.  `used` is 0 if no end agreed."""
 
     start: int
     used: int
@@ -82,10 +84,13 @@ def joined_over(
     cuts: Sequence[bytes],
     made: Mapping[int, Sequence[RangeRef]],
 ) -> tuple[RangeRef, ...]:
-    """The ranges of the whole key space: those that tasks `made`, by bucket (none: all was
-    deleted), and the base's in every other one.
+    """The ranges of the whole key space.
 
-    Cost: `sew` reads and writes seams, and the ranges of the base that a cut divides."""
+    `made`: the ranges that tasks made, by bucket (an empty sequence: everything in it was deleted).
+    Every other bucket keeps the ranges of the base.
+
+    Cost: `sew` reads and writes the seams, and the ranges of the base that a cut divides.
+    """
     splitter = Splitter(breaks)
     kept_ends = {ref.max_key for ref in base[:-1] if not splitter.closes(ref)}
     pieces: list[Piece] = []
@@ -105,7 +110,7 @@ def joined_over(
 def _stretches(
     cuts: Sequence[bytes], made: Mapping[int, Sequence[RangeRef]]
 ) -> Iterator[tuple[Bounds, Sequence[RangeRef] | Literal[Absent.ABSENT]]]:
-    """Every bucket that a task made, and in one piece what lies between two of them."""
+    """Every bucket that a task made, and the interval between two such buckets as one stretch."""
     begin = 0
     for bucket in sorted(made):
         if begin < bucket:
@@ -159,7 +164,7 @@ def _seam(pieces: Sequence[Piece], start: int, span: int) -> Seam:
 
 
 def here(space: Keyspace) -> Sewing:
-    """Seams sewn by this process, one after the other."""
+    """Seams sewn by this process, one after another."""
 
     def sew(seams: Sequence[Seam]) -> list[Sewn]:
         return [_sewn(space, seam) for seam in seams]
@@ -168,7 +173,7 @@ def here(space: Keyspace) -> Sewing:
 
 
 def _sewn(space: Keyspace, seam: Seam) -> Sewn:
-    """Memory: one open run."""
+    """Write one seam.  Memory: one open run."""
     assembler = Assembler(space)
     for used, piece in enumerate(seam.pieces, 1):
         if piece.is_whole:
@@ -193,8 +198,9 @@ def _add_side(space: Keyspace, assembler: Assembler, piece: Piece) -> None:
 
 
 def sewing(place: Place) -> Task:
-    """The function for `mapInArrow`: seams in, for each the rows of a part out, which is numbered
-    by the seam's start and has taken so many pieces."""
+    """The function for `mapInArrow`: it takes seams and returns for each the rows of a part.  The
+    part's
+    bucket is the seam's start, and its `taken` is the number of pieces used."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         space = opened(place).space
@@ -208,8 +214,12 @@ def sewing(place: Place) -> Task:
 
 
 def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> Sewing:
-    """Seams sewn by tasks of Spark that `run`, so many by each if there are more than Spark has
-    tasks at a time.  The driver gets references to ranges alone."""
+    """Seams sewn by Spark tasks that execute `run`.
+
+    There is about one seam for each task.  If there are many more seams than parallel tasks, each
+    task
+    gets `seams_each`.  Only references to ranges reach the driver.
+    """
 
     def sew(seams: Sequence[Seam]) -> Iterator[Sewn]:
         rows = [(seam.start, seam.is_end, list(map(_told, seam.pieces))) for seam in seams]
@@ -230,7 +240,7 @@ def _told(piece: Piece) -> tuple[Any, ...]:
 
 
 def piece_of(row: Mapping[str, Any]) -> Piece:
-    """A piece that a task is given."""
+    """The piece in a row that a task gets."""
     keys = row["min_key"], row["max_key"]
     ref = RangeRef(RangeId(row["id"]), *keys, row["size"], row["count"])
     return Piece(ref, row["is_last"], Bounds(row["after"], row["upto"]))

@@ -1,12 +1,13 @@
-"""A job's entries put onto a base, bucket by bucket: what applying them one after the other gives.
+"""Puts a job's entries onto a base, bucket by bucket; the result is that of applying them in
+sequence.
 
     base      ──┤range│range│ra‖nge│range├──       ‖: a cut may fall inside a range of the base
     bucket        (after, upto]
     rows            + +     +
 
-A task reads the ranges of the base that its rows touch, and keeps the others by reference; of a
-range that a cut divides it takes the records of its side.  Buckets without rows are the base's own
-(`join.py`).  For this package.
+A task reads the ranges of the base that its rows touch, and keeps the others by reference.  From a
+range that a cut divides, it takes the records on its side of the cut.  Buckets without rows keep
+the base's ranges (`join.py`).  For this package.
 """
 
 from bisect import bisect_right
@@ -22,7 +23,7 @@ from graveler.committed.writer import Assembler
 from graveler.framing import identity_of
 from graveler.records import TOMBSTONE, Change, RangeRef, Record, StagedValue
 
-END: Final = b""  # as the greatest key of a bucket: there is none
+END: Final = b""  # as the greatest key of a bucket: no upper bound
 
 
 class Bounds(NamedTuple):
@@ -32,11 +33,11 @@ class Bounds(NamedTuple):
     upto: bytes
 
     def holds(self, ref: RangeRef) -> bool:
-        """Whether a range lies in the bucket with all of its keys."""
+        """Whether all keys of a range lie in the bucket."""
         return ref.min_key > self.after and (self.upto == END or ref.max_key <= self.upto)
 
     def meets(self, ref: RangeRef) -> bool:
-        """Whether some of the range's keys may lie in the bucket."""
+        """Whether some keys of a range may lie in the bucket."""
         return ref.max_key > self.after and (self.upto == END or ref.min_key <= self.upto)
 
 
@@ -54,9 +55,13 @@ def merged(
     *,
     replace: bool = True,
 ) -> tuple[RangeRef, ...]:
-    """The ranges of one bucket of the base with `changes`, sorted and all of the bucket, put onto
-    it; without `replace`, one of equal identity keeps the older record.  Cost: the ranges that
-    `changes` touch or the bounds divide are read; a put for each new one."""
+    """The ranges of one bucket of the base after `changes` are put onto it.
+
+    `changes`: sorted, and all changes of the bucket.  Without `replace`, a change whose identity
+    equals
+    that of the older record leaves the older record.  Cost: the ranges that `changes` touch or the
+    bounds divide are read; one put for each new range.
+    """
     here = [ref for ref in base if bounds.meets(ref)]
     whole = [ref for ref in here if bounds.holds(ref)]
     divided = [_records(space, ref, bounds) for ref in here if not bounds.holds(ref)]
@@ -84,8 +89,9 @@ def side(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Columns]:
 
 
 def _last_of_each(*sources: Iterable[Change], replace: bool) -> Iterator[Change]:
-    """All changes by key; of equal keys that of the last source, unless it says the same and is not
-    to `replace`."""
+    """All changes by key.  Among equal keys, the change of the last source counts; without
+    `replace`, an
+    equal earlier one counts."""
     ranked = merge(*map(_ranked, range(len(sources)), sources), key=itemgetter(0, 1))
     held: tuple[bytes, int, StagedValue] | None = None
     for found in ranked:

@@ -1,9 +1,10 @@
-"""Uncommitted rows put onto a base in parallel: the ranges of an ordinary commit of them.
+"""Puts staged rows onto a base in parallel; the ranges are those of an ordinary commit of these
+rows.
 
     rows of all tokens ──► cuts ──► one task a bucket: of each path the row of the newest token,
     put onto the base's ranges ──► joined in the driver ──► one metarange
 
-A task that runs twice writes the same ranges.  For `committing.py`.
+A task that runs twice writes the same ranges.  For `commit.py`.
 """
 
 from bisect import bisect_left
@@ -27,7 +28,7 @@ from graveler.spark.core.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """What every task is to do; goes to the executors, so it holds no secret."""
+    """The instructions equal for every task.  They go to the executors, so they hold no secret."""
 
     place: Place
     base: MetarangeId
@@ -35,9 +36,12 @@ class Overlay:
 
 
 def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -> tuple[str, int]:
-    """The metarange of the base with `rows` of `staged.SCHEMA` put onto it, and how many rows.
+    """The metarange of the base after `rows` of `staged_rows.SCHEMA` are put onto it, and the
+    number of
+    rows.
 
-    Cost: `rows` are evaluated twice; ranges that they touch are read, and written anew."""
+    Cost: `rows` are evaluated twice; the ranges that they touch are read and written again.
+    """
     found = cuts.survey(rows, place.breaks)
     wanted = tasks or parallel_tasks(rows.sparkSession)
     at = cuts.chosen(found, place.breaks, wanted)
@@ -53,7 +57,8 @@ def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -
 
 
 def overlaying(order: Overlay) -> Task:
-    """The function for `mapInArrow`: the rows of one bucket in, the rows of its part out."""
+    """The function for `mapInArrow`: it takes the rows of one bucket and returns the rows of its
+    part."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = [batch for batch in batches if batch.num_rows]
@@ -74,7 +79,7 @@ def _written(table: pa.Table, order: Overlay) -> Part:
 
 
 def _newest(table: pa.Table) -> Iterator[Change]:
-    """Of each path, in order, what the newest token says."""
+    """For each path, in order, the value of the newest token."""
     keys = [("path", "ascending"), ("rank", "ascending")]
     ordered = table.take(pc.sort_indices(table, sort_keys=keys))
     last: bytes | None = None

@@ -1,12 +1,12 @@
-"""The records of some ranges, written anew into ranges that end by other break parameters.
+"""Writes the records of some ranges again, into ranges that end by other break parameters.
 
     base      ├r│r│r│r┤├r│r│r│r┤├r│r│r┤      stretches of whole ranges, a task each
     tasks     ├── r ──┤├── r ──┤├─ r ─┤      the same records, new ends
-    seams     where a stretch's end is none of the new ones, a task reads the range before it and
-              those behind it again until an end agrees (`join.py`)
+    seams     where a stretch does not end at a new end, a task reads the range before the end and
+              the ranges after it again until an end agrees (`join.py`)
 
-Nothing moves between tasks: ranges are in order already.  A task that runs twice writes the same
-files.  For `pack.py`.
+Nothing is shuffled: the ranges are in order already.  A task that runs twice writes the same files.
+For `pack.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ from graveler.spark.core.tasks import Task
 from graveler.spark.verbs.entries import row_of
 
 _BYTES_WANTED: Final = 256 << 20  # of keys and values in a stretch
-_JOINED_MAX: Final = 16  # a stretch has so many new ranges at least: its last may be read again
+_JOINED_MAX: Final = 16  # at least this many new ranges in a stretch, because its last one may be read again
 _LOOKED_AT: Final = 100
 _READERS: Final = 8
 _STRETCHES: Final = (
@@ -54,8 +54,9 @@ def ranges_of(place: Place, metarange: str) -> tuple[RangeRef, ...]:
 
 
 def stored_share(place: Place, refs: Sequence[RangeRef]) -> float:
-    """How many bytes the files of ranges have for each byte of their keys and values, by some that
-    are spread evenly.  A request for each of these, a hundred at most."""
+    """The bytes of the files of ranges for each byte of their keys and values, from an evenly
+    spread
+    sample.  One request for each sampled range, at most about a hundred."""
     looked_at = refs[:: max(1, -(-len(refs) // _LOOKED_AT))]
     if not looked_at:
         return 1.0
@@ -72,11 +73,15 @@ def stored_share(place: Place, refs: Sequence[RangeRef]) -> float:
 def repacked(
     spark: SparkSession, place: Place, refs: Sequence[RangeRef], expected: int, tasks: int = 0
 ) -> Repacked:
-    """The records of `refs` in ranges that end by `place.breaks`; about so many are `expected`.
+    """The records of `refs` in ranges that end by `place.breaks`.  `expected`: the approximate
+    number of
+    new ranges.
 
-    The ranges are those of one writer of all the records.  Raises `Corrupt` if the result has other
-    records than `refs`.  Cost: every range is read, and a put for each new one; some of it again at
-    the ends of stretches.
+    The ranges are those that a single writer of all the records makes.  Raises `Corrupt` if the
+    result
+    has other records than `refs`.  Cost: every range is read, one put for each new range; the
+    records
+    near the ends of stretches are read and written again.
     """
     wanted = tasks or parallel_tasks(spark)
     stretches = list(stretches_of(refs, place.breaks, expected, wanted))
@@ -98,8 +103,8 @@ def repacked(
 def stretches_of(
     refs: Sequence[RangeRef], breaks: BreakParameters, expected: int, tasks: int
 ) -> Iterator[list[RangeRef]]:
-    """Ranges in stretches of about one size, `tasks` of them if they are large enough; cut, if
-    possible, behind a key that may be an end by the new parameters too."""
+    """The ranges in stretches of about equal size: `tasks` stretches if they are large enough.  If
+    possible, a stretch ends at a key that may also be an end by the new parameters."""
     total = sum(ref.size for ref in refs)
     count = min(max(tasks, total // _BYTES_WANTED), max(1, expected // _JOINED_MAX))
     splitter, step = Splitter(breaks), total / max(1, count)
@@ -116,7 +121,7 @@ def stretches_of(
 
 
 def _repacking(place: Place) -> Task:
-    """The function for `mapInArrow`: stretches in, the rows of their parts out."""
+    """The function for `mapInArrow`: it takes stretches and returns the rows of their parts."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -3,10 +3,10 @@
     batches of rows ──► checked ──► sorted ──► each path once ──► framed ──► ranges ──► result rows
                                                   with a base: put onto it ──┘
 
-The bytes go straight to the object store under names that follow from the records, put if absent,
-so a task that runs twice, or beside its twin, changes nothing that anybody sees.  What fails in the
-store raises, and Spark tries again; what is wrong with a row is told in the result (`results.py`).
-For this package.
+The bytes go directly to the object store, with names that follow from the records, put if absent.
+So a task that runs twice, even at the same time, changes nothing that a reader sees.  An error of
+the store raises, and Spark runs the task again.  A bad row is reported in the result
+(`results.py`).  For this package.
 """
 
 from bisect import bisect_left
@@ -35,24 +35,26 @@ from graveler.spark.core.merge import bounds_of, merged
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 DUPLICATE_PATH: Final = "another row has this path"
-_RECORDS: Final = 8_192  # handed to the writer of ranges at a time
+_RECORDS: Final = 8_192  # passed to the writer of ranges at a time
 _ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What every task of a job is to do; goes to the executors, so it holds no secret."""
+    """The instructions of a job, equal for every task.  They go to the executors, so they hold no
+    secret."""
 
     place: Place
     addresses: Addresses
     cuts: tuple[bytes, ...]
     samples_max: int
-    base: MetarangeId = NO_METARANGE  # what the rows are put onto, if they do not stand alone
+    base: MetarangeId = NO_METARANGE  # the rows are put onto it, if there is one
     marks: Marks | Literal[Absent.ABSENT] = ABSENT
 
 
 def importing(order: Order) -> Task:
-    """The function for `mapInArrow`: the rows of one bucket in, the rows of its part out."""
+    """The function for `mapInArrow`: it takes the rows of one bucket and returns the rows of its
+    part."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = list(batches)
@@ -66,7 +68,8 @@ def importing(order: Order) -> Task:
 
 
 def written(table: pa.Table, order: Order) -> Part:
-    """Store what can be stored of the rows of one bucket; what was stored, and what was not."""
+    """Store the good rows of one bucket; return the part, which says what was stored and what was
+    not."""
     known = table.column("path").drop_null()
     first = known[0].as_py() if len(known) else b""
     content = content_of(one_array(table.column(HASH)).to_numpy(zero_copy_only=False))
@@ -98,9 +101,12 @@ def _samples(judged: Checked, rows: Any, reason: str, most: int) -> list[Rejecte
 
 
 def _sorted_once(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows by path, each path once, and the others.  Of rows with one path the last in time
-    counts; of those, the greatest in the other columns, so that the choice is the same however the
-    rows come."""
+    """The rows by path with each path once, and the duplicates.
+
+    Of rows with one path, the row with the latest `mtime` counts; of those, the row with the
+    greatest
+    values in the other columns.  So the choice does not depend on the order of the rows.
+    """
     ordered = table.take(pc.sort_indices(table.column("path")))
     if not _has_twins(ordered):
         return ordered, ordered.slice(0, 0)
