@@ -2,10 +2,10 @@
 
 places, workers     how a process of the cluster opens the files of a repository
 pieces, parallel    tables in pieces, and how many tasks to start
-results, markers    what tasks return, and marks of finished work
+results, markers    what tasks return, and checkpoints of finished buckets
 heartbeat           keeps a bulk job alive
 land                turns written ranges into one commit
-pins                a ref that stays at one commit
-plans, register     Spark's planning processes, and the registration of the data source
+pins                resolves a ref to one commit
+plans, register     Spark's planning workers, and the registration of the data source
 credentials, server the credentials of a job; a server for an embedded store
 """

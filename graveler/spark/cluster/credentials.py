@@ -1,7 +1,7 @@
-"""The credentials of the API for a job: read where the driver runs, and kept there.
+"""The credentials of the API for a job: the driver reads them and keeps them.
 
-They are no word of the job, since words stand in logs and in the history of the cluster.  For
-`job_runs.py`.
+They are not an argument of the job, because arguments appear in logs and in the history of the
+cluster.  For `job_runs.py`.
 """
 
 import json
@@ -17,9 +17,10 @@ _FIELDS: Final = ("access_key_id", "secret_access_key")
 
 
 def credentials(secret: str) -> tuple[str, str]:
-    """The access key id and its secret, from the secret of Secrets Manager that is named, or from
-    the environment if none is.  Errors: `Invalid` without any, or for another form of secret;
-    `Unavailable`.  One request to Secrets Manager."""
+    """The access key id and its secret, from the named secret of Secrets Manager, or from the
+    environment
+    if `secret` is empty.  Errors: `Invalid` if there are none, or the secret has another form;
+    `Unavailable`.  One request to Secrets Manager if a secret is named."""
     if not secret:
         variables = environment()
         found = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")
@@ -32,6 +33,6 @@ def credentials(secret: str) -> tuple[str, str]:
     text = secret_text(AwsSession(AwsSettings(endpoint_url=endpoint_url())), secret)
     try:
         key, value = (str(json.loads(text)[name]) for name in _FIELDS)
-    except (ValueError, TypeError, KeyError):  # the text stays out of what is shown
+    except (ValueError, TypeError, KeyError):  # the error does not show the text
         raise Invalid(f"not a JSON object with {' and '.join(_FIELDS)}: {secret=}") from None
     return key, value

@@ -1,4 +1,5 @@
-"""Keeping bulk jobs, and turns of collection, alive while Spark works.  For this package."""
+"""Heartbeats of bulk jobs, and of the turns of collections, while Spark works.  For this
+package."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +15,12 @@ from graveler.errors import Conflict, GravelerError
 def beating(
     session: Session, repository: str, job: BulkJob, progress: Callable[[], int]
 ) -> Iterator[None]:
-    """Say every `job.heartbeat_seconds` that the job is alive, and its `progress`.
+    """Send a heartbeat with the job's `progress` every `job.heartbeat_seconds`.
 
-    If it was cancelled meanwhile, the beating ends; landing it then fails, as it should.  What else
-    keeps a beat from arriving does no harm: the next one may."""
+    If the job was cancelled meanwhile, the heartbeats end, and landing the job then fails, as
+    intended.
+    Any other failed heartbeat does no harm: the next one may arrive.
+    """
     over = threading.Event()
 
     def beat() -> None:
@@ -42,9 +45,11 @@ def beating(
 def cancelled_on_error(
     session: Session, repository: str, job: BulkJob, *, is_named: bool
 ) -> Iterator[None]:
-    """Cancel a job whose work has failed, so that nobody waits for it; what failed is raised.
+    """Cancel a job whose work failed, so that no other job waits for it; then raise the error
+    again.
 
-    A job that is named by its caller stays as it is: the next call of that name runs it again."""
+    A job with a name from its caller is not cancelled: the next call with this name runs it again.
+    """
     try:
         yield
     except BaseException:
@@ -61,11 +66,14 @@ def turns_held(
     turn: str,
     period: float = limits.collect_turn_seconds / 10,
 ) -> Iterator[Callable[[], None]]:
-    """Have the turn to collect these repositories; all or none.
+    """Hold the turn to collect these repositories: all of them or none.
 
-    Given is what to call before anything is deleted: it raises `Conflict` if a turn was lost.  What
-    keeps a beat from arriving does no harm: the next one may.  Errors: `Conflict` if another
-    collection is on its way."""
+    Yields a function that the caller calls before it deletes anything: it raises `Conflict` if a
+    turn
+    was lost.  A failed heartbeat does no harm: the next one may arrive.  Errors: `Conflict` if
+    another
+    collection of a repository is running.
+    """
     over = threading.Event()
 
     def check() -> None:
@@ -89,5 +97,5 @@ def turns_held(
         if thread.ident is not None:
             thread.join()
         for repository in repositories:
-            with suppress(GravelerError):  # over after a while by itself
+            with suppress(GravelerError):  # the turn expires anyway
                 collections.end(session, repository, turn)

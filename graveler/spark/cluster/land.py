@@ -1,11 +1,11 @@
-"""Import and land: rows of a DataFrame become one commit on a branch, or nothing does.
+"""Import and land: the rows of a DataFrame become one commit on a branch, or nothing changes.
 
     begin (base, salt, break parameters) ──► ranges, written by the executors ──► finish: one commit
                 └── heartbeats ──┘                    └─ failed: cancelled
 
-*replace*: the rows take the place of all that lies below the prefix.  *merge*: they are put onto
-what is there; paths that are not among them stay.  Whatever others committed meanwhile elsewhere
-stays too (docs/bulk.md).  For whoever uses the package.
+*replace*: the rows replace everything below the prefix.  *merge*: the rows are put onto the
+existing entries; paths without a row stay.  Commits of other writers elsewhere in the branch also
+stay (docs/bulk.md).  For users of the package.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,8 @@ _MESSAGE = "Import objects"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The commit that landed, how many rows are in it, and what was left out."""
+    """The commit that landed, how many rows it contains, and a report of the rows that were left
+    out."""
 
     commit: str
     count: int
@@ -42,12 +43,17 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """What the commit says, empty for what is usual; and the job's name, if it may be run again.
+    """The message and metadata of the commit (empty: the default), and the job's name if it may be
+    run
+    again.
 
     A job with a name is not cancelled when it fails.  A later call with the same name runs the same
-    job, on the same base, and lands it once; if it has landed, the answer is its commit.  A name
-    that was given to another verb, branch, folder or mode is a `Conflict`.  An import keeps what
-    the run before has written."""
+    job on the same base, and lands it once.  If the job has landed, the call returns its commit.
+    The
+    name of a job of another verb, branch, folder or mode is a `Conflict`.  An import reuses what
+    the
+    attempt before has written.
+    """
 
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -65,16 +71,18 @@ def import_(
 ) -> Imported:
     """Land the rows of `df` below `target`, "repository/branch/prefix", as one commit.
 
-    Rows name objects that lie elsewhere (path below the prefix, address, size, checksum, mtime,
-    perhaps metadata and content_type; see `columns.py`); no object is copied.
+    The rows name objects that lie elsewhere (path below the prefix, address, size, checksum, mtime,
+    optionally metadata and content_type; see `columns.py`).  No object is copied.
 
-    Errors: `Invalid` (target, mode, columns), `BadRows` with a report of what is wrong, `NotFound`,
-    `Refused`, `Conflict` (the branch has uncommitted changes; somebody cancelled the job; the input
-    changed while it was read); `OutcomeUnknown` if the answer to the landing was lost.  Unless it
-    is the last of these, nothing has landed.  A job that has landed before is answered with its
-    commit, and without a report; one that was cancelled or has expired is a `Conflict`, and so is a
-    name that was given to something else: another prefix, mode or verb.  While it
-    runs, its progress counts finished buckets, then rows.
+    Errors: `Invalid` (target, mode, columns); `BadRows` with a report; `NotFound`; `Refused`;
+    `Conflict` (the branch has staged rows; the job was cancelled or has expired; the input changed
+    while it was read; the job's name belongs to another prefix, mode or verb); `OutcomeUnknown` if
+    the
+    answer to the landing was lost.  After any error but `OutcomeUnknown`, nothing has landed.
+
+    A named job that has landed before is answered with its commit and an empty report.  While the
+    job
+    runs, its progress is the number of finished buckets; then the number of rows.
     """
     if mode not in ("replace", "merge"):
         raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
@@ -100,8 +108,9 @@ def import_(
 
 
 def begun(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
-    """A job on the head of the branch.  In the mode merge its metarange is of the whole branch, so
-    it has no prefix; where it is to land stands in its purpose, beside the `verb`."""
+    """A job on the head of the branch.  In the mode merge the metarange of the job is that of the
+    whole
+    branch, so the job has no prefix.  The folder and the `verb` stand in the job's purpose."""
     prefix = where.prefix if mode == "replace" else ""
     purpose = f"{verb} below {where.prefix!r}"
     return bulk.begin(

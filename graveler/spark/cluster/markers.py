@@ -1,13 +1,15 @@
-"""Marks of what a job has finished, so that it can be watched, and taken up where it ended.
+"""Checkpoints of an import: which buckets are finished, so that a later attempt can continue.
 
     <namespace>/_graveler/jobs/<job>/part-<birth>-<bucket>     fingerprint (64 hex) ‖ result rows
 
-A task leaves its mark when its ranges are stored; the mark holds all that it would send to the
-driver.  Whoever runs the job again with the same input takes the marks for results.  What the input
-was is said by the fingerprint: marks with another one are as if they were not there.  Neither are
-those of an earlier job of the same name, which say another birth: collection may delete what they
-name, because that job cannot land any more.  A mark is
-written over as a whole, by twins with the same content.  For this package.
+A task writes its checkpoint (a *mark* in the code) after its ranges are stored.  The checkpoint has
+everything that the task sends to the driver.  An attempt that runs the job again with the same
+input uses the checkpoints as results.
+
+A checkpoint counts only with the right fingerprint, which identifies the input, and the right
+birth.  Another birth means an earlier job of the same name; that job cannot land any more, so
+garbage collection may delete the ranges that its checkpoints name.  A checkpoint is overwritten as
+a whole, and concurrent attempts of one task write the same content.  For this package.
 """
 
 import hashlib
@@ -28,7 +30,7 @@ _LENGTH: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Where a job's marks stand, and what they must say of the input."""
+    """Where the checkpoints of a job are, and the fingerprint that they must have."""
 
     namespace: str
     job: str
@@ -37,7 +39,9 @@ class Marks:
 
     @property
     def prefix(self) -> str:
-        """All of the job's marks begin so; a name is another job's once the first is forgotten."""
+        """The common prefix of the addresses of the job's checkpoints.  It contains the birth,
+        because another
+        job can get the name after the first is forgotten."""
         return join(self.namespace, f"_graveler/jobs/{self.job}/part-{self.birth}-")
 
 
@@ -47,7 +51,7 @@ def fingerprint(*said: Any) -> str:
 
 
 def leave(blocks: Blocks, marks: Marks, part: Part) -> None:
-    """Say that a bucket is finished.  One put."""
+    """Write the checkpoint of a finished bucket.  One put."""
     batch = rows_of(part)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -62,7 +66,7 @@ def count(blocks: Blocks, marks: Marks) -> int:
 
 
 def finished(blocks: Blocks, marks: Marks) -> dict[int, Part]:
-    """The parts that are finished, by bucket.  One request for each, and for each 1,000 of them."""
+    """The finished parts, by bucket.  One request for each part, and one for each 1,000 parts."""
     found: dict[int, Part] = {}
     for address in _addresses(blocks, marks):
         body = b"".join(blocks.get(address).chunks)

@@ -1,4 +1,4 @@
-"""How many tasks to make, by Spark's settings.  For this package."""
+"""How many tasks to start, by Spark's settings.  For this package."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _DEFAULT: Final = 200  # Spark's own
 
 
 def parallel_tasks(spark: SparkSession) -> int:
-    """Spark's number of partitions after a shuffle; its default for what is no number: Databricks
-    has "auto"."""
+    """Spark's number of partitions after a shuffle.  If the setting is not a number (Databricks has
+    "auto"), Spark's default of 200."""
     text = str(spark.conf.get(_SETTING, "")).strip()
     return max(1, int(text)) if text.isdecimal() else _DEFAULT

@@ -1,8 +1,8 @@
-"""Tables in pieces: Arrow streams in the object store, written and read by any process of a job.
+"""Tables in pieces: Arrow streams in the object store that any process of a job can write and read.
 
-What a job must not compute twice (a list of the storage, what it is about to delete) stands in
-pieces: a task that is lost is run again and reads the same rows.  A piece appears whole.  For this
-package.
+Some tables must not be computed twice (the list of the storage, the files to delete).  They are
+stored in pieces: if a task is lost, its next attempt reads the same rows.  A piece appears as a
+whole.  For this package.
 """
 
 import io
@@ -19,7 +19,7 @@ _ROWS_EACH: Final = 64
 
 
 def put(place: Place, where: str, batch: pa.RecordBatch) -> None:
-    """Store a piece at a full address, over what is there.  One put."""
+    """Store a piece at a full address, and overwrite an earlier one.  One put."""
     body = io.BytesIO()
     with pa.ipc.new_stream(body, batch.schema) as writer:
         writer.write_batch(batch)
@@ -34,7 +34,7 @@ def read(place: Place, where: str) -> Iterator[pa.RecordBatch]:
 
 
 def frame(spark: SparkSession, place: Place, names: Sequence[str], schema: str) -> DataFrame:
-    """The rows of pieces of one schema, read by the executors."""
+    """The rows of pieces with one schema, read by the executors."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -45,7 +45,7 @@ def frame(spark: SparkSession, place: Place, names: Sequence[str], schema: str) 
 
 
 def rows(spark: SparkSession, values: Sequence[Any], schema: str, tasks: int = 0) -> DataFrame:
-    """A few rows of the driver's, some for each task, unless so many `tasks` are wanted."""
+    """A few rows of the driver as a DataFrame, spread over `tasks` tasks (0: by their number)."""
     made = spark.createDataFrame(list(values), schema)
     wanted = tasks or max(parallel_tasks(spark), len(values) // _ROWS_EACH)
     return made.repartition(max(1, min(wanted, len(values))))

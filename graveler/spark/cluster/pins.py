@@ -1,4 +1,4 @@
-"""A ref held fast: whoever reads at it sees one commit, whatever others commit meanwhile.
+"""A pinned ref: a ref resolved once to a commit, so that later commits do not change what is read.
 
 For this package.
 """
@@ -14,7 +14,7 @@ from graveler.spark.lake import Lake, Target, parse_ref, place_of
 
 
 class Pinned(NamedTuple):
-    """The commit that a ref meant when it was looked up, and the prefix asked for beside it."""
+    """The commit to which a ref was resolved, and the prefix that was given with it."""
 
     repository: str
     commit: str
@@ -28,7 +28,7 @@ class Pinned(NamedTuple):
 
 
 def pinned(lake: Lake, where: str) -> Pinned:
-    """Look "repository/ref/folder" up.
+    """Resolve "repository/ref/folder".
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  Errors:
     `Invalid`, `NotFound`.  Cost: 2 requests to the API.
@@ -58,6 +58,6 @@ def _commit(lake: Lake, target: Target) -> Any:
 
 
 def commits_page(lake: Lake, repository: str, ref: str, query: str) -> Any:
-    """One page of a ref's history, newest first, as the API tells it."""
+    """One page of a ref's history, newest first, as the API returns it."""
     where = below("repositories", repository, "refs", ref, "commits")
     return lake.session.ask("GET", where + query)

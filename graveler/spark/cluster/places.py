@@ -2,9 +2,9 @@
 
     driver ── Place (names only, no secret) ──► executor ── its own role ──► object store
 
-The record goes to the executors inside the function that they run.  There each process opens the
-store once, with the credentials of the machine or the job (AWS's own chain of configuration); the
-API's secret never leaves the driver.  Everybody in this package may import this.
+The record goes to the executors inside the function that they run.  Each process there opens the
+store once, with the credentials of the machine or the job (AWS's own chain of configuration).  The
+API's secret never leaves the driver.  All modules of this package may import this one.
 """
 
 import os
@@ -32,10 +32,11 @@ _TABLE_CACHE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a repository's ranges live and where they break.
+    """Where a repository's ranges are stored, and where they break.
 
-    `storage`: as `block.registry` names it, `s3:BUCKET,BUCKET` or `local:FOLDER`, a folder that
-    every executor must see under that name.  `endpoint_url`: where S3 is, if it is not AWS's.
+    `storage`: in the notation of `block.registry`, `s3:BUCKET,BUCKET` or `local:FOLDER`; every
+    executor
+    must see the folder under that name.  `endpoint_url`: the endpoint of S3, if it is not AWS's.
     """
 
     storage: str
@@ -45,7 +46,7 @@ class Place:
 
     @property
     def is_near(self) -> bool:
-        """Whether requests cost next to nothing."""
+        """Whether a request costs almost nothing."""
         return self.storage.startswith("local:")
 
 
@@ -59,10 +60,9 @@ class Opened:
 
 @lru_cache(maxsize=8)
 def opened(place: Place) -> Opened:
-    """The store of `place`, opened once in a process.  Nothing is sent before the first verb.
+    """The store of `place`, opened once in each process.  No request is sent before the first verb.
 
-    Errors: `Invalid` for a storage that is not known, `Unavailable` if no scratch folder can be
-    made.
+    Errors: `Invalid` for an unknown storage, `Unavailable` if no scratch folder can be made.
     """
     settle()
     blocks = _blocks(place)
@@ -84,8 +84,9 @@ def _blocks(place: Place) -> Blocks:
 
 
 def _scratch() -> Path:
-    """A folder for tables that are being built, shared by the processes of one user: processes of
-    Spark end without a chance to clean up, so none has a folder of its own."""
+    """A folder for tables while they are built, shared by the processes of one user.  Spark's
+    processes
+    end without a chance to clean up, so none has its own folder."""
     folder = Path(tempfile.gettempdir()) / f"graveler-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)

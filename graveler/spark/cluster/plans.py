@@ -1,15 +1,16 @@
-"""How Spark's planning workers reach the driver, the only process that has the API's credentials.
+"""How Spark's planning workers reach the driver, the only process with the API's credentials.
 
     planning worker ── question: options ──► socket in a private folder ──► driver: asks the API
                     ◄── answer: names and pieces of work ──────────────────┘
 
-Spark pickles a data source into the function that executors run, and sends its class to them as
-well (Spark's own `PythonPartitionReaderFactory` holds both).  So the class holds a `Planner`: names
-alone.  A planning worker runs on the driver's machine as the driver's user, so it may open the
-socket; an executor elsewhere cannot, and one beside the driver gets plans, not credentials.
+Spark pickles a data source into the function that executors run, and also sends its class to them
+(Spark's `PythonPartitionReaderFactory` holds both).  So the class holds a `Planner`, which has only
+names.  A planning worker runs on the driver's machine as the driver's user, so it may open the
+socket.  An executor on another machine cannot open it; an executor on the driver's machine gets
+plans, not credentials.
 
-Over Spark Connect the workers run beside the server of Spark.  If that is another machine, the
-credentials must stand in the environment there.  For `register.py` and `datasource.py`.
+Over Spark Connect the planning workers run beside the Spark server.  If the server is on another
+machine, its environment must hold the credentials.  For `register.py` and `datasource.py`.
 """
 
 import atexit
@@ -36,24 +37,28 @@ from graveler.spark.lake import Lake
 
 Question = Mapping[str, Any]
 Answering = Callable[[Lake, Question], Any]
-_LENGTH: Final = 8  # bytes before an answer: its length, so that a cut one is noticed
+_LENGTH: Final = 8  # bytes before an answer: its length, so that a truncated one is noticed
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Where plans are made.  Goes to the executors, so it holds no secret.  `socket`: of the
-    driver; `url`, `store`: the lake's, as `Lake` has them."""
+    """Where plans are made.  It goes to the executors, so it holds no secret.  `socket`: of the
+    driver;
+    `url`, `store`: of the lake, as in `Lake`."""
 
     socket: str
     url: str
     store: str
 
     def ask(self, question: Question, answering: Answering) -> Any:
-        """What the driver answers.  If this is not its machine, `answering` is called here, with
-        the credentials of the environment.
+        """The driver's answer.  On another machine than the driver's, `answering` is called here,
+        with the
+        credentials of the environment.
 
         Errors: those of the answer; `Invalid` if there are no credentials; `Internal` if the driver
-        fails, with its traceback on its standard error."""
+        fails
+        (its traceback is on its standard error).
+        """
         with socket.socket(socket.AF_UNIX) as way:
             try:
                 way.connect(self.socket)
@@ -86,7 +91,8 @@ class Planner:
 def planner_of(session: Session, store: str, answering: Answering) -> Planner:
     """Answer questions about a lake in this process until it ends.
 
-    Nobody but the user of this process may open the socket."""
+    Only the user of this process may open the socket.
+    """
     folder = Path(tempfile.mkdtemp(prefix="graveler-plans-"))  # mode 0700
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     where = str(folder / "socket")
@@ -105,7 +111,8 @@ class _Server(ThreadingUnixStreamServer):
 
 
 class _Handler(StreamRequestHandler):
-    """One question and its answer.  What is no error of ours closes the connection."""
+    """One question and its answer.  An error that is not a `GravelerError` closes the
+    connection."""
 
     server: _Server
 

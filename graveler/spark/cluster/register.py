@@ -1,4 +1,4 @@
-"""Making a lake known to Spark 4 under `format("graveler")`.  For whoever uses the package."""
+"""Registers a lake with Spark 4 as `format("graveler")`.  For users of the package."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,19 +12,28 @@ _PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(lake: Lake) -> None:
-    """From now on `spark.read.format("graveler").load("repository/ref/folder")` reads of this lake.
+    """After this call, `spark.read.format("graveler").load("repository/ref/folder")` reads from
+    this lake.
 
-    Options: `table`: files (the default: the table there; `format`, and `partitions` as a JSON
-    object), entries (`prefix`), diff (`left`: its other ref, both without a folder; `prefix`), log
-    (of a ref; `limit`) or ranges; `columns`: their names, with commas.  `schema` counts for files,
-    as that of `read`.  With Spark's setting for the pushdown of filters to Python on when this is
-    called, filters on the path of entries and of a diff leave ranges out.  The ref is looked up
-    once: by `load`, or by the first action if a `schema` is given; the DataFrame stays at that
-    commit.
+    Options:
 
-    Credentials stay in this process, which answers the planning workers of Spark on this machine.
-    Over Spark Connect to another machine, the environment of its server must have credentials.
-    `Unsupported` before Spark 4.
+    - `table`: `files` (the default: the table in the folder; with `format`, and `partitions` as a
+      JSON
+      object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`; both
+      refs
+      without a folder), `log` (of a ref; with `limit`) or `ranges`;
+    - `columns`: names of columns, separated by commas.
+
+    A `schema` applies to files, as in `read`.  If Spark's setting for the pushdown of filters to
+    Python
+    is on at this call, filters on the path of entries and of a diff leave ranges out.  The ref is
+    resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame stays at
+    that commit.
+
+    The credentials stay in this process, which answers Spark's planning workers on this machine.
+    Over
+    Spark Connect to another machine, the environment of the Spark server must hold credentials.
+    Raises `Unsupported` before Spark 4.
     """
     if find_spec("pyspark.sql.datasource") is None:
         raise Unsupported("Spark has data sources of Python from 4.0 on; use read, entries, diff")

@@ -1,14 +1,14 @@
-"""What the tasks of a job send back: rows, never exceptions, for what is wrong with the input.
+"""What the tasks of a job return: rows.  Errors of the input are rows too, never exceptions.
 
     range       a range that the task has stored: id, bounds, size, count
     taken       how many rows became entries
-    bad         rows of one reason that no entry can be made of: how many
-    duplicate   rows whose path another row has too: how many
-    sample      one of those rows: what it was, and why
+    bad         how many rows cannot become entries for one reason
+    duplicate   how many rows have a path that another row has too
+    sample      one of those rows: its path and address, and the reason
     content     of all rows that the task read: `size` is the total, `count` the parity
 
-Spark retries a task that raises, and keeps the rows of exactly one attempt of each task; so rows
-are the only record of what was written.  For this package.
+Spark retries a task that raises, and keeps the rows of exactly one attempt of each task.  So these
+rows are the only record of what was written.  For this package.
 """
 
 from collections import Counter
@@ -37,14 +37,16 @@ SCHEMA: Final = (
 
 
 def arrow_schema() -> pa.Schema:
-    """`SCHEMA`, as Arrow names it."""
+    """`SCHEMA` as an Arrow schema."""
     types = {"string": pa.string(), "int": pa.int32(), "binary": pa.binary(), "bigint": pa.int64()}
     columns = [column.split() for column in SCHEMA.split(", ")]
     return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
 class Rejected(NamedTuple):
-    """An input row that did not become an entry; `path` and `address` as far as they are text."""
+    """An input row that did not become an entry.  `path` and `address` are empty or have
+    replacement
+    characters where they are not text."""
 
     kind: str
     reason: str
@@ -62,12 +64,12 @@ class Report:
 
     @property
     def bad_count(self) -> int:
-        """All bad rows."""
+        """The number of bad rows."""
         return sum(self.bad.values())
 
     @property
     def count(self) -> int:
-        """All rows that did not become entries."""
+        """The number of rows that did not become entries."""
         return self.bad_count + self.duplicates
 
     @property
@@ -94,15 +96,20 @@ class BadRows(Invalid):
 
 
 class Content(NamedTuple):
-    """What rows say, whatever their order: the sum of 30 bits of each row's 64-bit hash, and the
-    exclusive or of all hashes.  The sum notices what the exclusive or does not: rows that come
-    twice instead of others that came twice."""
+    """A digest of rows that does not depend on their order: the sum of 30 bits of each row's 64-bit
+    hash,
+    and the exclusive or of all hashes.
+
+    The sum detects a case that the exclusive or does not: one row that occurs twice in place of
+    another
+    row that occurred twice.
+    """
 
     total: int
     parity: int
 
     def joined(self, other: "Content") -> "Content":
-        """The content of both."""
+        """The content of both sets of rows."""
         return Content(self.total + other.total, self.parity ^ other.parity)
 
 
@@ -110,9 +117,14 @@ NO_CONTENT: Final = Content(0, 0)
 
 
 class Part(NamedTuple):
-    """What one task made of the rows of its bucket: ranges in key order (the base's too, if there
-    is one), how many rows became entries, how many did not, and some of those; what it read, where
-    that is to be compared."""
+    """What one task made of the rows of its bucket.
+
+    The ranges are in key order and include the base's, if there is a base.  The other fields say
+    how
+    many rows became entries, how many did not, some of those, and the content of the rows read,
+    where
+    it is compared.
+    """
 
     bucket: int
     ranges: tuple[RangeRef, ...]
@@ -123,7 +135,7 @@ class Part(NamedTuple):
 
 
 def rows_of(part: Part) -> pa.RecordBatch:
-    """The rows that say `part`."""
+    """The part as rows of `SCHEMA`."""
     rows = [
         {
             "kind": RANGE,
@@ -148,7 +160,7 @@ def rows_of(part: Part) -> pa.RecordBatch:
 
 
 def parts_of(rows: Iterable[Any]) -> list[Part]:
-    """The parts that collected rows say, by bucket."""
+    """The parts in collected rows, by bucket."""
     ranges: dict[int, list[RangeRef]] = {}
     taken: Counter[int] = Counter()
     rejected: dict[int, Counter[tuple[str, str]]] = {}
@@ -185,7 +197,7 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
 
 
 def report_of(parts: Sequence[Part]) -> Report:
-    """What all parts reject together."""
+    """The report over all parts."""
     bad: Counter[str] = Counter()
     duplicates = 0
     samples: list[Rejected] = []

@@ -1,8 +1,8 @@
-"""A server of an embedded store, for as long as this process lives.
+"""A server of an embedded store, which runs as long as this process.
 
-The store admits one process, so executors cannot open it, and references go over HTTP even here.
-The server is the ordinary command; it ends when its standard input is closed, which happens however
-this process ends.  For `lake.py`.
+Only one process can open the store, so executors cannot open it, and references go over HTTP even
+here.  The server is the ordinary command.  It ends when its standard input is closed, and the
+operating system closes it however this process ends.  For `lake.py`.
 """
 
 import os
@@ -31,17 +31,20 @@ _END_SECONDS: Final = 60
 
 
 class Served(NamedTuple):
-    """Where a server answers, and how to end it; ending it twice does nothing."""
+    """The URL of a server, and a function that stops it; a second call does nothing."""
 
     url: str
     stop: Callable[[], None]
 
 
 def serve(store: Path, credentials: tuple[str, str], import_roots: Sequence[Path]) -> Served:
-    """Start a server on the store's folder, made if need be, and wait until it answers.
+    """Start a server on the store's folder, which is made if it does not exist, and wait until it
+    answers.
 
-    `Unavailable` if it does not start: another process has the store, or the folder cannot be
-    written.  What it says goes to this process's standard error."""
+    Raises `Unavailable` if the server does not start: another process has the store open, or the
+    folder
+    cannot be written.  The server's errors go to this process's standard error.
+    """
     folder = os.path.abspath(store)
     keys = dict(zip((ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE), credentials, strict=True))
     roots = [word for root in import_roots for word in ("--import-root", os.path.abspath(root))]

@@ -1,9 +1,11 @@
-"""Processes of Python that Spark starts for tasks: what each would do again for every task.
+"""Settles Python worker processes of Spark, so that they do not repeat the same work for every
+task.
 
-Before each task a worker of Spark has Python forget what it knows of its path, and of every archive
-there Python then reads the whole directory anew: Spark puts two or three of its own first, which
-takes longer than a small task (0.15 s of CPU).  These never change while a process lives.  After
-each task it looks for garbage among all that was ever imported (0.03 s).  For this package.
+Before each task, a Spark worker makes Python invalidate its import caches.  Python then reads the
+directory of every archive on the path again.  Spark puts two or three of its own archives first,
+and reading them takes longer than a small task (0.15 s of CPU).  These archives never change while
+a process lives.  After each task the worker runs a garbage collection over everything that was ever
+imported (0.03 s).  For this package.
 """
 
 import gc
@@ -18,26 +20,28 @@ from graveler.settings import environment
 
 
 def settle() -> None:
-    """Make this process ready for many tasks, if it is one that runs tasks.  Harmless when it is
-    repeated, and wherever else it is called."""
+    """Prepare this process for many tasks, if it runs tasks.  Calling it again, or in any other
+    process,
+    does no harm."""
     if TaskContext.get() is not None:
         settle_archives()
         gc.freeze()
 
 
 class _Settled(zipimporter):
-    """An archive whose directory stays as it was read."""
+    """An importer for an archive whose directory is read once."""
 
     def invalidate_caches(self) -> None:
-        """Nothing: see the module."""
+        """Do nothing (see the module)."""
 
 
 def settle_archives(paths: Iterable[str] = ()) -> None:
-    """Keep what Python knows of the archives that this process was started with (`PYTHONPATH`, or
-    `paths`); what is added to the path later is looked at as ever."""
+    """Keep the directories of the archives with which this process was started (`PYTHONPATH`, or
+    `paths`).
+    Archives that are added to the path later are read as usual."""
     archives = list(paths) or environment().get("PYTHONPATH", "").split(os.pathsep)
     stems = {archive for archive in archives if os.path.isfile(archive)}
     for path, finder in list(sys.path_importer_cache.items()):
-        # A folder within an archive has a finder of its own.
+        # A folder within an archive has its own finder.
         if type(finder) is zipimporter and finder.archive in stems:
             sys.path_importer_cache[path] = _Settled(path)
