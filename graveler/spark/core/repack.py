@@ -32,7 +32,7 @@ from graveler.spark.core.tasks import Task
 from graveler.spark.verbs.entries import row_of
 
 _BYTES_WANTED: Final = 256 << 20  # of keys and values in a stretch
-_JOINED_MAX: Final = 16  # at least this many new ranges in a stretch, because its last one may be read again
+_JOINED_MAX: Final = 16  # at least so many new ranges a stretch: the last may be read again
 _LOOKED_AT: Final = 100
 _READERS: Final = 8
 _STRETCHES: Final = (
@@ -56,7 +56,7 @@ def ranges_of(place: Place, metarange: str) -> tuple[RangeRef, ...]:
 def stored_share(place: Place, refs: Sequence[RangeRef]) -> float:
     """The bytes of the files of ranges for each byte of their keys and values, from an evenly
     spread
-    sample.  One request for each sampled range, at most about a hundred."""
+    sample.  One request for each sampled range, at most 100."""
     looked_at = refs[:: max(1, -(-len(refs) // _LOOKED_AT))]
     if not looked_at:
         return 1.0

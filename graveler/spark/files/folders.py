@@ -1,7 +1,8 @@
 """Partition columns in the names of folders: `year=2024/city=S%C3%A3o/part-0.parquet`.
 
-The rules are those of Hive and Spark, over logical paths: values are URL-encoded, one name stands
-for null, and the types follow from the values (`partitions.py`).  Pure; for this package.
+The rules are those of Hive and Spark, applied to logical paths: values are URL-encoded, one special
+name stands for null, and the types are inferred from the values (`partitions.py`).  Pure; for this
+package.
 """
 
 import re
@@ -20,8 +21,9 @@ _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 
 
 class File(NamedTuple):
-    """A data file: its logical path, where it lies, its size, and the values in its path as they
-    are spelled there."""
+    """A data file: its logical path, its address, its size, and the values in its path as they are
+    spelled
+    there."""
 
     path: str
     address: str
@@ -38,9 +40,10 @@ class Layout:
 
 
 def layout(files: Sequence[File], prefix: str) -> Layout:
-    """Read the partition columns off the paths below `prefix`; hidden files are left out.
+    """Read the partition columns from the paths below `prefix`; hidden files are left out.
 
-    Raises `Invalid` if files lie under columns of different names."""
+    Raises `Invalid` if files lie in folders of different columns.
+    """
     seen = [each for each in files if not _is_hidden(each.path[len(prefix) :])]
     found = [(each, _pairs(each.path[len(prefix) :])) for each in seen]
     names = [tuple(name for name, _ in pairs) for _, pairs in found]
@@ -62,7 +65,8 @@ def layout(files: Sequence[File], prefix: str) -> Layout:
 
 
 def folder(names: Sequence[str], values: Sequence[Any]) -> str:
-    """The folders of values, as text that Spark gives for them; with a slash behind each."""
+    """The folders of some values, each with a slash at its end.  The values are text in Spark's
+    spelling."""
     return "".join(
         f"{_quoted(name)}={NULL if value in (None, '') else _quoted(value)}/"
         for name, value in zip(names, values, strict=True)

@@ -1,7 +1,7 @@
-"""The formats of data files: which types each can hold, how it is written, how its rows come back.
+"""The formats of data files: which types each can hold, and how files are written and read.
 
-    parquet, orc    say their types, and have groups of rows, so that tasks share a large file
-    csv, json       texts.py: say none, and are read by one task each
+    parquet, orc    have types and groups of rows, so several tasks share a large file
+    csv, json       (texts.py) have no types, and one task reads a file
 
 For this package.
 """
@@ -26,7 +26,8 @@ _is = pa.types
 
 
 class Stretch(NamedTuple):
-    """Bytes of an object of some size whose groups of rows are wanted; of text, all of it."""
+    """A stretch of bytes of an object, whose row groups are wanted; for text formats, the whole
+    object."""
 
     address: str
     size: int
@@ -35,7 +36,7 @@ class Stretch(NamedTuple):
 
 
 class Writer(Protocol):
-    """A file that is being written."""
+    """A file while it is written."""
 
     def write_table(self, table: pa.Table) -> Any:
         """Append rows."""
@@ -48,9 +49,15 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format.  `holds`: whether it can hold a type; `columns`: those of an object; `rows`: of a
-    stretch of an object, with the columns asked for, null where it lacks one.  Both raise `Corrupt`
-    for what is no such file; cost: a request or a few for each block or group of rows.
+    """One format.
+
+    `holds`: whether it can hold a type.  `columns`: the columns of an object.  `rows`: the rows of
+    a
+    stretch of an object, with the columns asked for, null where the object lacks one.  `columns`
+    and
+    `rows` raise `Corrupt` for what is not a file of this format; each costs one or a few requests
+    for
+    each block or row group.
     """
 
     name: str
@@ -62,14 +69,14 @@ class Format:
 
 
 def format_of(name: str) -> Format:
-    """Raises `Unsupported`."""
+    """The format of this name.  Raises `Unsupported`."""
     if name not in _FORMATS:
         raise Unsupported(f"format must be one of {','.join(_FORMATS)}: format={name!r:.100}")
     return _FORMATS[name]
 
 
 def check_types(form: Format, schema: pa.Schema) -> None:
-    """Raises `Unsupported` for a column that the format cannot hold."""
+    """Raise `Unsupported` if the format cannot hold the type of a column."""
     for field in schema:
         if not form.holds(field.type):
             raise Unsupported(
@@ -115,20 +122,22 @@ def _orc_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
 
 
 def _orc_rows(blocks: BlockStore, stretch: Stretch, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Stripe by stripe; where each begins is not told, so they count as spread evenly."""
+    """Read stripe by stripe.  pyarrow does not expose where a stripe begins, so the stripes are
+    assumed to
+    be spread evenly over the file."""
     with _opened("orc", blocks, stretch.address, stretch.size) as remote:
         file = po.ORCFile(pa.PythonFile(remote, mode="r"))
         names = [name for name in wanted.names if name in file.schema.names]
         for number in range(file.nstripes):
             if stretch.start <= number * stretch.size // file.nstripes < stretch.stop:
-                # Of no column at all the rows still have to be counted.
+                # Without columns, the rows still have to be counted, so read one column.
                 stripe = file.read_stripe(number, columns=names or file.schema.names[:1])
                 for at in range(0, stripe.num_rows, _ROWS):
                     yield conformed(stripe.slice(at, _ROWS), wanted)
 
 
 class _OrcWriter:
-    """Times are stored as nanoseconds: those that do not fit are refused, not wrapped."""
+    """Times are stored in nanoseconds; a time that does not fit is refused, never wrapped."""
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
         self._schema = pa.schema([_in_nanoseconds(field) for field in schema])
@@ -159,7 +168,7 @@ def _of_text(
     types: Callable[[Remote], pa.Schema],
     rows: Callable[[Remote, pa.Schema], Iterator[pa.RecordBatch]],
 ) -> Format:
-    """A format of texts.py: its `types` and `rows` of an opened file."""
+    """A format of `texts.py`, from its functions `types` and `rows` of an open file."""
 
     def columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
         with _opened(name, blocks, address, size) as file:
@@ -190,7 +199,7 @@ def _known(schema: pa.Schema) -> pa.Schema:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether a value is written as some letters."""
+    """Whether a value is written as one piece of text."""
     return (
         _is.is_primitive(kind) or _is.is_string(kind) or _is.is_decimal(kind) or _is.is_null(kind)
     ) and not (_is.is_duration(kind) or _is.is_interval(kind))

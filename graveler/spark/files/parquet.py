@@ -1,4 +1,4 @@
-"""Parquet files of an object store, opened by pyarrow through the store's own port.
+"""Parquet files in an object store, read by pyarrow through the port `BlockStore`.
 
 For this package.
 """
@@ -18,7 +18,7 @@ _ROWS: Final = 65_536  # in a batch
 
 
 class Remote(io.RawIOBase):
-    """An object of known size, as a file to read.  One request a read."""
+    """An object of known size as a file for reading.  Each read is one request."""
 
     def __init__(self, blocks: BlockStore, address: str, size: int) -> None:
         super().__init__()
@@ -55,8 +55,9 @@ class Remote(io.RawIOBase):
 
 @contextmanager
 def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
-    """A Parquet file, open.  Raises `Corrupt` for what pyarrow cannot read; cost: a request for its
-    end, and then one or a few for each group of rows."""
+    """An open Parquet file.  Raises `Corrupt` for what pyarrow cannot read.  Cost: one request for
+    the
+    file's end, and one or a few for each row group."""
     try:
         with pq.ParquetFile(
             pa.PythonFile(Remote(blocks, address, size), mode="r"),
@@ -69,7 +70,7 @@ def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
 
 
 def groups_between(file: Any, start: int, stop: int) -> list[int]:
-    """The groups of rows that begin within these bytes, so that each split has its own."""
+    """The row groups that begin within these bytes, so each split has its own groups."""
     found = []
     for number in range(file.num_row_groups):
         column = file.metadata.row_group(number).column(0)
@@ -83,11 +84,12 @@ def groups_between(file: Any, start: int, stop: int) -> list[int]:
 
 def batches_of(file: Any, groups: Sequence[int], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of some groups with the columns of `wanted`, cast to its types; null where the file
-    lacks a column.  Raises `Corrupt` unless there are as many as the file says."""
+    lacks a
+    column.  Raises `Corrupt` unless the number of rows is the one in the file's metadata."""
     names = [name for name in wanted.names if name in file.schema_arrow.names]
     expected = sum(file.metadata.row_group(number).num_rows for number in groups)
     count = 0
-    if not names:  # nothing of the file itself is wanted
+    if not names:  # no column of the file is wanted
         while count < expected:
             length = min(_ROWS, expected - count)
             yield conformed(pa.record_batch([pa.nulls(length)], ["none"]), wanted)
@@ -101,8 +103,10 @@ def batches_of(file: Any, groups: Sequence[int], wanted: pa.Schema) -> Iterator[
 
 
 def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """The columns of `wanted` of a batch, cast, and null if they are not there; at least one column
-    of any name, as a batch without columns has no length."""
+    """A batch with the columns of `wanted`, cast to its types; null where a column is missing.  If
+    `wanted`
+    has no columns, the batch is returned unchanged, because a batch without columns has no length.
+    """
     arrays = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names

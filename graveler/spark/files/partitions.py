@@ -1,19 +1,21 @@
-"""Types and values of partition columns, which the names of folders hold as text.
+"""Types and values of partition columns, which stand as text in the names of folders.
 
-The rules are those by which Spark infers them (`spark.sql.sources.partitionColumnTypeInference`):
+The rules are those of Spark's inference (`spark.sql.sources.partitionColumnTypeInference`):
 
     int, bigint      whole numbers
     decimal(p,0)     whole numbers of more digits, 38 at most
     double           other numbers, and NaN and Infinity
     date             2026-11-22
     timestamp        2026-11-22 10:11:12, with up to six digits of a fraction
-    string           everything else, and columns that no value can be told of
+    string           everything else, and columns without any value
 
-A column has the narrowest type that takes all of its values without loss: int and double make
-double, date and timestamp make timestamp; all other mixtures with a double, a date or a timestamp
-are strings.  Two things differ from Spark: a time in a path counts as UTC, as `storing` spells it,
-and not as one of the session's zone; and what Java alone takes for a number (`1d`, `0x1p3`) is a
-string.  Pure; for this package.
+A column has the narrowest type that holds all of its values without loss.  A mixture of int and
+double is double; of date and timestamp, timestamp.  Every other mixture with a double, a date or a
+timestamp is string.
+
+Two rules differ from Spark's.  A time in a path is in UTC, as `write` spells it, and not in the
+session's time zone.  Text that only Java accepts as a number (`1d`, `0x1p3`) is a string.  Pure;
+for this package.
 """
 
 import re
@@ -35,11 +37,11 @@ _INT_BITS, _BIGINT_BITS, _DIGITS_MAX = 31, 63, 38
 _DIGITS: Final = {pa.int32(): 10, pa.int64(): 20}
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _TEXT: Final = pa.string()
-_LONG_MAX: Final = 64  # no number, date or time is spelled longer
+_LONG_MAX: Final = 64  # no number, date or time has a longer spelling
 
 
 def column_type(values: Sequence[str | None]) -> pa.DataType:
-    """The type of a column with these values; None: null."""
+    """The type of a column with these values; None stands for null."""
     kinds = {_kind(value) for value in values if value is not None}
     if len(kinds) == 1:
         return kinds.pop()
@@ -83,8 +85,9 @@ def _number_kind(text: str) -> pa.DataType:
 
 
 def value_of(text: str | None, kind: pa.DataType) -> Any:
-    """The value that `text` says in a column of type `kind`: an int, Decimal, float, date, datetime
-    or str; None for null.  Raises `Invalid` if it is none of that type."""
+    """The value of `text` in a column of type `kind`: an int, Decimal, float, date, datetime or
+    str; None
+    for null.  Raises `Invalid` if the text is not a value of that type."""
     if text is None or pa.types.is_string(kind):
         return text
     found = _parsed(text, kind)
@@ -94,7 +97,7 @@ def value_of(text: str | None, kind: pa.DataType) -> Any:
 
 
 def _parsed(text: str, kind: pa.DataType) -> Any:
-    """The value, or None if `text` is none of that type."""
+    """The value, or None if `text` is not a value of that type."""
     try:
         if pa.types.is_date(kind):
             return _date(text)
@@ -103,7 +106,7 @@ def _parsed(text: str, kind: pa.DataType) -> Any:
         if pa.types.is_floating(kind) and text in _NO_NUMBER:
             return float(text)
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            _groups(_NUMBER, text)  # Python takes more for numbers
+            _groups(_NUMBER, text)  # Python accepts more texts as numbers
             if pa.types.is_integer(kind):
                 return int(text)
             return float(text) if pa.types.is_floating(kind) else Decimal(text)
@@ -113,7 +116,7 @@ def _parsed(text: str, kind: pa.DataType) -> Any:
 
 
 def _time(text: str) -> datetime:
-    """A date alone is its midnight."""
+    """A date without a time means its midnight."""
     if _DATE.fullmatch(text):
         return datetime.combine(_date(text), time(), UTC)
     *_, hour, minute, second, fraction = _groups(_TIME, text)
@@ -136,9 +139,11 @@ def _groups(pattern: re.Pattern[str], text: str) -> Sequence[Any]:
 
 
 def is_value(text: str | None, kind: pa.DataType, value: Any) -> bool:
-    """Whether a column of type `kind` that says `text` has a value that somebody asks for: null for
-    None, by its spelling for text, else by its value, without rounding.  A time without a zone is
-    one of UTC."""
+    """Whether the column value `text` of type `kind` equals the requested `value`.
+
+    None equals only null.  Text is compared by its spelling, everything else by its value, without
+    rounding.  A time without a zone is in UTC.
+    """
     if text is None or value is None:
         return text is None and value is None
     if isinstance(value, str) or pa.types.is_string(kind):

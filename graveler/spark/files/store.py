@@ -1,8 +1,8 @@
 """One task of writing a table: its rows become files in the object store, each at a fresh address.
 
-Rows come sorted by their folder, so one file is open at a time; it is built in a scratch file of
-this machine and put whole.  An attempt that fails, or that has a twin, leaves objects that nobody
-names.  For this package.
+Rows come sorted by their folder, so only one file is open at a time.  It is built in a scratch file
+of this machine and put as a whole.  If an attempt fails, or another attempt of the same task wins,
+no entry names its objects.  For this package.
 """
 
 import tempfile
@@ -33,11 +33,13 @@ _SEED_LENGTH: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """What every task of a write is to do; goes to the executors, so it holds no secret.
+    """The instructions of a write, equal for every task.  They go to the executors, so they hold no
+    secret.
 
     `schema`: of the files; columns come in its order, under any names.  `folders`: the partition
-    columns; their values come as text in the columns after those.  `rows_max`: in a file.
-    `format`: a name that `formats.py` knows."""
+    columns; their values come as text in the columns after those of the files.  `rows_max`: in one
+    file.  `format`: a name in `formats.py`.
+    """
 
     place: Place
     schema: pa.Schema
@@ -47,7 +49,8 @@ class Storing:
 
 
 def storing(order: Storing) -> Any:
-    """The function for `mapInArrow`: rows in, one row of `STORED` for each file out."""
+    """The function for `mapInArrow`: it takes rows and returns one row of `STORED` for each
+    file."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer: _File | None = None
@@ -67,14 +70,14 @@ def storing(order: Storing) -> Any:
 
 
 def without_rows(order: Storing) -> pa.RecordBatch:
-    """Store a file that has columns and no rows; what a task would say of it."""
+    """Store a file that has columns and no rows; return its row of `STORED`."""
     return _File(order, ()).stored()
 
 
 def _runs(
     batch: pa.RecordBatch, order: Storing
 ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """Adjacent rows of one folder, with the columns of the files alone."""
+    """Adjacent rows of one folder, with only the columns of the files."""
     count = len(order.folders)
     columns = [batch.column(at).cast(field.type) for at, field in enumerate(order.schema)]
     rows = pa.RecordBatch.from_arrays(columns, schema=order.schema)
@@ -94,7 +97,7 @@ def _runs(
 
 
 class _File:
-    """A file that is being written."""
+    """A file while it is written."""
 
     def __init__(self, order: Storing, values: tuple[str | None, ...]) -> None:
         self.values = values
@@ -106,11 +109,11 @@ class _File:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next row belongs into another file."""
+        """Whether the next row goes into another file."""
         return self._count >= self._order.rows_max or self._scratch.tell() >= _FILE_BYTES
 
     def take(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Write as many rows as belong into this file; the others."""
+        """Write the rows that fit into this file; return the others."""
         taken = rows.slice(0, self._order.rows_max - self._count)
         self._held.append(taken)
         self._count += taken.num_rows
@@ -125,7 +128,7 @@ class _File:
             self._held = []
 
     def stored(self) -> pa.RecordBatch:
-        """End the file and put it into the object store; the row of `STORED` that says so."""
+        """End the file and put it into the object store; return its row of `STORED`."""
         self._flush()
         self._writer.close()
         ids, place = SystemIds(), self._order.place

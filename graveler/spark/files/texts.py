@@ -1,8 +1,9 @@
-"""Data files of text: CSV with a line of names, and JSON with an object in each line.
+"""Data files of text: CSV with a header line, and JSON with an object in each line.
 
-They know no types: those of the columns are what a first block looks like, or what is asked for.
-They are read from their beginning, a block at a time, so a file is one task's, of any size.  In
-CSV, nothing between two commas is null, and `""` an empty text.  For formats.py.
+These formats have no types: a column has the type that was asked for, or the one that its first
+block suggests.  A file is read from its beginning, one block at a time, so one task reads a whole
+file, of any size.  In CSV, nothing between two commas is null, and `""` is an empty text.  For
+`formats.py`.
 """
 
 import json
@@ -27,7 +28,7 @@ _UTC: Final = pa.timestamp("us", tz="UTC")
 
 
 def csv_types(file: Remote) -> pa.Schema:
-    """The columns of the file's first block."""
+    """The columns that the file's first block suggests."""
     file.seek(0)
     with _csv(file, pc.ConvertOptions(), is_one=False) as reader:
         found = reader.schema
@@ -37,11 +38,11 @@ def csv_types(file: Remote) -> pa.Schema:
 
 
 def csv_rows(file: Remote, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Its rows, with the columns of `wanted`."""
+    """The rows of the file, with the columns of `wanted`."""
     found = csv_types(file)
     names = [name for name in wanted.names if name in found.names]
     kinds = {name: _csv_kind(found.field(name).type, wanted.field(name).type) for name in names}
-    # Of no column at all it would be every column; and the rows have to be counted.
+    # Without names, pyarrow would read every column; but the rows must be counted, so read one.
     options = pc.ConvertOptions(column_types=kinds, include_columns=names or found.names[:1])
     file.seek(0)
     with _csv(file, options, is_one=len(found.names) == 1) as reader:
@@ -50,7 +51,7 @@ def csv_rows(file: Remote, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _csv_kind(looks: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """As what to read a column: times with and without a zone are of two types."""
+    """The type as which pyarrow reads a column: times with a zone and without one are two types."""
     is_plain = pa.types.is_timestamp(looks) and looks.tz is None
     return pa.timestamp("us") if wanted == _UTC and is_plain else wanted
 
@@ -72,7 +73,7 @@ def _csv(file: Remote, options: pc.ConvertOptions, *, is_one: bool) -> Any:
 
 
 def json_types(file: Remote) -> pa.Schema:
-    """The columns of the file's first block."""
+    """The columns that the file's first block suggests."""
     file.seek(0)
     for block in _blocks(file):
         found: pa.Schema = _json(block, pa.schema([]), "infer").schema
@@ -81,7 +82,7 @@ def json_types(file: Remote) -> pa.Schema:
 
 
 def json_rows(file: Remote, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Its rows, with the columns of `wanted`."""
+    """The rows of the file, with the columns of `wanted`."""
     stored = pa.schema([(field.name, _json_kind(field.type)) for field in wanted])
     file.seek(0)
     for block in _blocks(file):
@@ -102,7 +103,7 @@ def _json(block: bytes, schema: pa.Schema, others: str) -> pa.Table:
 
 
 def _json_kind(wanted: pa.DataType) -> pa.DataType:
-    """As what to read a value: dates are read as times."""
+    """The type as which pyarrow reads a value: it reads dates as times."""
     if pa.types.is_date(wanted):
         return pa.timestamp("s")
     if pa.types.is_list(wanted):
@@ -113,7 +114,7 @@ def _json_kind(wanted: pa.DataType) -> pa.DataType:
 
 
 def _blocks(file: Remote) -> Iterator[bytes]:
-    """Whole lines, as many as fit; none of nothing but space."""
+    """Whole lines, as many as fit into a block; blocks of white space only are left out."""
     held = b""
     while read := file.read(_BLOCK_BYTES):
         whole, newline, rest = read.rpartition(b"\n")
@@ -127,7 +128,7 @@ def _blocks(file: Remote) -> Iterator[bytes]:
 
 
 class JsonWriter:
-    """Writes an object a line; null where a value is."""
+    """Writes one object a line, with null for a missing value."""
 
     def __init__(self, sink: IO[bytes]) -> None:
         self._sink = sink
@@ -141,7 +142,7 @@ class JsonWriter:
             self._sink.write(("\n".join(lines) + "\n").encode())
 
     def close(self) -> None:
-        """Nothing stands behind the rows."""
+        """Do nothing: no bytes follow the rows."""
 
 
 def _said(value: Any) -> str:

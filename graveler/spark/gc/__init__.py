@@ -2,6 +2,6 @@
 
 collect    the collection; start here
 scopes     repositories, their roots, earlier runs
-listing    what is stored          uses   what is used
-sweep      deletes                 leftovers   files that jobs left behind
+listing    lists what is stored      uses       finds what is in use
+sweep      deletes                   leftovers  deletes files that ended jobs left
 """

@@ -1,22 +1,29 @@
-"""Garbage collection on Spark: finds files of many repositories that nothing uses, and deletes them
-a run later.
+"""Garbage collection on Spark: it finds unused files of many repositories, and a later run deletes
+them.
 
-    1 list     all that is stored; taken once, kept in pieces
-    2 roots    staged addresses, issued ones, and last the metaranges in use: the API's own order
-    3 uses     what those metaranges name, range by range, as hashes (`uses.py`)
-    4 condemn  what is old, and whose hash is not among those of what is kept: pieces; then marks on
-               the commits that retention lets go, by the API; then a summary
-    5 sweep    what an earlier run has condemned as well, `undo_seconds` ago, as the same version,
-               unless it was taken back; roots are asked for once more just before
-    6 tidy     what only saved work for what is now gone (`leftovers.py`)
+    1 list     everything that is stored; listed once, kept in pieces
+    2 roots    staged addresses, issued addresses, and last the metaranges in use: the API's order
+    3 uses     the names in those metaranges, range by range, as hashes (`uses.py`)
+    4 condemn  old files whose hash is not among the used ones: written in pieces; then the API
+               marks the commits that retention releases; then a summary is written
+    5 sweep    files that an earlier run has condemned too, at least `undo_seconds` ago, in the same
+               version, unless that run was undone; the roots are read once more just before
+    6 tidy     files that only saved work for what is now deleted (`leftovers.py`)
 
-Nothing younger than `min_age_seconds` is touched; an entry moves from a token into a commit and
-never back, so 2 misses none; a file that is written again is another version, and stays.  A clash
-of hashes keeps garbage.  Any file that cannot be read ends the run before anything is deleted.  A
-metarange that no commit has is garbage like any other: commit it within a day of writing it.  What
-retention lets go is a root of step 5 until its commits' marks have stood for the undo period, so it
-goes as with the server's own run, and `client.collecting.undo` takes a run back.  It has each
-repository's turn while it runs, so that no other collection does.  For whoever uses the package.
+Why nothing in use is deleted:
+
+- The collection touches no file younger than `min_age_seconds`.
+- An entry moves from a staging token into a commit and never back, so the order of step 2 misses
+  no entry.
+- A file that is written again has another version, and stays.
+- A clash of hashes keeps garbage.
+- If any file cannot be read, the run ends before it deletes anything.
+
+A metarange that no commit names is garbage like any other file: commit it within a day of writing
+it.  A commit that retention releases stays a root of step 5 until its mark has stood for the undo
+period.  So it is deleted in the same way as by the server's own collection, and
+`client.collections.undo` can undo a run.  A run holds each repository's turn, so no other
+collection of these repositories runs at the same time.  For users of the package.
 """
 
 import json
@@ -52,22 +59,25 @@ _DOOMED: Final = pa.schema(
 )
 DOOMED: Final = "repo int, name string, version string, size bigint, hash bigint"
 _PIECE_ROWS: Final = 50_000
-_USES_COUNT_MIN: Final = 100  # from so many on, a list that lacks some of them is not believed
+_USES_COUNT_MIN: Final = 100  # with this many uses, a list that lacks more than the share is refused
 _MISSES_SHARE_MAX: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Careful:
-    """How careful to be: `settings` as of the server's own collection.  A run ends without deleting
-    if it would condemn more than `share_max` of all the files of a repository that has 1,000 or
-    more."""
+    """The limits of a run.
+
+    `settings`: as in the server's own collection.  `share_max`: a run ends without deleting if it
+    would
+    condemn a greater share of the files of a repository with at least 1,000 files.
+    """
 
     settings: CollectSettings = field(default_factory=CollectSettings)
     share_max: float = 0.5
 
 
 class Counted(NamedTuple):
-    """So many files of so many bytes."""
+    """A number of files, and their bytes."""
 
     files: int
     size_bytes: int
@@ -75,8 +85,12 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What a run did, or (dry) would do.  `report`: repository, name, version, size, and whether it
-    is `condemned`, `due` (dry) or `deleted`."""
+    """What a run did, or for a dry run would do.
+
+    `report` has the columns repository, name, version, size and state: `condemned`, `due` (dry run)
+    or
+    `deleted`.
+    """
 
     run: str
     condemned: Counted
@@ -87,15 +101,24 @@ class Collection:
 def collect(
     lake: Lake, repositories: Sequence[str], careful: Careful | None = None, *, dry_run: bool = True
 ) -> Collection:
-    """One run over some repositories.  A dry run says what one would do, and condemns nothing.
+    """Run one collection of some repositories.  A dry run reports what a run would do, and condemns
+    nothing.
 
-    Errors: `Invalid` (settings; no repository), `Refused` if a repository's files are not its own,
-    `Corrupt` if the list lacks what is in use or too much would go; `Conflict` if the run was taken
-    back at once, or another collection of a repository is on its way; whatever a task could not
-    read, wrapped by Spark.  Then nothing was deleted.  A dry run does not ask whether what is due
-    was taken back.  Cost: that of a list of all files, of the roots twice, of `uses.by_metaranges`;
-    for each repository what `client.collecting.condemn` costs, four more requests to the API, and
-    one each 90 s; a read for each file of `_lakefs/` that is deleted.
+    Errors: `Invalid` (settings; no repository); `Refused` if the files of a repository may belong
+    to
+    another one too; `Corrupt` if the list lacks files in use, or too much would be condemned;
+    `Conflict` if the run was undone at once, or another collection of a repository is running; the
+    errors of tasks that cannot read a file, wrapped by Spark.  After an error that a step before
+    the
+    sweep raises, nothing was deleted.
+
+    A dry run does not check whether the run that condemned the due files was undone.
+
+    Cost: a list of all files, the roots twice, `uses.by_metaranges`; for each repository the cost
+    of
+    `client.collections.condemn`, four more requests to the API, and one each 90 s; one read for
+    each
+    file of `_lakefs/` that is deleted.
     """
     chosen = careful or Careful()
     check_settings(chosen.settings)
@@ -126,17 +149,18 @@ def _deleted(
     careful: Careful,
     check: Callable[[], None],
 ) -> tuple[list[Found], list[Found]]:
-    """All steps; what was condemned now, and what is gone.  `times`: now, and before when a run is
-    due."""
+    """All steps; returns what was condemned now and what was deleted.  `times`: now, and the time
+    before
+    which a run must have been made to be due."""
     now_ns, due_ns = times
     found, roots = _found(lake, scope, now_ns, careful)
     scopes.condemn(lake, scope, found, now_ns)
-    # Before the roots: they name what is given up by saying so no more.
+    # Before the roots: a swept run's expired commits are then no longer among them.
     earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
     last = scopes.roots(lake, scope, "roots-late")
     due = _due(lake, scope, found, earlier)
     unused = _unused(lake, scope, due, last.beside(roots))
-    check()  # what came before is refused without the turn; deletions are our own
+    check()  # the API refuses earlier steps without the turn; deletions do not use the API
     swept = sweep.sweep(scope, unused)
     scopes.forget(scope, due_ns)
     leftovers.remove(lake.spark, scope, last.jobs)
@@ -144,7 +168,8 @@ def _deleted(
 
 
 def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[list[Found], Roots]:
-    """Steps 1 to 4 but for the summary: what nothing uses, and the roots that say so."""
+    """Steps 1 to 4 without the summary: the pieces of unused files, and the roots that were
+    read."""
     parts = listed(lake.spark, scope, now_ns)
     names = [each.name for each in parts]
     stored = pieces.frame(lake.spark, scope.place, names, LISTED)
@@ -162,7 +187,7 @@ def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[lis
 
 
 def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFrame:
-    """Without what these roots use."""
+    """The rows without those that these roots use."""
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges)
     used = content.union(_addresses(lake, scope, roots))
     used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
@@ -174,19 +199,24 @@ def _addresses(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
 
 
 def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The rows whose keys are not among the others'."""
+    """The rows whose keys are not among the keys of `others`."""
     left = rows.join(shuffled(others), list(keys), "left_anti")  # puts the keys first
     return left.select(*rows.columns)
 
 
 def shuffled(rows: DataFrame) -> DataFrame:
-    """Rows to join with, which Spark must not send whole to the driver and to each executor.  It
-    takes what tasks make of a short list for short, above all over Connect."""
+    """Rows for a join that must not be broadcast to the driver and to each executor.
+
+    Spark assumes that the result of tasks over a short list is short too, above all over Spark
+    Connect.
+    """
     return rows.hint("merge")
 
 
 def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
-    """Names that are spelled otherwise than listed would doom everything."""
+    """Refuse a list whose names are spelled in another way than the names in use: every file would
+    be
+    condemned."""
     there = stored.select("repo", "hash", F.lit(1).alias("found"))
     counted = (
         content.distinct()
@@ -258,7 +288,7 @@ def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
 def _due(
     lake: Lake, scope: Scope, found: list[Found], earlier: Sequence[scopes.Earlier]
 ) -> DataFrame:
-    """What was found now and by an earlier run, as the same version."""
+    """The files that this run and an earlier run found, in the same version."""
     names = [(each.repo, name) for each in earlier for name in each.pieces]
     rows = pieces.rows(lake.spark, names, "repo int, name string")
     before = rows.mapInArrow(_numbered(scope), DOOMED)
@@ -270,7 +300,9 @@ def _due(
 
 
 def _numbered(scope: Scope) -> Any:
-    """For `mapInArrow`: pieces in, their rows out with the number that the repository has now."""
+    """The function for `mapInArrow`: it takes pieces and returns their rows, with the number that
+    the
+    repository has in this run."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

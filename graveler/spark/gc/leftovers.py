@@ -1,11 +1,11 @@
-"""What jobs on Spark have left beside a repository's files, and nobody will read again.
+"""Deletes files that jobs on Spark have left in a repository and that no reader needs.
 
-    _graveler/gc/hashes/<range>     what a range names, of a range that is deleted
-    _graveler/jobs/<job>/…          marks and pieces of a bulk job that has ended
+    _graveler/gc/hashes/<range>     the names in a range, of a range that is deleted
+    _graveler/jobs/<job>/…          checkpoints and pieces of a bulk job that has ended
 
-Both only save work: a reader that misses one makes it anew, so deleting too much costs time and
-nothing else.  A job's files still have to be old: they are in use while it may land.  For
-`collecting.py`.
+Both only save work: a reader that misses one computes it again.  So deleting too much costs time
+and nothing else.  A job's files must also be old, because they are in use while the job may land.
+For `collect.py`.
 """
 
 from collections.abc import Iterator
@@ -29,11 +29,13 @@ _REMOVED: Final = "files bigint"
 
 
 def remove(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) -> int:
-    """Delete what is left over; how many files that were.  `jobs`: those that may still land, with
+    """Delete the leftovers; return the number of files.  `jobs`: the bulk jobs that may still land,
+    with
     the numbers of their repositories.
 
-    Cost: a request for each 1,000 ranges, for each 1,000 ranges whose names are kept, and for each
-    1,000 files of jobs, one at least for each first digit; one for each 1,000 that are deleted.
+    Cost: one request for each 1,000 ranges, each 1,000 kept hash files and each 1,000 files of
+    jobs; at
+    least one for each first digit; one for each 1,000 deleted files.
     """
     work: list[tuple[int, str, list[str]]] = []
     for one in scope.repositories:
@@ -55,7 +57,8 @@ def _removed(scope: Scope, repo: int, digit: str, alive: list[str]) -> int:
 
 
 def _hashes(scope: Scope, repo: int, digit: str) -> Iterator[str]:
-    """Kept hashes of ranges that begin with a digit and are gone: two lists in one order."""
+    """The hash files of deleted ranges whose ids begin with a digit: two lists in one order are
+    compared."""
     ranges = _names(scope, f"{scope.namespace(repo)}/{FILES}{digit}")
     there: str | None = ""
     for name in _names(scope, hashes_file(scope.namespace(repo), digit)):

@@ -1,11 +1,11 @@
-"""The list of what is stored, taken by many tasks, for a collection of garbage.
+"""The list of stored files for a garbage collection; many tasks make it.
 
     _lakefs/  0…    4…    8…    c…          slices of equal length of names
     data/     newest hours ──► oldest       slices of equal time, as names begin with their hour
 
-Only names that this system gives are listed at all.  Every row has the hash of its name, by which
-it is compared with what is in use.  The list stands in pieces, so that it is taken once, before
-anything is marked.  For `collecting.py`.
+Only names that Graveler gives are listed.  Every row has the hash of its name, which is compared
+with the hashes in use.  The list is kept in pieces, so that it is made once, before any file is
+marked.  For `collect.py`.
 """
 
 from collections.abc import Iterator
@@ -38,14 +38,14 @@ _SCHEMA: Final = pa.schema(
 )
 _PIECES: Final = pa.schema([("repo", pa.int32()), ("name", pa.string()), ("files", pa.int64())])
 _SLICES: Final = "repo int, number int, folder string, after string, upto string"
-_SLICES_MAX: Final = 256  # of all repositories together, two for each at least
+_SLICES_MAX: Final = 256  # of all repositories together, at least two for each
 _PIECE_ROWS: Final = 50_000
 _SEED: Final = break_seed(b"names of stored files")
-_END: Final = "~"  # behind all names of ours
+_END: Final = "~"  # after all names that Graveler gives
 
 
 class Collected(NamedTuple):
-    """A repository that is collected; its number stands for it in rows."""
+    """A repository of the collection.  In rows, `number` stands for it."""
 
     number: int
     id: str
@@ -55,8 +55,8 @@ class Collected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What every task of a run is to know; goes to the executors, so it holds no secret.  Files
-    last written before `before_ns` are old."""
+    """What every task of a run needs.  It goes to the executors, so it holds no secret.  Files last
+    written before `before_ns` are old."""
 
     place: Place
     repositories: tuple[Collected, ...]
@@ -64,22 +64,23 @@ class Scope:
     before_ns: int
 
     def namespace(self, repo: int) -> str:
-        """Where that repository's files are."""
+        """The storage namespace of that repository."""
         return self.repositories[repo].namespace
 
     def folder(self, repo: int) -> str:
-        """Where the run keeps what it finds of that repository."""
+        """The folder where the run keeps its results for that repository."""
         return runs_folder(self.namespace(repo)) + f"{self.run}/"
 
 
 def runs_folder(namespace: str) -> str:
-    """Where runs keep what they find."""
+    """The folder where all runs keep their results."""
     return f"{namespace}/_graveler/gc/cluster/"
 
 
 def hashed(name: str) -> int:
-    """What a relative address is compared by.  A clash of two keeps garbage, and deletes nothing
-    that is used."""
+    """The hash by which a relative address is compared.  A clash of two hashes keeps garbage; it
+    never
+    deletes a file in use."""
     found = break_hash(name.encode(), _SEED)
     return found - (1 << 64) if found >> 63 else found
 
@@ -93,8 +94,9 @@ class Listed(NamedTuple):
 
 
 def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[Listed]:
-    """Take the list; its pieces.  One request for each 1,000 files, one at least
-    for each slice; a put for each 50,000."""
+    """Make the list; return its pieces.  One request for each 1,000 files, at least one for each
+    slice;
+    one put for each 50,000 files."""
     count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
     slices = [
         (each.number, number, *slice)
@@ -114,7 +116,8 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[Listed]:
 
 
 def slices_of(repo: Collected, now_ns: int, count: int) -> list[tuple[str, str, str]]:
-    """Folder, and the names in it: greater than one, up to the other."""
+    """The slices: a folder, and the names in it that are greater than the first bound and up to the
+    second."""
     digits = [f"{256 * at // count:02x}" for at in range(1, min(count, 256))]
     span = max(0, now_ns - repo.created_ns)
     hours = {

@@ -1,12 +1,13 @@
-"""What a collection on Spark is of: repositories, their roots, and what earlier runs have found.
+"""The scope of a collection on Spark: repositories, their roots, and the results of earlier runs.
 
     <namespace>/_graveler/gc/cluster/<run>/listed-….arrow      what was stored
                                           /roots-….arrow       addresses in use, twice
-                                          /condemned-….arrow   what nothing used
-                                          /summary.json        written last: only then it counts
+                                          /condemned-….arrow   what was unused
+                                          /summary.json        written last: the run counts from
+                                          then
     <namespace>/_graveler/gc/cluster/judged/…                  the service's snapshots, of a day
 
-For `collecting.py`; runs in the driver.
+For `collect.py`; runs in the driver.
 """
 
 import json
@@ -47,7 +48,7 @@ _ADDRESSES_EACH: Final = 50_000  # in a piece
 
 
 class Found(NamedTuple):
-    """A piece of what a run found: its address, how many files it names, of how many bytes."""
+    """A piece of a run's results: its address, how many files it names, and their bytes."""
 
     repo: int
     name: str
@@ -57,12 +58,18 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """What may not go.  `addresses`: pieces with the hashes of relative addresses, of which there
-    may be more than the driver can hold.  Metaranges stand by the repository's number.  `expiring`:
-    metaranges that retention lets go; their objects may, once their commits were condemned for
-    long enough; `due`: that is so, and they may once a run that deletes has said so.  `tables`:
-    metaranges that are not kept but stay, as do their ranges; `lent`: those that do so only while
-    something else does.  `jobs`: bulk jobs that may still land."""
+    """What must not be deleted.  A metarange stands beside the number of its repository.
+
+    `addresses`: pieces with the hashes of relative addresses; there may be more than the driver can
+    hold.  `metaranges`: their content is kept.  `expiring`: metaranges that retention releases;
+    their
+    objects may be deleted once their commits have been condemned for the undo period.  `due`: the
+    same,
+    after that period; their objects may be deleted once a run that deletes has announced it.
+    `tables`:
+    metaranges whose content is not kept, but whose own files and ranges stay.  `lent`: those whose
+    files stay only while something else keeps them.  `jobs`: bulk jobs that may still land.
+    """
 
     addresses: tuple[str, ...]
     metaranges: tuple[tuple[int, str], ...]
@@ -73,7 +80,7 @@ class Roots:
     lent: tuple[tuple[int, str], ...] = ()
 
     def beside(self, others: "Roots", *, due_goes: bool = False) -> "Roots":
-        """All that may not go yet, but for content that the others keep."""
+        """Everything that must not be deleted yet, without the content that the `others` keep."""
         content = set(others.metaranges)
         tables, due = set(others.tables), () if due_goes else self.due
         used = (*self.metaranges, *self.expiring, *due)
@@ -85,7 +92,8 @@ class Roots:
 
 
 class Earlier(NamedTuple):
-    """What a run found of a repository, with the number that the repository has now."""
+    """What an earlier run found in a repository, with the number that the repository has in this
+    run."""
 
     repo: int
     run: str
@@ -97,9 +105,13 @@ class Earlier(NamedTuple):
 
 
 def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) -> Scope:
-    """Errors: `NotFound`; `Refused` for one whose files may be another's too; `Unsupported` for one
-    whose bucket keeps no versions; `Invalid`.  One request to the API for each and for each 1,000
-    that there are, and two to the storage for each."""
+    """The scope of a run.
+
+    Errors: `NotFound`; `Refused` for a repository whose files may belong to another one too;
+    `Unsupported` for one whose bucket keeps no versions; `Invalid`.  Cost: one request to the API
+    for
+    each 1,000 repositories of the installation, and two to the storage for each that is collected.
+    """
     everyone = list(_everyone(lake))
     asked = [each for each in everyone if each.id in set(repositories)]
     missing = set(repositories) - {each.id for each in asked}
@@ -137,7 +149,9 @@ def _joined(places: Sequence[Place]) -> Place:
 
 
 def _check_own(place: Place, one: Collected, everyone: Namespaces) -> None:
-    """Stores of earlier versions may have read-only or bare repositories on another one's files."""
+    """Refuse a repository on files of another one: stores of earlier versions may have read-only or
+    bare
+    repositories like that."""
     claim = f"{one.id} ".encode()
     try:
         found = opened(place).blocks.read(address.marker(one.namespace), 0, len(claim))
@@ -152,8 +166,12 @@ def _check_own(place: Place, one: Collected, everyone: Namespaces) -> None:
 
 
 def roots(lake: Lake, scope: Scope, label: str) -> Roots:
-    """What is in use now, of every repository: each read to its end in the API's order.  Pieces of
-    addresses bear the `label`.  A request for each 10,000, a put for each 50,000 addresses."""
+    """What is in use now, of every repository; each is read to its end in the API's order.
+
+    The pieces of addresses have the `label` in their names.  Cost: one request for each 10,000
+    roots,
+    one put for each 50,000 addresses.
+    """
 
     def read(repo: Collected) -> tuple[list[str], list[bulk.Root]]:
         names: list[str] = []
@@ -207,10 +225,13 @@ def _put_addresses(scope: Scope, repo: Collected, name: str, hashes: "array[int]
 
 
 def condemn(lake: Lake, scope: Scope, found: Sequence[Found], now_ns: int) -> None:
-    """Have the commits refused that retention lets go; from then on the run counts.
+    """Make the API refuse the commits that retention releases; then write the summaries, from which
+    on the
+    run counts.
 
-    `Conflict` if it was taken back meanwhile.  For each repository what `collecting.condemn` costs,
-    and a put."""
+    Raises `Conflict` if the run was undone meanwhile.  Cost for each repository: that of
+    `client.collections.condemn`, and a put.
+    """
 
     def one(repo: Collected) -> None:
         mine = [each for each in found if each.repo == repo.number]
@@ -239,14 +260,15 @@ def earlier(scope: Scope, due_ns: int) -> list[Earlier]:
 
 
 def sweepable(lake: Lake, scope: Scope, runs: Sequence[Earlier]) -> list[Earlier]:
-    """Those that nobody has taken back; nobody can from now on.  One request to the API each."""
+    """The runs that were not undone; from now on they cannot be undone.  One request to the API for
+    each."""
 
     def one(each: Earlier) -> bool:
         try:
             repo = scope.repositories[each.repo].id
             collections.sweep(lake.session, repo, each.run, each.undone, turn=scope.run)
         except (Conflict, NotFound):
-            return False  # what is left is condemned anew by this run
+            return False  # this run condemns the remaining files anew
         return True
 
     with ThreadPoolExecutor(_ASKERS, "sweep") as pool:
@@ -267,9 +289,13 @@ def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, 
 
 
 def forget(scope: Scope, due_ns: int) -> None:
-    """Remove what no later run will look at: files written before `due_ns`, dry runs, failed ones
-    and the service's snapshots among them, but for the last run before then and those since.  A
-    list of each repository's files, and a request for each 1,000 that go."""
+    """Delete results that no later run reads: files written before `due_ns`, also of dry runs, of
+    failed
+    runs and of the service's snapshots.
+
+    The last run before `due_ns` and all runs since are kept.  Cost: a list of the files of each
+    repository, and one request for each 1,000 deleted files.
+    """
     blocks = opened(scope.place).blocks
     old: list[str] = []
     for repo in scope.repositories:

@@ -1,9 +1,10 @@
-"""Deletes what a collection on Spark has found twice, by many tasks.
+"""Deletes the files that a collection on Spark has found twice; many tasks do it.
 
-Metaranges go first, for whoever finds a commit's metarange gone knows that its content may be gone
-too; then the rest.  A file is deleted as the version that was listed, so one that was written again
-since stays; deleting one twice does nothing.  Requests: a read for each file that may be a
-metarange, and what the deletion of 1,000 costs.  For `collecting.py`.
+Metaranges are deleted first: if a reader finds that a commit's metarange is gone, it knows that the
+content may be gone too.  Then the other files are deleted.  Each file is deleted in the version
+that was listed, so a file that was written again meanwhile stays.  Deleting a file twice does
+nothing.  Cost: one read for each file that may be a metarange, and the requests that delete 1,000
+files at a time.  For `collect.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,15 +27,19 @@ from graveler.spark.gc import scopes
 from graveler.spark.gc.listing import Scope
 from graveler.spark.gc.scopes import Found
 
-_AT_ONCE: Final = 8  # of one task
+_AT_ONCE: Final = 8  # in one task
 _ROWS: Final = limits.block_delete_count_max
 
 
 def sweep(scope: Scope, due: DataFrame) -> list[Found]:
-    """Delete files; the pieces that name what was deleted.
+    """Delete files; return the pieces that name the deleted ones.
 
-    What is due is first stored, so that both rounds and every attempt delete the same; and in the
-    order of names, so that what a task deletes lies together: versions are listed by stretch."""
+    The due files are stored first, so that both rounds and every attempt delete the same files.
+    They
+    are in the order of their names, because the store lists the versions of one stretch of names at
+    a
+    time.
+    """
     due = _in_order(due).persist()
     try:
         files = due.where(due["name"].startswith(FILES))
@@ -50,7 +55,7 @@ def _in_order(due: DataFrame) -> DataFrame:
 
 
 def _without(scope: Scope, due: DataFrame, swept: Sequence[Found]) -> DataFrame:
-    """What the first round has left, by its notes: no file is asked for."""
+    """The files that the first round left, by its notes; no file is read."""
     notes = [each.name for each in swept]
     schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in due.schema)
     gone = pieces.frame(due.sparkSession, scope.place, notes, schema).select("repo", "name")
@@ -76,7 +81,7 @@ def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -
 
 
 def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
-    """Raises if any file stayed; the task is run again then."""
+    """Delete files.  Raises if any of them stayed; Spark then runs the task again."""
     targets = [
         Target(f"{scope.namespace(row['repo'])}/{row['name']}", row["version"]) for row in rows
     ]
@@ -84,7 +89,8 @@ def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
-    """Whether the file is to be deleted in this round: the second is given no metarange."""
+    """Whether this round deletes the file.  The first round takes only metaranges; the second gets
+    none."""
     name = row["name"]
     if not is_ours(name) or not row["version"]:
         raise Corrupt(f"a list names what is none of ours: {name=}")
@@ -104,12 +110,13 @@ def _is_metarange(scope: Scope, repo: int, name: str) -> bool:
 def _noted(
     scope: Scope, name: str, rows: pa.RecordBatch, gone: list[bool]
 ) -> Iterator[pa.RecordBatch]:
-    """Say what went, by repository."""
+    """Write down what was deleted, in one piece for each repository."""
     left = rows.filter(pa.array(gone, pa.bool_()))
     for repo in sorted(set(left.column("repo").to_pylist())):
         mine = left.filter(pa.array([each == repo for each in left.column("repo").to_pylist()]))
         where = f"{scope.folder(repo)}{name}.arrow"
-        # Not the schema of this plan, in which some columns may not be null: readers want one.
+        # The schema of this plan has columns that may not be null; readers expect one schema for
+        # all pieces.
         plain = pa.RecordBatch.from_arrays(mine.columns, names=mine.schema.names)
         pieces.put(scope.place, where, plain)
         size = sum(mine.column("size").to_pylist())

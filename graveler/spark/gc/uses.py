@@ -3,10 +3,11 @@
     metaranges ──► ranges, each once however many name it ──► hashes of names
                                                               └ kept beside, per range
 
-A range never changes, so what it names is kept in `_graveler/gc/hashes/<range>`: a later run reads
-8 bytes for each entry, and scans only ranges that are new.  What is kept is checked by its own hash
-and by the number of records, and made again if it is not right.  A scan is compared with the number
-of records (committed/reader.py): damage raises, and nothing is deleted.  For `collecting.py`.
+A range never changes.  So the hashes of the names in it are kept in `_graveler/gc/hashes/<range>`:
+a later run reads 8 bytes for each entry, and scans only new ranges.  A kept file is checked by its
+own hash and by the number of records, and computed again if the check fails.  A scan is checked
+against the number of records in the metarange (committed/reader.py): damage raises, and nothing is
+deleted.  For `collect.py`.
 """
 
 from array import array
@@ -51,8 +52,10 @@ def named(spark: SparkSession, names: Sequence[tuple[int, str]]) -> DataFrame:
 def by_metaranges(
     spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
 ) -> DataFrame:
-    """Hashes of the names of these metaranges, of their ranges, and of what those name.  Cost: a
-    get for each metarange; for each range one, or a scan and a put the first time."""
+    """Hashes of the names of these metaranges, of their ranges, and of the files that their entries
+    name.
+    Cost: one get for each metarange; one get for each range, and the first time also a scan and a
+    put."""
     rows = pieces.rows(spark, metaranges, "repo int, id string")
     ranges = rows.mapInArrow(_ranges(scope), _RANGES).dropDuplicates(["repo", "id"])
     files = named(spark, [(repo, FILES + id) for repo, id in metaranges])
@@ -62,7 +65,8 @@ def by_metaranges(
 def of_tables(
     spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
 ) -> DataFrame:
-    """Hashes of the names of these metaranges and of their ranges alone.  Cost: a get for each."""
+    """Hashes of the names of these metaranges and of their ranges only.  Cost: one get for each
+    metarange."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -123,7 +127,7 @@ def _used(repos: Sequence[int], hashes: Sequence[int]) -> pa.RecordBatch:
 
 
 def hashes_file(namespace: str, range_id: str) -> str:
-    """Where what a range names is kept."""
+    """The address of the kept hashes of a range."""
     return f"{namespace}/_graveler/gc/hashes/{range_id}"
 
 
@@ -142,7 +146,7 @@ def _hashes(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
 
 
 def _decoded(raw: bytes, ref: RangeRef) -> "array[int] | None":
-    """None if it is not what was written for this range."""
+    """The kept hashes; None if the file is not what was written for this range."""
     body = raw[_HEAD:]
     head = _MAGIC + ref.count.to_bytes(8, "big") + sha256(body).digest()
     if raw[:_HEAD] != head or len(body) % 8:
