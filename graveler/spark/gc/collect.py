@@ -59,7 +59,7 @@ _DOOMED: Final = pa.schema(
 )
 DOOMED: Final = "repo int, name string, version string, size bigint, hash bigint"
 _PIECE_ROWS: Final = 50_000
-_USES_COUNT_MIN: Final = 100  # with this many uses, a list that lacks more than the share is refused
+_USES_COUNT_MIN: Final = 100  # from so many uses on, the share of misses is checked
 _MISSES_SHARE_MAX: Final = 0.01
 
 
