@@ -2,8 +2,8 @@
 
 job       begin, heartbeat, cancel and list bulk jobs; start here
 land      the end of a bulk job: one commit, however often it is requested
-content   the metarange that a bulk job yields on the head that it finds
-check     checks metaranges that others wrote
+content   the metarange that results from a bulk job on the current head
+check     checks metaranges that a client wrote
 handover  a commit with too many rows waits for a cluster
 rows      staged rows of one shard, page by page
 """

@@ -1,22 +1,23 @@
-"""Metaranges that others wrote into the repository's folder: what is checked before one may land.
+"""The check of metaranges that a client wrote into the repository's folder, before one may land.
 
-    the metarange    its id is the hash of its records; ranges in order, apart, below the prefix
-    every range      that the known metarange does not have: it is there, with as many records as
-                     said, and nothing in its name that only dumps of refs have
-    content          for packing: as many records and bytes as the known metarange; what is read of
-                     their records is what that has there
+    the metarange    its id is the hash of its records; its ranges are sorted, do not overlap, and
+                     lie below the prefix
+    every range      that the known metarange does not have: it exists, has the stated number of
+                     records, and has no properties that only dumps of refs have
+    content          for packing: as many records and bytes as the known metarange; the records
+                     that are read equal those of the known metarange
     their records    all of up to `bulk_checked_records_max`; of more, whole ranges spread evenly.
-                     The id is their hash; and of all, or of every eighth where ranges are sampled:
-                     keys are paths, entries decode and say their identity, and their addresses are
-                     inside the namespace if relative, outside if full
+                     The id is the hash of the records.  Of all records, or of every eighth where
+                     ranges are sampled: keys are paths, entries decode and have the right identity,
+                     relative addresses are inside the namespace, full addresses outside
 
-What a sample proves: a writer that is broken is found, since its mistakes repeat; the files that
-are read are those that their ids name.  It does not prove that no record among millions says what
-it should not.  So no secret hangs on it: an address of another repository is refused whenever it is
-read (reachable.py), and collection never deletes outside of the namespace.
+A sample finds a broken writer, because its mistakes repeat, and proves that the files that were
+read match their ids.  It does not prove that every one of millions of records is valid.  So no
+secret depends on it: an address of another repository is refused whenever it is read
+(reachable.py), and collection never deletes outside of the namespace.
 
-A record that stands in the known metarange just so was accepted before, and is not judged again.
-What is wrong is the caller's: `Invalid` names the range and the rule.  For bulk.py.
+A record that is in the known metarange with the same value was accepted before, and is not judged
+again.  The errors are the client's: `Invalid` names the range and the rule.  Used by land.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,15 +42,16 @@ from graveler.refs.names import repositories
 from graveler.wire import decode_entry
 
 _BATCH = 1_000
-_JUDGED_ONE_IN = 8  # where ranges are sampled: what a record says takes most of the time
+_JUDGED_ONE_IN = 8  # where ranges are sampled: judging records takes most of the time
 
 
 def check(
     ports: Ports, repo: Repository, text: str, known: MetarangeId, prefix: bytes
 ) -> MetarangeId:
-    """A metarange by an id from outside, all of it below `prefix`; `known`: one of the branch.
+    """Check a metarange whose id a client sent.  `known`: a metarange of the branch; `prefix`: all
+    entries must lie below it.
 
-    Errors: `NotFound` names what is not there, `Invalid` what is wrong.  Cost: one block request
+    Errors: `NotFound` names the missing file, `Invalid` the violated rule.  Cost: one block request
     for the metarange, one for each range that `known` does not have, the sampled ranges in full;
     with full addresses 1 KV request for each 1,000 repositories.
     """
@@ -78,10 +80,10 @@ def check(
 
 
 def check_same(ports: Ports, repo: Repository, written: MetarangeId, known: MetarangeId) -> None:
-    """Whether two metaranges say the same, as far as sampled ranges of `written` show; after
-    `check`.
+    """Raises `Invalid` unless two metaranges have the same content, as far as sampled ranges of
+    `written` show.  Must be called after `check`.
 
-    Raises `Invalid`.  Cost: the sampled ranges in full, and those of `known` with their keys.
+    Cost: the sampled ranges in full, and the ranges of `known` with their keys.
     """
     space = keyspace(ports, repo)
     refs, there = space.metarange(written).ranges, space.metarange(known).ranges
@@ -110,7 +112,7 @@ def _check_range(space: Keyspace, ref: RangeRef) -> None:
 
 
 def _sampled(refs: Sequence[RangeRef]) -> Iterator[RangeRef]:
-    """Ranges spread evenly, of about `bulk_checked_records_max` records together, one at least."""
+    """At least one range, spread evenly, with about `bulk_checked_records_max` records together."""
     total = sum(ref.count for ref in refs)
     passed = read = 0
     for ref in refs:
@@ -135,7 +137,7 @@ def _check_records(space: Keyspace, ref: RangeRef, rules: "_Rules", every: int) 
 
 
 class _Rules:
-    """What an entry may say in one repository."""
+    """The rules for an entry of one repository."""
 
     def __init__(self, ports: Ports, repo: Repository, known: MetarangeId) -> None:
         self._ports = ports
@@ -145,7 +147,7 @@ class _Rules:
         self._taken: tuple[str, ...] = ()
 
     def check(self, record: Record) -> None:
-        """Raises `Invalid` or `Corrupt`."""
+        """Raises `Invalid` or `Corrupt`.  A record that `known` has with the same value passes."""
         try:
             self._judge(record)
         except (Corrupt, Invalid) as error:
@@ -184,7 +186,7 @@ class _Rules:
             raise Invalid(f"its full address lies in a repository: address={text}")
 
     def _namespaces(self) -> Iterator[str]:
-        """Those of all repositories."""
+        """The namespaces of all repositories."""
         yield address.normalise(self._namespace) + "/"
         for other in repositories.every(self._ports.kv):
             yield address.normalise(other.namespace) + "/"

@@ -1,6 +1,6 @@
-"""What a bulk job's metarange gives on the head that is found at its landing.
+"""The metarange that results from a bulk job on the head that is current when it lands.
 
-For land.py.
+Used by land.py.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _BATCH = 1_000
 def onto(
     ports: Ports, repo: Repository, bulk: Bulk, written: MetarangeId, head: MetarangeId
 ) -> MetarangeId:
-    """The head with what the job wrote.  Costs what `grafting` says; no KV request."""
+    """The head with what the job wrote.  Cost: as `committed/graft.py` says; no KV request."""
     space = keyspace(ports, repo)
     if bulk.new.breaks is not ABSENT:
         space = space._replace(breaks=bulk.new.breaks)
@@ -35,11 +35,11 @@ def onto(
 def committed(
     ports: Ports, repo: Repository, bulk: Bulk, written: MetarangeId, head: MetarangeId
 ) -> Overlaid:
-    """The head overlaid by all that the job has scanned.
+    """The head with all rows that the job has scanned.
 
-    A row that says what the base says changes nothing there, but it does where the head has changed
-    that path since: such rows are looked up.  Cost: that of `grafting`, and a KV request for each
-    1,000 paths on which the head differs from the base.
+    A row that equals the base changes nothing on the base, but it does on the head if the head has
+    changed that path since.  Such rows are looked up.  Cost: that of `committed/graft.py`, and a KV
+    request for each 1,000 paths on which the head differs from the base.
     """
     space, base = keyspace(ports, repo), bulk.base.commit.metarange
     if head == base:

@@ -1,13 +1,15 @@
-"""A commit of more rows than one process may scan is handed over: a bulk job waits for a cluster.
+"""Hand-over: a commit of more rows than one process may scan waits for a bulk job on a cluster.
 
     scan ──past commit_rows_max──► a bulk job on the sealed tokens ──► HandedOver, which names it
     next commit ──a job waits for what is sealed──► HandedOver at once: nothing sealed or scanned
-    the job lands, is cancelled, or expires ──► commits go on
+    the job lands, is cancelled, or expires ──► commits continue
 
-The job is named by the oldest token that it takes in: whoever sees that token in the branch's
-record finds it, and nobody does once a commit has the token, whoever made that commit.  The head
-has not moved, and what was staged stays staged; rows went from the open to a sealed token, as in a
-commit that crashed.  For commit.py, and for jobs that wait for the outcome.
+The job is named by the oldest token that it folds in.  Any commit that sees the token in the
+branch record finds the job.  Once a commit has folded in the token, whoever made that commit, no
+commit finds the job any more.
+
+The head has not moved, and staged rows stay staged.  Rows moved from the open to a sealed token, as
+in a commit that crashed.  Used by commit.py, and by jobs that wait for the outcome.
 """
 
 from collections.abc import Mapping
@@ -32,9 +34,10 @@ _STEM: Final = "rows"
 
 
 def check(ports: Ports, repo: Repository, branch: BranchId, record: Branch) -> None:
-    """Raises `HandedOver` if a job waits for what the record shows as sealed.
+    """Raises `HandedOver` if a job waits for the sealed tokens of the record.
 
-    No request if nothing is sealed, or rows have no bound; else 1 KV request."""
+    No request if nothing is sealed or if rows have no limit; else 1 KV request.
+    """
     if not record.sealed or ports.settings.commit_rows_max == inf:
         return
     last = _last(ports, repo, record)
@@ -45,8 +48,10 @@ def check(ports: Ports, repo: Repository, branch: BranchId, record: Branch) -> N
 def hand_over(
     ports: Ports, repo: Repository, branch: BranchId, record: Branch, said: Said
 ) -> HandedOver:
-    """Have a bulk job wait for the sealed tokens of a record; the one that waits, if there is one.
-    It is to say what was `said`; who repeats a request, or makes another, is told of it.
+    """Have a bulk job wait for the sealed tokens of a record; if one waits already, use that one.
+
+    `said`: message and metadata of the commit that the job must make.  The returned error names the
+    job, also for a repeated or another request.
 
     Errors: `OutcomeUnknown`, `Unavailable`.  Cost: 2 KV requests.
     """
@@ -54,7 +59,8 @@ def hand_over(
     if last is not ABSENT and bulk.can_land(ports, last):
         return _handed_over(ports, repo, branch, last.id)
     job_id = jobs.next_id(ports, _stem(record), last)
-    # Of two who begin it at the same time one does; what the other sealed besides stays staged.
+    # If two callers begin the job at the same time, one succeeds.  What the other one sealed in
+    # addition stays staged.
     bulk.begin_on(ports, repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *said))
     return _handed_over(ports, repo, branch, job_id)
 
@@ -62,11 +68,13 @@ def hand_over(
 def holder(
     ports: Ports, repo: Repository, branch: BranchId, wanted: StagingToken, since: CommitId
 ) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit that has taken in a token, `since` being a head from before; ABSENT while the
-    branch still names the token.
+    """The commit that has folded in a token; ABSENT while the branch still names the token.
 
-    Errors: `NotFound`, `HistoryTooLong`; `NoChanges` if it said what was committed already;
-    `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made since.
+    `since`: a head from before that commit.
+
+    Errors: `NotFound`, `HistoryTooLong`; `NoChanges` if the token held only what was committed
+    already; `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made
+    since.
     """
     record = fresh(ports, repo, branch).branch
     if wanted in record.tokens_newest_first:

@@ -1,18 +1,22 @@
 """Bulk jobs: ranges that a cluster writes into the repository's folder land as one commit.
 
     begin ──► running ──► (the cluster writes ranges and one metarange) ──► finish: landing ──► done
-                 │ heartbeat: shows progress, and tells the driver of a cancellation
+                 │ heartbeat: shows progress, and fails once the job is cancelled
                  └─ cancel ──► cancelled          11 hours after it began: expired; neither can land
 
-What is written is not seen before it lands, and lands whole or not at all, once.  The reference is
-one apply after the other: *replace* puts the job's entries in place of all that the head has below
-the prefix; *merge* puts every path that the job changed since its base onto the head; *commit*
-folds in what was staged on the branch when the job began; *pack* changes no entry, only where
-ranges end.  Whoever else has committed meanwhile keeps what they did elsewhere.
+What the cluster writes is invisible before the job lands.  It lands atomically and once.  The job
+is applied to the head as it is at the landing, so the result equals a serial order:
 
-The job's record is that of `jobs.py`, but nobody here runs it.  Its owner is the request that
-finishes it (land.py).  Nothing that it wrote is collected before it must have ended: files
-younger than a day never are (collect.py).  For the service, and for land.py.
+- *replace*: the job's entries replace everything that the head has below the prefix;
+- *merge*: every path that the job changed since its base is put onto the head;
+- *commit*: folds in what was staged on the branch when the job began;
+- *pack*: changes no entry, only where ranges end.
+
+Changes that other commits made meanwhile on other paths stay.
+
+The job record is that of `jobs/record.py`, but no worker runs the job.  Its owner is the request
+that finishes it (land.py).  Collection deletes none of its files while it may land, because it
+never condemns files that are younger than a day (collect.py).  Used by the service and by land.py.
 """
 
 import json
@@ -54,11 +58,11 @@ from graveler.refs.jobs import record as records
 
 KIND: Final = BULK
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
-_ROUNDS: Final = 20  # of a swap of the job's record
+_ROUNDS: Final = 20  # attempts to swap the job record
 
 
 class Mode(StrEnum):
-    """How what a job wrote comes onto the head."""
+    """How the result of a job is applied to the head."""
 
     REPLACE = "replace"
     MERGE = "merge"
@@ -68,10 +72,13 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewBulk:
-    """What is to be done.  `id`: chosen by the caller, so that the same job can be begun again.
-    `breaks`: where ranges are to end instead, for packing alone.  `message`, `metadata`: what a
-    commit that was handed over was to say.  `purpose`: in the caller's words, so that a name which
-    is used again for something else is noticed."""
+    """The request of a bulk job.
+
+    `id`: chosen by the client, so that a repeated request finds the same job.  `breaks`: where
+    ranges must end instead; for *pack* only.  `message`, `metadata`: those of a commit that was
+    handed over.  `purpose`: free text of the client; it detects an id that is used again for
+    something else.
+    """
 
     mode: Mode
     prefix: str = ""
@@ -82,15 +89,17 @@ class NewBulk:
     purpose: str = ""
 
     def __str__(self) -> str:
-        """What tells it from another job of its name."""
+        """The fields that tell it from another job with the same id."""
         return f"mode={self.mode} prefix={self.prefix!r:.200} purpose={self.purpose!r:.200}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A bulk job: its record, the commit that it builds on, what it is to do, and the staging
-    tokens, newest first, that the branch named when it began; of a commit those that it folds
-    in."""
+    """A bulk job: its record, the commit that it builds on, and its request.
+
+    `tokens`: the staging tokens, newest first, that the branch named when the job began; for
+    *commit* only those that the job folds in.  `is_named`: a client chose the id.
+    """
 
     job: Job
     base: CommitEntry
@@ -100,43 +109,44 @@ class Bulk:
 
     @property
     def mode(self) -> Mode:
-        """How what it writes comes onto the head."""
+        """How the result is applied to the head."""
         return self.new.mode
 
     @property
     def prefix(self) -> str:
-        """Below which it replaces everything."""
+        """The prefix below which everything is replaced."""
         return self.new.prefix
 
     @property
     def expires_ns(self) -> int:
-        """It cannot land later."""
+        """The job cannot land after this time."""
         return _expires_ns(self.job)
 
     @property
     def once(self) -> Once:
-        """The mark of what it lands.  A name may be given again once its job is forgotten, so the
-        mark of a job that a caller has named says when it was begun."""
+        """The idempotency key of the commit.  The id of a forgotten job may be used again, so the
+        key of a job whose id a client chose contains the time of creation.
+        """
         born = f"@{self.job.created_ns}" if self.is_named else ""
         return Once(jobs.MARK_KEY, f"{self.job.id}{born}", self.base.id)
 
 
-# ---- begin, ask, beat, cancel --------------------------------------------------------------------
+# ---- begin, status, heartbeat, cancel ------------------------------------------------------------
 
 
 def begin(
     ports: Ports, repo: Repository, branch: str, new: NewBulk, *, force: bool = False
 ) -> Bulk:
-    """Note a job on the head of the branch; an equal one of that id, if there is one, as it is now.
+    """Record a job on the head of the branch; if an equal job with this id exists, return that one.
 
-    A commit first seals what is staged: it takes in what was acknowledged before, and writers go
-    on.  A job whose purpose was not said is equal whatever the purpose.
+    The mode *commit* first seals what is staged: the job takes in everything that was acknowledged
+    before, and writers continue.  A job without a purpose is equal to one with any purpose.
 
-    Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the
-    id is another job's, perhaps of another branch; so much is sealed that an ordinary commit must
-    come first; something is staged on a branch that is to be packed),
-    `OutcomeUnknown` (with the same id it may be begun again).  Cost: 2 KV requests, 1 more with an
-    id; 2 more if it is there already; with one shard packing 1 more, a commit 2.
+    Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the id is
+    that of another job, perhaps of another branch; so much is sealed that an ordinary commit must
+    come first; rows are staged on a branch that must be packed), `OutcomeUnknown` (the same id may
+    be begun again).  Cost: 2 KV requests, 1 more with an id; 2 more if the job exists; with one
+    shard packing 1 more, a commit 2.
     """
     name = parse_branch_id(branch)
     check_writable(repo, force)
@@ -182,10 +192,12 @@ def begin_on(
     *,
     is_named: bool = False,
 ) -> Bulk | Literal[Absent.ABSENT]:
-    """Note a job on a record of the branch; of a commit, to take in what it shows as sealed.
-    ABSENT: the id is taken.  `is_named`: by a caller, who may give the name again.
+    """Record a job on a branch record that was read before.  A *commit* takes in the tokens that
+    the record shows as sealed.
 
-    `OutcomeUnknown`.  Cost: 1 KV request.
+    ABSENT: the id is taken.  `is_named`: a client chose the id, and may use it again.
+
+    Errors: `OutcomeUnknown`.  Cost: 1 KV request.
     """
     base, tokens = record.commit, tokens_of(record)
     if new.mode is Mode.COMMIT:
@@ -209,7 +221,7 @@ def begin_on(
 
 
 def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> Branch:
-    """The branch's record; for a commit one in which all that was staged is sealed."""
+    """The branch record; for *commit* one in which everything that was staged is sealed."""
     seen = fresh(ports, repo, branch)
     if mode is Mode.PACK and not nothing_staged(ports, seen):
         raise Conflict(f"the branch has uncommitted changes; commit or reset them: branch={branch}")
@@ -223,7 +235,7 @@ def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> B
 
 
 def status(ports: Ports, repo: Repository, branch: str, job_id: str) -> Bulk:
-    """The job as it is now.  `NotFound`.  Cost: 2 KV requests."""
+    """The job as it is now.  Errors: `NotFound`.  Cost: 2 KV requests."""
     return seen(ports, repo, branch, job_id).bulk
 
 
@@ -235,7 +247,7 @@ class Seen(NamedTuple):
 
 
 def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
-    """The job with all that stands in its records.  `NotFound`.  Cost: 2 KV requests."""
+    """The job with everything in its records.  Errors: `NotFound`.  Cost: 2 KV requests."""
     found = records.find(ports.kv, repo, JobId(job_id)) if _ID.fullmatch(job_id) else ABSENT
     if found is ABSENT or (found.job.kind, found.job.branch) != (KIND, branch):
         raise NotFound(f"bulk job not found: id={job_id:.80} branch={branch:.80}")
@@ -255,10 +267,10 @@ def _asked(job: Job, said: dict[str, Any]) -> NewBulk:
 
 
 def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress: int = -1) -> Bulk:
-    """Show that the job is alive, and how many rows it has done (-1: as many as before).
+    """Send a heartbeat; `progress`: how many rows are done (-1: unchanged).
 
-    A job that is landing or has landed stays as it is.  Errors: `NotFound`; `Conflict` if it cannot
-    land any more: its runner is to stop; `Unavailable`.  Cost: 3 KV requests.
+    A job that is landing or has landed stays as it is.  Errors: `NotFound`; `Conflict` if the job
+    cannot land any more: the cluster must stop; `Unavailable`.  Cost: 3 KV requests.
     """
     for _ in range(_ROUNDS):
         bulk, record = seen(ports, repo, branch, job_id)
@@ -275,7 +287,7 @@ def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress
 
 
 def cancel(ports: Ports, repo: Repository, branch: str, job_id: str) -> None:
-    """Stop a running job, once or often: it lands nothing, now or later.
+    """Cancel a running job: it lands nothing, now or later.  Idempotent.
 
     Errors: `NotFound`; `Conflict` once it is landing or has landed; `Unavailable`.  Cost: 4 KV
     requests.
@@ -294,7 +306,7 @@ def list_alive(ports: Ports, repo: Repository) -> list[Bulk]:
 
 
 def is_expired(ports: Ports, bulk: Bulk) -> bool:
-    """Whether its time is over."""
+    """Whether the job's time has run out before it ended.  No request."""
     return not bulk.job.ended and not can_land(ports, bulk.job)
 
 
@@ -316,7 +328,7 @@ def check_alive(ports: Ports, bulk: Bulk) -> None:
         raise Conflict(f"bulk job has expired: it had {limits.import_seconds_max} s: id={job.id}")
 
 
-# ---- for the landing -----------------------------------------------------------------------------
+# ---- landing -------------------------------------------------------------------------------------
 
 
 def check_same(job: Job, request_id: str) -> None:
@@ -326,13 +338,14 @@ def check_same(job: Job, request_id: str) -> None:
 
 
 def note_landing(ports: Ports, repo: Repository, bulk: Bulk, request_id: str) -> None:
-    """From here on nobody can cancel, and only this request may land it; once or often.
+    """Enter the state *landing*: from now on nobody can cancel, and only this request may land the
+    job.
 
-    Errors: `Conflict`, `Unavailable`.  Cost: 2 KV requests.
+    Idempotent.  Errors: `Conflict`, `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(_ROUNDS):
         found = records.get(ports.kv, repo, bulk.job.id)
-        if found.job.state in (JobState.LANDING, JobState.DONE):  # by a twin, or a round before
+        if found.job.state in (JobState.LANDING, JobState.DONE):  # by a twin or an earlier round
             check_same(found.job, request_id)
             return
         check_alive(ports, replace(bulk, job=found.job))
@@ -347,8 +360,11 @@ def note_landing(ports: Ports, repo: Repository, bulk: Bulk, request_id: str) ->
 
 
 def note_done(ports: Ports, repo: Repository, job_id: JobId, landed: CommitEntry) -> None:
-    """It has landed.  `OutcomeUnknown` if that cannot be noted: its mark tells whoever asks again.
-    Cost: 2 KV requests."""
+    """Record that the job has landed.
+
+    Errors: `OutcomeUnknown` if that cannot be recorded; a repeated request finds the commit by the
+    idempotency key.  Cost: 2 KV requests.
+    """
     said = f"bulk job landed, and is not noted; ask again: id={job_id}"
     try:
         noted = jobs.finish(ports, repo, job_id, jobs.Ending(JobState.DONE, landed=landed))

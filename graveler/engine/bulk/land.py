@@ -1,14 +1,15 @@
-"""The end of a bulk job: what it wrote becomes one commit, once, however often it is asked for.
+"""The end of a bulk job: what it wrote becomes one commit, however often the request is repeated.
 
-    1 known    the record says that it has landed: answer that commit
-    2 check    the metarange that is named, and its ranges (check.py)
-    3 content  what it gives on the head that is found (content.py)
+    1 known    the record says that the job has landed: return that commit
+    2 check    the named metarange and its ranges (check.py)
+    3 content  the resulting metarange on the current head (content.py)
     4 note     *landing*, and by which request: from here on nobody can cancel
-    5 land     as a merge does (landing.py), or as a commit does (commit.py), with the job's mark
+    5 land     like a merge (commits/land.py) or a commit (commits/commit.py), with the job's
+               idempotency key
     6 note     *done*, and the commit
 
-A crash before 4 leaves a running job; after 4 a landing one, which the same request brings to its
-end: the mark tells whether 5 has happened.  For the service and the worker.
+A crash before 4 leaves a running job.  A crash after 4 leaves a landing job, which the same request
+finishes: the idempotency key tells whether 5 has happened.  Used by the service and the worker.
 """
 
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ _REQUEST_LENGTH_MAX = 128
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is to land, and what the commit says.  `request_id`: the same for every attempt."""
+    """What must land, and the content of the commit.  `request_id`: the same for every attempt."""
 
     metarange: str
     request_id: str
@@ -60,14 +61,15 @@ class Finish:
 
 
 def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish) -> CommitEntry:
-    """Land what the job wrote as one commit; the same request, asked again, is answered with it.
+    """Land what the job wrote as one commit; the same request, repeated, returns that commit.
 
-    Errors: `NotFound` (job, metarange or range), `Invalid` (metarange refused: `check.check` says
-    what is checked), `Conflict` (the branch has uncommitted changes; the job was cancelled, has
-    expired or is finished by another request; what it was to commit was reset), `Contended`,
-    `Unavailable`: the request may be made again, and nothing has landed; `OutcomeUnknown`: only the
-    same request tells (what refuses an attempt after one that may still land is told so, too);
-    `NoChanges`: a commit that would say what its base says.
+    Errors: `NotFound` (job, metarange or range); `Invalid` (metarange refused: see `check.check`);
+    `Conflict` (the branch has uncommitted changes; the job was cancelled, has expired or is
+    finished by another request; what it had to commit was reset); `Contended`, `Unavailable`:
+    nothing has landed, and the request may be repeated; `OutcomeUnknown`: only the same request,
+    repeated, finds the outcome (also raised instead of a refusal if an earlier attempt may still
+    land); `NoChanges`: a commit with the same content as its base.
+
     Cost: 10 KV requests on a clean branch with one shard; and those of `check.check` and of
     `bulk_content`.
     """
@@ -85,7 +87,7 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
     except (Conflict, Invalid, NotFound) as error:
         if bulk.job.state is not JobState.LANDING:
             raise
-        # A swap that an earlier attempt sent may still be on its way.
+        # An earlier attempt may have sent a swap that has not arrived yet.
         raise OutcomeUnknown(f"{error}; an attempt before this one may still land") from error
     note_done(ports, repo, bulk.job.id, landed)
     return landed
@@ -94,7 +96,7 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
 def find_landed(
     ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit, if this request has landed the job; then the job's record says so, too.
+    """The commit, if this request has landed the job; the job record then records it, too.
 
     Errors: `NotFound`, `Conflict` (another request has), `HistoryTooLong`, `OutcomeUnknown`,
     `Unavailable`.  Cost: 3 KV requests, and 1 for each commit made since the job began.
@@ -126,7 +128,9 @@ def _landed(ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finis
 def _known(
     ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit, if the request has landed it before.  Raises `Conflict` if it cannot any more."""
+    """The commit, if this request has landed the job before.  Raises `Conflict` if the job cannot
+    land any more.
+    """
     job = bulk.job
     if job.state is JobState.DONE:
         check_same(job, asked.request_id)
@@ -144,7 +148,7 @@ def _known(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One call of finish: the same through all its rounds."""
+    """One call of `finish`: unchanged through all its rounds."""
 
     ports: Ports
     repo: Repository
@@ -155,7 +159,7 @@ class _Work:
 
     @property
     def deadline(self) -> Deadline:
-        """No swap is sent after the job's time, nor after that of every commit."""
+        """No swap is sent after the job's expiry, nor after the time limit of a commit."""
         clock = self.ports.clock
         left = (self.bulk.expires_ns - clock.now_ns()) / limits.SECOND_NS
         return Deadline(clock, min(left, self.ports.settings.commit_seconds_max))
@@ -166,7 +170,7 @@ class _Work:
 
 
 def _put_on(work: _Work) -> CommitEntry:
-    """Replace, merge or pack: nothing may be staged."""
+    """Replace, merge or pack: the branch must not have staged rows."""
 
     ports, repo, bulk = work.ports, work.repo, work.bulk
 
@@ -191,7 +195,7 @@ def _put_on(work: _Work) -> CommitEntry:
 
 
 def _committed(work: _Work) -> CommitEntry:
-    """Commit: the tokens that the job has scanned leave the branch's record in the same swap."""
+    """Commit: the tokens that the job has scanned leave the branch record in the same swap."""
     ports, repo, bulk = work.ports, work.repo, work.bulk
     name = parse_branch_id(bulk.job.branch)
     scanned = tuple(each.token for each in reversed(bulk.tokens))

@@ -1,5 +1,6 @@
-"""The staged rows of one shard of a token, page by page: a commit whose scan is spread over many
-readers begins so.  For the service.
+"""The staged rows of one shard of a token, page by page.
+
+A commit whose scan is spread over many readers begins with them.  Used by the service.
 """
 
 from typing import NamedTuple
@@ -22,20 +23,21 @@ class StagedToken(NamedTuple):
 
 
 class StagedPage(NamedTuple):
-    """Rows in the order of their paths; `more`: others may follow behind the last."""
+    """Rows in the order of their paths; `more`: rows may follow after the last one."""
 
     rows: list[tuple[str, Staged]]
     more: bool
 
 
 def tokens(ports: Ports, repo: Repository, branch: str) -> list[StagedToken]:
-    """What the branch names now, newest first: the first that knows a path decides.  1 KV
-    request."""
+    """The tokens that the branch names now, newest first.  The newest token with a row of a path
+    decides its value.  1 KV request.
+    """
     return tokens_of(fresh(ports, repo, parse_branch_id(branch)).branch)
 
 
 def tokens_of(record: Branch) -> list[StagedToken]:
-    """What a record names, newest first.  Pure."""
+    """The tokens that a record names, newest first.  Pure."""
     return [
         StagedToken(token, area.shard_count(token), token != record.staging)
         for token in record.tokens_newest_first
@@ -45,11 +47,11 @@ def tokens_of(record: Branch) -> list[StagedToken]:
 def page(
     ports: Ports, repo: Repository, branch: str, place: tuple[str, int], after: str, amount: int
 ) -> StagedPage:
-    """Rows of a token's shard (`place`) behind `after`, tombstones included: at most `amount`, and
-    about `bulk_page_bytes_max` of values.
+    """Rows of a token's shard (`place`) after the path `after`, tombstones included: at most
+    `amount`, and about `bulk_page_bytes_max` of values.
 
-    `NotFound` unless the branch names the token now; `Invalid` for a shard that it does not have.
-    Cost: 2 KV requests.
+    Errors: `NotFound` unless the branch names the token now; `Invalid` for a shard that the token
+    does not have.  Cost: 2 KV requests.
     """
     token, number = place
     record = fresh(ports, repo, parse_branch_id(branch)).branch

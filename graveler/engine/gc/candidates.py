@@ -1,10 +1,11 @@
-"""What garbage collection may delete: files of our own shapes, struck off as uses are found.
+"""The candidates of garbage collection: files of our own shapes, removed as uses of them are found.
 
-    fresh   listed now, old enough, in nobody's list yet: what is left will be condemned
-    due     condemned long enough ago: what is left will be deleted
+    fresh   listed now, old enough, in no stored list; what remains at the end is condemned
+    due     condemned for the undo period; what remains at the end is deleted
 
-Only names that this system gives are ever candidates; whatever else lies in a namespace stays, and
-nothing outside of it can be spelled here.  For collect.py, listing.py and mark.py.
+Only file names of the shapes that this system generates are candidates.  All other files in a
+namespace stay, and a candidate cannot name a file outside of it.  Used by collect.py, listing.py
+and mark.py.
 """
 
 import re
@@ -26,7 +27,7 @@ Reason = Literal["expired", "unused"]
 
 
 class Line(NamedTuple):
-    """A stored file of ours, as it was listed; `name` is its relative address."""
+    """A stored file of our shapes, as it was listed; `name` is its relative address."""
 
     name: str
     version: str
@@ -35,8 +36,10 @@ class Line(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A stored file at a relative address, exactly as it was listed.  `expired`: commits that are
-    not kept still name it; `unused`: nothing does."""
+    """A stored file, exactly as it was listed; `address` is relative.
+
+    `expired`: only commits that are not kept name the file; `unused`: nothing names it.
+    """
 
     address: str
     version: str
@@ -47,7 +50,11 @@ class Doomed(NamedTuple):
 
 @dataclass(slots=True)
 class Candidates:
-    """`names`: everything listed, young or old; `young` of those: not to be touched yet."""
+    """The candidates, and what was listed.
+
+    `names`: everything that was listed, young or old.  `young`: those of `names` that must not be
+    touched yet.  `uses`, `misses`: how many uses were found, and how many of them were not listed.
+    """
 
     fresh: dict[str, Doomed] = field(default_factory=dict)
     due: set[str] = field(default_factory=set)
@@ -57,7 +64,11 @@ class Candidates:
     misses: int = 0
 
     def strike(self, name: str, *, is_kept: bool) -> None:
-        """Something uses `name`; `is_kept`: something that stays."""
+        """Remove `name` from the candidates, because something uses it.
+
+        `is_kept`: the user of the file stays.  If it does not, a fresh candidate remains and
+        becomes *expired*.
+        """
         if not is_ours(name):
             return
         self.due.discard(name)
@@ -71,19 +82,22 @@ class Candidates:
                 self.fresh[name] = doomed._replace(reason="expired")
 
     def name_metarange(self, name: str) -> None:
-        """What was taken for a range is a metarange."""
+        """Correct the kind of a candidate: it was taken for a range and is a metarange."""
         doomed = self.fresh.get(name)
         if doomed is not None:
             self.fresh[name] = doomed._replace(kind="metarange")
 
     def is_old(self, name: str) -> bool:
-        """Whether it was listed, and has not been written lately."""
+        """Whether the file was listed and is not young."""
         return name in self.names and name not in self.young
 
 
 def candidates_of(lines: Iterable[Line], before_ns: int, pending: Iterable[str]) -> Candidates:
-    """All that was listed; fresh are those last written before `before_ns` that are not `pending`
-    in some list.  Pure, but for what it costs to take the lines."""
+    """The candidates of a listing.
+
+    Fresh are the files that were last written before `before_ns` and are not `pending`, that is, in
+    a stored list.  Pure, apart from the cost of reading `lines`.
+    """
     found = Candidates()
     taken = set(pending)
     for line in lines:
@@ -97,7 +111,7 @@ def candidates_of(lines: Iterable[Line], before_ns: int, pending: Iterable[str])
 
 
 def is_ours(name: str) -> bool:
-    """Whether a relative address has a shape that only this system gives."""
+    """Whether a relative address has a shape that only this system generates."""
     return _OBJECT.fullmatch(name) is not None or _FILE.fullmatch(name) is not None
 
 
@@ -106,18 +120,20 @@ class Addressed(Protocol):
 
     @property
     def address(self) -> str:
-        """As it was written."""
+        """The address as it was written."""
         ...
 
     @property
     def address_type(self) -> int:
-        """How it is to be read: a number of `AddressType`."""
+        """How to interpret the address: a number of `AddressType`."""
         ...
 
 
 def used_name(repo: Repository, entry: Addressed) -> str:
-    """The relative address of an entry's bytes, however it is spelled; empty if they do not lie in
-    the namespace, or cannot be read by that address at all."""
+    """The relative address of an entry's bytes, however the entry spells it.
+
+    Empty if the bytes are outside of the namespace, or if the address cannot be read at all.
+    """
     text = entry.address
     if entry.address_type == AddressType.RELATIVE and _OBJECT.fullmatch(text) is not None:
         return text

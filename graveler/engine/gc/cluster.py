@@ -1,28 +1,29 @@
-"""Condemning for a collection that runs elsewhere: a cluster lists and deletes files by itself, but
-what may be used any more is said here.
+"""Condemning and sweeping for a collection on a cluster.
+
+The cluster lists and deletes files.  The service decides which content may still be used.
 
     cluster   list ─► roots ─► its own list of garbage ──► condemn ─► that list counts
-    ...       undo period: new uses of condemned commits are refused; the run can be taken back
-    cluster   (list) ─► roots ─► sweep: from now on not ─► delete what stands in both lists
+    ...       undo period: new uses of condemned commits are refused; the run can be undone
+    cluster   (list) ─► roots ─► sweep: no undo from now on ─► delete what is in both lists
 
-The run is noted before the marks, so that whatever is marked can be taken back; the marks are there
-before the cluster's list counts, so that nobody begins to use what stands in a list.  A crash in
-between leaves marks: they refuse uses, and delete nothing.  The collection that runs here takes
-such a run for one with an empty list.
+The run is recorded before its marks, so that every mark can be undone.  The marks are stored before
+the cluster's list counts, so that no operation begins to use a file of a list.  A crash between the
+two leaves marks, which refuse uses and delete nothing.  A collection by the service treats such a
+run as one with an empty list.
 
-A cluster has everything condemned that retention lets go, page by page.  The first page judges,
-after the run was noted; what is more than a page it stores as a snapshot (judgements.py), which the
-later pages read.  That is safe although a commit may be kept again meanwhile, by a longer rule or a
-new branch:
+A cluster condemns everything that retention lets go, page by page.  The first page judges after the
+run was recorded.  If the judgement is longer than a page, that page stores it as a snapshot
+(judgements.py), and the later pages read it.  A commit may be kept again meanwhile, by a longer
+rule or a new branch.  This is safe:
 
-- A mark on such a commit refuses its use until the next run takes the mark away.  It deletes
-  nothing: `sweep` judges afresh, and so do the roots that are read after it.  A page looks at the
-  refs again, and leaves out the content of their commits.
+- A mark on such a commit refuses its use until the next run removes the mark.  It deletes
+  nothing: `sweep` judges again, and so do the roots that are read after it.  A page also looks at
+  the refs again, and leaves out the content of their commits.
 - A commit that is let go after the judgement has no mark.  Its content stays until a later run has
   condemned it.
-- The age of each metarange is looked at by the page that condemns it.
+- Each page checks the age of the metaranges that it condemns.
 
-For delivery.  Basis: docs/protocol.md.
+Used by the delivery layer.  Basis: docs/protocol.md.
 """
 
 import re
@@ -49,8 +50,9 @@ _RECORD_LENGTH: Final = len(f"{'0' * 64} {'0' * 64}\n")
 
 
 class Order(NamedTuple):
-    """A run, and how many files of how many bytes its list has.  `turn`: that of the cluster
-    (cluster_turns.py)."""
+    """A run, and the number of files and bytes in its list.  `turn`: the cluster's turn
+    (cluster_turns.py).
+    """
 
     run: str
     files: int
@@ -59,8 +61,12 @@ class Order(NamedTuple):
 
 
 class Condemned(NamedTuple):
-    """The metaranges whose content may go once the undo period is over; how many runs had been
-    taken back before.  `following`: where the next page begins, empty behind the last."""
+    """The result of a page of condemnation.
+
+    `metaranges`: those whose content may be deleted after the undo period.  `undone`: how many runs
+    had been undone before.  `following`: the continuation token of the next page, empty after the
+    last.
+    """
 
     metaranges: list[MetarangeId]
     undone: int
@@ -68,7 +74,7 @@ class Condemned(NamedTuple):
 
 
 class _Doomed(NamedTuple):
-    """What is to be marked because its content is let go: a commit, or its metarange itself."""
+    """A name to mark because its content is let go: the id of a commit, or its metarange."""
 
     metarange: MetarangeId
     name: str
@@ -77,15 +83,21 @@ class _Doomed(NamedTuple):
 def condemn(
     ports: Ports, repo: Repository, order: Order, metaranges: Sequence[MetarangeId]
 ) -> Condemned:
-    """Mark commits with these metaranges, those that retention does not keep; unmark what is kept
-    again.  May be repeated, and a run may condemn in several calls, each of which judges.
+    """Mark the commits with these metaranges, unless retention keeps them; unmark what is kept
+    again.
 
-    Not condemned is what a kept commit shares, what is younger than `collect_min_age_seconds`, what
-    no commit has.  Errors: `Invalid`; `Unsupported` where the storage keeps no versions: nothing is
-    condemned then; `Conflict` if the run was taken back, its files are being deleted, or the turn
-    is not the caller's.  Cost: that of `roots.judged`, 1 KV request for each 1,000 runs, 3 for the
-    run, 1 for the turn, 1 for the repository and 1 for each 1,000 marks; a block request, 1 for
-    each metarange, and 1 for each commit that is kept again.
+    Idempotent.  A run may condemn in several calls; each call judges.
+
+    Not condemned is a metarange that a kept commit shares, that is younger than
+    `collect_min_age_seconds`, or that no commit has.
+
+    Errors: `Invalid`; `Unsupported` if the storage keeps no versions: nothing is condemned then;
+    `Conflict` if the run was undone, if its files are being deleted, or if the caller does not hold
+    the turn.
+
+    Cost: that of `roots.judged`; 1 KV request for each 1,000 runs, 3 for the run, 1 for the turn, 1
+    for the repository and 1 for each 1,000 marks; a block request, 1 for each metarange, and 1 for
+    each commit that is kept again.
     """
     if len(metaranges) > limits.collect_condemn_count_max:
         raise Invalid(
@@ -105,12 +117,14 @@ def condemn_page(
     ports: Ports, repo: Repository, order: Order, after: str, amount: int
 ) -> Condemned:
     """Put at most `amount` marks on commits and metaranges that retention lets go and that have
-    none; the first page also unmarks what is kept again.  `after`: where the page before said.  A
-    page may be repeated.
+    none.
 
-    Not condemned is what `condemn` leaves out too.  Errors: those of `condemn`; `Gone` if what the
-    first page judged is not stored any more: begin anew.  Cost: of the first page that of
-    `condemn`, and a put if there are more pages; of a later one a read, 2 KV requests for each
+    The first page also unmarks what is kept again.  `after`: the continuation token of the page
+    before.  A page is idempotent.
+
+    Left out is what `condemn` leaves out, too.  Errors: those of `condemn`; `Gone` if the snapshot
+    of the judgement is not stored any more: begin again.  Cost: of the first page that of
+    `condemn`, and a put if there are more pages; of a later page a read, and 2 KV requests for each
     1,000 refs instead of the judgement.
     """
     spot = judgements.parse_spot(after) if after else ABSENT
@@ -134,7 +148,7 @@ def condemn_page(
 
 
 def _noted(ports: Ports, repo: Repository, order: Order) -> Mapping[str, RunState]:
-    """All runs, as they were before this one was noted."""
+    """Record the run; returns the states of all runs from before it was recorded."""
     if _RUN.fullmatch(order.run) is None:
         raise Invalid(f"a run must be named by 1 to 64 letters and digits: run={order.run!r:.80}")
     cluster_turns.check(ports, repo, order.turn)
@@ -148,7 +162,7 @@ def _noted(ports: Ports, repo: Repository, order: Order) -> Mapping[str, RunStat
 
 
 def _judged(ports: Ports, repo: Repository) -> Judged:
-    """What is kept now.  Notes which commits no ref leads to; unmarks what is kept again."""
+    """The judgement now.  Records which commits no ref reaches, and unmarks what is kept again."""
     found = roots.judged(ports, repo)
     collect.note_unreached(ports, repo, found.lost, found.found)
     marks.forget(ports.kv, repo, _revived(ports, repo, found))
@@ -156,7 +170,7 @@ def _judged(ports: Ports, repo: Repository) -> Judged:
 
 
 def _let_go(found: Judged) -> list[_Doomed]:
-    """Commits whose content no kept commit has, and their metaranges."""
+    """Commits whose content no kept commit shares, and their metaranges."""
     kept = {found.history[id].metarange for id in found.alive}.union(NO_FILE)
     named: set[_Doomed] = set()
     for id, commit in found.history.items():
@@ -166,21 +180,22 @@ def _let_go(found: Judged) -> list[_Doomed]:
 
 
 def _standing(found: Judged, states: Mapping[str, RunState]) -> set[str]:
-    """Commits and metaranges that are marked by a run which was not taken back."""
+    """Commits and metaranges that a run has marked which was not undone."""
     undone = RunState.UNDONE
     return {id for id, mark in found.marks.items() if states.get(mark.run, undone) is not undone}
 
 
 def _still(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
-    """Without the content of what is a head by now."""
+    """Without the content of commits that are heads by now."""
     heads = list_refs(ports, repo).heads.commits
     used = {each.metarange for each in doomed if each.name in heads}
     return [each for each in doomed if each.metarange not in used]
 
 
 def _old(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
-    """Those whose metarange was not written lately: a commit of it may be on its way to a branch,
-    whatever the dates of others."""
+    """Those whose metarange was not written recently.  A commit of a young metarange may be about
+    to land, whatever the dates of other commits.
+    """
     before_ns = ports.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 
     def is_old(metarange: MetarangeId) -> bool:
@@ -202,13 +217,13 @@ def _mark(
     states: Mapping[str, RunState],
     doomed: Sequence[_Doomed],
 ) -> int:
-    """Mark them, unless the run was taken back; how many runs were before."""
+    """Mark them, unless the run was undone; returns how many runs had been undone."""
     fresh = sorted(each.name for each in doomed)
     if fresh:
         eligible.announce(ports, repo)
         mark = Mark(order.run, ports.clock.now_ns())
         marks.put(ports.kv, repo, fresh, mark, ports.ids)
-    # Whoever took the run back before this look may have missed marks; after it, finds them.
+    # An undo before this look may have missed marks; an undo after it finds them.
     if runs.get(ports.kv, repo, order.run).run.state is not RunState.CONDEMNED:
         marks.forget(ports.kv, repo, fresh)
         raise Conflict(f"run was taken back, or its time is over; begin another: run={order.run}")
@@ -229,8 +244,9 @@ def _decoded(record: bytes) -> _Doomed:
 
 
 def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:
-    """Marked commits and metaranges that are kept again, and whose content is still there: of what
-    an older version deleted the metarange is not."""
+    """Marked commits and metaranges that are kept again and whose content is still stored.  The
+    content that an earlier version deleted has no metarange any more.
+    """
     named: dict[str, MetarangeId] = {}
     for id in found.alive:
         metarange = found.history[id].metarange
@@ -243,22 +259,26 @@ def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:
 
 
 def sweep(ports: Ports, repo: Repository, run: str, undone: int, turn: str) -> None:
-    """From now on the run cannot be taken back: its files are about to be deleted.  Whatever was
-    condemned for the undo period, and is not kept, says from now on that its content is gone.
-    To be called before the roots are read that decide what is deleted.
+    """End the undo period of a run: its files are about to be deleted, and it cannot be undone any
+    more.
 
-    `turn`: that of the cluster.  `undone`: what the run was answered when it condemned.  Its list
-    may name files that another run has condemned before, so it counts no more once any run was
-    taken back since; the next run condemns anew what is left.  May be repeated.  Errors:
-    `NotFound`, and `Conflict` in such a case and without the turn: nothing of its list may be
-    deleted.  Cost: 1 KV request for each 1,000 runs, 3 more; that of `roots.judged`, and 1 for each
-    1,000 marks that change.
+    The marks of all commits that were condemned for the undo period and are not kept record from
+    now on that their content is gone.  Must be called before the roots are read that decide what is
+    deleted.  Idempotent.
+
+    `turn`: the cluster's turn.  `undone`: what the run's condemnation returned.  The run's list may
+    name files that another run has condemned before.  So the list is void if any run was undone
+    since; the next run condemns again what is left.
+
+    Errors: `NotFound`; `Conflict` if the list is void or the cluster does not hold the turn:
+    nothing of the list may be deleted.  Cost: 1 KV request for each 1,000 runs, 3 more; that of
+    `roots.judged`, and 1 for each 1,000 marks that change.
     """
     cluster_turns.check(ports, repo, turn)
     states = [seen.run.state for seen in runs.list_all(ports.kv, repo)]
     seen = runs.get(ports.kv, repo, run)
     if states.count(RunState.UNDONE) == undone:
-        # What is swept was so by the collection that runs here, of an empty list.
+        # A collection by the service may have swept the run, which has an empty list for it.
         swept = seen.run.state is RunState.SWEPT
         if swept or collect.turn(ports, repo, seen, RunState.SWEEPING) is not ABSENT:
             _spend(ports, repo)
@@ -267,7 +287,9 @@ def sweep(ports: Ports, repo: Repository, run: str, undone: int, turn: str) -> N
 
 
 def _spend(ports: Ports, repo: Repository) -> None:
-    """Only marks of runs that cannot be taken back any more say it."""
+    """Record in marks that content is gone.  Only marks of runs that cannot be undone any more
+    record it.
+    """
     found = roots.judged(ports, repo)
     due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
     losing = found.due(due_ns) | found.over()

@@ -1,13 +1,15 @@
-"""The turn of a collection that runs on a cluster, so that it never runs beside another.
+"""The turn of a collection on a cluster: a lease, so that no other collection runs beside it.
 
-    begin ──► beat … beat ──► end            a cluster that dies: its turn is over after a while
+    begin ──► heartbeat … heartbeat ──► end        if the cluster dies, its lease runs out
 
-It stands in the record in which the service swaps its own (refs/jobs/turn.py), and holds for
-`limits.collect_turn_seconds` from the last beat on.  While it does, neither the service nor another
-cluster begins; nor does a cluster while a collection of the service is on its way.  A turn is no
-lock on files: what makes collections safe stands in docs/protocol.md, and holds without it.
+The turn is stored in the record in which the service swaps its own turns (refs/jobs/turn.py).  It
+is held for `limits.collect_turn_seconds` from the last heartbeat (`beat`) on.  While it is held,
+neither the service nor another cluster begins a collection.  A cluster does not begin either while
+a collection of the service is on record or about to begin.
 
-For delivery and jobs.
+A turn does not lock files.  The safety of collections does not depend on it (docs/protocol.md).
+
+Used by delivery and jobs.
 """
 
 import re
@@ -22,16 +24,17 @@ from graveler.refs.jobs import record
 from graveler.refs.jobs import turn as turns
 from graveler.refs.jobs.turn import Turn
 
-_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)  # no job of ours has such an id
+_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)  # no job of the service has such an id
 _LEASE_NS: Final = limits.collect_turn_seconds * limits.SECOND_NS
 _FORGOTTEN_NS: Final = limits.job_record_keep_seconds * limits.SECOND_NS
 
 
 def begin(ports: Ports, repo: Repository, id: str) -> Turn:
-    """Take the turn under a fresh `id`, or keep it; may be repeated until it has ended.
+    """Take the turn under a fresh `id`, or keep it.  Idempotent until the turn has ended.
 
-    Errors: `Conflict` if it is another's, or has ended; `Invalid`; `Contended`.  2 KV requests, 1
-    more if the service had the last turn."""
+    Errors: `Conflict` if another collector has the turn, or if this turn has ended; `Invalid`;
+    `Contended`.  Cost: 2 KV requests, 1 more if the service had the last turn.
+    """
     if _ID.fullmatch(id) is None:
         raise Invalid(f"a turn must be named by 1 to 64 letters and digits: turn={id!r:.80}")
     for _ in range(limits.conditional_round_count_max):
@@ -49,9 +52,10 @@ def begin(ports: Ports, repo: Repository, id: str) -> Turn:
 
 
 def beat(ports: Ports, repo: Repository, id: str) -> Turn:
-    """Hold it for longer.  One that is over, but was taken by nobody, goes on.
+    """Extend the lease.  If it has run out and nobody has taken the turn since, the turn continues.
 
-    Errors: `Conflict` if it is lost; `Contended`.  2 KV requests."""
+    Errors: `Conflict` if the turn is lost; `Contended`.  Cost: 2 KV requests.
+    """
     for _ in range(limits.conditional_round_count_max):
         seen = turns.find(ports.kv, repo)
         if seen is ABSENT or seen.turn.job != id:
@@ -63,7 +67,10 @@ def beat(ports: Ports, repo: Repository, id: str) -> Turn:
 
 
 def end(ports: Ports, repo: Repository, id: str) -> None:
-    """Let others begin.  Nothing if it is lost, or has ended.  `Contended`.  2 KV requests."""
+    """End the turn, so that other collectors can begin.  Does nothing if it is lost or has ended.
+
+    Errors: `Contended`.  Cost: 2 KV requests.
+    """
     for _ in range(limits.conditional_round_count_max):
         seen = turns.find(ports.kv, repo)
         if seen is ABSENT or seen.turn.job != id or seen.turn.ended:
@@ -75,8 +82,10 @@ def end(ports: Ports, repo: Repository, id: str) -> None:
 
 
 def check(ports: Ports, repo: Repository, id: str) -> None:
-    """For what only a cluster whose turn it is may do.  `Conflict`.  1 KV request, none without an
-    id."""
+    """Raises `Conflict` unless this cluster holds the turn.
+
+    Cost: 1 KV request, none if the id is empty.
+    """
     if not id:
         raise Conflict(
             "a collection on a cluster needs a turn, and this call names none: begin one with "
@@ -88,14 +97,17 @@ def check(ports: Ports, repo: Repository, id: str) -> None:
 
 
 def check_none(ports: Ports, repo: Repository) -> None:
-    """For a collection that runs here.  `Conflict` while a cluster has the turn.  1 KV request."""
+    """Raises `Conflict` while a cluster holds the turn.  For a collection by the service.
+
+    Cost: 1 KV request.
+    """
     seen = turns.find(ports.kv, repo)
     if seen is not ABSENT:
         refuse_held(seen.turn, ports.clock.now_ns())
 
 
 def refuse_held(turn: Turn, now_ns: int) -> None:
-    """`Conflict` if it is a cluster's, and holds."""
+    """Raises `Conflict` if a cluster holds this turn."""
     if turn.is_held(now_ns):
         seconds = (turn.until_ns - now_ns) // limits.SECOND_NS + 1
         raise Conflict(
@@ -105,7 +117,7 @@ def refuse_held(turn: Turn, now_ns: int) -> None:
 
 
 def _check_free(ports: Ports, repo: Repository, last: Turn, now_ns: int) -> None:
-    """Whose turn it was last has ended."""
+    """Raises `Conflict` unless the collector of the last turn has ended."""
     refuse_held(last, now_ns)
     if last.until_ns:
         return

@@ -1,24 +1,28 @@
-"""Garbage collection: finds files that nothing needs, condemns them, and deletes them a run later.
+"""Garbage collection: finds files that nothing uses, condemns them, and deletes them one run later.
 
-    run 1   list storage ─► mark what is in use ─► condemn the rest: list and marks are stored
+    run 1   list storage ─► mark what is in use ─► condemn the rest: store its list and its marks
     ...     undo period: nothing is deleted; new uses of condemned commits are refused
-    run 2   (list) ─► mark again ─► delete, by version, what is condemned and still in nobody's use
+    run 2   (list) ─► mark again ─► delete, by version, what is condemned and still unused
 
-What a ref leads to keeps its metarange and ranges, so that old branches can be merged for ever; of
-an expired commit only objects go.  Its mark says so before the first of them does.
+Every commit that a ref reaches keeps its metarange and ranges, so that old branches can always be
+merged.  An expired commit loses only its objects.  Its mark records the loss before the first
+object is deleted.
 
-Why that is safe against everybody else, at any speed: a file is deleted only as the version that
-was listed, so one that was written again since stays; every operation ends within half the undo
-period, so whoever found a commit uncondemned has landed, and is seen, when its files go; whoever
-looks later is refused.  What is younger than `min_age_seconds` is never condemned.  A crash leaves
-a list that nobody names, or a run that the next one resumes.
+Collection is safe beside any other operation, at any speed:
 
-A run that goes on for another of its job (checkpoints.py) takes over what was listed and what
-ranges name; refs, rows, commits and marks it reads anew, always after the list.  So it is the same
-as one run that was slow in between.
+- A file is deleted only as the version that was listed.  If it was written again since, it stays.
+- Every operation ends within half the undo period.  If an operation found a commit uncondemned, it
+  has landed, and marking sees its result, before the files of the commit are deleted.  An operation
+  that checks later is refused.
+- A file that is younger than `min_age_seconds` is never condemned.
+- A crash leaves a list that no run names, or a run that the next run resumes.
 
-One collector at a time for a repository; any number of everything else.  For the commands and the
-service.  Basis: docs/protocol.md.
+A later attempt of the same job (checkpoints.py) reuses the listing and the content of ranges.  It
+reads refs, rows, commits and marks again, always after the list.  So several attempts are
+equivalent to one slow run.
+
+One collector at a time for a repository, beside any number of other operations.  Used by the
+commands and the service.  Basis: docs/protocol.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +55,9 @@ _OPEN = (RunState.CONDEMNED, RunState.SWEEPING)
 
 @dataclass(frozen=True, slots=True)
 class CollectSettings:
-    """How careful to be.  Neither may be shorter than twice the longest operation."""
+    """The waiting times of a collection.  Neither may be shorter than twice the longest
+    operation.
+    """
 
     min_age_seconds: int = limits.collect_min_age_seconds
     undo_seconds: int = limits.collect_undo_seconds
@@ -59,8 +65,10 @@ class CollectSettings:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What one run did, or (dry) would do.  `run` is empty if it condemned nothing.  `files`: how
-    many it has listed."""
+    """What one run did or, as a dry run, would do.
+
+    `run`: empty if the run condemned nothing.  `files`: how many files it listed.
+    """
 
     run: str
     condemned: tuple[Doomed, ...]
@@ -72,7 +80,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a run has found out."""
+    """What a run has determined before it changes anything."""
 
     candidates: Candidates
     verdict: Verdict
@@ -88,13 +96,13 @@ def collect(
     delete: bool = False,
     steps: Steps = NO_STEPS,
 ) -> Collected:
-    """One run over a repository.  Without `delete` nothing changes; what would is answered.
+    """Run one collection of a repository.  Without `delete` nothing changes: it is a dry run.
 
-    `steps`: those of the job that runs it; it goes on where an earlier run of the job was.
+    `steps`: the checkpoints of the job that runs the collection; it continues from them.
 
     Errors: `Refused` if the namespace is not this repository's alone; `Unsupported` if its bucket
-    keeps no versions: nothing is condemned then; `Invalid` for settings;
-    `Gone` or `Corrupt` if something in use cannot be read (nothing is deleted then); `Contended`.
+    keeps no versions (nothing is condemned then); `Invalid` for settings; `Gone` or `Corrupt` if
+    something in use cannot be read (nothing is deleted then); `Contended`.
     Cost: a list of the namespace, and what `mark.mark` reads; both less what `steps` hold.
     """
     careful = settings or CollectSettings()
@@ -124,15 +132,17 @@ def collect(
 def note_unreached(
     ports: Ports, repo: Repository, lost: Iterable[CommitId], found: Iterable[CommitId]
 ) -> None:
-    """No ref leads to what is `lost`, from now on; to what is `found` again, one does.
+    """Record that no ref reaches the commits `lost` from now on, and that a ref reaches the commits
+    `found` again.
 
-    Cost: 1 KV request for each 1,000 of each."""
+    Cost: 1 KV request for each 1,000 of each.
+    """
     unreachable.forget(ports.kv, repo, sorted(found))
     unreachable.put(ports.kv, repo, sorted(lost), ports.clock.now_ns(), ports.ids)
 
 
 def check_settings(settings: CollectSettings) -> None:
-    """Raises `Invalid` if an operation could outlive what collection waits for."""
+    """Raises `Invalid` if an operation could take longer than the times that collection waits."""
     least = max(2 * limits.import_seconds_max, limits.link_address_seconds)
     if min(settings.min_age_seconds, settings.undo_seconds) < least:
         raise Invalid(f"collection must wait for {least} seconds at least: {settings}")
@@ -162,10 +172,11 @@ def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Step
 
 
 def _sweep(ports: Ports, repo: Repository, plan: _Plan) -> list[Doomed]:
-    """Delete what is still due.  Nothing if one of its runs was undone meanwhile: what the others
-    condemned was judged by the marks of that one, too.
+    """Delete what is still due.  Delete nothing if one of the due runs was undone meanwhile,
+    because marking relied on the marks of that run for the files of the others, too.
 
-    No run can be undone any more when marks say that content goes, and all say so before it does.
+    All due runs become *sweeping* first, so none of them can be undone when marks record the loss
+    of content.  All marks record it before the first file is deleted.
     """
     sweeping: list[VersionedRun] = []
     for seen in plan.due:
@@ -181,7 +192,7 @@ def _sweep(ports: Ports, repo: Repository, plan: _Plan) -> list[Doomed]:
 def _delete_all(
     ports: Ports, repo: Repository, sweeping: VersionedRun, due: set[str]
 ) -> list[Doomed]:
-    """Delete what one run condemned and is still `due`."""
+    """Delete what one run condemned and what is still `due`."""
     run = sweeping.run.id
     swept: list[Doomed] = []
     for number, page in enumerate(lists.read(ports, repo, run)):
@@ -195,14 +206,16 @@ def _delete_all(
 
 
 def _delete(ports: Ports, repo: Repository, doomed: Sequence[Doomed]) -> None:
-    """At most a page of a list."""
+    """Delete files, at most one page of a list."""
     ports.blocks.delete_all(
         [Target(f"{repo.namespace}/{each.address}", each.version) for each in doomed]
     )
 
 
 def _condemn(ports: Ports, repo: Repository, verdict: Verdict, doomed: Sequence[Doomed]) -> str:
-    """Marks first: nobody may begin to use what stands in a list that counts."""
+    """Store the marks before the list, so that no operation can begin to use a file of a list that
+    counts.
+    """
     known = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
     standing = {
         id
@@ -233,9 +246,10 @@ def list_runs(ports: Ports, repo: Repository) -> list[Run]:
 
 
 def undo(ports: Ports, repo: Repository, run: str) -> Run:
-    """Take back what a run condemned.  `NotFound`; `Conflict` once its files are being deleted.
+    """Undo a run: remove its marks, and never delete its files.
 
-    The next run may condemn them again: change the rule of retention, or name the commits, before.
+    Errors: `NotFound`; `Conflict` once its files are being deleted.  The next run may condemn the
+    same files again: change the retention rule, or put refs on the commits, before.
     """
     undone = turn(ports, repo, runs.get(ports.kv, repo, run), RunState.UNDONE)
     if undone is ABSENT:
@@ -255,8 +269,10 @@ _BEFORE = {
 def turn(
     ports: Ports, repo: Repository, seen: VersionedRun, state: RunState
 ) -> VersionedRun | Literal[Absent.ABSENT]:
-    """Bring a run to `state`; ABSENT if it is in one from which no way leads there.  1 KV request,
-    none if it is there already."""
+    """Move a run to `state`; ABSENT if no transition leads there from its current state.
+
+    Cost: 1 KV request; none if the run is already in that state.
+    """
     for _ in range(_ROUNDS):
         if seen.run.state is state:
             return seen
@@ -270,11 +286,11 @@ def turn(
 
 
 def note(ports: Ports, repo: Repository, new: Run) -> None:
-    """Store a run that is new; one of its id that is there stays.  1 KV request."""
+    """Store a new run; if a run with its id exists, that one stays.  1 KV request."""
     for _ in range(_ROUNDS):
         if runs.put(ports.kv, repo, new, ABSENT, ports.ids.stamp()) is not ABSENT:
             return
         with suppress(NotFound):
             runs.get(ports.kv, repo, new.id)
-            return  # ours, whose answer was lost: nobody else has this id
+            return  # our own write, whose answer was lost: no other run has this id
     raise Contended(f"run of garbage collection could not be noted: repository={repo.id}")

@@ -1,7 +1,7 @@
-"""Which files and objects the content of commits uses: metaranges, their ranges, what those name.
+"""The files and objects that the content of commits uses: metaranges, their ranges, their objects.
 
-What an earlier run of the same job has read is not read again (known_metaranges.py, known_uses.py).
-For collect.py and mark.py.
+Metaranges and ranges that an earlier attempt of the same job has read are not read again
+(known_metaranges.py, known_uses.py).  Used by collect.py and mark.py.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,14 +18,15 @@ from graveler.ids import NO_METARANGE, MetarangeId, RangeId
 from graveler.records import RangeRef, Repository
 from graveler.wire import stored_entry
 
-NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # may be read without being stored
+NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # readable although no file of them is stored
 
 
 class Content:
-    """Metaranges and ranges in use; each range is read once, however many name it.
+    """Metaranges and ranges in use.  Each range is read once, however many metaranges name it.
 
-    What is added has its objects in use, too; of what is added by `add_files` only metarange and
-    ranges are, and its ranges are not read."""
+    `add` puts the metarange, its ranges and their objects into use.  `add_files` puts only the
+    metarange and its ranges into use, and does not read the ranges.
+    """
 
     def __init__(
         self, ports: Ports, repo: Repository, candidates: Candidates, steps: Steps = NO_STEPS
@@ -41,8 +42,11 @@ class Content:
         self.kept: set[MetarangeId] = set()
 
     def add(self, metarange: MetarangeId, *, is_kept: bool, stays: bool = False) -> None:
-        """Something uses this metarange; `stays`: itself and its ranges for good, at any rate.  If
-        it cannot be read, nothing is noted."""
+        """Record that something uses this metarange.
+
+        `is_kept`: the user stays.  `stays`: the metarange and its ranges stay in any case.  If the
+        metarange cannot be read, nothing is recorded.
+        """
         if metarange in NO_FILE or metarange in self.kept:
             return
         if not is_kept and metarange in self._seen and self._files.get(metarange, not stays):
@@ -58,8 +62,10 @@ class Content:
             self._ranges[ref.id] = ref, is_kept or was_kept
 
     def add_files(self, metarange: MetarangeId, *, is_kept: bool) -> None:
-        """This metarange and its ranges are in use, whatever becomes of their objects.  If it
-        cannot be read, nothing is noted."""
+        """Record that this metarange and its ranges are in use, whatever happens to their objects.
+
+        If the metarange cannot be read, nothing is recorded.
+        """
         is_noted = self._files.get(metarange, not is_kept and metarange in self._seen)
         if metarange in NO_FILE or metarange in self.kept or is_noted:
             return
@@ -72,8 +78,11 @@ class Content:
             self._files[id] = is_kept or self._files.get(id, False)
 
     def add_orphans(self, known: set[MetarangeId], others: set[str]) -> set[str]:
-        """Metaranges that no commit has: content that somebody may still commit.  Those that are to
-        be condemned; none of `others`."""
+        """Add metaranges that no commit has: content that a client may still commit.
+
+        `known`: metaranges of commits.  `others`: ids that are skipped.  Returns the metaranges to
+        condemn.
+        """
         for metarange in known:
             self.candidates.name_metarange(FILES + metarange)
         found: set[str] = set()
@@ -89,7 +98,7 @@ class Content:
             except NotFound:
                 continue  # gone by now
             except Corrupt:
-                self._metaranges.add_none(id)  # a range
+                self._metaranges.add_none(id)  # it is a range
                 continue
             if self.candidates.is_old(name):
                 self.candidates.name_metarange(name)
@@ -97,8 +106,11 @@ class Content:
         return found
 
     def strike(self) -> None:
-        """Strike off all files and objects that are in use, at the level that this run has found:
-        the steps of a job say only what a range names, not whether anything uses it."""
+        """Remove all files and objects in use from the candidates.
+
+        Whether a use is kept is what this attempt has determined.  Checkpoints hold only the names
+        in a range, not whether anything uses the range.
+        """
         for metarange in self._seen:
             self.candidates.strike(FILES + metarange, is_kept=metarange in self.kept)
         for id, is_kept in self._files.items():
@@ -124,7 +136,7 @@ class Content:
 
     def _names(self, ref: RangeRef) -> Iterator[str]:
         if self._space.open(ref).marks:
-            return  # of dumped refs: it holds no entries
+            return  # a table of dumped refs, which holds no entries
         for records in range_batches(self._space, ref):
             for _, value in records:
                 yield used_name(self._repo, stored_entry(value))

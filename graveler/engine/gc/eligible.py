@@ -1,6 +1,6 @@
-"""Whose files may be collected, and how a repository says that they are.
+"""Eligibility: which repositories may be collected, and how a repository announces its collection.
 
-For collect.py, cluster.py and verify.py, and for collections on Spark.
+Used by collect.py, cluster.py and verify.py, and by collections on Spark.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,11 +17,14 @@ _ROUNDS = 20
 
 
 class Namespaces:
-    """The namespaces of all live repositories: which of them lie on one another.  Building it takes
-    time in proportion to their number, `other_on` does not depend on it."""
+    """The namespaces of all live repositories, to find those that overlap.
+
+    Building it takes time in proportion to their number; the time of `other_on` does not depend on
+    it.
+    """
 
     def __init__(self, named: Iterable[tuple[str, str]]) -> None:
-        """`named`: ids with namespaces."""
+        """`named`: pairs of repository id and namespace."""
         self._at: dict[str, list[str]] = {}
         self._below: dict[str, str] = {}
         for id, namespace in named:
@@ -40,23 +43,26 @@ class Namespaces:
 
 
 def _folders(place: str) -> Iterator[str]:
-    """All above a namespace."""
+    """All folders above a namespace."""
     while "/" in place:
         place = place.rpartition("/")[0]
         yield place
 
 
 def list_namespaces(ports: Ports) -> Namespaces:
-    """Those of all live repositories.  1 KV request for each 1,000."""
+    """The namespaces of all live repositories.  1 KV request for each 1,000."""
     return Namespaces((repo.id, repo.namespace) for repo in repositories.every(ports.kv))
 
 
 def checked(ports: Ports, repo: Repository) -> Repository:
-    """The repository as it is now.  Raises `NotFound`; `Refused` unless it has claimed its
-    namespace and no other one reads it: stores of earlier versions may have read-only or bare
-    repositories on the files of another one; `Unsupported` where the storage keeps no versions.
+    """The repository as it is now, checked that it may be collected.
 
-    Cost: 2 KV requests, 1 more for each 1,000 repositories, a read, and `check_exact`."""
+    Errors: `NotFound`; `Refused` unless the repository has claimed its namespace and no other one
+    overlaps it (stores of earlier versions may have read-only or bare repositories on the files of
+    another one); `Unsupported` if the storage keeps no versions.
+
+    Cost: 2 KV requests, 1 more for each 1,000 repositories, a read, and `check_exact`.
+    """
     repo = repositories.get(ports.kv, repo.id)
     check_own(ports, repo, list_namespaces(ports))
     check_exact(ports, repo)
@@ -65,17 +71,20 @@ def checked(ports: Ports, repo: Repository) -> Repository:
 
 def check_exact(ports: Ports, repo: Repository) -> None:
     """Raises `Unsupported`, which names the remedy, unless files can be deleted exactly as they
-    were listed: what is written again in between must stay, and a range has the same bytes then.
+    were listed.
 
-    Cost: a request to the storage."""
+    A file that is written again between list and deletion must stay.  A range that is written again
+    has the same bytes, so only the version tells the two apart.  Cost: a request to the storage.
+    """
     ports.blocks.check_versions(address.marker(repo.namespace))
 
 
 def check_own(ports: Ports, repo: Repository, everyone: Namespaces) -> None:
     """Raises `Refused`, which names the remedy, unless the repository has claimed its namespace and
-    no other live one lies on it.
+    no other live one overlaps it.
 
-    Cost: a read."""
+    Cost: a read.
+    """
     claim = f"{repo.id} {repo.uid}\n".encode()
     try:
         found = ports.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
@@ -89,7 +98,7 @@ def check_own(ports: Ports, repo: Repository, everyone: Namespaces) -> None:
 
 
 def not_its_own(id: str) -> str:
-    """What is said of a repository without a claim, and the remedy."""
+    """The error text for a repository without a claim, with the remedy."""
     return (
         f"not collected: its namespace is not its own: repository={id}; import its "
         "objects into a repository with a namespace of its own, and delete this one"
@@ -97,7 +106,7 @@ def not_its_own(id: str) -> str:
 
 
 def shared(id: str, other: str) -> str:
-    """What is said of a repository on whose files another one lies, and the remedy."""
+    """The error text for a repository whose namespace overlaps another one's, with the remedy."""
     return (
         f"not collected: {other} has its files too: repository={id}; import "
         "the objects of one into a repository with a namespace of its own, and "
@@ -106,10 +115,11 @@ def shared(id: str, other: str) -> str:
 
 
 def announce(ports: Ports, repo: Repository) -> None:
-    """From now on whoever uses a commit looks whether it is condemned.  To be called before marks
-    are put.
+    """Have every operation that uses a commit check whether it is condemned, from now on.  Must be
+    called before marks are stored.
 
-    Errors: `NotFound`, `Contended`.  Cost: 1 KV request, 2 the first time."""
+    Errors: `NotFound`, `Contended`.  Cost: 1 KV request, 2 the first time.
+    """
     for _ in range(_ROUNDS):
         seen = repositories.find(ports.kv, repo.id)
         if seen is ABSENT or seen.repository.uid != repo.uid:

@@ -1,4 +1,4 @@
-"""Snapshots of what was judged of all commits: later pages of one read judge nothing again.
+"""Snapshots of a judgement about all commits, so that later pages of one read judge nothing again.
 
     <namespace>/_graveler/gc/cluster/judged/<sha256>    records of one length, in byte order
 
@@ -6,12 +6,14 @@
                             └─no──► put ──► answer, with the place of the next page
     later page: read the stretch
 
-A snapshot is named by its content, so it never changes, and a page that is asked for again stores
-the same bytes at the same address.  The service never deletes one.  `graveler.spark.collect`
-deletes those that are a day old, as everything else in that folder; the purge of a deleted
-repository deletes the folder.  A page whose snapshot is gone raises `Gone`: begin anew.
+A snapshot is named by its content, so it never changes.  A repeated first page stores the same
+bytes at the same address.
 
-For root_pages.py and cluster.py.
+The service never deletes a snapshot.  `graveler.spark.collect` deletes everything in that folder
+that is a day old.  The purge of a deleted repository deletes the folder.  A page whose snapshot
+is gone raises `Gone`: the reader must begin again from the first page.
+
+Used by root_pages.py and cluster.py.
 """
 
 import re
@@ -29,7 +31,9 @@ _SPOT: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})", re.ASCI
 
 
 class Spot(NamedTuple):
-    """A place in a snapshot: its name, how many records come before, how many there are."""
+    """A place in a snapshot: its name, the number of records before the place, the number of all
+    records.
+    """
 
     name: str
     at: int
@@ -40,15 +44,17 @@ class Spot(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Some records, in order; `following`: the place of the next page, empty behind the last."""
+    """Consecutive records; `following`: the place of the next page, empty after the last."""
 
     records: Sequence[bytes]
     following: str
 
 
 def first(ports: Ports, repo: Repository, records: Sequence[bytes], amount: int) -> Stretch:
-    """The first `amount` of `records`, which are in order and of one length; a snapshot of all of
-    them if there are more.  Cost: a put in that case."""
+    """The first `amount` of `records`, which are sorted and of one length.
+
+    If there are more, also store a snapshot of all of them.  Cost: a put in that case.
+    """
     if len(records) <= amount:
         return Stretch(records, "")
     body = b"".join(records)
@@ -58,7 +64,7 @@ def first(ports: Ports, repo: Repository, records: Sequence[bytes], amount: int)
 
 
 def later(ports: Ports, repo: Repository, spot: Spot, amount: int, length: int) -> Stretch:
-    """At most `amount` records of `length` bytes from a place on.
+    """At most `amount` records of `length` bytes, from a place on.
 
     Errors: `Gone` if the snapshot was removed; `Corrupt` if it lacks records.  Cost: a read.
     """
@@ -80,7 +86,7 @@ def later(ports: Ports, repo: Repository, spot: Spot, amount: int, length: int) 
 
 
 def parse_spot(text: str) -> Spot:
-    """The place that a page gave.  `Invalid` for any other text."""
+    """The place that a page returned.  `Invalid` for any other text."""
     found = _SPOT.fullmatch(text)
     if found is not None:
         spot = Spot(found[1], int(found[2]), int(found[3]))

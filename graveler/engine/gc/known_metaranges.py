@@ -1,10 +1,10 @@
-"""Which ranges metaranges have, kept by the runs of a job: a metarange never changes either.
+"""The ranges of metaranges, kept between attempts of a job.  A metarange never changes.
 
-    metaranges-00000, …    `ranges`: described as a metarange describes them
+    metaranges-00000, …    `ranges`: encoded as in a metarange
                            rows: a metarange's id, and the numbers of its ranges in that list;
-                           or the id of a file that is none, and null
+                           or the id of a file that is not a metarange, and null
 
-For content.py.
+Used by content.py.
 """
 
 from array import array
@@ -22,11 +22,13 @@ _KIND: Final = "metaranges-"
 
 
 class KnownMetaranges:
-    """The metaranges of a repository; those that stand in steps are not read again.  Memory: 4
-    bytes for each range of each of those."""
+    """The metaranges of a repository; those in checkpoints are not read again.
+
+    Memory: 4 bytes for each range of each metarange in the checkpoints.
+    """
 
     def __init__(self, space: Keyspace, steps: Steps) -> None:
-        """Cost: a get for each step."""
+        """Cost: a get for each checkpoint."""
         self._space = space
         self._steps = steps
         self._ranges: list[RangeRef] = []
@@ -41,8 +43,11 @@ class KnownMetaranges:
                 self._take(step)
 
     def ranges(self, metarange: MetarangeId) -> Sequence[RangeRef]:
-        """All of a metarange.  Raises `Gone`, `Corrupt`.  Cost: a file, none if it is known; a put
-        once a step is full."""
+        """All ranges of a metarange.
+
+        Raises `Gone`, `Corrupt`.  Cost: a read, none if the metarange is known; a put once a
+        checkpoint is full.
+        """
         known = self._known.get(metarange)
         if known is not None:
             return [self._ranges[number] for number in known]
@@ -51,11 +56,11 @@ class KnownMetaranges:
         return found
 
     def is_none(self, id: str) -> bool:
-        """Whether an earlier run has found that a file is no metarange."""
+        """Whether an earlier attempt has found that this file is not a metarange."""
         return id in self._none
 
     def add_none(self, id: str) -> None:
-        """A file was read, and is no metarange.  Cost: a put once a step is full."""
+        """Record that this file is not a metarange.  Cost: a put once a checkpoint is full."""
         self._keep(id, None)
 
     def _keep(self, id: str, ranges: Sequence[RangeRef] | None) -> None:
@@ -68,7 +73,7 @@ class KnownMetaranges:
             self._held, self._count = [], 0
 
     def _take(self, step: Step) -> None:
-        """What a step holds, if it is what was written."""
+        """Load a checkpoint, if it is valid."""
         try:
             ranges = [wire.decode_range(bytes.fromhex(each)) for each in step.said["ranges"]]
             rows = [_row(row, len(ranges)) for row in step.rows]
@@ -102,7 +107,7 @@ def _step(held: Sequence[tuple[str, Sequence[RangeRef] | None]]) -> Step:
 
 
 def _row(row: Any, count: int) -> tuple[str, list[int] | None]:
-    """Raises `TypeError` or `ValueError` if it is none."""
+    """A row of a checkpoint.  Raises `TypeError` or `ValueError` if it is invalid."""
     id, numbers = row
     if not is_hex64(id) or not isinstance(numbers, list | None):
         raise ValueError("not a metarange")

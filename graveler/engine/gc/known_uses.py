@@ -1,8 +1,8 @@
-"""What ranges name, kept by the runs of a job: a range never changes, so that is true for ever.
+"""The names in ranges, kept between attempts of a job.  A range never changes, so they stay valid.
 
-    uses-00000, …    rows of a range's id and the names of our shapes in it, whole ranges only
+    uses-00000, …    rows: a range's id, and the names of our shapes in it; whole ranges only
 
-Whether a range is in use, and by what, is found out by each run for itself.  For content.py.
+Each attempt determines again whether a range is in use, and by what.  Used by content.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,14 +17,14 @@ _USES: Final = "uses-"
 
 
 class Uses(NamedTuple):
-    """What one range names, each name as often as it does."""
+    """The names in one range; a name appears as often as the range has it."""
 
     range: RangeId
     names: Sequence[str]
 
 
 class KnownUses:
-    """The uses that a job knows."""
+    """The uses that a job has read."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -33,11 +33,11 @@ class KnownUses:
 
     @property
     def are_kept(self) -> bool:
-        """Whether anybody goes on with them."""
+        """Whether a later attempt can continue from them."""
         return self._steps.row_count > 0
 
     def read(self) -> Iterator[Uses]:
-        """Those that stand in steps; a range may come twice.  Cost: a get a step."""
+        """The uses in checkpoints; a range may appear twice.  Cost: a get for each checkpoint."""
         for name in self._steps.names(_USES):
             step = self._steps.read(name)
             if step is not ABSENT and all(map(_is_uses, step.rows)):
@@ -45,7 +45,9 @@ class KnownUses:
                     yield Uses(RangeId(id), names)
 
     def add(self, uses: Uses) -> None:
-        """Those of a range that was read to its end.  Cost: a put once a step is full."""
+        """Record the uses of a range that was read to its end.  Cost: a put once a checkpoint is
+        full.
+        """
         self._held.append(uses)
         self._count += 1 + len(uses.names)
         if self._count >= self._steps.row_count:

@@ -1,15 +1,17 @@
-"""Everything in a namespace that garbage collection may find, listed once by all runs of a job.
+"""The files that garbage collection may delete, listed once for all attempts of a job.
 
-    steps of earlier runs ──► the rest, listed now ──every 50,000 files──► a step
+    checkpoints ──► the rest, listed now ──every 50,000 files──► a checkpoint
 
-A run that goes on is like one that was slow between listing and marking, at which nobody takes
-offence (collect.py): it judges age by the time at which the first run began.  Once a run begins to
-delete, what was listed is out of date; it says so, and whoever goes on lists anew.
+An attempt that continues a list is equivalent to a run that was slow between listing and marking,
+which is safe (collect.py): it measures age from the time at which the first attempt began.
 
-    listed-<how often>-<when it began, in nanoseconds>-<n>      files of ours, in order
-    closed-<how often>                                          that list is out of date
+Once an attempt begins to delete, its list is out of date.  It closes the list, and the next
+attempt lists again.
 
-For collect.py.
+    listed-<lists closed before>-<when it began, in nanoseconds>-<n>    files of ours, in order
+    closed-<lists closed before>                                        that list is out of date
+
+Used by collect.py.
 """
 
 import re
@@ -30,8 +32,11 @@ _TYPES: Final = (str, str, int, int)
 
 
 class Listing(NamedTuple):
-    """`began_ns`: before anything was listed; `lines` can be taken once.  `attempt`: how often a
-    list of this job was closed before."""
+    """One list of the namespace.
+
+    `began_ns`: a time before the first file was listed.  `lines`: can be consumed once.
+    `attempt`: how many lists of this job were closed before.
+    """
 
     began_ns: int
     lines: Iterator[Line]
@@ -39,8 +44,11 @@ class Listing(NamedTuple):
 
 
 def listing(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> Listing:
-    """Everything of our shapes.  Cost: a get for each step, a request for each 1,000 files behind
-    the last, a put for each step that becomes full."""
+    """All files of our shapes.
+
+    Cost: a get for each checkpoint, a request for each 1,000 files behind the last checkpoint, and
+    a put for each checkpoint that becomes full.
+    """
     attempt = len(steps.names(_CLOSED))
     known = map(_NAME.fullmatch, steps.names(_all_of(attempt)))
     began_ns = next((int(found[1]) for found in known if found), now_ns)
@@ -49,8 +57,11 @@ def listing(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> 
 
 
 def close(steps: Steps, found: Listing) -> None:
-    """From here on files are deleted: whoever goes on with the job lists anew.  Raises
-    `StorageFull`: then nothing may be.  Cost: a put if there are steps of that list."""
+    """Close a list before files are deleted, so that a later attempt of the job lists again.
+
+    Raises `StorageFull`: then nothing may be deleted.  Cost: a put if there are checkpoints of that
+    list.
+    """
     if not steps.names(_all_of(found.attempt)):
         return
     name = f"{_CLOSED}{found.attempt:05}"
@@ -94,14 +105,14 @@ def _below(blocks: BlockStore, repo: Repository, after: str) -> Iterator[ListedO
 
 
 class _Part(NamedTuple):
-    """Lines that follow one another, and the address of the last file that was looked at."""
+    """Consecutive lines, and the address of the last file that was examined."""
 
     lines: Sequence[Line]
     ends: str
 
 
 def _part(steps: Steps, name: str, after: str) -> _Part | Literal[Absent.ABSENT]:
-    """A step, if it goes on where the one before it ended and holds nothing but lines."""
+    """A checkpoint, if it continues where the one before it ended and holds only valid lines."""
     step = steps.read(name)
     if step is ABSENT or step.said.get("begins") != after:
         return ABSENT

@@ -1,10 +1,11 @@
-"""The lists of a run of garbage collection, in the namespace itself, one JSON object a line.
+"""The lists of a collection, stored in the namespace, one JSON object a line.
 
     <namespace>/_graveler/gc/<run>/condemned-00000.jsonl    what may be deleted, as which version
-    <namespace>/_graveler/gc/<run>/deleted-00000.jsonl      what was; a page is written just before
+    <namespace>/_graveler/gc/<run>/deleted-00000.jsonl      what is deleted; written just before
     <namespace>/_graveler/gc/dry-<id>/…                     both, of a dry run: what would be
 
-A list has metaranges first, then ranges, then objects, and no page has two kinds.  For collect.py.
+A list has metaranges first, then ranges, then objects, and no page has two kinds.  Used by
+collect.py.
 """
 
 import json
@@ -25,7 +26,7 @@ _ORDER: dict[Kind, int] = {"metarange": 0, "range": 1, "object": 2}
 
 
 def write(ports: Ports, repo: Repository, run: str, doomed: Iterable[Doomed]) -> None:
-    """Store the list of a run.  One put a page."""
+    """Store the list of a run.  One put for each page."""
     number = 0
     ordered = sorted(doomed, key=lambda each: (_ORDER[each.kind], each.address))
     for _, group in groupby(ordered, key=lambda each: each.kind):
@@ -38,7 +39,7 @@ def write(ports: Ports, repo: Repository, run: str, doomed: Iterable[Doomed]) ->
 def rehearsed(
     ports: Ports, repo: Repository, id: str, fresh: Sequence[Doomed], due: Sequence[Doomed]
 ) -> str:
-    """Store what a dry run found; where it stands.  One put a page."""
+    """Store the result of a dry run; returns the folder.  One put for each page."""
     run = f"dry-{id}"
     write(ports, repo, run, fresh)
     for number, first in enumerate(range(0, len(due), _PAGE_COUNT)):
@@ -47,17 +48,19 @@ def rehearsed(
 
 
 def folder(repo: Repository, run: str) -> str:
-    """Where the lists of a run stand: an address that ends with `/`.  Pure."""
+    """The folder of the lists of a run: an address that ends with `/`.  Pure."""
     return f"{_folder(repo)}/{run}/"
 
 
 def log_deleted(ports: Ports, repo: Repository, run: str, number: int, doomed: Page) -> None:
-    """Say what is about to be deleted from a page.  One put."""
+    """Record what is about to be deleted from a page.  One put."""
     _put(ports, repo, f"{run}/deleted-{number:05}", doomed)
 
 
 def read(ports: Ports, repo: Repository, run: str) -> Iterator[Page]:
-    """The pages of a run, in order.  One request for the list, one get a page.  `Corrupt`."""
+    """The pages of a run, in order.  Errors: `Corrupt`.  Cost: one request for the list, one get
+    for each page.
+    """
     prefix = f"{_folder(repo)}/{run}/condemned-"
     for line in list_all(ports.blocks, prefix):
         yield _decode(b"".join(ports.blocks.get(line.address).chunks), line.address)

@@ -1,17 +1,23 @@
-"""Marking: strikes off the candidates whatever is in use, or may be before an operation ends.
+"""Marking: removes from the candidates what is in use, or may be in use before an operation ends.
 
     1 branches, then the staged rows of every token that a branch or a clean-up record names
     2 upload addresses, tables of dumps  3 the records of all commits             4 refs once more
     5 content of commits, and of metaranges that no commit has, range by range
 
-The order matters.  An entry moves from a token into a commit, never back: rows before commits.  The
-commit that a ref is moved to has its record before: commits before the second look.  A branch that
-was put on a condemned commit, by somebody who had looked before, is seen by the first look; what is
-made from it later is not condemned, and has a record by then.
+The order matters:
 
-Content is *kept* for commits that retention keeps; it is *needed* also for any other commit until
-its mark has stood for the whole undo period.  Metaranges and ranges are kept as well for all that
-refs and kept commits come from: a merge base must be readable.  For collect.py.
+- An entry moves from a token into a commit, never back.  So rows are read before commits.
+- The commit that a ref moves to has its record before the move.  So commits are read before the
+  second look at the refs.
+- An operation that checked before the condemnation may put a branch on a condemned commit.  The
+  first look sees that branch.  Commits that are made from it later are not condemned, and they
+  have a record by then.
+
+Content is *kept* for commits that retention keeps.  It is *needed* also for every other commit
+until its mark of condemnation has stood for the whole undo period.  Metaranges and ranges are kept
+for all ancestors of refs and of kept commits, because a merge base must stay readable.
+
+Used by collect.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,16 +40,19 @@ from graveler.refs.tokens import cleanups, uploads
 from graveler.staging import area
 from graveler.wire import decode_entry
 
-_USES_COUNT_MIN = 100  # from so many on, a list that lacks most of them is not believed
+_USES_COUNT_MIN = 100  # from this many uses on, a list that lacks most of them is rejected
 
 
 @dataclass(slots=True)
 class Verdict:
-    """Ids of commits and metaranges that are to be condemned and that must not be any longer.
+    """The result of marking.
 
-    `spend`: the marks of commits that lose content once anything that is due is deleted, as they
-    must say by then.  `lost`, `found`: commits that no ref leads to, new, and those of which that
-    is no longer so.  The rest are counts of commits."""
+    `condemn`, `revive`: ids of commits and metaranges to condemn, and to condemn no longer.
+    `spend`: new marks of the commits that lose content once anything that is due is deleted; the
+    marks must record the loss by then.  `lost`: commits that no ref reaches and that are not
+    recorded as such yet.  `found`: recorded ones that a ref reaches again.  `commits`, `kept`:
+    counts of commits.
+    """
 
     condemn: set[str] = field(default_factory=set)
     revive: set[str] = field(default_factory=set)
@@ -55,23 +64,24 @@ class Verdict:
 
 
 class Due(NamedTuple):
-    """Marks have stood long enough that were set by `since_ns`, by one of the `runs`."""
+    """Marks have stood long enough if one of the `runs` set them, not later than `since_ns`."""
 
     since_ns: int
     runs: frozenset[str]
 
     def has(self, mark: Mark) -> bool:
-        """Whether this mark has."""
+        """Whether this mark has stood long enough."""
         return mark.since_ns <= self.since_ns and mark.run in self.runs
 
 
 def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict:
-    """Strike off the candidates of `content`, which is new, what is in use.  `ripe`: which marks
-    have stood long enough.
+    """Remove from the candidates of `content`, which is new, everything that is in use.
 
-    Raises `Gone` or `Corrupt` if anything needed cannot be read, or most of it was not listed:
-    nothing may be deleted then.  Cost: rows, commits, metaranges and ranges are read once each;
-    ranges that an earlier run of the job has read are not.
+    `ripe`: which marks have stood long enough.
+
+    Raises `Gone` or `Corrupt` if anything needed cannot be read, or if most of it was not listed:
+    nothing may be deleted then.  Cost: rows, commits, metaranges and ranges are read once each,
+    except ranges that an earlier attempt of the job has read.
     """
     candidates = content.candidates
     first = list_refs(ports, repo)
@@ -93,7 +103,7 @@ def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict
     alive -= spent(history, marks, alive)
     due = {id for id, set_ in marks.items() if ripe.has(set_)}
     over = {id for id, set_ in marks.items() if set_.spent} - alive
-    # Sorted, as all that leads to requests: a simulated run must not depend on how strings hash.
+    # Sorted, because it leads to requests: a simulation must not depend on the hash of strings.
     needed = history.keys() - gone - over - (due - alive)
     stay = with_ancestors(history, heads.commits | alive) - gone
     held = with_ancestors(history, needed | stay) - gone
@@ -119,8 +129,9 @@ def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict
 def spent(
     history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], alive: set[CommitId]
 ) -> set[CommitId]:
-    """Commits of `alive` whose content is gone all the same, at least in part: their marks say so,
-    and none that is whole shares it.  Pure."""
+    """Commits of `alive` whose content is gone, at least in part: their marks record the loss, and
+    no commit with complete content shares their metarange.  Pure.
+    """
     told = {id for id in alive if id in marks and marks[id].spent}
     whole = {history[id].metarange for id in alive - told}
     return {id for id in told if history[id].metarange not in whole.union(NO_FILE)}
@@ -132,8 +143,11 @@ def spending(
     losing: Iterable[CommitId],
     held: set[CommitId],
 ) -> dict[str, Mark]:
-    """Marks of commits that are to lose their content, as they are to say so; those that say it
-    already, or have none, are left out.  What is `held` keeps metarange and ranges.  Pure."""
+    """New marks of the commits `losing`, which record that they lose their content.
+
+    Left out are commits whose marks record it already, and commits without content.  Commits of
+    `held` keep metarange and ranges.  Pure.
+    """
     said: dict[str, Mark] = {}
     for id in losing:
         new = marks[id]._replace(spent=Spent.OBJECTS if id in held else Spent.ALL)
@@ -158,8 +172,9 @@ def _strike_staged(
 def complete(
     ports: Ports, repo: Repository, history: dict[CommitId, Commit], heads: Iterable[CommitId]
 ) -> None:
-    """Add what was committed behind the back of the list, as far as refs lead to it.  1 KV request
-    for each."""
+    """Add the commits that were made after the list was read, as far as refs reach them.  1 KV
+    request for each.
+    """
     todo = sorted(id for id in heads if id not in history)
     while todo:
         id = todo.pop()
@@ -171,7 +186,9 @@ def complete(
 def _gone(
     history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], candidates: Candidates
 ) -> set[CommitId]:
-    """Condemned commits whose metarange was deleted, which goes before all the rest."""
+    """Condemned commits whose metarange was deleted.  A metarange is deleted before the other
+    files.
+    """
 
     def is_gone(metarange: MetarangeId) -> bool:
         return metarange not in NO_FILE and FILES + metarange not in candidates.names
@@ -180,12 +197,16 @@ def _gone(
 
 
 def _is_young(commit: Commit, candidates: Candidates) -> bool:
-    """Whether its metarange was written lately: it may not have landed yet, whatever its date."""
+    """Whether its metarange was written recently.  Such a commit may not have landed yet, whatever
+    its date.
+    """
     return commit.metarange not in NO_FILE and not candidates.is_old(FILES + commit.metarange)
 
 
 def _check_listed(repo: Repository, candidates: Candidates) -> None:
-    """Addresses that are spelled otherwise than listed would doom everything."""
+    """Raises `Corrupt` if most uses were not listed: if the listing spelled addresses differently,
+    everything would be condemned.
+    """
     if candidates.uses >= _USES_COUNT_MIN and 2 * candidates.misses > candidates.uses:
         raise Corrupt(
             "most of what is in use was not found in storage; nothing is collected: "

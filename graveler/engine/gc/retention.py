@@ -1,12 +1,15 @@
 """Retention: which commits are kept, by the rule of the repository.
 
-    main     ●──●──●──●──●   head        a commit is kept while one that follows it is younger than
-             old   └ 30 days ┘           the rule's days: so every state of those days can be read
+    main     ●──●──●──●──●   head        a commit is kept while a commit that follows it is younger
+             old   └ 30 days ┘           than the rule's days: every state of those days is readable
 
-A head and a tag are always kept.  So is what no ref leads to, for some days from the moment at
-which a run of garbage collection first found it so.  The *record* of a commit is never deleted, and
-what a ref leads to keeps its metarange and ranges: history, differences and merge bases stay, and
-only objects go.  For collection, the commands and the service.
+The commits of branch heads and tags are always kept.  A commit that no ref reaches is kept for some
+days, counted from the moment at which a run of garbage collection first found it unreachable.
+
+The *record* of a commit is never deleted, and every commit that a ref reaches keeps its metarange
+and ranges.  So history, differences and merge bases stay, and only objects are deleted.
+
+Used by collection, the commands and the service.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,37 +30,39 @@ _DAYS_MAX = limits.retention_days_max
 
 
 class Heads(NamedTuple):
-    """What refs name; a branch may be listed with several commits, as it moved meanwhile."""
+    """The commits that refs name.  A branch may be listed with several commits, because it moved
+    between two looks.
+    """
 
     branches: tuple[tuple[BranchId, CommitId], ...]
     tags: tuple[CommitId, ...]
 
     @property
     def commits(self) -> set[CommitId]:
-        """All of them."""
+        """All commits of branches and tags."""
         return {commit for _, commit in self.branches} | set(self.tags)
 
     def joined(self, others: "Heads") -> "Heads":
-        """These and others."""
+        """The union with others."""
         return Heads(self.branches + others.branches, self.tags + others.tags)
 
 
 class Kept(NamedTuple):
-    """Commits whose content is kept, and commits that refs lead to."""
+    """Commits whose content is kept, and commits that refs reach."""
 
     commits: set[CommitId]
     led_to: set[CommitId]
 
 
 class Refs(NamedTuple):
-    """What refs name, and the staging tokens that branches name besides."""
+    """The commits that refs name, and the staging tokens that branches name."""
 
     heads: Heads
     tokens: frozenset[StagingToken]
 
 
 def list_refs(ports: Ports, repo: Repository) -> Refs:
-    """All live branches and all tags as they are now.  One KV request for each 1,000."""
+    """All live branches and all tags as they are now.  1 KV request for each 1,000."""
     named: list[NamedBranch] = []
     after, more = "", True
     while more:
@@ -83,19 +88,21 @@ def get_rule(ports: Ports, repo: Repository) -> Retention:
 
 
 def find_rule(ports: Ports, repo: Repository) -> Retention | Literal[Absent.ABSENT]:
-    """The rule, if somebody has set one.  1 KV request."""
+    """The rule; ABSENT if none was set.  1 KV request."""
     return retention.find(ports.kv, repo)
 
 
 def end_rule(ports: Ports, repo: Repository) -> None:
-    """Take the rule away: from the next run of garbage collection on, whatever a branch or tag
-    leads to is kept.  Nothing happens if there is none.  2 KV requests."""
+    """Remove the rule.  From the next run of garbage collection on, every commit that a branch or
+    tag reaches is kept.  Does nothing if there is no rule.  2 KV requests.
+    """
     retention.end(ports.kv, repo, ports.ids)
 
 
 def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:
-    """Replace the rule; it counts from the next run of garbage collection on.  `Invalid`.
-    2 KV requests."""
+    """Replace the rule; it applies from the next run of garbage collection on.  Errors: `Invalid`.
+    2 KV requests.
+    """
     for days in (rule.default_days, *rule.branches.values()):
         if not FOREVER <= days <= _DAYS_MAX:
             raise Invalid(f"retention must be 1 to {_DAYS_MAX} days, or 0 for ever: {days=}")
@@ -111,10 +118,13 @@ def kept(
     unreached: Mapping[CommitId, int],
     now_ns: int,
 ) -> Kept:
-    """The commits of `history` whose content is kept, and those that refs lead to.  `unreached`:
-    since when it is known of a commit that no ref leads to it; unknown: since now.
+    """The commits of `history` whose content is kept, and those that refs reach.
 
-    Pure; visits each commit once for each distinct number of days, and once more."""
+    `unreached`: the time since which a commit is known to be unreachable; a commit that is missing
+    there counts as unreachable since now.
+
+    Pure; visits each commit once for each distinct number of days, and once more.
+    """
     starts: dict[int, set[CommitId]] = {rule.default_days: set(heads.tags)}
     for branch, commit in heads.branches:
         starts.setdefault(rule.days(branch), set()).add(commit)
@@ -129,14 +139,16 @@ def kept(
 
 
 def with_ancestors(history: Mapping[CommitId, Commit], starts: Iterable[CommitId]) -> set[CommitId]:
-    """`starts` and everything that they come from, as far as `history` has it.  Pure."""
+    """`starts` and all their ancestors, as far as `history` has them.  Pure."""
     return _walk(history, starts, 0)
 
 
 def _walk(
     history: Mapping[CommitId, Commit], starts: Iterable[CommitId], horizon_ns: int
 ) -> set[CommitId]:
-    """`starts`, and the parents of all found that was made after `horizon_ns` (0: always)."""
+    """`starts`, and the parents of every visited commit that was made after `horizon_ns` (0: of
+    every visited commit).
+    """
     found: set[CommitId] = set()
     todo = [id for id in starts if id in history]
     while todo:

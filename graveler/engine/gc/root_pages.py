@@ -1,29 +1,31 @@
-"""What a collection that runs elsewhere must not delete, in pages, in the one order that is safe.
+"""What a collection on a cluster must not delete, in pages, in the only order that is safe.
 
     staged    addresses of staged rows, of every token that a branch or a clean-up record names
     issued    upload addresses that were handed out
     dumped    tables of dumps of refs
-    jobs      bulk jobs that may still land: what stands below `_graveler/jobs/<id>/` is in use
-    content   metaranges of commits whose content must stay; read last, for an entry moves from a
-              token into a commit, never back
+    jobs      bulk jobs that may still land: everything below `_graveler/jobs/<id>/` is in use
+    content   metaranges of commits whose content must stay; read last, because an entry moves from
+              a token into a commit, never back
 
-The order is that of the continuation key, so no reader can get it wrong.  Tokens are read by their
-birth, afresh for each page: one that is made meanwhile comes later.  What is younger than
-`collect_min_age_seconds` does not stand here for its age: it is never to be deleted.
+The continuation token fixes that order, so no reader can get it wrong.  Tokens are sorted by their
+time of creation, and each page lists them again, so a token that is created meanwhile comes later.
+Files that are younger than `collect_min_age_seconds` are not listed for their age: they must never
+be deleted.
 
-Content is judged once, by its first page.  If it fits into no page, that page stores a snapshot
-(judgements.py), which the later pages read.  No entry is missed, as in mark.py:
+The first page of content judges all commits once.  If the result does not fit into one page, that
+page stores a snapshot (judgements.py), and the later pages read it.  No entry is missed (as in
+mark.py):
 
-- The continuation key leads to the first page of content only behind the last row of the last
-  token, so the judgement begins when all tokens were read.
-- A row leaves a token only after the commit that holds it is on its branch.  So an entry that was
-  not in its token any more when the token was read is in a commit that the judgement sees.
-- A commit that lands after the judgement holds rows whose addresses the tokens told; or addresses
-  that were staged later, which are new, and too young to be deleted; or entries of other commits,
-  which were kept, or whose marks refuse their use.
+- The continuation token leads to the first page of content only after the last row of the last
+  token.  So the judgement begins after all tokens were read.
+- A row leaves a token only after the commit that holds it is on its branch.  So an entry that has
+  left its token before the token was read is in a commit that the judgement sees.
+- A commit that lands after the judgement holds one of three kinds of entries: rows whose addresses
+  were read from the tokens; addresses that were staged later, and are too young to be deleted;
+  entries of other commits, which were kept, or whose marks refuse their use.
 
-Each read from the beginning judges anew.  So the read that follows `cluster.sweep` never gets
-what was judged before it.  For the service.
+Each read from the beginning judges again.  So the read that follows `cluster.sweep` never gets an
+older judgement.  Used by the service.
 """
 
 import json
@@ -48,16 +50,20 @@ from graveler.wire import decode_entry
 
 _PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
 _RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
-_SCANS_MAX: Final = 200  # of a page: branches may have many tokens that hold nothing
+_SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
 
 
 class Root(NamedTuple):
-    """Something in use: a relative address, a bulk job, or a metarange.  `kept`: all that it names
-    is, for good.
+    """Something in use: a relative address, a bulk job, or a metarange.
 
-    `files`: the metarange and its ranges stay.  `objects`: what its entries name is *kept*; may not
-    go before it was condemned for the undo period (*expiring*); may go once `cluster.sweep` was
-    asked (*due*); was given up then (*gone*)."""
+    `kept`: everything that it names stays, too.  `files`: the metarange and its ranges stay.
+    `objects`: what happens to the objects of its entries:
+
+        kept        they stay
+        expiring    they must stay until they were condemned for the undo period
+        due         they may be deleted after a call of `cluster.sweep`
+        gone        an earlier `cluster.sweep` has given them up
+    """
 
     kind: Literal["address", "job", "metarange"]
     name: str
@@ -75,14 +81,16 @@ _OBJECTS: Final[Mapping[Objects, Literal["kept", "expiring", "due", "gone"]]] = 
 
 
 class RootPage(NamedTuple):
-    """Some roots; `following`: where the next page begins, empty behind the last."""
+    """Some roots; `following`: the continuation token of the next page, empty after the last."""
 
     roots: list[Root]
     following: str
 
 
 class _Place(NamedTuple):
-    """Where a page begins: the phase, and how far it is.  `key`: in a shard, in hex."""
+    """Where a page begins: the phase, and the position in it.  `key`: a position in a shard, in
+    hex.
+    """
 
     phase: str
     name: str = ""
@@ -94,12 +102,15 @@ _Part = tuple[list[Root], _Place | None]  # None: the phase is over
 
 
 def page(ports: Ports, repo: Repository, after: str, amount: int) -> RootPage:
-    """At most `amount` roots from where the page before said; perhaps none though more follow.
+    """At most `amount` roots from the continuation token `after` on; perhaps none although more
+    follow.
 
-    Errors: `Invalid` for an `after` that no page gave; `Gone` if what content was judged to be is
-    not stored any more: begin anew.  Cost: of addresses 1 KV request for each 1,000 refs and
-    clean-up records and 1 for each shard with rows, 200 at most; of metaranges the first page costs
-    what `roots.needed` does, and a put if there are more of them; each other page a read.
+    Errors: `Invalid` for an `after` that no page returned; `Gone` if the snapshot of the judgement
+    is not stored any more: begin again.
+
+    Cost: for addresses 1 KV request for each 1,000 refs and clean-up records, and 1 for each shard
+    with rows, at most 200; for metaranges the first page costs what `roots.needed` costs, and a put
+    if there are more of them; each other page costs a read.
     """
     place = _decoded(after)
     limit = max(1, min(amount, limits.bulk_page_count_max))

@@ -1,9 +1,9 @@
-"""Metaranges whose content must stay: what a collection that runs elsewhere reads ranges of.
+"""Roots: the metaranges whose content must stay, for a collection on a cluster, which reads them.
 
-The rule is that of mark.py: content is *kept* for commits that retention keeps; it is *needed*
-also for any other commit until its mark of condemnation has stood for the whole undo period, and
-for the base of a bulk job that may still land.  Metaranges and ranges stay for all that refs and
-such commits come from.  For root_pages.py and cluster.py.
+The rule is that of mark.py.  Content is *kept* for commits that retention keeps.  It is *needed*
+also for every other commit until its mark of condemnation has stood for the whole undo period, and
+for the base of a bulk job that may still land.  Metaranges and ranges stay for all ancestors of
+refs and of kept commits.  Used by root_pages.py and cluster.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,9 +27,13 @@ from graveler.refs.graph import commits
 
 
 class Judged(NamedTuple):
-    """All commits, those whose content is kept, those whose metarange and ranges are, and every
-    mark of condemnation.  `lost`, `found`: commits that no ref leads to, not noted yet, and noted
-    ones to which one does."""
+    """The judgement about all commits.
+
+    `history`: all commits.  `alive`: commits whose content is kept.  `stay`: commits whose
+    metarange and ranges are kept.  `marks`: every mark of condemnation.  `lost`: commits that no
+    ref reaches and that are not recorded as such yet.  `found`: recorded ones that a ref reaches
+    again.
+    """
 
     history: Mapping[CommitId, Commit]
     alive: set[CommitId]
@@ -39,48 +43,52 @@ class Judged(NamedTuple):
     found: set[CommitId]
 
     def due(self, due_ns: int) -> set[CommitId]:
-        """Commits that are not kept, and whose marks were set by then."""
+        """Commits that are not kept, and whose marks were set not later than `due_ns`."""
         marked = {CommitId(id) for id, mark in self.marks.items() if mark.since_ns <= due_ns}
         return (marked & self.history.keys()) - self.alive
 
     def over(self) -> set[CommitId]:
-        """Commits that are not kept, and whose marks say that content is given up."""
+        """Commits that are not kept, and whose marks record that their content is given up."""
         said = {CommitId(id) for id, mark in self.marks.items() if mark.spent}
         return (said & self.history.keys()) - self.alive
 
     def held(self, over: set[CommitId]) -> set[CommitId]:
-        """Commits whose metarange and ranges may not go if the content of `over` may."""
+        """Commits whose metarange and ranges must stay even if the content of `over` is deleted."""
         return with_ancestors(self.history, (self.history.keys() - over) | self.stay)
 
 
 class Objects(IntEnum):
-    """Whether the objects that a metarange names may go.  The greater value holds where several
-    commits have one metarange."""
+    """Whether the objects that a metarange names may be deleted.
 
-    GONE = 0  # they were given up: they may
-    DUE = 1  # they may once a run that deletes has said so
-    EXPIRING = 2  # they may not before their commits were condemned for the undo period
+    If several commits share a metarange, the greatest value applies.
+    """
+
+    GONE = 0  # given up: they may
+    DUE = 1  # they may once a run that deletes has recorded it
+    EXPIRING = 2  # they may once their commits were condemned for the undo period
     KEPT = 3
 
 
 class Need(NamedTuple):
-    """What of a metarange's content may not go.  `files`: it stays itself, with its ranges,
-    whatever becomes of its objects."""
+    """What of a metarange's content must stay.
+
+    `files`: the metarange and its ranges stay, whatever happens to its objects.
+    """
 
     objects: Objects
     files: bool
 
     def beside(self, other: "Need") -> "Need":
-        """What holds for commits of both needs."""
+        """The need of two commits that share a metarange."""
         return Need(max(self.objects, other.objects), self.files or other.files)
 
 
 def judged(ports: Ports, repo: Repository) -> Judged:
-    """What is kept now, whether or not it is still there.
+    """The judgement about all commits now, whether or not their content is still stored.
 
-    Begins with the refs, then the commits, then the refs once more: nothing moves past it.  Raises
-    `NotFound` if a head has no record.  Cost: 2 KV requests for each 1,000 refs, 1 for each 1,000
-    commits, marks, jobs and commits that no ref leads to, 2 for each bulk job that runs.
+    It reads the refs, then the commits, then the refs again, so that no moving ref is missed.
+    Raises `NotFound` if a head has no record.  Cost: 2 KV requests for each 1,000 refs; 1 for each
+    1,000 commits, marks, jobs and unreachable commits; 2 for each bulk job that runs.
     """
     first = list_refs(ports, repo)
     history = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
@@ -99,8 +107,8 @@ def judged(ports: Ports, repo: Repository) -> Judged:
 def needed(ports: Ports, repo: Repository) -> dict[MetarangeId, Need]:
     """Every metarange of which something must stay.
 
-    Cost: that of `judged`; a block request for each condemned commit that is kept again, or may
-    have lost its metarange.
+    Cost: that of `judged`; a block request for each condemned commit that is kept again or may have
+    lost its metarange.
     """
     found = judged(ports, repo)
     due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
@@ -125,7 +133,7 @@ def needed(ports: Ports, repo: Repository) -> dict[MetarangeId, Need]:
 def _gone(
     ports: Ports, repo: Repository, found: Judged, held: Iterable[CommitId], due_ns: int
 ) -> set[CommitId]:
-    """Commits that were condemned for long, and whose metarange is not stored."""
+    """Commits whose marks have stood for the undo period and whose metarange is not stored."""
     asked = [
         id
         for id in sorted(held)
@@ -139,7 +147,9 @@ def _gone(
 
 
 def is_stored(ports: Ports, repo: Repository, metarange: MetarangeId) -> bool:
-    """Whether it is there: of what is deleted that goes first.  One block request."""
+    """Whether a metarange is stored.  Of the files of a commit it is deleted first.  One block
+    request.
+    """
     try:
         ports.blocks.head(address.range_file(repo.namespace, metarange))
     except NotFound:
