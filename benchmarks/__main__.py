@@ -1,6 +1,7 @@
-"""`make bench`: every line, beside lakeFS's, into docs/benchmarks.md; last a JSON line.
+"""`make bench`: runs every benchmark beside lakeFS's figures and writes docs/benchmarks.md.
 
-QUICK=1 measures a smaller store for a shorter time (under three minutes) and writes no file.
+The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
+three minutes) and writes no file.
 """
 
 import json
@@ -20,7 +21,7 @@ Line = dict[str, Any]
 
 
 def machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """The machine: processor, cores, system and Python version."""
     model = next(
         (
             line.partition(":")[2].strip()
@@ -38,7 +39,8 @@ def machine() -> dict[str, str]:
 
 
 def committed_lines(count: int, calibration: dict[str, float]) -> list[Line]:
-    """The committed layer with `count` objects; floors are those of a million."""
+    """Lines of the committed layer with `count` objects; the floors are those for a million
+    objects."""
     lines = []
     for name, value in committed.measure(count).items():
         if name not in COMMITTED:
@@ -58,7 +60,7 @@ def committed_lines(count: int, calibration: dict[str, float]) -> list[Line]:
 
 
 def http_lines(scale: http.Scale, calibration: dict[str, float]) -> list[Line]:
-    """The service."""
+    """Lines of the HTTP service."""
     lines = []
     for line in http.measure(scale):
         share = 0.0 if line["name"] == NO_FLOOR else 2.0 if line["unit"] == "MB" else 0.5
@@ -76,7 +78,7 @@ def _show(line: Line) -> None:
 
 
 def report(found: dict[str, Any]) -> str:
-    """The document."""
+    """The text of docs/benchmarks.md."""
     about = found["machine"]
     calibration = found["calibration"]
     rows = []
@@ -111,7 +113,7 @@ def report(found: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Measure, write, print."""
+    """Measure all lines, write the document, print the JSON line."""
     quick = os.environ.get("QUICK", "") not in ("", "0")
     calibration = committed.calibration()
     found: dict[str, Any] = {"machine": machine(), "calibration": calibration, "quick": quick}

@@ -2,10 +2,11 @@
 
     cold start = CPU time of a fresh process from its first import to the end of its first request
 
-Both run in turn, with the layer and the code as they are deployed, bytecode and all, and nothing
-else on the path.  Ours answers an authenticated stat of one object, with requests over TLS to a
-stand-in on this machine; the empty application is FastAPI with one route behind Mangum.  Then one
-more process, step by step, says where the time goes.  Writes docs/cold-start.md; last a JSON line.
+The two applications run alternately.  Both use the layer and the code as deployed, including the
+bytecode, and nothing else on the path.  Graveler answers an authenticated stat of one object, and
+sends its own requests over TLS to a stand-in on this machine.  The empty application is FastAPI
+with one route behind Mangum.  One more process then measures each step.  Writes docs/cold-start.md;
+the last line of the output is JSON.
 """
 
 import argparse
@@ -86,7 +87,7 @@ from handler import handle as handler; step("the handler: all of this again, but
 
 
 def main() -> int:
-    """Measure, report; 1 if the goal is missed."""
+    """Measure and report.  Returns 1 if the goal is missed."""
     parser = argparse.ArgumentParser(description="measures cold starts")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--no-report", action="store_true", help="do not write docs/cold-start.md")
@@ -102,7 +103,7 @@ def main() -> int:
 
 
 def measure(folder: Path, runs: int) -> dict[str, Any]:
-    """All figures; times in milliseconds of CPU."""
+    """All figures.  Times are milliseconds of CPU."""
     code, layer = _built(folder)
     (folder / "scratch").mkdir()
     world = World(folder / "scratch")
@@ -131,7 +132,7 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """The page."""
+    """The text of docs/cold-start.md."""
     own, empty = found["own"], found["empty"]
     lines = [
         "# Cold start of the API function",
@@ -163,7 +164,7 @@ def report(found: dict[str, Any]) -> str:
 
 
 def _built(folder: Path) -> tuple[Path, Path]:
-    """The code of the function, and the packages of the layer, as they are deployed."""
+    """The folders with the code of the function and the packages of the layer, as deployed."""
     build = [sys.executable, str(ROOT / "layers" / "build.py"), "--runtime", OURS]
     build += ["--architecture", Target().architecture]
     subprocess.run([*build, "layer", str(folder / "layer")], check=True)

@@ -1,7 +1,8 @@
-"""A stand-in for DynamoDB, S3 and Secrets Manager over TLS that answers at once, and counts.
+"""A stand-in for DynamoDB, S3 and Secrets Manager over TLS that answers at once and counts
+requests.
 
-It knows one small lake, made by the engine itself, and only what a cold read of one object asks:
-GetItem, ranged GETs, GetSecretValue.  For cold.py.
+It holds one small repository, which the engine itself creates.  It implements only the calls of a
+cold read of one object: GetItem, ranged GETs, GetSecretValue.  Used by cold.py.
 """
 
 import base64
@@ -39,7 +40,7 @@ _SUBJECT = "/CN=127.0.0.1"
 
 
 class World:
-    """One repository with one commit, in memory; `ref` is the commit."""
+    """One repository with one commit, in memory.  `ref` is the id of the commit."""
 
     def __init__(self, scratch: Path) -> None:
         self.kv = MemoryStore()
@@ -64,7 +65,7 @@ def _filled(ports: Ports) -> str:
 
 
 class Service:
-    """Serves a world on a port of its own until it is closed."""
+    """Serves a `World` on its own port until it is closed."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.certificate = folder / "certificate.pem"

@@ -1,10 +1,10 @@
-"""Speed and memory of the committed layer, on the embedded store.
+"""Speed and memory of the committed layer on the embedded store.
 
-    calibration  the machine: one small hash, one synced write
-    lines        what docs/benchmarks.md reports, for a number of objects
+    calibration  of the machine: one small hash, one synced write
+    lines        the figures that docs/benchmarks.md reports, for a number of objects
 
-Every function returns plain dictionaries.  `measure` runs one size in a process of its own, so that
-its peak of memory is its own.  Call: python -m benchmarks.committed [objects ...]
+Every function returns plain dictionaries.  `measure` runs each size in its own process, so that the
+peak memory belongs to that size alone.  Run: python -m benchmarks.committed [objects ...]
 """
 
 import hashlib
@@ -39,7 +39,7 @@ LOOKUPS = 100_000
 
 
 def calibration() -> dict[str, float]:
-    """Microseconds of a SHA-256 over 64 bytes; milliseconds of a synced write of 4 KiB."""
+    """Microseconds for a SHA-256 over 64 bytes; milliseconds for a synced write of 4 KiB."""
     block = b"x" * 64
     hashing = []
     for _ in range(5):
@@ -80,7 +80,7 @@ def lines(count: int) -> dict[str, float]:
 
 
 def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
-    """A keyspace on the local folder, as the embedded store has it."""
+    """A keyspace on a local folder, as in the embedded store."""
     blocks = LocalBlocks(folder / "objects", clock=SystemClock(), ids=SystemIds())
     scratch = folder / "scratch"
     scratch.mkdir()
@@ -89,7 +89,7 @@ def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
 
 
 def key(number: int) -> bytes:
-    """Keys in order of their number."""
+    """The key with this number.  Keys sort in the order of their numbers."""
     day, rest = divmod(number, 2_400)
     hour, part = divmod(rest, 100)
     return (
@@ -113,7 +113,7 @@ def value(number: int, edition: int = 0) -> bytes:
 
 
 def _timed_stream(count: int, began: list[float]) -> Iterator[Record]:
-    """Records whose making is not part of the time: the start is moved by what it took."""
+    """Records whose generation is not measured: `began` moves forward by the time it takes."""
     began[0] = time.perf_counter()
     for start in range(0, count, 20_000):
         making = time.perf_counter()
@@ -144,7 +144,7 @@ def _commits(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]
 
 
 def _plans(count: int) -> dict[str, Sequence[int]]:
-    """Which records change, by the name of the line."""
+    """The numbers of the records that change, by the name of the line."""
     middle = count // 2
     plans: dict[str, Sequence[int]] = {"1": [middle]}
     for many in (1_000, 100_000):
@@ -166,7 +166,7 @@ def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     )
     _SCANNED[:] = [(space, base)]
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
-        pool.map(_decoded_part, [count] * CORES)  # past the end: the processes are there
+        pool.map(_decoded_part, [count] * CORES)  # no such range: only starts them
         found["scan_decoded_both_cores_per_s"] = count / _seconds(
             lambda: pool.map(_decoded_part, range(CORES), chunksize=1)
         )
@@ -185,11 +185,11 @@ def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     return found
 
 
-_SCANNED: list[tuple[Keyspace, MetarangeId]] = []  # what a forked process reads
+_SCANNED: list[tuple[Keyspace, MetarangeId]] = []  # read by the forked processes
 
 
 def _decoded_part(part: int) -> int:
-    """Decode the entries of every range whose turn is `part`; how many there were."""
+    """Decode the entries of every `CORES`-th range from number `part` on.  Returns their number."""
     (space, base), count = _SCANNED[0], 0
     for ref in reader.ranges(space, base)[part::CORES]:
         for records in reader.range_batches(space, ref):
@@ -213,7 +213,7 @@ def _median(work: Callable[[], object], rounds: int) -> float:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """One JSON object a line."""
+    """Print one JSON object a line."""
     if arguments[:1] == ["--one"]:
         print(json.dumps(lines(int(arguments[1]))))
         return

@@ -1,10 +1,11 @@
-"""What Graveler costs on AWS: counts requests, multiplies by prices, writes docs/cost.md.
+"""Computes what Graveler costs on AWS: counts requests, multiplies by prices, writes docs/cost.md.
 
     python -m benchmarks.cost                 prints the document
     python -m benchmarks.cost --write-docs    writes it
 
-Requests are counted (cost_operations.py), prices stand in prices.py, what is deployed is read from
-template.yaml; how long a function runs is assumed, and the document says what.
+Requests are counted (cost_operations.py).  Prices come from prices.py, and the deployed resources
+from template.yaml.  The run time of a function is an assumption; the document states the
+assumptions.
 """
 
 import re
@@ -20,27 +21,28 @@ from benchmarks.written import ROOT, show_or_write
 DOCUMENT = ROOT / "docs" / "cost.md"
 
 WRITE_GOAL, READ_GOAL, IDLE_GOAL = 1.60, 0.50, 1.00
-OWN_MS, KV_MS, S3_MS = 8, 5, 30  # of a request itself, and of each request that it waits for
-POLLERS, POLL_SECONDS = 5, 20  # of an event source mapping on an idle queue
+OWN_MS, KV_MS, S3_MS = 8, 5, 30  # a request itself, each KV request, each S3 request
+POLLERS, POLL_SECONDS = 5, 20  # event source mapping on an idle queue
 RANGES_OF_A_MILLION = 100  # docs/scale.md
 IMPORT_SECONDS, COLLECT_SECONDS = 120, 240
-QUEUE_REQUESTS = 1.2  # of one message, received and deleted in batches
+QUEUE_REQUESTS = 1.2  # for one message, received and deleted in batches
 _LOG_BYTES = 700
 
 
 class Operation(NamedTuple):
-    """A line of the price list: what it spends and how long a function of `gb` memory works."""
+    """A line of the price list: its requests, and the run time of a function with `gb` of
+    memory."""
 
     name: str
     spent: Spent
     milliseconds: float
     gb: float = 1.0
     answer_bytes: int = 1_000
-    delivered: int = 0  # by a queue, so many at once; 0: over HTTP
+    delivered: int = 0  # messages in one delivery of a queue; 0: an HTTP request
 
     @property
     def dynamodb(self) -> float:
-        """Dollars, as all that follow."""
+        """The DynamoDB part in dollars.  The following properties are in dollars, too."""
         return dollars("read", self.spent.reads) + dollars("write", self.spent.writes)
 
     @property
@@ -55,7 +57,7 @@ class Operation(NamedTuple):
 
     @property
     def rest(self) -> float:
-        """Gateway, logs and the answer's bytes."""
+        """Gateway or queue, logs, and the bytes of the answer."""
         logs = dollars("logs", _LOG_BYTES / 1e9)
         if self.delivered:
             return logs / self.delivered + dollars("queue", QUEUE_REQUESTS)
@@ -67,7 +69,7 @@ class Operation(NamedTuple):
 
 
 def operations(counted: Mapping[str, Spent]) -> dict[str, Operation]:
-    """The price list of requests to the API, and of one event."""
+    """The price list of API requests and of one event."""
 
     def request(name: str, extra_ms: float = 0, **more: float) -> Operation:
         spent = counted[name]
@@ -96,7 +98,7 @@ def operations(counted: Mapping[str, Spent]) -> dict[str, Operation]:
 
 
 class Goal(NamedTuple):
-    """A promise, what was found, and its parts."""
+    """A cost goal, the measured cost, and its parts; in dollars."""
 
     what: str
     limit: float
@@ -105,7 +107,7 @@ class Goal(NamedTuple):
 
 
 def goals(counted: Mapping[str, Spent]) -> list[Goal]:
-    """Of requests to DynamoDB and S3 alone, per million, and of a month without a request."""
+    """The goals: requests to DynamoDB and S3 alone, per million, and an idle month."""
 
     def parts(name: str, count: int) -> float:
         spent = counted[name].shared_by(count)
@@ -130,7 +132,8 @@ def goals(counted: Mapping[str, Spent]) -> list[Goal]:
 
 
 def ranges_that_fit(counted: Mapping[str, Spent], rows: int) -> int:
-    """How many ranges a commit of `rows` may rewrite before a write costs more than the goal."""
+    """The number of ranges that a commit of `rows` may rewrite while a write stays within the
+    goal."""
     name = {100: "100", 1_000: "1,000"}[rows]
     spent = counted["stage"].shared_by(1)
     spent += counted[f"commit of {name}"].shared_by(rows)
@@ -144,9 +147,9 @@ def ranges_that_fit(counted: Mapping[str, Spent], rows: int) -> int:
 
 
 def bulk(counted: Mapping[str, Spent]) -> list[tuple[str, Operation]]:
-    """One import of a million objects, and one collection over them; dollars each."""
+    """One import of a million objects, and one garbage collection over them; dollars each."""
     base = counted["import"]
-    lists = base.s3_writes / 2 * 1_000  # what 2,000 more objects took
+    lists = base.s3_writes / 2 * 1_000  # `base` has the requests for 2,000 objects
     beats = IMPORT_SECONDS
     imported = Spent(
         base.requests,
@@ -159,7 +162,7 @@ def bulk(counted: Mapping[str, Spent]) -> list[tuple[str, Operation]]:
     files = RANGES_OF_A_MILLION + 2 * commits
     collected = Spent(
         run.requests,
-        run.reads + commits / 8,  # their records, 500 bytes each
+        run.reads + commits / 8,  # commit records of 500 bytes each
         run.writes,
         MILLION / 1_000 + files / 1_000 + 2,
         files,
@@ -180,18 +183,20 @@ def bulk(counted: Mapping[str, Spent]) -> list[tuple[str, Operation]]:
 
 
 class Idle(NamedTuple):
-    """A month's line: dollars by the list, and dollars after what every account has free."""
+    """A line of the idle month: dollars at list price, and dollars after the free allowances."""
 
     what: str
     amount: str
     listed: float
     charged: float
-    counted: bool = False  # by the goal
+    counted: bool = False  # counts towards the goal
 
 
 def deployed() -> dict[str, int]:
-    """What template.yaml deploys, as far as it costs something by the month, and how many metrics
-    the janitor writes: it does so in every month, asked or not."""
+    """The resources in template.yaml with a monthly price, and the metrics of the janitor.
+
+    The janitor writes its metrics every month, even without requests.
+    """
     text = (ROOT / "template.yaml").read_text(encoding="utf-8")
     janitor = (ROOT / "functions" / "janitor" / "handler.py").read_text(encoding="utf-8")
     minutes = [int(each) for each in re.findall(r"rate\((\d+) minutes?\)", text)]
@@ -214,13 +219,13 @@ def _line(what: str, price: str, units: float, shown: str, counted: bool = False
 
 
 def idle_lines() -> list[Idle]:
-    """Everything that is charged though nobody asks anything; ten repositories."""
+    """Everything that is charged without any request, for ten repositories."""
     has = deployed()
     polls = has["polled"] * POLLERS * SECONDS / POLL_SECONDS
     calls = has["calls"]
     gb_seconds = calls * 0.06
     rounds = SECONDS / 900
-    reads = calls + rounds * (6 + 6 * 10)  # lists of all; of each its clean-up, jobs and rule
+    reads = calls + rounds * (6 + 6 * 10)  # lists; clean-up, jobs and rule of each of 10
     logs = calls * _LOG_BYTES / 1e9
     return [
         _line("Secrets Manager", "secret", has["secrets"], f"{has['secrets']} secret", True),
@@ -248,7 +253,7 @@ def idle_lines() -> list[Idle]:
 
 
 class Team(NamedTuple):
-    """A month: how often each operation, and the rates of the busiest second."""
+    """A month of a team: the number of each operation, and the rates of the busiest second."""
 
     name: str
     often: Mapping[str, float]
@@ -285,7 +290,7 @@ TEAMS = (
 
 
 def month(team: Team, prices: Mapping[str, Operation], counted: Mapping[str, Spent]) -> list[float]:
-    """DynamoDB, S3, functions, gateway and logs, clean-up, idle; dollars."""
+    """A month in dollars: DynamoDB, S3, functions, gateway and logs, clean-up, idle."""
     lines = [(prices[name], often) for name, often in team.often.items()]
     cleaned = 0.0
     for rows in ("100", "1,000"):
@@ -303,8 +308,11 @@ def month(team: Team, prices: Mapping[str, Operation], counted: Mapping[str, Spe
 
 
 def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float, float]]:
-    """Server, its price, and the million requests a month (nine reads to a write) that cost as
-    much: over the HTTP API, and without it (a function URL)."""
+    """Each server, its price, and the number of million requests a month that cost as much.
+
+    The mix has nine reads to a write.  The two numbers are for the HTTP API and for a function URL,
+    which has no gateway.
+    """
     mix = [(prices["stat, committed"], 0.9), (prices["stage"], 0.1)]
     with_gateway = sum(each.total * share for each, share in mix)
     without = with_gateway - dollars("gateway", 1)
@@ -315,7 +323,7 @@ def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float,
 
 
 def document() -> str:
-    """docs/cost.md."""
+    """The text of docs/cost.md."""
     counted = measured()
     prices = operations(counted)
     return "\n".join(_sections(counted, prices)) + "\n"
@@ -337,7 +345,7 @@ def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> 
 
 
 def main() -> None:
-    """See the module."""
+    """Print or write the document."""
     show_or_write("what Graveler costs on AWS", DOCUMENT, document)
 
 

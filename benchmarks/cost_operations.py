@@ -1,8 +1,9 @@
 """The verbs that docs/cost.md prices, run on metered memory drivers.
 
-One repository, one shard a token, caches warm: what a cache answers is no request (credentials and
-the repository record for seconds, commits and tables for ever).  The clock is moved by hand and
-names come from a seed, so the figures are the same wherever they are counted.
+There is one repository with one shard for each token, and the caches are warm: an answer from a
+cache needs no request (credentials and the repository record stay for seconds, commits and tables
+forever).  The clock advances by explicit calls and ids come from a seed, so the figures are the
+same on every machine.
 """
 
 import tempfile
@@ -37,9 +38,9 @@ from graveler.requests import Counts
 from graveler.staging import area
 from graveler.testing.clockwork import SeededIds, TickingClock
 
-OBJECTS = 400  # committed before
-EVENTS = 100  # in one delivery
-IMPORTED = (1_000, 3_000)  # objects; the difference is what 2,000 more cost
+OBJECTS = 400  # already committed
+EVENTS = 100  # in one delivery of the queue
+IMPORTED = (1_000, 3_000)  # objects; the difference is the cost of 2,000
 _COMMITTER = "ops@example.org"
 _GRACE_SECONDS = 3_700
 _DAY_SECONDS = 25 * 3_600
@@ -47,7 +48,7 @@ _DAY_SECONDS = 25 * 3_600
 
 @dataclass(frozen=True)
 class MeteredLake:
-    """A repository whose requests are counted; `objects` takes the bodies of imports."""
+    """A repository whose requests are metered.  `objects` holds the objects that imports read."""
 
     ports: Ports
     repo: Repository
@@ -56,14 +57,14 @@ class MeteredLake:
     objects: MemoryBlocks
 
     def path(self, number: int) -> str:
-        """A path as tables in lakes have it."""
+        """A path with the shape of table files in data lakes."""
         return (
             f"tables/events/date=2026-{number // 3000 % 12 + 1:02}-{number // 100 % 30 + 1:02}/"
             f"hour={number // 10 % 24:02}/part-{number:05}-c000.snappy.parquet"
         )
 
     def stage(self, number: int, edition: int = 0, branch: str = "main") -> None:
-        """Stage a linked object: its bytes are in place."""
+        """Stage a linked object; no bytes are written."""
         digest = _digest(number, edition)
         modified = 1_760_000_000_000_000_000 + number
         entry = Entry(
@@ -85,7 +86,7 @@ class MeteredLake:
         return commit.commit(self.ports, self.repo, branch, request).id
 
     def spent(self, call: Callable[[], object]) -> Spent:
-        """What one call takes."""
+        """The cost of one call."""
         self.till.spent()
         call()
         return self.till.spent()
@@ -93,7 +94,7 @@ class MeteredLake:
 
 @contextmanager
 def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
-    """A repository with committed objects, nothing staged, warm caches."""
+    """A repository with committed objects, nothing staged, and warm caches."""
     clock, ids = TickingClock(), SeededIds(1)
     meter, verbs, requests = Meter(), Counts(), Counts()
     bodies = MemoryBlocks(clock)
@@ -123,11 +124,11 @@ def _address(digest: str) -> str:
 
 
 def clean_up(lake: MeteredLake) -> None:
-    """All rounds of the janitor until nothing is left."""
+    """Run the janitor until nothing is left to clean up."""
     for seconds in (_GRACE_SECONDS, _GRACE_SECONDS, 2 * _GRACE_SECONDS, _DAY_SECONDS):
         lake.clock.sleep(seconds)
         janitor.sweep(lake.ports, lake.repo)
-    lake.stage(0)  # the branch's record is in the cache again
+    lake.stage(0)  # puts the branch's record into the cache again
     lake.ports.kv.delete(*_open_row(lake))
 
 
@@ -150,7 +151,7 @@ def _stage(lake: MeteredLake) -> Spent:
 
 
 def _written_address(lake: MeteredLake, number: int) -> addresses.Link:
-    """An address that was handed out for a path, with the bytes behind it."""
+    """An upload address for a path, with the bytes already written."""
     address = addresses.hand_out(lake.ports, lake.repo, "main", lake.path(number))
     lake.ports.blocks.put(address, [b"x" * 64])
     return addresses.Link(address, _digest(number, 0), 64)
@@ -208,7 +209,7 @@ def _commit_of(count: int) -> Callable[[MeteredLake], Spent]:
 
 
 def _clean_up_of(count: int) -> Callable[[MeteredLake], Spent]:
-    """What the janitor spends for one commit of `count`, beside its rounds over nothing."""
+    """The cost of the janitor for one commit of `count`, without its rounds over nothing."""
 
     def run(lake: MeteredLake) -> Spent:
         idle = lake.spent(lambda: janitor.sweep(lake.ports, lake.repo))
@@ -245,7 +246,7 @@ def _merge(lake: MeteredLake) -> Spent:
     lake.stage(3, 7, "dev")
     lake.commit("dev")
     lake.stage(9, 7)
-    lake.commit()  # both have moved: there is something to write
+    lake.commit()  # both branches moved, so the merge writes something
     request = merge.MergeRequest(_COMMITTER, "merge")
     return lake.spent(lambda: merge.merge(lake.ports, lake.repo, "dev", "main", request))
 
@@ -258,7 +259,7 @@ def _events(lake: MeteredLake) -> Spent:
         take_in.take_in(lake.ports, lake.repo, rule, events)
         batches.note(lake.ports, lake.repo, rule, batches.Delivery(len(events)))
 
-    deliver(told[:EVENTS])  # opens the batch
+    deliver(told[:EVENTS])  # begins the batch
     return lake.spent(lambda: deliver(told[EVENTS:]))
 
 
@@ -269,7 +270,7 @@ def _told(lake: MeteredLake, number: int) -> take_in.Told:
 
 
 def _import(lake: MeteredLake) -> Spent:
-    """Of the difference of `IMPORTED` objects: what grows with their number."""
+    """The cost of an import.  S3 writes are only those of the difference of `IMPORTED` objects."""
     few, many = (_imported(lake, count) for count in IMPORTED)
     grown = many.s3_writes - few.s3_writes
     return Spent(few.requests, few.reads, few.writes, grown, 0, few.verbs)
@@ -290,7 +291,8 @@ def _imported(lake: MeteredLake, count: int) -> Spent:
 
 
 def _collect(lake: MeteredLake) -> Spent:
-    """A run that finds nothing to delete, in a repository of two commits."""
+    """A run of garbage collection that finds nothing to delete, in a repository with two
+    commits."""
     for number in range(OBJECTS):
         lake.objects.put(f"{lake.repo.namespace}/{_address(_digest(number, 0))}", [b"x"])
     lake.clock.sleep(3 * _DAY_SECONDS)
@@ -326,7 +328,7 @@ OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
 
 
 def measured() -> dict[str, Spent]:
-    """Every operation, each in a repository of its own."""
+    """The cost of every operation, each in its own repository."""
     found = {}
     for name, operation in OPERATIONS.items():
         with metered_lake() as lake:

@@ -1,4 +1,4 @@
-"""The words and tables of docs/cost.md; the figures come from cost.py."""
+"""The text and tables of docs/cost.md; the figures come from cost.py."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
@@ -93,7 +93,7 @@ def _per_million(spent: Spent) -> float:
 
 
 def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
-    """Beside lakeFS's."""
+    """Requests per operation, beside lakeFS."""
     yield "## Requests per operation\n"
     yield "One shard, warm caches: credentials and the repository record are kept for seconds,"
     yield "commits and tables for ever.  lakeFS as of July 2026, counted at a proxy before a local"
@@ -135,7 +135,7 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
 
 
 def goals(found: Iterable[GoalLine], fitting: Mapping[int, int]) -> Iterator[str]:
-    """Promises."""
+    """The cost goals."""
     yield "## What was promised\n"
     yield "| of | at most | found | holds | parts |"
     yield "|---|---:|---:|---|---|"
@@ -151,7 +151,7 @@ def goals(found: Iterable[GoalLine], fitting: Mapping[int, int]) -> Iterator[str
 
 
 def price_list(lines: Iterable[Line], bulk: Iterable[tuple[str, Line]]) -> Iterator[str]:
-    """Dollars per million."""
+    """The price list: dollars per million operations."""
     yield "## Dollars per million\n"
     yield "Assumed: a function on arm64 with 1 GB (commit of 1,000: 2 GB) works 8 ms, and 5 ms for"
     yield "each DynamoDB request and 30 ms for each S3 request that it waits for, one after the"
@@ -175,7 +175,7 @@ def price_list(lines: Iterable[Line], bulk: Iterable[tuple[str, Line]]) -> Itera
 
 
 def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, told: int) -> Iterator[str]:
-    """A month of nothing."""
+    """The idle month."""
     lines = list(lines)
     yield "## A month of doing nothing\n"
     yield f"Lambda asks each queue with {pollers} pollers, each for {seconds} s at a time, as long"
@@ -197,7 +197,7 @@ def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, told: int) -> It
 
 
 def besides(secret_read: float, kms: float, stored: float) -> Iterator[str]:
-    """What no operation shows."""
+    """Costs that belong to no operation."""
     yield "## What comes beside\n"
     yield "- **Cold starts** read the secret twice, its present version and the one before:"
     yield f"  ${2 * secret_read:.2f} for a million cold starts."
@@ -212,7 +212,7 @@ def besides(secret_read: float, kms: float, stored: float) -> Iterator[str]:
 
 
 def servers(lines: Iterable[tuple[str, float, float, float]]) -> Iterator[str]:
-    """Break-even."""
+    """Break-even with a fixed server."""
     yield "## Against a fixed server\n"
     yield "Nine reads to a write; million requests a month (and a second) from which the server is"
     yield "cheaper.  Its operation, its upgrades and its idle standby are not reckoned.\n"
@@ -227,7 +227,7 @@ def servers(lines: Iterable[tuple[str, float, float, float]]) -> Iterator[str]:
 
 
 def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
-    """Months, and which limit comes first."""
+    """Monthly costs of teams, and the limit that each meets first."""
     yield "## Teams\n"
     yield "A member makes 200,000 reads, 20,000 list pages, 30,000 writes, 300 commits of 100,"
     yield "50 merges, 50 branches and 10,000 events a month; the rates are of the busiest second.\n"
@@ -276,7 +276,7 @@ def _load(team: TeamLine, quota: str) -> float:
 
 
 def price_table(prices: Iterable[Price]) -> Iterator[str]:
-    """Where the prices come from."""
+    """The prices and their sources."""
     yield "## Prices\n"
     yield "| what | $ | for | free each month | source |"
     yield "|---|---:|---|---:|---|"

@@ -1,10 +1,10 @@
-"""How long a look-up takes while others write and list: what holds the event loop shows here.
+"""Latency of a look-up while other clients write and list: shows work that blocks the event loop.
 
-One connection asks for `stat`, one request after the other; 8 connections upload, each answer a
-sync; one lists the whole branch over its uncommitted deletions, again and again.  Writers and the
-lister are processes of their own, so that the clock is only the server's.  `http.py` reports the
-99th percentile with all of them, and the uploads; `python -m benchmarks.crowd [DELETIONS]` prints
-both for each crowd.
+One connection sends `stat` requests, one after the other.  8 connections upload; each answer needs
+a sync.  One connection lists the whole branch over its uncommitted deletions, repeatedly.  The
+writers and the lister are separate processes, so the measured time is only the server's.  `http.py`
+reports the 99th percentile with all of them, and the upload rate.  `python -m benchmarks.crowd
+[DELETIONS]` prints both for each combination.
 """
 
 import itertools
@@ -26,7 +26,7 @@ WHERE = "/repositories/bench"
 
 @dataclass(frozen=True)
 class Crowded:
-    """The load of the look-ups, and the rate of the uploads beside them."""
+    """The load of the look-ups, and the upload rate during it."""
 
     stat: Load
     uploads_per_s: float
@@ -35,9 +35,9 @@ class Crowded:
 def crowded(
     target: Target, branch: str, path: str, seconds: float, *, writers: int = WRITERS, listers: int
 ) -> Crowded:
-    """One connection asks what `path` holds on `branch`, beside the others."""
+    """Measure `stat` of `path` on `branch` on one connection, beside the writers and listers."""
     spawn = get_context("spawn")
-    beside = 1.5 * seconds + 2  # they begin before, and end after
+    beside = 1.5 * seconds + 2  # they start earlier and end later
     rates = spawn.Queue()
     others: list[Any] = []
     if writers:
@@ -48,7 +48,7 @@ def crowded(
     stat = target.request("GET", f"{WHERE}/refs/{branch}/objects/stat", {"path": path})
     try:
         if others:
-            run(target, 1, [repeated(stat, 2.0)])  # until they are at it
+            run(target, 1, [repeated(stat, 2.0)])  # until they are running
         load = run(target, 1, [repeated(stat, seconds)])
         return Crowded(load, rates.get(timeout=10 * beside) if writers else 0.0)
     finally:
@@ -79,7 +79,8 @@ def _list(target: Target, branch: str, seconds: float) -> None:
 
 
 def deletions(target: Target, branch: str, count: int) -> str:
-    """Stage, commit and delete `count` paths on a new branch; another path, which stays."""
+    """Stage, commit and delete `count` paths on a new branch.  Returns another path, which
+    stays."""
     from benchmarks import http
 
     http.make(target, "POST", f"{WHERE}/branches", {"name": branch, "source": "main"})
@@ -94,7 +95,7 @@ def deletions(target: Target, branch: str, count: int) -> str:
 
 
 def main() -> None:
-    """Print a line for each crowd."""
+    """Print a line for each combination of writers and listers."""
     from benchmarks import http
 
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000

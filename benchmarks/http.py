@@ -1,14 +1,14 @@
-"""The HTTP service under load: requests a second, latencies, long operations, memory.
+"""The HTTP service under load: requests per second, latencies, long operations, memory.
 
     rates       stat, get, list 100, branch, upload at 8 and 64 connections
     verbs       one at a time: create branch, commit one, diff one, merge one
     committers  8 committers on one branch, each with a fresh upload
     bulk        a commit of many staged, a list over many tombstones, a bulk delete, an import
-    beside      stat on one connection beside 8 that upload and one that lists over the tombstones
+    beside      stat on one connection, beside 8 that upload and one that lists over the tombstones
 
-The server is a process of its own (`graveler serve` on a fresh store); the load comes from this
-one.  Every line is a dictionary with the figure of lakeFS beside it and what scales it: `cpu` (the
-hash calibration) or `sync` (the calibration of synced writes).  Call: python -m benchmarks.http
+The server is a separate process (`graveler serve` on a fresh store); this process generates the
+load.  Every line is a dictionary with lakeFS's figure and the calibration that scales it: `cpu`
+(hashing) or `sync` (synced writes).  Run: python -m benchmarks.http
 """
 
 import http.client
@@ -38,7 +38,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scale:
-    """How long and how large."""
+    """The duration and the size of a run."""
 
     seconds: float = 5.0
     rounds: int = 3
@@ -49,7 +49,7 @@ class Scale:
 
 FULL, QUICK = Scale(), Scale(seconds=1.5, rounds=1, verbs=25, objects=10_000, files=10_000)
 
-# name -> connections -> (lakeFS: answers a second, p50 ms, p99 ms)
+# name -> connections -> lakeFS's (answers per second, p50 ms, p99 ms)
 LAKEFS_RATES: dict[str, dict[int, tuple[float, float, float]]] = {
     "stat": {8: (1822, 4.4, 6.1), 64: (6657, 8.8, 34)},
     "get object": {8: (1805, 0, 0), 64: (5505, 0, 0)},
@@ -75,7 +75,7 @@ def measure(scale: Scale = FULL) -> list[Line]:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[Target, int]]:
-    """A server on a fresh store, and its process id."""
+    """A running server on a fresh store, and its process id."""
     (folder / "import").mkdir()
     command = [sys.executable, "-c", "import sys; from graveler.cli.main import main; main()"]
     command += ["serve", "--store", str(folder / "store"), "--listen", "127.0.0.1:0"]
@@ -101,7 +101,7 @@ def serving(folder: Path) -> Iterator[tuple[Target, int]]:
 
 
 def prepare(target: Target) -> None:
-    """A repository with 1,000 committed paths."""
+    """Create a repository with 1,000 committed paths."""
     body = {"name": REPO, "storage_namespace": f"local://{REPO}/data"}
     _once(target, "POST", "/repositories", body=body)
     uploads = (upload(target, "main", _path(number)) for number in range(PATHS))
@@ -110,7 +110,7 @@ def prepare(target: Target) -> None:
 
 
 def rates(target: Target, scale: Scale) -> list[Line]:
-    """Steady load of one kind of request."""
+    """Rates under a steady load of one kind of request."""
     stat = target.request("GET", f"{WHERE}/refs/main/objects/stat", {"path": _path(500)})
     get = target.request("GET", f"{WHERE}/refs/main/objects", {"path": _path(500)})
     listing = {"prefix": "tables/", "amount": "100"}
@@ -144,7 +144,7 @@ def rates(target: Target, scale: Scale) -> list[Line]:
 
 
 def verbs(target: Target, scale: Scale) -> list[Line]:
-    """The median of one verb at a time, on one connection."""
+    """The median latency of each verb, one at a time, on one connection."""
     seconds: dict[str, list[float]] = {name: [] for name in LAKEFS_VERBS_MS}
     with _connected(target) as ask:
         for number in range(scale.verbs):
@@ -175,7 +175,7 @@ def verbs(target: Target, scale: Scale) -> list[Line]:
 
 
 def committers(target: Target, scale: Scale) -> list[Line]:
-    """Eight committers on one branch; each uploads, then commits."""
+    """Eight committers on one branch.  Each one uploads, then commits, repeatedly."""
     _once(target, "POST", f"{WHERE}/branches", body={"name": "hot", "source": "main"})
     body = {"message": "hot"}
     commit = target.request("POST", f"{WHERE}/branches/hot/commits", body=body)
@@ -199,8 +199,10 @@ def committers(target: Target, scale: Scale) -> list[Line]:
 
 
 def bulk(target: Target, scale: Scale, folder: Path) -> list[Line]:
-    """Long single operations; figures of lakeFS are for 100,000 objects and 200,000 files, and are
-    taken in proportion."""
+    """Long single operations.
+
+    lakeFS's figures are for 100,000 objects and 200,000 files, and are scaled in proportion.
+    """
     share = scale.objects / 100_000
     _once(target, "POST", f"{WHERE}/branches", body={"name": "bulk", "source": "main"})
     uploads = (upload(target, "bulk", f"bulk/{number:06d}") for number in range(scale.objects))
@@ -226,7 +228,10 @@ def bulk(target: Target, scale: Scale, folder: Path) -> list[Line]:
 
 
 def beside(target: Target, scale: Scale) -> list[Line]:
-    """The medians of rounds; after `bulk`, whose tombstones are listed."""
+    """Look-ups and uploads beside each other; the medians of several rounds.
+
+    Runs after `bulk`, because the lister lists its tombstones.
+    """
     rounds = [
         crowd.crowded(target, "bulk", _path(500), scale.seconds, listers=1)
         for _ in range(scale.rounds)
@@ -261,7 +266,7 @@ def _import_line(target: Target, scale: Scale, root: Path) -> Line:
 
 
 def memory_mb(pid: int) -> float:
-    """Resident memory of a process."""
+    """Resident memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -308,12 +313,12 @@ def _path(number: int) -> str:
 
 
 def make(target: Target, method: str, path: str, body: object) -> Any:
-    """One request with a JSON body, and what it was answered."""
+    """Send one request with a JSON body.  Returns the JSON of the answer."""
     return _once(target, method, path, body=body)
 
 
 def upload(target: Target, branch: str, path: str) -> bytes:
-    """The request that uploads 64 bytes."""
+    """The bytes of a request that uploads 64 bytes."""
     return target.request("POST", f"{WHERE}/branches/{branch}/objects", {"path": path}, b"x" * 64)
 
 
@@ -338,14 +343,14 @@ def _once(
     query: dict[str, str] | None = None,
     body: object = None,
 ) -> Any:
-    """One request on a connection of its own; its JSON."""
+    """Send one request on its own connection.  Returns the JSON of the answer."""
     with _connected(target) as ask:
         ask(target.request(method, path, query, body))
         return json.loads(ask.body) if ask.body[:1] in (b"{", b"[") else None
 
 
 class _Asking:
-    """One connection; seconds of each answer."""
+    """One connection.  A call sends a request and returns the seconds until its answer."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         connection.connect()

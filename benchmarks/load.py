@@ -1,7 +1,7 @@
-"""A load generator: as many connections as asked, one request at a time on each, for a time.
+"""A load generator: a number of connections, one request at a time on each, for a given time.
 
-Raw HTTP/1.1 over asyncio, without a client library: what it costs must not be what is measured.  It
-runs in its own process, beside the server's.
+It speaks raw HTTP/1.1 over asyncio, without a client library, so that the cost of a client does not
+enter the figures.  It runs in its own process, beside the server's.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _LENGTH = b"content-length: "
 
 @dataclass(frozen=True)
 class Target:
-    """Where the server is, and who asks."""
+    """The address of the server, and the credentials of the client."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class Target:
     def request(
         self, method: str, path: str, query: dict[str, str] | None = None, body: object = None
     ) -> bytes:
-        """A whole request; a body that is not bytes is sent as JSON."""
+        """The bytes of a whole request.  A body that is not bytes is sent as JSON."""
         raw = (
             body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         )
@@ -49,7 +49,7 @@ class Target:
 
 @dataclass
 class Load:
-    """What a run saw: seconds of every answer in order of arrival, and the statuses."""
+    """The results of a run: seconds of every answer in order of arrival, and the statuses."""
 
     seconds: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
@@ -57,17 +57,17 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return len(self.seconds) / self.elapsed
 
     def percentile_ms(self, share: float) -> float:
-        """Milliseconds within which `share` of the answers came."""
+        """Milliseconds within which `share` of the answers arrived."""
         ordered = sorted(self.seconds)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1e3
 
 
 class Connection(asyncio.Protocol):
-    """Sends the next request as soon as the answer to the last is whole."""
+    """Sends the next request as soon as the answer to the last one is complete."""
 
     def __init__(self, load: Load, requests: Iterator[bytes], done: Callable[[], None]) -> None:
         self._load = load
@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
 
 
 def run(target: Target, connections: int, requests: list[Iterator[bytes]]) -> Load:
-    """One connection for each iterator of requests, until all are exhausted."""
+    """Run one connection for each iterator of requests, until all are exhausted."""
     assert len(requests) == connections
 
     async def whole() -> Load:
@@ -149,14 +149,14 @@ def run(target: Target, connections: int, requests: list[Iterator[bytes]]) -> Lo
 
 
 def repeated(request: bytes, seconds: float) -> Iterator[bytes]:
-    """The same request until the time is over."""
+    """The same request until `seconds` have passed."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         yield request
 
 
 def varied(make: Callable[[int], bytes], start: int, step: int, seconds: float) -> Iterator[bytes]:
-    """Requests `make(start)`, `make(start + step)`, … until the time is over."""
+    """Requests `make(start)`, `make(start + step)`, … until `seconds` have passed."""
     end, number = time.perf_counter() + seconds, start
     while time.perf_counter() < end:
         yield make(number)

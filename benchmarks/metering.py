@@ -1,14 +1,15 @@
-"""What verbs would cost on DynamoDB and S3, counted on the memory drivers.
+"""Meters the cost of verbs on DynamoDB and S3, while they run on the memory drivers.
 
-`MeteredStore` says each call of the store in DynamoDB's requests, as kv/dynamodb.py sends them, and
-in capacity units, from the size of the very items that it would store:
+`MeteredStore` translates each call of the store into the DynamoDB requests that kv/dynamodb.py
+would send, and into capacity units, from the size of the items that it would store:
 
     GetItem, BatchGetItem   1 read unit for each 4 KB of each item, strongly consistent; absent: 1
     Query                   the rows of an answer together, at most 1 MB a request
     PutItem, BatchWriteItem 1 write unit for each 1 KB of the larger of old and new item
-    TransactWriteItems      twice that, for both rows; a refused condition is paid like a write
+    TransactWriteItems      twice that, for both rows; a refused condition costs as much as a write
 
-`MeteredBlocks` sorts S3 requests by their price.  For benchmarks and tests.
+S3 requests are counted by `ObservedBlocks`; `Till` sorts them by price class.  Used by benchmarks
+and tests.
 """
 
 from collections import Counter
@@ -44,7 +45,7 @@ _S3_READS = ("get", "read", "head")
 
 
 def item_size(place: Place, row: Row) -> int:
-    """Bytes that DynamoDB counts: names and values of all attributes."""
+    """The size of an item in bytes, as DynamoDB counts it: names and values of all attributes."""
     return sum(len(name) + _size(value) for name, value in item_of(place, row, 0).items())
 
 
@@ -54,13 +55,13 @@ def _size(value: Mapping[str, Any]) -> int:
 
 
 def units(size: int, unit: int) -> int:
-    """Whole units, at least one."""
+    """The number of whole units for `size` bytes; at least one."""
     return max(1, -(-size // unit))
 
 
 @dataclass
 class Meter:
-    """Requests by name, and units."""
+    """Counts requests by name, and capacity units."""
 
     requests: Counter[str] = field(default_factory=Counter)
     reads: int = 0
@@ -76,7 +77,7 @@ class Meter:
 
 
 class MeteredStore:
-    """`Store` that meters what it passes on to a store in memory."""
+    """A `Store` that meters each call and passes it on to a store in memory."""
 
     def __init__(self, store: Store, meter: Meter) -> None:
         self._store = store
@@ -165,8 +166,11 @@ class MeteredStore:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What something took: DynamoDB requests by name and units, S3 requests by class, and calls of
-    the two ports, as the `observed` wrappers count them."""
+    """The cost of an operation.
+
+    DynamoDB requests by name, DynamoDB units, S3 requests by price class, and calls of the two
+    ports as the observed wrappers count them.
+    """
 
     requests: Mapping[str, int] = field(default_factory=dict)
     reads: float = 0
@@ -177,7 +181,7 @@ class Spent:
 
     @property
     def kv_requests(self) -> int:
-        """All requests to DynamoDB."""
+        """Number of all requests to DynamoDB."""
         return sum(self.requests.values())
 
     def __add__(self, other: "Spent") -> "Spent":
@@ -191,7 +195,8 @@ class Spent:
         )
 
     def shared_by(self, count: int) -> "Spent":
-        """The share of one of `count`; its requests are not told."""
+        """The cost per item if the total covers `count` items.  The result has no requests by
+        name."""
         return Spent(
             {},
             self.reads / count,
@@ -202,7 +207,7 @@ class Spent:
 
 
 class Till:
-    """The meters of one set of ports, read as differences."""
+    """Reads the meters of one set of ports as differences."""
 
     def __init__(self, meter: Meter, verbs: Counts, blocks: Counts) -> None:
         self._meter, self._verbs, self._blocks = meter, verbs, blocks
@@ -214,7 +219,7 @@ class Till:
         self._seen = self._verbs.snapshot(), self._blocks.snapshot()
 
     def spent(self) -> Spent:
-        """What was spent since this was asked last."""
+        """The cost since the previous call of this method."""
         blocks = self._blocks.since(self._seen[1])
         found = Spent(
             dict(self._meter.requests - self._requests),

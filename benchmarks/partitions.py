@@ -1,12 +1,13 @@
-"""DynamoDB's limits around a store in memory: what a partition key and a table bear a second.
+"""DynamoDB's limits around a store in memory: the capacity of a partition key and of a table.
 
-    partition key   1,000 write units, 3,000 read units
-    table           40,000 and 40,000 (an account's quota)
+    partition key   1,000 write units/s, 3,000 read units/s
+    table           40,000 and 40,000 units/s (the quota of an account)
 
-What exceeds either is refused and not applied, as DynamoDB throttles it; units are counted from
-the items, as `metering` counts them.  A bucket holds one second; splitting for heat and longer
-bursts are left out, so figures are those of a table that was not warmed.  What the driver repeats
-itself (rows that a batch left, transactions) is repeated here too.
+A request beyond a limit is refused and not applied, as DynamoDB throttles it.  Units are counted
+from the items, as in `metering`.  A bucket holds the units of one second.  Splitting of hot
+partitions and longer bursts are not simulated, so the figures are those of a table that was not
+warmed.  The retries of the DynamoDB driver (unprocessed rows of a batch, transactions) are repeated
+here too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ from graveler.records import Absent
 T = TypeVar("T")
 
 WRITES, READS, TABLE = 1_000, 3_000, 40_000
-_ROUNDS = 8  # of a batch that gets nothing done
+_ROUNDS = 8  # rounds of a batch without progress
 _TRANSACTIONS = 4
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0
 _TABLE_KEY = b""
@@ -44,7 +45,7 @@ _SECONDS = {"get": 0.003, "batch": 0.005, "query": 0.005, "put": 0.005, "transac
 
 @dataclass
 class Bucket:
-    """Units that are left, and when that was true."""
+    """A token bucket: the units that are left at the time `at`."""
 
     reads: float
     writes: float
@@ -53,7 +54,10 @@ class Bucket:
 
 @dataclass
 class Limits:
-    """Who has used how much of what; `refused` counts requests that were throttled."""
+    """The buckets of all partitions and of the table.
+
+    `refused` counts the throttled requests, `taken` the others.
+    """
 
     timeline: Timeline
     buckets: dict[bytes, Bucket] = field(default_factory=dict)
@@ -61,12 +65,15 @@ class Limits:
     taken: int = 0
 
     def take(self, needs: Mapping[bytes, tuple[float, float]]) -> bool:
-        """Take (reads, writes) of every partition and of the table, or nothing."""
+        """Take (reads, writes) from each partition, and their sum from the table; all or nothing.
+
+        Returns False, and counts a refusal, if a bucket is empty.
+        """
         reads = sum(need[0] for need in needs.values())
         writes = sum(need[1] for need in needs.values())
         wanted = {**needs, _TABLE_KEY: (reads, writes)}
         found = [(self._bucket(partition), need) for partition, need in wanted.items()]
-        # A request is let in while anything is left, and may leave a debt.
+        # A request is admitted while any unit is left; the bucket may become negative.
         if any(
             (need[0] and bucket.reads <= 0) or (need[1] and bucket.writes <= 0)
             for bucket, need in found
@@ -93,7 +100,7 @@ class Limits:
 
 
 class PartitionedStore:
-    """`Store` of one client: its requests take time, and may be refused."""
+    """A `Store` of one client.  Its requests take virtual time and may be refused."""
 
     def __init__(self, store: Store, limits: Limits, random: Random) -> None:
         self._store = store
@@ -113,7 +120,7 @@ class PartitionedStore:
         return found
 
     def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
-        """Admitted while a unit is left; what it read is paid afterwards."""
+        """Scan; admitted while a unit is left.  The units of the result are taken afterwards."""
 
         def scan() -> ScanPage:
             page = self._store.scan(partition, start, end, limit)
@@ -169,10 +176,10 @@ class PartitionedStore:
             lambda some: self._store.delete(partition, some),
         )
 
-    # ---- how a request goes ----------------------------------------------------------------------
+    # ---- requests --------------------------------------------------------------------------------
 
     def _wait(self, what: str) -> None:
-        """Half of a round trip, some longer than others."""
+        """Wait half a round trip of random length."""
         self._limits.timeline.sleep(_SECONDS[what] / 2 * (0.6 + self._random.expovariate(1) * 0.4))
 
     def _send(
@@ -192,7 +199,7 @@ class PartitionedStore:
         need: Callable[[T], tuple[bytes, float, float]],
         send: Callable[[Sequence[T]], None],
     ) -> None:
-        """A batch: what is refused of it is sent again, as the driver does."""
+        """Send a batch.  Its refused rows are sent again, as the driver does."""
         for start in range(0, len(todo), READ_BATCH):
             left, idle = list(todo[start : start + READ_BATCH]), 0
             while left:

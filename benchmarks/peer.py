@@ -1,7 +1,8 @@
-"""What lakeFS did on the reference machine, and how its figures scale to another one.
+"""The figures of lakeFS on the reference machine, and how they scale to another machine.
 
-Lines bound by the processor scale with the time of a small hash, lines bound by writes with the
-time of a synced write; both were measured beside the figures (docs/benchmarks.md).
+Lines bound by the processor scale with the time of a small hash.  Lines bound by writes scale with
+the time of a synced write.  Both times were measured together with the figures
+(docs/benchmarks.md).
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 HASH_US = 0.44  # SHA-256 over 64 bytes
 SYNC_MS = 0.22  # a synced write of 4 KiB
 
-# name of ours -> (what it is, unit, lakeFS at 1 M objects, better, least share of lakeFS's speed)
+# figure of Graveler -> (title, unit, lakeFS at 1 M objects, better, minimum share of its speed)
 COMMITTED: dict[str, tuple[str, str, float, str, float]] = {
     "bulk_load_per_s": ("bulk load of a sorted stream", "entries/s", 320_000, "higher", 0.5),
     "commit_1_ms": ("commit of 1 change", "ms", 103, "lower", 0.5),
@@ -35,9 +36,9 @@ COMMITTED: dict[str, tuple[str, str, float, str, float]] = {
 
 
 def judged(line: dict[str, Any], calibration: dict[str, float], share: float) -> dict[str, Any]:
-    """`line` with the peer's figure scaled to this machine, the floor, and whether it holds.
+    """`line` with lakeFS's figure scaled to this machine, the floor, and whether the floor holds.
 
-    `share`: the least part of the peer's speed that ours must have; 0 for no floor.
+    `share`: the minimum part of lakeFS's speed that Graveler must reach; 0 for no floor.
     """
     factor = calibration["sha256_64_bytes_us"] / HASH_US
     if line.get("scales") == "sync":

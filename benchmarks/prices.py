@@ -1,18 +1,18 @@
-"""Prices and quotas of AWS that docs/cost.md and docs/scale.md reckon with.  Nothing is fetched.
+"""AWS prices and quotas that docs/cost.md and docs/scale.md use.  Nothing is fetched.
 
-us-east-1, US dollars, on demand, November 2026; every line says where it comes from and of when.
-Check them against your own region's pages before you sign anything.
+us-east-1, US dollars, on demand, November 2026.  Every price names its source and the date of the
+source.  Check them against the pages of your own region before you sign anything.
 """
 
 from typing import Final, NamedTuple
 
 MILLION: Final = 1_000_000
-SECONDS: Final = 730 * 3_600  # of a month
+SECONDS: Final = 730 * 3_600  # in a month
 AS_OF: Final = "November 2026"
 
 
 class Price(NamedTuple):
-    """Dollars for one `unit`; `allowance`: so many units a month are free for every account."""
+    """Dollars for one `unit`.  `allowance`: units per month that are free for every account."""
 
     what: str
     dollars: float
@@ -50,7 +50,7 @@ PRICES: Final = {
 
 
 class Server(NamedTuple):
-    """A fixed server to compare with; dollars a month."""
+    """A fixed server for comparison; dollars per month."""
 
     what: str
     dollars: float
@@ -65,7 +65,10 @@ SERVERS: Final = (
 
 
 class Peer(NamedTuple):
-    """lakeFS, July 2026, on DynamoDB and S3, warm caches, counted at a proxy; dollars a million."""
+    """Requests of one lakeFS operation, July 2026, on DynamoDB and S3 with warm caches.
+
+    Counted at a proxy.  `dollars`: per million operations.
+    """
 
     requests: str
     dynamodb: float
@@ -90,7 +93,7 @@ LAKEFS: Final = {
 
 
 class Quota(NamedTuple):
-    """How much of something one account or one partition bears."""
+    """The load that one account, table or partition can handle."""
 
     what: str
     limit: float
@@ -113,6 +116,6 @@ QUOTAS: Final = {
 
 
 def dollars(name: str, units: float) -> float:
-    """The price of so many single units, where the price is for a million."""
+    """The price of `units` single units, even if the list price is for a million."""
     price = PRICES[name]
     return price.dollars * units / (MILLION if price.unit.startswith("million") else 1)

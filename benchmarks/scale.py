@@ -1,7 +1,9 @@
-"""How far one branch goes: simulated load against DynamoDB's limits, sizes from the real writer.
+"""Computes how far one branch scales: simulated load, and sizes from the real writer.
 
-python -m benchmarks.scale                 prints the document
-python -m benchmarks.scale --write-docs    writes docs/scale.md (two minutes of processor time)
+    python -m benchmarks.scale                 prints the document
+    python -m benchmarks.scale --write-docs    writes docs/scale.md (two minutes of processor time)
+
+The load is simulated against DynamoDB's limits.
 """
 
 import tempfile
@@ -25,16 +27,16 @@ from graveler.records import BreakParameters, RangeRef
 DOCUMENT = ROOT / "docs" / "scale.md"
 OBJECTS = 1_000_000_000
 SAMPLE = 150_000
-_REGION = 20_000_000  # objects whose keys grow with their number
+_REGION = 20_000_000  # objects in one region of keys, sorted by their number
 NAMESPACE = "mem://bucket/lake"
 
 
 class Sizes(NamedTuple):
-    """A repository of so many objects; bytes of files are those that were written."""
+    """The sizes of a repository with `objects` objects.  File sizes are those of written files."""
 
     objects: int
     record_bytes: float  # key and framed value, which the break rule counts
-    stored_bytes: float  # of a record in a file
+    stored_bytes: float  # bytes of one record in a file
     records_per_range: float
     ranges: int
     metarange_bytes: int
@@ -45,8 +47,11 @@ class Sizes(NamedTuple):
 
 
 def sizes(objects: int = OBJECTS, sample: int = SAMPLE) -> Sizes:
-    """Ranges of a sample as the real writer makes them; a metarange over as many as there would
-    be, written in full."""
+    """The sizes of a repository with `objects` objects.
+
+    The real writer writes the ranges of a sample.  The metarange is written in full, over as many
+    ranges as the repository would have.
+    """
     breaks = BreakParameters(salt=b"scale")
     blocks = MemoryBlocks(SystemClock())
     with tempfile.TemporaryDirectory() as folder:
@@ -65,8 +70,11 @@ def sizes(objects: int = OBJECTS, sample: int = SAMPLE) -> Sizes:
 
 
 def mean_count(record_bytes: float, breaks: BreakParameters) -> float:
-    """Records in a range, on the average: each ends it with a chance of one in `raggedness`, and
-    the last one that fits does."""
+    """The average number of records in a range.
+
+    Each record ends its range with a probability of one in `raggedness`; the last record that fits
+    always ends it.
+    """
     most = breaks.max_size / record_bytes
     return float(breaks.raggedness * (1 - (1 - 1 / breaks.raggedness) ** most))
 
@@ -83,7 +91,7 @@ def _ref(at: int, per_range: float) -> RangeRef:
 
 
 class Run(NamedTuple):
-    """A line of a table."""
+    """A line of a table: one simulated load."""
 
     who: str
     shards: int
@@ -99,7 +107,7 @@ def _runs(
 
 
 def document() -> str:
-    """docs/scale.md."""
+    """The text of docs/scale.md."""
     staged = [
         line
         for shards in (1, 8, 64)
@@ -135,7 +143,7 @@ def document() -> str:
 
 
 def main() -> None:
-    """See the module."""
+    """Print or write the document."""
     show_or_write("how far one branch goes", DOCUMENT, document)
 
 

@@ -1,9 +1,9 @@
-"""Many clients on one branch, in virtual time, against DynamoDB's limits.
+"""Simulates many clients on one branch, in virtual time, against DynamoDB's limits.
 
-The verbs are the real ones (objects.stage, objects.stat, commit.commit, arriving.take_in), each
-client with a cache of its own and the retries of production; only the store and time are made up.
-A client sends its next call as soon as it has its answer; one that is told 503 waits a second and
-up to another, as Retry-After asks.  A run is the same whenever it is made.
+The verbs are the real ones (objects.stage, objects.stat, commit.commit, take_in.take_in).  Each
+client has its own cache and the retries of production; only the store and the time are simulated.
+A client sends its next call as soon as it has its answer.  After a 503 it waits one to two seconds,
+because Retry-After asks for one.  A run with the same arguments gives the same results.
 """
 
 from collections.abc import Callable
@@ -35,30 +35,30 @@ from graveler.requests import THROTTLED_STORE
 from graveler.staging.area import shard_count
 from graveler.testing.clockwork import SeededIds
 
-WARM_SECONDS = 1.5  # until the first second's store of units is spent
+WARM_SECONDS = 1.5  # until the units that full buckets start with are spent
 COMMIT_SECONDS = 5.0
 EVENTS = 100
 _RETRY_AFTER_SECONDS = 1.0
 _PUT_SECONDS = 0.04
-FIXED = EngineSettings(signing_key=bytes(32))  # as many shards as the repository was made with
+FIXED = EngineSettings(signing_key=bytes(32))  # the number of shards never changes
 
 
 class Outcome(NamedTuple):
-    """What came of a run.  Rates are of acknowledged calls; `answers_503` per 1,000 calls."""
+    """The results of a run.  Rates are of acknowledged calls; `answers_503` per 1,000 calls."""
 
     per_second: float
     p50_ms: float
     p99_ms: float
     answers_503: float
-    throttled: float  # share of the requests to the store that were refused
+    throttled: float  # share of the store requests that were refused
     commits: int
     failed: int  # commits
-    lost: int  # acknowledged changes that no commit has
+    lost: int  # acknowledged changes that the last commit does not have
 
 
 @dataclass
 class Tally:
-    """What clients note."""
+    """The measurements of all clients."""
 
     timeline: Timeline
     delays: list[float] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Tally:
 
 
 class SlowRanges(MemoryRangeStore):
-    """Ranges that take as long to store as they do in S3."""
+    """A range store whose writes take as long as a PUT to S3."""
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class SlowRanges(MemoryRangeStore):
 
 
 class Stage:
-    """One repository with one branch, and as many clients as are asked for."""
+    """A simulation: one repository with one branch, and its clients."""
 
     def __init__(self, shards: int, settings: EngineSettings = FIXED, seed: int = 1) -> None:
         self._settings = settings
@@ -113,12 +113,12 @@ class Stage:
         self.repo: Repository = repository.create(self._ports(self._rows), new)
 
     def client(self) -> Ports:
-        """Ports of one more process."""
+        """The ports of a new client."""
         limited = PartitionedStore(self._rows, self.limits, self.random)
         return self._ports(RetryingStore(limited, self._clock, THROTTLED_STORE))
 
     def unlimited(self) -> Ports:
-        """Ports that nothing slows down, for looks afterwards."""
+        """Ports without limits and delays, for set-up and checks."""
         return self._ports(self._rows)
 
     def _ports(self, kv: "MemoryStore | RetryingStore") -> Ports:
@@ -127,7 +127,7 @@ class Stage:
         return replace(ports_of(drivers, FIXED.signing_key), settings=self._settings)
 
     def keep_calling(self, ports: Ports, call: Callable[[Ports, int], int], until: float) -> None:
-        """A client's life: call, wait for the answer, call again."""
+        """Run a client until `until`: call, wait for the answer, call again."""
 
         def live() -> None:
             number = 0
@@ -144,7 +144,7 @@ class Stage:
         self.timeline.spawn(live, self.random.random() * 0.5)
 
     def keep_committing(self, every: float, until: float) -> None:
-        """A committer, `every` so many seconds."""
+        """Run a committer that commits about `every` seconds until `until`."""
         ports = self.client()
 
         def live() -> None:
@@ -161,9 +161,9 @@ class Stage:
         self.timeline.spawn(live)
 
     def outcome(self, seconds: float) -> Outcome:
-        """What was noted, after a last commit that nothing slows down."""
+        """The results of the run, after a last commit without limits."""
         ports, tally = self.unlimited(), self.tally
-        self.timeline.run(1e9)  # whoever is still waiting for an answer gets it
+        self.timeline.run(1e9)  # clients that still wait get their answers
         if tally.acknowledged:
             done: list[object] = []
 
@@ -205,7 +205,7 @@ class Stage:
 
 
 def entry_of(path: str) -> Entry:
-    """An object that lies somewhere."""
+    """An entry of an object outside the repository."""
     return Entry(f"mem://landing/{path}", 64, f"{len(path):032x}", 1_760_000_000_000_000_000)
 
 
@@ -214,7 +214,10 @@ def _path(client: int, number: int) -> str:
 
 
 def writers(shards: int, clients: int, seconds: float, committers: tuple[int, float]) -> Outcome:
-    """Clients that stage one path after the other, and (how many, each how often) who commit."""
+    """Clients that stage one path after another, beside committers.
+
+    `committers`: their number, and the seconds between two commits of one.
+    """
     stage = Stage(shards)
     until = WARM_SECONDS + seconds
     _keep_writing(stage, clients, until)
@@ -238,8 +241,10 @@ def _keep_writing(stage: Stage, clients: int, until: float) -> None:
 
 
 class Grown(NamedTuple):
-    """The time from one commit of a branch to the next: shards of its open token, rows that were
-    acknowledged, and how many a second."""
+    """The interval between two commits of a branch.
+
+    `shards` of its open token, acknowledged `rows`, and rows per second.
+    """
 
     shards: int
     rows: int
@@ -249,8 +254,11 @@ class Grown(NamedTuple):
 def growth(
     clients: int, commits: int, every: float, rows: int = limits.staging_shard_rows_count
 ) -> tuple[list[Grown], int]:
-    """Writers on a branch that has one shard until its commits, `every` so many seconds, show what
-    it takes in; a shard for `rows` rows.  And how many changes were lost."""
+    """Writers on a branch that begins with one shard and grows.
+
+    The branch is committed every `every` seconds; its next token then gets one shard for every
+    `rows` rows.  Returns the intervals and the number of lost changes.
+    """
     settings = replace(
         FIXED, staging_shards_max=limits.staging_shard_count_max, staging_shard_rows=rows
     )
@@ -276,7 +284,7 @@ def growth(
 
 
 def readers(clients: int, seconds: float) -> Outcome:
-    """Clients that read paths of one branch by its name."""
+    """Clients that read a path of one branch by the branch's name."""
     stage = Stage(1)
     until = WARM_SECONDS + seconds
     path = _path(0, 0)
@@ -293,7 +301,7 @@ def readers(clients: int, seconds: float) -> Outcome:
 
 
 def events(shards: int, functions: int, seconds: float) -> Outcome:
-    """Functions that take in one delivery of 100 events after the other."""
+    """Functions that take in one delivery of 100 events after another."""
     stage = Stage(shards)
     until = WARM_SECONDS + seconds
     rule = EventRule("rule", stage.repo.id, stage.repo.uid, BranchId("main"), "landing")

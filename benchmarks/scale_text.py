@@ -1,4 +1,4 @@
-"""The words and tables of docs/scale.md; the figures come from scale.py."""
+"""The text and tables of docs/scale.md; the figures come from scale.py."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ two rows, 4 write units; its look at the branch is shared by the 100 of a delive
 
 
 class SizeLine(Protocol):
-    """What a repository comes to."""
+    """The sizes of a repository."""
 
     @property
     def objects(self) -> int: ...
@@ -252,7 +252,7 @@ def sections(
     hot: Sequence[RunLine],
     arrived: Sequence[RunLine],
 ) -> Iterator[str]:
-    """All of it."""
+    """All sections of the document."""
     yield HEAD
     yield LIMITS
     tables = (_load(load), _growth(grown), _hot(hot), _events(arrived))
@@ -261,7 +261,7 @@ def sections(
 
 
 def _filled(text: str) -> str:
-    """Paragraphs and lists with lines as long as they may be; tables and headings as they are."""
+    """Wraps paragraphs and lists at the maximum width; tables and headings stay unchanged."""
     blocks = [each.strip() for each in text.split("\n\n")]
     return "\n\n".join(map(_filled_block, blocks)) + "\n"
 

@@ -1,9 +1,10 @@
 """`make bench-spark`: imports beside sorted Parquet, reads and diffs, by rows, cores and version.
 
-Writes its section of docs/benchmarks.md; last a JSON line.  QUICK=1 measures fewer rows (within
-four minutes) and writes no file.  A line is a process of its own (`spark_runs.py`).
+Writes its section of docs/benchmarks.md; the last line of the output is JSON.  QUICK=1 measures
+fewer rows (within four minutes) and writes no file.  Each line runs in its own process
+(`spark_runs.py`).
 
-python -m benchmarks.spark --environments DIR     where .venv-spark3 and .venv-spark4 are
+    python -m benchmarks.spark --environments DIR     DIR holds .venv-spark3 and .venv-spark4
 """
 
 import argparse
@@ -22,8 +23,10 @@ HEADING = "On Spark"
 
 
 class Plan(NamedTuple):
-    """A line: which PySpark, on how many cores, of how many rows, the median of how many rounds;
-    1 if the rows have metadata and a content type."""
+    """A line: the version of PySpark, cores, rows, and rounds for the median.
+
+    `pairs` is 1 if the rows have metadata and a content type.
+    """
 
     version: int
     cores: int
@@ -58,12 +61,12 @@ Line = dict[str, Any]
 
 
 def measured(plan: Plan, environments: Path) -> Line:
-    """Run one line."""
+    """Measure one line in its own process."""
     return {**_ran(environments, plan.version, "spark_runs", *plan), "rounds": plan.rounds}
 
 
 def _ran(environments: Path, version: int, module: str, *words: object) -> Line:
-    """What a process of its own prints last, an object in JSON."""
+    """The last line printed by a benchmark in its own process: a JSON object."""
     python = environments / f".venv-spark{version}" / "bin" / "python"
     command = [str(python), "-m", f"benchmarks.{module}", *map(str, words)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -77,7 +80,7 @@ def _ran(environments: Path, version: int, module: str, *words: object) -> Line:
 
 
 def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "") -> str:
-    """The section of the document; `ranges`: what `spark_ranges` has measured."""
+    """The section of the document.  `ranges`: the results of `spark_ranges`."""
     rows = [
         f"| {line['pyspark']} | {line['cores']} "
         f"| {line['rows']:,}{' *' if line['pairs'] else ''} | {line['rounds']} "
@@ -115,7 +118,7 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
 
 
 def main() -> int:
-    """Measure, write, print."""
+    """Measure all lines, write the section, print the JSON line."""
     parser = argparse.ArgumentParser(description="imports, reads and diffs on Spark")
     parser.add_argument("--environments", type=Path, default=ROOT, metavar="DIR")
     parser.add_argument("--note", default="", help="of the circumstances, for the document")

@@ -1,8 +1,8 @@
-"""What of the work on Spark grows with the ranges, in the driver: measured at 500,000 of them.
+"""Measures the work of the Spark driver that grows with the number of ranges, at 500,000 ranges.
 
     python -m benchmarks.spark_ranges [RANGES]      with the Python of one of Spark's environments
 
-The ranges are made up: nothing of this reads one.  Prints a JSON object of seconds.
+The ranges are invented, because no measured step reads a range.  Prints a JSON object of seconds.
 """
 
 import json
@@ -30,11 +30,14 @@ from graveler.spark.verbs.entries import meeting, rows_of
 
 RANGES = 500_000
 RECORDS = 10_000  # in each
-_BUCKET_RANGES = 30  # that one task of an import writes
+_BUCKET_RANGES = 30  # written by one task of an import
 
 
 def refs_of(count: int, breaks: BreakParameters, other: int = 0) -> list[RangeRef]:
-    """So many ranges, each ended by its size; one in `other` has another id than without it."""
+    """`count` ranges, each ended by its size.
+
+    If `other` is given, every `other`-th range has a different id than without it.
+    """
     found = []
     for number in range(count):
         id = f"{number:063x}" + ("1" if other and number % other == 0 else "0")
@@ -44,7 +47,7 @@ def refs_of(count: int, breaks: BreakParameters, other: int = 0) -> list[RangeRe
 
 
 def measured(spark: SparkSession, folder: Path, count: int) -> dict[str, Any]:
-    """Seconds of each step of the driver, at so many ranges."""
+    """Seconds of each step of the driver, at `count` ranges."""
     (folder / "lake").mkdir(parents=True)
     place = Place(f"local:{folder}", "local://lake/made-up")
     space = opened(place).space
@@ -82,8 +85,11 @@ def measured(spark: SparkSession, folder: Path, count: int) -> dict[str, Any]:
 
 
 def _sewn(spark: SparkSession, refs: Sequence[RangeRef]) -> None:
-    """A least size, so that every bucket ends in a seam: all that the driver does of them, by tasks
-    that answer at once: an end agrees after two ranges."""
+    """Join the buckets of an import through tasks.
+
+    The minimum size of a range makes every bucket end in a seam, so the driver does all its work
+    for seams.  The tasks answer at once: an end agrees after two ranges.
+    """
     breaks = BreakParameters(min_size=refs[0].size + 1, max_size=refs[0].size + 1)
     ends = tuple(ref.max_key for ref in refs[_BUCKET_RANGES - 1 :: _BUCKET_RANGES])
     made = {at: refs[at * _BUCKET_RANGES : (at + 1) * _BUCKET_RANGES] for at in range(len(ends))}
@@ -99,7 +105,7 @@ def _sewn(spark: SparkSession, refs: Sequence[RangeRef]) -> None:
 
 
 def main() -> None:
-    """See the module."""
+    """Measure and print the JSON object."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else RANGES
     with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
         spark = session(2, Path(folder))

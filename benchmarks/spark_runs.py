@@ -1,10 +1,11 @@
-"""One measurement on Spark, in a process of its own: imports beside Parquet, then reads and a diff.
+"""One measurement on Spark in its own process: imports beside Parquet, then reads and a diff.
 
     rows in random order, in Parquet ──┬── import_ into a fresh repository, one commit
               alternating, warm        └── sorted by the path and written as Parquet, Snappy
     the last commit ── entries, all columns; path and size; the diff to one with 1 % of them changed
 
-Run by `benchmarks.spark` with the Python of one version: VERSION CORES ROWS ROUNDS PAIRS as words.
+`benchmarks.spark` runs it with the Python of one version and the arguments VERSION CORES ROWS
+ROUNDS PAIRS.
 """
 
 import json
@@ -24,19 +25,19 @@ from pyspark.sql import DataFrame, SparkSession
 from graveler.spark import Lake, connect, diff, entries, import_
 
 KEYS = ("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
-TASK_ROWS = 300_000  # in a task of either side
-WARM_ROWS = 2_000_000  # of both sides before the first round: what a JVM compiles, it has by then
-CHANGED = 100  # one row in so many
+TASK_ROWS = 300_000  # in one task, of an import and of the Parquet job
+WARM_ROWS = 2_000_000  # before the first round, so that the JVM has compiled its hot code
+CHANGED = 100  # one row in 100 changes
 _NO_PAIRS = ("cast(null AS map<string,string>) AS metadata",)
 _PAIRS = (
     "map('owner', 'etl', 'run', cast(id % 97 AS string)) AS metadata",
     "'application/octet-stream' AS content_type",
 )
-_PRIME = 2_654_435_761  # times a number, modulo another: each number once, in no order
+_PRIME = 2_654_435_761  # multiplied modulo the count, it gives a permutation
 
 
 def session(cores: int, folder: Path) -> SparkSession:
-    """A session of so many cores; one means that all processes share it."""
+    """A session with `cores` cores.  With one core, all its processes share that core."""
     if cores == 1:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
@@ -60,8 +61,11 @@ def session(cores: int, folder: Path) -> SparkSession:
 
 
 def rows_in(spark: SparkSession, folder: Path, count: int, pairs: bool) -> DataFrame:
-    """So many rows of an import in eight files, in no order: as an inventory has them, or with two
-    `pairs` of metadata and a content type each."""
+    """`count` rows for an import in eight files, in no order.
+
+    They have the columns of an inventory, or with `pairs` also two metadata pairs and a content
+    type.
+    """
     rows = spark.range(0, count, 1, 8).selectExpr(f"pmod(id * {_PRIME}, {count}) AS id")
     where = str(folder / f"rows-{count}")
     rows.selectExpr(
@@ -81,7 +85,7 @@ def rows_in(spark: SparkSession, folder: Path, count: int, pairs: bool) -> DataF
 def measured(
     spark: SparkSession, folder: Path, count: int, rounds: int, pairs: bool = False
 ) -> dict[str, Any]:
-    """Rates in rows per second, medians of alternating rounds; seconds of a diff."""
+    """Rates in rows per second, medians of alternating rounds; and the seconds of a diff."""
     rows = rows_in(spark, folder, count, pairs)
     with connect(spark, folder / "lake", KEYS) as lake:
         warm = rows if count <= WARM_ROWS else rows_in(spark, folder, WARM_ROWS, pairs)
@@ -121,7 +125,10 @@ def _reads(lake: Lake, rows: DataFrame, name: str, rounds: int) -> dict[str, Any
 
 
 def _imported(lake: Lake, rows: DataFrame, name: str) -> None:
-    """Into a repository of its own, whose salt gives ranges that no other round has written."""
+    """Import the rows into a new repository.
+
+    The repository has its own salt, so no other round has written the same ranges.
+    """
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
     lake.session.ask("POST", "/repositories", body)
     import_(lake, rows, f"{name}/main")
@@ -149,7 +156,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """See the module."""
+    """Measure as the arguments say, and print a JSON object."""
     version, cores, count, rounds, pairs = sys.argv[1], *map(int, sys.argv[2:6])
     with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
         spark = session(cores, Path(folder))

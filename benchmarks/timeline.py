@@ -1,7 +1,8 @@
-"""Virtual time: real verbs of many clients, run one after the other as if at the same time.
+"""Virtual time: runs the real verbs of many clients one after another as if they ran concurrently.
 
-Each client is a greenlet.  Whoever waits gives way to whoever is due next; time jumps there, so
-that a minute of a thousand clients takes seconds, and the same seed gives the same run.
+Each client is a greenlet.  A client that waits yields to the client that is due next, and time
+jumps to that moment.  So a minute of a thousand clients takes seconds, and the same seed gives the
+same run.
 """
 
 import heapq
@@ -14,11 +15,11 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _START_NS = 1_700_000_000 * 1_000_000_000
-FANOUT = 16  # calls at once, as assembly has it
+FANOUT = 16  # concurrent calls, as in production (assembly/)
 
 
 class Timeline:
-    """What is due when; `now` in seconds since the beginning."""
+    """A queue of greenlets by due time.  `now`: seconds since the beginning."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -27,24 +28,24 @@ class Timeline:
         self._hub = getcurrent()
 
     def spawn(self, function: Callable[[], object], delay: float = 0.0) -> None:
-        """Have `function` run after `delay` seconds."""
+        """Run `function` after `delay` seconds."""
         self._push(greenlet(function, self._hub), delay)
 
     def sleep(self, seconds: float) -> None:
-        """Let the others go on until then."""
+        """Pause the caller for `seconds`; other greenlets run meanwhile."""
         self._push(getcurrent(), seconds)
         self._hub.switch()
 
     def give_way(self) -> None:
-        """Wait until somebody wakes the caller."""
+        """Pause the caller until another greenlet wakes it."""
         self._hub.switch()
 
     def wake(self, run: greenlet) -> None:
-        """Have a greenlet that gave way go on."""
+        """Resume a greenlet that called `give_way`."""
         self._push(run, 0.0)
 
     def run(self, until: float) -> None:
-        """Go on until nothing is due before `until`."""
+        """Run until no greenlet is due before `until`."""
         self._hub = getcurrent()
         while self._due and self._due[0][0] <= until:
             self.now, _, run = heapq.heappop(self._due)
@@ -57,14 +58,14 @@ class Timeline:
 
 
 class TimelineClock:
-    """`Clock` of a timeline."""
+    """A `Clock` that follows a timeline."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._looks = 0
 
     def now_ns(self) -> int:
-        self._looks += 1  # no two looks are at the same time
+        self._looks += 1  # two calls never return the same time
         return _START_NS + int(self._timeline.now * 1e9) + self._looks % 1_000
 
     def steady_seconds(self) -> float:
@@ -75,7 +76,7 @@ class TimelineClock:
 
 
 class TimelineFanout:
-    """`Fanout`: sixteen at once."""
+    """A `Fanout` with 16 concurrent calls."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline

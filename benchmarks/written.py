@@ -1,4 +1,4 @@
-"""A document that a command writes: shown, or with --write-docs put in its place."""
+"""The main function of commands that generate a document: print it, or write it."""
 
 import argparse
 from collections.abc import Callable
@@ -8,7 +8,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def show_or_write(what: str, file: Path, document: Callable[[], str]) -> None:
-    """The whole of such a command; `file` lies in the repository."""
+    """Parse the arguments, then print the document or write it to `file`, a path in the
+    repository."""
     parser = argparse.ArgumentParser(description=what)
     shown = file.relative_to(ROOT)
     parser.add_argument("--write-docs", action="store_true", help=f"write {shown}")

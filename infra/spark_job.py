@@ -1,7 +1,7 @@
-"""The file that `spark-submit`, EMR Serverless and Glue are given to run: it calls the package.
+"""The program that `spark-submit`, EMR Serverless and Glue run: it calls the package.
 
-Glue hands over pairs of names and values among words of its own: there all words of a job stand in
-one value, `--graveler "import --url https://… --target lake/main/in/ …"`.
+Glue passes its arguments as pairs of names and values, mixed with its own.  There, all arguments of
+a job stand in one value: `--graveler "import --url https://… --target lake/main/in/ …"`.
 """
 
 import shlex
@@ -13,7 +13,7 @@ GLUE = "--graveler"
 
 
 def words(given: list[str]) -> list[str]:
-    """The words of the job, of those that the program was called with."""
+    """The arguments of the job, taken from those of the program."""
     if GLUE not in given:
         return given
     return shlex.split(" ".join(given[given.index(GLUE) + 1 :][:1]))
