@@ -1,13 +1,13 @@
-"""The simulator: production code under seeded schedules, faults, crashes.  Not in the wheel.
+"""The simulator: production code under seeded schedules, faults and crashes.  Not in the wheel.
 
 schedule, stage, ports, blocks, ranges   one simulated world: who runs next, over which stores
-verbs/                                   what simulated clients call
-histories, legality, registers, arrivals, invariants   what must hold of every run
-families, exhaustive                     which programs run, drawn or all of them
+verbs/                                   the calls that simulated clients make
+histories, legality, registers, arrivals, invariants   what must hold in every run
+families, exhaustive                     which programs run: drawn from a seed, or all of them
 gc/                                      simulated garbage collection
 programs/, model/                        random programs against a dictionary model
 service/                                 a served store as a process: requests, fuzzing
 soak/                                    everything at once, for hours
 rates, machine_code                      speed of the simulator; its compiled form
-damage, sample_records                   malformed bytes for everything that reads
+damage, sample_records                   malformed bytes for every reader
 """

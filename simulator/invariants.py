@@ -1,15 +1,15 @@
-"""What must hold of every simulated run, whatever was interleaved, lost, killed or delayed.
+"""What must hold in every simulated run, whatever was interleaved, lost, killed or delayed.
 
-    I1  the end state is legal, and a last commit changes nothing that is seen
-    I2  what an acknowledged commit holds is legal for the time of its call ("no changes" too)
+    I1  the end state is legal, and a last commit changes nothing that a reader sees
+    I2  the content of an acknowledged commit is legal for the time of its call ("no changes" too)
     I3  reads and lists are legal; a list never shows half a merge
     I5  every acknowledged commit is in the history
-    I7  of several conditional creations one wins at most; none is refused by its own write
+    I7  of several conditional creations at most one wins; none is refused by its own write
     I8  allow_empty makes a commit for each caller
-    I9  where nothing breaks, nobody fails
-    LEAK  no rows of tokens that nobody names, once the janitor has had its time
+    I9  without faults, no call fails
+    LEAK  no rows of tokens that no branch names remain after the janitor has had enough time
 
-I4 and parts of I1 and I5 are watched as the run goes (histories.py).  For tests only.
+histories.py checks I4 and parts of I1 and I5 during the run.  For tests only.
 """
 
 from collections.abc import Sequence
@@ -39,11 +39,11 @@ COMMITS = ("commit", "commit_empty")
 RESETS = ("hard", "hard_back", "adopt", "drop")
 QUIET = ("read", "list", *COMMITS)  # verbs that change no path
 MOVING = (*COMMITS, *LANDING)
-_LEAK_SHARE = 8  # every so manieth run counts its leaks
+_LEAK_SHARE = 8  # one in this many runs counts its leaks
 
 
 class Verdict(NamedTuple):
-    """What came of one run."""
+    """The result of one run."""
 
     wrong: list[str]
     run: Run
@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
 
 
 def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
-    """Run and judge one seed of a cell."""
+    """Run and judge one seed of a cell (a family with a profile)."""
     random = Random(f"{family}/{profile}/{seed}")
     clients = program(FAMILIES[family], random)
     every = [list(calls) for calls in clients]
@@ -66,17 +66,18 @@ def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
         arrived.judge(every)
     if seed % _LEAK_SHARE == 0:
         run.leaked = count_leaks(run)
-        if run.leaked and profile != "aging":  # there, callers outlive what old tokens are kept
+        if run.leaked and profile != "aging":  # there, calls last longer than old tokens are kept
             run.wrong.append(f"LEAK {run.leaked} rows of tokens that nobody names")
-    run.world.watches.clear()  # they refer to the run, which would be left to the collector
+    run.world.watches.clear()  # they refer to the run: without this, only Python's collector could free it
     return Verdict(run.wrong, run, every)
 
 
 def judge(
     run: Run, clients: Sequence[Sequence[Call]], *, calm: bool = False, fully: bool = True
 ) -> list[str]:
-    """All that is wrong with a finished run.  `calm`: nothing was broken.  `fully`: a last commit
-    is made as well."""
+    """Everything that is wrong with a finished run.  `calm`: no fault was injected.  `fully`: also
+    make a
+    last commit."""
     calls = [call for client in clients for call in client]
     for branch in sorted({call.branch for call in calls}):
         verdict = Judge(run, branch, calls)
@@ -118,14 +119,14 @@ def _observed(verdict: Judge, call: Call) -> None:
 
 
 def _replaced_once(run: Run, calls: Sequence[Call]) -> None:
-    """Break parameters that one call replaced are not there for another: each sets new ones."""
+    """No two calls replace the same break parameters, because each call sets new ones."""
     replaced = [call.answer for call in calls if call.verb == "breaks" and call.acknowledged]
     if len(set(replaced)) < len(replaced):
         run.wrong.append(f"I7 break parameters were replaced twice: {replaced}")
 
 
 def _unmixed(verdict: Judge, call: Call) -> None:
-    """m1 and m2 change together unless somebody writes them alone."""
+    """m1 and m2 change together, unless a call writes one of them alone."""
     alone = ("write", "delete", "prefix", "reset_path")
     if call.answer == NO_BRANCH or any(
         other.verb == "arrive" or (other.verb in alone and other.arguments[0] in ("m1", "m2"))
@@ -138,7 +139,7 @@ def _unmixed(verdict: Judge, call: Call) -> None:
 
 
 def _no_changes(verdict: Judge, call: Call) -> None:
-    """Some head of the call's time holds all that was acknowledged before it."""
+    """Some head during the call holds everything that was acknowledged before it."""
     for content in verdict.heads_within(call):
         if all(verdict.legal(key, content.get(key), call.start, call.end) for key in KEYS):
             return
@@ -147,7 +148,7 @@ def _no_changes(verdict: Judge, call: Call) -> None:
 
 
 def _conditional(verdict: Judge) -> None:
-    """Creations of one path, where nothing else could have made or unmade it."""
+    """Check creations of one path that no other call could have created or deleted."""
     tries = [call for call in verdict.calls if call.verb in ("create_only", "link_only")]
     for key in {call.arguments[0] for call in tries}:
         mine = [call for call in tries if call.arguments[0] == key]
@@ -174,7 +175,8 @@ def _touches(call: Call, key: str) -> bool:
 
 
 def _final(verdict: Judge, *, fully: bool) -> None:
-    """The end state; `fully`: then a listing, one more commit, and the end state again."""
+    """Check the end state; with `fully`, then a listing, one more commit, and the end state
+    again."""
     run, branch = verdict.run, verdict.branch
     end = Call(0, "end", branch=branch, start=run.world.step + 1, end=run.world.step + 1)
     shown = run.shown(branch)
@@ -224,11 +226,11 @@ def _empties(run: Run, calls: Sequence[Call]) -> None:
 
 
 def _calm(run: Run, calls: Sequence[Call]) -> None:
-    """Nobody fails for reasons that are not the caller's own."""
+    """No call fails for a reason that is not its caller's own."""
     dropping = any(call.verb == "reset" or call.verb in RESETS for call in calls)
     for call in calls:
         error = call.error
-        waited = call.verb == "arrive"  # for a newer event, whose worker had no turn
+        waited = call.verb == "arrive"  # it waited for a newer event, whose worker had no turn
         if isinstance(error, Unavailable | Contended) and not dropping and not waited:
             run.wrong.append(f"I9 {call.verb} failed though nothing broke: {error!r}")
         elif call.verb in COMMITS and isinstance(error, Conflict) and not dropping:
@@ -238,7 +240,7 @@ def _calm(run: Run, calls: Sequence[Call]) -> None:
 
 
 def count_leaks(run: Run) -> int:
-    """Rows that are left once the janitor has had all the time that it wants."""
+    """The number of rows of unnamed tokens that are left after the janitor has had enough time."""
     run.world.jumped_ns += limits.unnamed_token_seconds * limits.SECOND_NS
     for _ in range(5):
         run.world.jumped_ns += 3 * JUMP_NS

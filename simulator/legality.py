@@ -1,9 +1,9 @@
-"""Which values may be seen: the writes of one branch, and whether an observation is legal.
+"""Which values a reader may see: the writes of one branch, and whether an observation is legal.
 
-A value is legal for an observation if some write of it began before the observation ended, and no
-acknowledged write of another value lies wholly between the two.  Merges, resets, imports, replays
-and the deletion of a branch write too.  A refused call writes nothing that counts, though a reader
-may catch its row for a while.  For tests only.
+A value is legal for an observation if two things hold: a write of this value began before the
+observation ended, and no acknowledged write of another value lies entirely between that write and
+the observation.  Merges, resets, imports, replays and the deletion of a branch are writes too.  A
+refused call writes nothing that counts, but a reader may see its row for a while.  For tests only.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from simulator.schedule import NEVER, Call
 from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 from simulator.verbs.arrivals import Event
 
-# Errors after which a call surely had no effect.
+# Errors after which a call certainly had no effect.
 REFUSALS = (
     NotFound,
     NoChanges,
@@ -42,19 +42,19 @@ Value = str | None
 
 
 class Written(NamedTuple):
-    """One write of a key: when, and which values it may have left."""
+    """One write of a key: when it ran, and which values it may have left."""
 
     start: int
     end: int
     values: frozenset[Value]
     refused: bool
-    number: str = ""  # of user metadata: it keeps what the path says besides
-    sequence: int = 0  # of an event: newer ones of its object hide it, whenever they came
-    beaten: bool = False  # an event that perhaps came after a newer one, and changed nothing
+    number: str = ""  # of user metadata: the write keeps the rest of the entry
+    sequence: int = 0  # of an event: a newer event of its object hides it, in any order of arrival
+    beaten: bool = False  # an event that may have arrived after a newer one, and changed nothing
 
 
 class Judge:
-    """What was written when on one branch."""
+    """The writes of one branch, and which values were legal at which time."""
 
     def __init__(self, run: Run, branch: str, calls: Sequence[Call]) -> None:
         self.run = run
@@ -87,8 +87,9 @@ class Judge:
         before.append(found)
 
     def _add_events(self, deliveries: Sequence[Call]) -> None:
-        """An event is one write, however often it is delivered: done when a delivery of it is
-        acknowledged for the first time."""
+        """An event is one write, however often it is delivered.  The write ends when the first
+        delivery of the
+        event is acknowledged."""
         told: dict[Event, list[Call]] = {}
         for call in deliveries:
             for event in call.arguments:
@@ -122,7 +123,7 @@ class Judge:
         return self._moved(call)
 
     def _moved(self, call: Call) -> dict[str, set[Value]]:
-        """What all paths say once a branch was reset or dropped."""
+        """The values of all paths after a branch was reset or dropped."""
         verb, start = call.verb, self.run.stage.start
         if verb in ("hard", "create"):
             return {key: {value} for key, value in start.items()}
@@ -137,7 +138,7 @@ class Judge:
         return {key: {NO_BRANCH} for key in KEYS} if verb == "drop" else {}
 
     def _noted(self, key: str, number: str) -> set[Value]:
-        """All that a path may say after its user metadata was set."""
+        """All values that a path may have after its user metadata was set."""
         plain = {self.run.stage.start[key]}
         for call in self.calls:
             if call.verb == "write" and call.arguments[0] == key:
@@ -154,7 +155,7 @@ class Judge:
             and self._merged_before(call.answer)
             and not self._landed_perhaps_twice(call)
         ):
-            return {}  # the source says what the base says
+            return {}  # the source equals the base
         if call.verb == "revert":
             return {"r1": {"r1-a"}}
         if call.verb in ("import", "import_job", "bulk_job"):
@@ -162,8 +163,9 @@ class Judge:
         return {key: {value} for key, value in stage.merged.items()}
 
     def _landed_perhaps_twice(self, call: Call) -> bool:
-        """Whether a merge may have landed without an answer, been reset away, and landed again: it
-        was seen then, though the commit that it answers need not change a thing."""
+        """Whether a merge may have landed without an answer, been undone by a reset, and landed
+        again.  Readers
+        then saw its content, although the commit that it returned need not change anything."""
         return call.verb in ("merge", "squash") and any(
             other.verb in ("hard", "hard_back", "adopt", "drop")
             and other.start <= call.end
@@ -193,12 +195,12 @@ class Judge:
         return {key: {content.get(key) for content in contents} for key in keys}
 
     def _behind_heads(self, call: Call) -> list[Content]:
-        """What the first parents of the heads of a call's time say."""
+        """The contents of the first parents of the heads during a call."""
         parents = {parent for head in self._within(call) for parent in self._parents(head)[:1]}
         return [self.run.content_of(parent) for parent in sorted(parents)]
 
     def heads_within(self, call: Call) -> list[Content]:
-        """What the heads of a call's time said."""
+        """The contents of the heads during a call."""
         return [self.run.content_of(head) for head in self._within(call)]
 
     def _within(self, call: Call) -> list[CommitId]:
@@ -215,7 +217,9 @@ class Judge:
     # ---- legality ----
 
     def legal(self, key: str, value: Value, start: int, end: int, *, seen: bool = False) -> bool:
-        """See the module.  `seen`: by a reader, who may catch a row that never counts."""
+        """Whether the value is legal (see the module).  `seen`: by a reader, who may see a row of a
+        refused
+        call."""
         writes = self.writes.get(key)
         if writes is None:
             return value == self.untouched[key]
@@ -229,7 +233,7 @@ class Judge:
         return False
 
     def _based(self, key: str, value: Value, write: Written) -> bool:
-        """Whether what user metadata was set on could be seen at that time."""
+        """Whether the value under the user metadata could be seen when the metadata was set."""
         if not write.number or value is None:
             return True
         plain = value.partition("#")[0]
@@ -243,7 +247,7 @@ class Judge:
         return False
 
     def check(self, what: str, found: Content | str, call: Call) -> None:
-        """Every key of an observed content (or no branch)."""
+        """Check every key of an observed content (or of a missing branch)."""
         seen = what == "I3 list"
         for key in KEYS:
             value = NO_BRANCH if isinstance(found, str) else found.get(key)
@@ -264,5 +268,5 @@ def hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> 
 
 
 def outdone(writes: Sequence[Written], event: Written, before: int) -> bool:
-    """Whether a newer event of the object was acknowledged."""
+    """Whether a newer event of the object was acknowledged before."""
     return any(other.sequence > event.sequence and other.end < before for other in writes)

@@ -1,8 +1,8 @@
-"""The ports of a simulated client: a store, a clock, names and a cache over one `World`.
+"""The ports of a simulated client: a store, a clock, ids and a cache over one `World`.
 
-Each call of the store is one step.  Writes may fail in every way that a remote store knows; a scan
-of staged rows answers short pages, so that others can step in between; the cache answers records of
-any age, as one in another process might.  For tests only.
+Each call of the store is one step.  Writes can fail in every way in which a remote store fails.  A
+scan of staged rows returns short pages, so other clients can step in between.  The cache returns
+records of any age, like a cache in another process.  For tests only.
 """
 
 from bisect import bisect_left
@@ -38,12 +38,12 @@ _START_NS = 1_700_000_000 * 1_000_000_000
 _STAGED_PAGE = 2
 _POLICY = RetryPolicy(attempts=3, deadline_seconds=10.0, backoff_seconds=0.001)
 SETTLED = EngineSettings(signing_key=bytes(32))
-GROWING = replace(SETTLED, staging_shards_max=3, staging_shard_rows=1)  # as the last commits
+GROWING = replace(SETTLED, staging_shards_max=3, staging_shard_rows=1)  # like the last commits
 _SEQUENTIAL = Sequential()
 
 
 class SimulatedClock:
-    """Steps as time, with a skew of the client's own."""
+    """Steps as time, with a skew for each client."""
 
     def __init__(self, world: World, skew_ns: int) -> None:
         self._world = world
@@ -60,7 +60,7 @@ class SimulatedClock:
 
 
 class SimulatedIds:
-    """Names in the order in which they are asked for."""
+    """Ids in the order of the calls."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -75,7 +75,7 @@ class SimulatedIds:
 
 
 class StaleCache:
-    """A cache that may answer any of the last branch records, or none."""
+    """A cache that may return any of the last branch records, or none."""
 
     def __init__(self, world: World, commits: Mapping[CommitId, Commit]) -> None:
         self._world = world
@@ -253,17 +253,17 @@ _NO_ROWS = ScanPage((), False)
 
 
 class Deployment(NamedTuple):
-    """What all clients of a run share besides the world, and how they are set up."""
+    """What all clients of a run share besides the world, and their settings."""
 
     ranges: RangeStore
     blocks: Blocks
-    commits: Mapping[CommitId, Commit]  # that every cache has
+    commits: Mapping[CommitId, Commit]  # in every cache
     retrying: bool = False
     settings: EngineSettings = SETTLED
 
 
 def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> Ports:
-    """Ports of one more client of the world."""
+    """The ports of one more client of the world."""
     clock = SimulatedClock(world, skew_steps * world.step_ns)
     store: Store = SimulatedStore(world)
     if deployment.retrying:

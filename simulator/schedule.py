@@ -1,10 +1,16 @@
-"""Who runs next: simulated clients, interleaved and broken by choices that can be replayed.
+"""The scheduler: simulated clients, interleaved and disturbed by choices that can be replayed.
 
-Each client runs real verbs on a greenlet of its own.  Every call of a port is one step: it asks
-`World.pause`, which lets whoever is chosen go on.  What may go wrong is chosen too: a client is
-killed, or its caller gives up while the call runs on (a zombie); time jumps; an answer is lost; a
-delayed write arrives.  Choices come from a `Choices`: drawn from a seed (here), or enumerated
-(exhaustive.py).  A run is a pure function of program and choices.  For tests only.
+Each client runs production verbs on its own greenlet.  Every call of a port is one step: it calls
+`World.pause`, which switches to the client that is chosen to run next.  Faults are chosen too:
+
+- a client is killed;
+- a caller gives up while its call continues (a zombie);
+- time jumps;
+- an answer is lost;
+- a delayed write arrives.
+
+The choices come from a `Choices`: drawn from a seed (here), or enumerated (exhaustive.py).  A run
+is a pure function of program and choices.  For tests only.
 """
 
 from bisect import insort
@@ -33,7 +39,7 @@ Perform = Callable[["Actor", "Call"], Any]
 
 
 class Event(Enum):
-    """What may happen before a step."""
+    """An event before a step."""
 
     NOTHING = "nothing"
     KILL = "kill"
@@ -42,18 +48,18 @@ class Event(Enum):
 
 
 class Fault(Enum):
-    """What may happen to a write."""
+    """A fault of a write."""
 
     NONE = "none"
     LOST = "lost"  # not applied, no answer
     APPLIED = "applied"  # applied, no answer
-    DECLINED = "declined"  # applied, reported as a condition that failed; a batch: half of it
-    LATE = "late"  # no answer; applied some time later
+    DECLINED = "declined"  # applied, reported as a failed condition; of a batch, about half is applied
+    LATE = "late"  # no answer; applied at a later step
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How often what goes wrong, per step (`stale`: per look into a cache)."""
+    """The probability of each fault per step (`stale`: per read of a cache)."""
 
     name: str = "clean"
     kill: float = 0.0
@@ -67,7 +73,7 @@ class Profile:
 
 @dataclass(slots=True)
 class Call:
-    """One verb as a client asked for it, and what came of it; times in steps."""
+    """One call of a verb by a client, and its result.  Times are in steps."""
 
     client: int
     verb: str
@@ -88,7 +94,7 @@ _UNBORN = greenlet()
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """A greenlet and the calls that it makes one after the other."""
+    """A greenlet and the calls that it makes one after another."""
 
     client: int
     calls: list[Call]
@@ -99,22 +105,22 @@ class Actor:
 
 
 class Choices(Protocol):
-    """Everything that is not determined by the program."""
+    """Everything in a run that the program does not determine."""
 
     def quiet(self) -> int:
-        """How many steps pass before `event` is asked."""
+        """How many steps pass before the next `event`."""
         ...
 
     def event(self) -> Event:
-        """What happens to the actor that is about to step, or to time."""
+        """The event for the actor that is about to step, or for time."""
         ...
 
     def actor(self, alive: Sequence[Actor], current: Actor | None) -> Actor:
-        """Who steps next; `current` stepped last and is alive, if given."""
+        """The actor that steps next.  `current`: the actor that stepped last, if it is alive."""
         ...
 
     def fault(self) -> Fault:
-        """What happens to a write."""
+        """The fault of a write."""
         ...
 
     def portion(self, count: int) -> list[bool]:
@@ -122,7 +128,8 @@ class Choices(Protocol):
         ...
 
     def age(self, count: int) -> int:
-        """Which of the last `count` records a cache answers: 0 none, 1 the newest, 2 …"""
+        """Which of the last `count` records a cache answers: 0 none, 1 the newest, 2 the one
+        before, …"""
         ...
 
     def arrival(self, count: int) -> int:
@@ -131,11 +138,11 @@ class Choices(Protocol):
 
 
 class World:
-    """What all clients share: rows, time, and whose turn it is."""
+    """The state that all clients share: rows, time, and which client runs."""
 
     def __init__(self, rows: Rows, choices: Choices) -> None:
         self.rows = {partition: keys.copy() for partition, keys in rows.items()}
-        self._sorted: dict[bytes, list[bytes]] = {}  # keys of partitions that were scanned
+        self._sorted: dict[bytes, list[bytes]] = {}  # the keys of partitions that were scanned
         self.choices = choices
         self._actor = choices.actor
         self.step = 0
@@ -147,7 +154,7 @@ class World:
         self.watches: list[Callable[[bytes, bytes, Row | None], None]] = []
         self.faults = 0
         self.trace = 0
-        self.alone = True  # nobody else steps, nothing breaks
+        self.alone = True  # no other client steps, and no fault occurs
         self._over = False
         self._hub = getcurrent()
         self._alive: list[Actor] = []
@@ -175,7 +182,7 @@ class World:
                 watch(partition, key, None)
 
     def keys(self, partition: bytes) -> list[bytes]:
-        """Those of a partition, in order; not to be changed."""
+        """The keys of a partition, in order.  The caller must not change the list."""
         known = self._sorted.get(partition)
         if known is None:
             known = self._sorted[partition] = sorted(self.rows.get(partition, ()))
@@ -184,7 +191,7 @@ class World:
     # ---- running ----
 
     def pause(self) -> None:
-        """One step: the calling client goes on when it is chosen."""
+        """One step: the calling client continues when it is chosen."""
         self.step += 1
         if self.step > STEPS_MAX:
             raise AssertionError(f"no end in sight after {STEPS_MAX} steps")
@@ -195,7 +202,7 @@ class World:
         current = self._current
         chosen: Actor | None
         if self._quiet > 0 and not self.late:
-            # Nothing but the turn is to be chosen.  A turn that stays costs no switch.
+            # Only the next actor is chosen here.  If the same actor continues, no switch is needed.
             self._quiet -= 1
             chosen = self._actor(self._alive, current)
             self._take(chosen)
@@ -209,7 +216,7 @@ class World:
             chosen.run.switch()
 
     def play(self, clients: Sequence[Sequence[Call]], perform: Perform) -> None:
-        """Run all calls of all clients to their end, or to the death of who makes them."""
+        """Run all calls of all clients to their end, or until the client is killed."""
         self.alone, self._perform, self._hub = False, perform, getcurrent()
         for calls in clients:
             if calls:
@@ -219,7 +226,7 @@ class World:
             self._current = None
             chosen = self._choose(None)
             if chosen is not None:
-                chosen.run.switch()  # comes back when some actor has ended
+                chosen.run.switch()  # returns when an actor has ended
         self._bury()
         self._perform = _nothing
         while self.late:
@@ -232,7 +239,7 @@ class World:
         self._alive.append(actor)
 
     def _bury(self) -> None:
-        """End what was killed, for its greenlets would else be woken when they are collected."""
+        """End the killed greenlets.  Otherwise Python's garbage collector would resume them."""
         self._over = True
         for actor in self._killed:
             if actor.run:
@@ -240,7 +247,7 @@ class World:
         self._over, self.alone = False, True
 
     def _choose(self, current: Actor | None) -> Actor | None:
-        """Who steps next, after what else happens now; None: nobody is left."""
+        """The actor that steps next, after the events of this step; None if no actor is left."""
         choices, alive = self.choices, self._alive
         if self.late:
             index = choices.arrival(len(self.late))
@@ -267,12 +274,13 @@ class World:
         return chosen
 
     def _take(self, chosen: Actor) -> None:
-        """It is the actor's turn."""
+        """Give the turn to the actor."""
         self._current = chosen
         self.trace = (self.trace * 1_000_003 + chosen.client + 1) & 0xFFFFFFFFFFFFFFFF
 
     def _abandon(self, actor: Actor) -> None:
-        """The client gives its present call up and goes on with the next; the call runs on."""
+        """The client gives up its present call and continues with the next one; the call itself
+        continues."""
         self.faults += 1
         actor.zombie = True
         rest = actor.calls[actor.at + 1 :]
@@ -299,10 +307,11 @@ class World:
 
 
 def without_frames(error: Exception) -> Exception:
-    """What a verb refused or could not do: its frames would keep a run alive until the collector
-    comes.  Of other errors they tell where the mistake is."""
+    """Remove the tracebacks of a `GravelerError`, because their frames would keep the run alive
+    until the
+    garbage collector comes.  Other errors keep them, because they show where the mistake is."""
     part: BaseException | None = error
-    seen: list[BaseException] = []  # an error that is raised again may lead back to itself
+    seen: list[BaseException] = []  # an error that was raised again may refer to itself
     while isinstance(part, GravelerError) and part not in seen:
         seen.append(part)
         part.__traceback__ = None
@@ -311,7 +320,7 @@ def without_frames(error: Exception) -> Exception:
 
 
 class SeededChoices:
-    """`Choices` drawn from a seed, as often as a profile says."""
+    """`Choices` drawn from a seed with the probabilities of a profile."""
 
     def __init__(self, random: Random, profile: Profile) -> None:
         self._random = random

@@ -1,4 +1,4 @@
-"""Where every simulated run begins: one repository, some history, and objects to import.
+"""The start state of every simulated run: one repository, some history, and objects to import.
 
     root ── base (main, twin)        root: r1 = r1-a;  base: r1 = r1-b and the other keys
               └─── other             m1 and m2 changed together
@@ -35,9 +35,10 @@ Content = dict[str, str]
 
 @dataclass
 class Stage:
-    """The start state; `contents` remembers what commits of earlier runs say (they never change).
+    """The start state.
 
-    `repo` and `sharded` are the same repository with one and with three shards a token.
+    `contents` caches the contents of commits over all runs (a commit never changes).  `repo` and
+    `sharded` are the same repository with one and with three shards for each token.
     """
 
     rows: Rows
@@ -54,7 +55,7 @@ class Stage:
     contents: dict[str, Content] = field(default_factory=dict)
 
     def content_of(self, metarange: str) -> Content:
-        """What a metarange says: path to value."""
+        """The content of a metarange: path to value."""
         known = self.contents.get(metarange)
         if known is None:
             if len(self.contents) > _FILES_KEPT:
@@ -68,11 +69,11 @@ class Stage:
 
 
 def build_stage() -> Stage:
-    """Build it, on the memory drivers."""
-    # Names and times come from nowhere else, so that a seed means the same in every process.
+    """Build the start state on the memory drivers."""
+    # All names and times come from here, so a seed means the same in every process.
     ports = replace(open_memory(TickingClock(), SeededIds(0)), ranges=RememberedRanges())
     made = repository.create(ports, repository.NewRepository("sim", "mem://sim/lake"))
-    repo = replace(made, default_branch=BranchId("none"))  # so that `main` may be deleted
+    repo = replace(made, default_branch=BranchId("none"))  # `main` can then be deleted
     _stage_all(ports, repo, "main", {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-a"})
     root = commit.commit(ports, repo, "main", commit.CommitRequest("root", "sim"))
     _stage_all(ports, repo, "main", {"r1": "r1-b"})
@@ -109,7 +110,7 @@ def _stage_all(ports: Ports, repo: Repository, branch: str, values: Content) -> 
 
 
 def _rows(ports: Ports) -> Rows:
-    """Everything but the rows of tokens that were folded in, and their notes."""
+    """All rows except those of staging tokens, and the records of folds and clean-ups."""
     store: Any = ports.kv
     rows = {partition: dict(held.rows) for partition, held in store._partitions.items()}
     kept = {partition: keys for partition, keys in rows.items() if not partition.startswith(b"s/")}
@@ -120,7 +121,7 @@ def _rows(ports: Ports) -> Rows:
 
 
 def entry(value: str) -> Entry:
-    """An entry that is `value`."""
+    """An entry that stands for `value`."""
     return Entry(f"data/{value}", len(value), value, 1_700_000_000_000_000_000)
 
 
@@ -130,6 +131,6 @@ def checksum_of(text: str) -> str:
 
 
 def value_of(found: Entry) -> str:
-    """The value that an entry is; user metadata is a part of it."""
+    """The value that an entry stands for; user metadata is part of it."""
     note = found.metadata.get("n")
     return found.checksum if note is None else f"{found.checksum}#{note}"

@@ -1,4 +1,4 @@
-"""How many different numbers were seen, nearly, in a few kilobytes (HyperLogLog).
+"""Counts distinct numbers approximately, in a few kilobytes (HyperLogLog).
 
 For tests only.
 """
@@ -11,7 +11,7 @@ _MASK = (1 << 64) - 1
 
 
 class DistinctCount:
-    """Off by about 1 % (one standard deviation)."""
+    """A counter with an error of about 1 % (one standard deviation)."""
 
     def __init__(self) -> None:
         self._longest = bytearray(_REGISTERS)
@@ -25,7 +25,7 @@ class DistinctCount:
             self._longest[at] = zeros
 
     def estimate(self) -> int:
-        """How many there were."""
+        """The estimated number of distinct numbers."""
         total = sum(2.0**-each for each in self._longest)
         found = 0.7213 / (1 + 1.079 / _REGISTERS) * _REGISTERS**2 / total
         empty = self._longest.count(0)
@@ -35,7 +35,7 @@ class DistinctCount:
 
 
 def _mixed(number: int) -> int:
-    """Every bit of the answer depends on every bit of the number (splitmix64)."""
+    """A 64-bit hash in which every bit depends on every bit of the number (splitmix64)."""
     number = (number + 0x9E3779B97F4A7C15) & _MASK
     number = ((number ^ number >> 30) * 0xBF58476D1CE4E5B9) & _MASK
     number = ((number ^ number >> 27) * 0x94D049BB133111EB) & _MASK

@@ -1,8 +1,9 @@
-"""A process that does always the same, and is asked now and then how long that takes.
+"""A process that repeats the same fixed work, and a measurement of how long the work takes.
 
-What a request does in small: it is woken through a pipe, runs some Python, hashes, syncs a page of
-a file beside the store, and answers through a pipe.  So it slows as processors or the disk become
-busy, and never because a store grows.  It ends with whoever holds its stdin.  For tests only.
+The work is a small copy of what a request does: the process is woken through a pipe, runs some
+Python, hashes, syncs a page of a file beside the store, and answers through a pipe.  So it becomes
+slower when processors or the disk are busy, and never because a store grows.  It ends when its
+stdin is closed.  For tests only.
 """
 
 import hashlib
@@ -17,14 +18,14 @@ _PAGE_BYTES = 4096
 
 
 class FixedWork:
-    """The process, seen by its caller; it writes one file into `folder`."""
+    """The process, as its caller sees it.  It writes one file into `folder`."""
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-m", __name__, str(folder / "fixed-work")]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def milliseconds(self) -> float:
-        """From the question to the answer."""
+        """The time from the request to the answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
         begun = time.monotonic()
         self._process.stdin.write(b"\n")

@@ -1,24 +1,26 @@
-"""Whether what was sampled under an even load grows: a slow leak does, noise does not.
+"""Decides whether a sampled quantity grows under an even load: a slow leak does, noise does not.
 
     samples ─► 24 blocks, the median of each ─► Mann and Kendall: does the rank rise with time?
                                               ─► Theil and Sen: how much in an hour?
                                               ─► thirds: does it rise from each third to the next?
 
-A quantity *grows* if all of this holds:
+A quantity *grows* if all of these conditions hold:
 
 - the run has lasted `LEAST_SECONDS`;
-- the trend is significant: a level series shows one as strong in one of 500 runs (`Z_LEAST`);
-- it rises by more than a floor in an hour;
-- both later thirds rise by a share of the whole: a step, or caches that fill, rise in one.
+- the trend is significant: among 500 level series, one shows such a strong trend (`Z_LEAST`);
+- it rises by more than its floor in an hour;
+- each of the two later thirds rises by a share of the whole: a single step, or caches that fill,
+  rise in only one.
 
-A trend above its floor that fails another condition is a remark, no verdict.  Samples that follow
-one another are alike (a compaction lasts longer than one); blocks of a minute and more are less so,
-so the test of ranks counts 24 observations and not hundreds, and fewer where neighbours still are.
+A trend above its floor that fails another condition is reported as a remark, not as a violation.
+Neighbouring samples are correlated (a compaction lasts longer than one sample).  Blocks of a minute
+or more are less correlated, so the rank test counts 24 observations, not hundreds, and fewer if
+neighbouring blocks still are.
 
-Latency has two signals.  One is milliseconds as they were.  The other is what is left of them when
-the time that a fixed piece of work took is taken out: a machine that becomes busy slows both.  The
-verdict is of the second, and the first must rise too.  Where the fixed work says nothing about
-latency, nothing is taken out and both signals are one.  For tests only.
+Latency has two signals: the measured milliseconds, and what is left of them after the time of a
+fixed piece of work is taken out, because a busy machine slows both.  The verdict uses the second
+signal, and the first must rise too.  If the fixed work does not explain latency, nothing is taken
+out and both signals are equal.  For tests only.
 """
 
 import math
@@ -31,12 +33,12 @@ LEAST_SECONDS = 1_800.0
 BLOCKS = 24
 Z_LEAST = 2.88  # one in 500, one-sided
 _THIRD_SHARE = 0.05
-_ALIKE = 0.2  # from so much on, blocks that follow one another count as alike
+_ALIKE = 0.2  # above this correlation, neighbouring blocks count as alike
 _CONTROL_SHARE = 0.25
 
 
 class Sample(NamedTuple):
-    """What was seen in one interval; latencies of all requests of it."""
+    """The measurements of one interval; the latencies are of all its requests."""
 
     seconds: float
     memory_mib: float
@@ -45,8 +47,8 @@ class Sample(NamedTuple):
     changes: int
     requests: int
     median_ms: float
-    high_ms: float  # of 100 requests one takes longer
-    fixed_work_ms: float  # what the machine needed for always the same
+    high_ms: float  # the 99th percentile
+    fixed_work_ms: float  # the time that the machine needed for the fixed work
 
 
 Block = Sequence[Sample]
@@ -54,8 +56,9 @@ Point = tuple[float, float]  # seconds, value
 
 
 class Rule(NamedTuple):
-    """A quantity of a block, and how much it may rise: absolutely, or as a share of its level.
-    `controlled`: the field of samples that the fixed work is taken out of; empty: none."""
+    """A quantity of a block, and how much it may rise in an hour: absolutely, or as a share of its
+    level.
+    `controlled`: the field of samples from which the fixed work is taken out; empty: none."""
 
     name: str
     unit: str
@@ -66,8 +69,9 @@ class Rule(NamedTuple):
 
 
 class Trend(NamedTuple):
-    """What became of a quantity.  `raw_per_hour`: as it was measured; `per_hour`: without what the
-    machine explains; `z`: standard deviations by which its ranks rise."""
+    """The trend of a quantity.  `raw_per_hour`: as measured; `per_hour`: without what the fixed
+    work
+    explains; `z`: by how many standard deviations the ranks rise."""
 
     name: str
     unit: str
@@ -92,17 +96,17 @@ ONCE = "rises; in one part of the run"
 
 
 def judged(samples: Sequence[Sample]) -> list[str]:
-    """What grew: violations."""
+    """The quantities that grew: violations."""
     return [said(each) for each in trends(samples) if each.grows]
 
 
 def remarks(samples: Sequence[Sample]) -> list[str]:
-    """What rose by more than its floor and is no verdict."""
+    """The quantities that rose above their floor without being a violation."""
     return [said(each) for each in trends(samples) if each.verdict not in (GROWS, LEVEL)]
 
 
 def said(trend: Trend) -> str:
-    """A trend in a line, both signals."""
+    """A trend as one line, with both signals."""
     return (
         f"{trend.name} {trend.verdict}: {trend.per_hour:+.4g} {trend.unit} an hour "
         f"(as measured {trend.raw_per_hour:+.4g}), z={trend.z:.2f}, level={trend.level:.4g}, "
@@ -111,7 +115,7 @@ def said(trend: Trend) -> str:
 
 
 def trends(samples: Sequence[Sample]) -> list[Trend]:
-    """Every quantity's; none of a run with fewer samples than two a block."""
+    """The trend of every quantity; none if a run has fewer than two samples for each block."""
     if len(samples) < 2 * BLOCKS:
         return []
     edges = [at * len(samples) // BLOCKS for at in range(BLOCKS + 1)]
@@ -156,9 +160,11 @@ def _verdict(trend: Trend, values: Sequence[float], lasted: float) -> str:
 
 
 def _controlled(rule: Rule, blocks: Sequence[Block], raw: Sequence[float]) -> Sequence[Block]:
-    """Samples less what the line of a quantity over the fixed work explains; a slower machine never
-    makes requests faster.  A leak beside a machine that becomes busy all along is taken for that.
-    """
+    """The samples without the part that the fixed work explains, by a line of the quantity over the
+    fixed
+    work.  The slope is not negative, because a slower machine never makes requests faster.  A leak
+    on a
+    machine that becomes busier during the whole run is mistaken for the machine."""
     if not rule.controlled:
         return blocks
     work = [_middle([sample.fixed_work_ms for sample in block]) for block in blocks]
@@ -174,7 +180,8 @@ def _controlled(rule: Rule, blocks: Sequence[Block], raw: Sequence[float]) -> Se
 
 
 def theil_sen(points: Sequence[Point]) -> float:
-    """The median slope of all pairs; up to 29 % of outliers do not move it.  0 without pairs."""
+    """The median slope of all pairs; up to 29 % of outliers do not move it.  0 if there are no
+    pairs."""
     slopes = [
         (later[1] - earlier[1]) / (later[0] - earlier[0])
         for earlier, later in combinations(points, 2)
@@ -199,8 +206,9 @@ def _pairs_variance(count: int) -> float:
 
 
 def _inflation(seconds: Sequence[float], values: Sequence[float]) -> float:
-    """How many blocks say what one independent block would: by the correlation of neighbours that
-    is left without the line."""
+    """How many blocks carry the information of one independent block, by the correlation of
+    neighbouring
+    blocks after the trend line is subtracted."""
     slope = theil_sen(list(zip(seconds, values, strict=True)))
     left = [value - slope * at for at, value in zip(seconds, values, strict=True)]
     centre = fmean(left)

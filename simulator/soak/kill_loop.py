@@ -1,9 +1,9 @@
-"""A served store that is killed again and again while many write and commit.
+"""A served store that is killed again and again while clients write and commit.
 
-Every path has one writer, who numbers what is written; every third write is a deletion.  So what is
-found at a path after a kill says how far its history was known: at least as far as what had been
-acknowledged, at most as far as what had been sent.  Acknowledged commits stay in the history, and
-hold what was acknowledged before they were asked for.  For tests only.
+Every path has one writer, which numbers its writes; every third write is a deletion.  So the value
+of a path after a kill shows how much of its history survived: at least everything that was
+acknowledged, at most everything that was sent.  Acknowledged commits must stay in the history, and
+must hold everything that was acknowledged before they were requested.  For tests only.
 """
 
 import signal
@@ -24,14 +24,15 @@ _LOOKED_AT = 4  # commits whose content is read after each kill
 
 @dataclass(slots=True)
 class Slot:
-    """One path: the number of the last write that was sent, and of the last one acknowledged."""
+    """One path: the number of the last write that was sent, and of the last acknowledged one."""
 
     name: str
     sent: int = 0
     acknowledged: int = 0
 
     def allows(self, found: int, acknowledged: int) -> bool:
-        """Whether write `found` (0: nothing is there) may show after number `acknowledged`."""
+        """Whether write `found` (0: the path is absent) may be visible if write `acknowledged` was
+        acknowledged."""
         if found:
             return acknowledged <= found <= self.sent and not is_deletion(found)
         return acknowledged <= self.last_deletion
@@ -47,7 +48,8 @@ def is_deletion(number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """An acknowledged commit, and what was acknowledged of each path before it was asked for."""
+    """An acknowledged commit, and for each path the last write acknowledged before the commit was
+    requested."""
 
     commit: str
     before: dict[str, int]
@@ -55,7 +57,7 @@ class Promise:
 
 @dataclass(slots=True)
 class KillLoop:
-    """What is known across kills, and what was found wrong."""
+    """The knowledge that survives kills, and the violations."""
 
     folder: Path
     random: Random
@@ -68,7 +70,8 @@ class KillLoop:
     writes: int = 0
 
     def run(self, count: int, enough: Callable[[], bool] = lambda: False) -> None:
-        """Kill `count` times, or until there are `enough`; then look at the whole store."""
+        """Kill the service `count` times, or until `enough` returns true; then check the whole
+        store."""
         with self._serving() as service, service.client() as client:
             given = {"name": "killed", "storage_namespace": "local://killed/"}
             answer = client.send("POST", "/repositories", body=given)
@@ -153,7 +156,8 @@ class KillLoop:
                 found = _found(client, "main", slot)
                 if not slot.allows(found, slot.acknowledged):
                     self.wrong.append(f"lost after kill {self.kills}: {slot} {found=}")
-                # A dead process sends nothing more: later writes build on what is found now.
+                # A dead process sends nothing more, so later writes continue from the value found
+                # now.
                 slot.acknowledged = found or slot.last_deletion
             history = _history(client)
             for promise in self.promises:

@@ -1,9 +1,10 @@
-"""Processes that do not outlive whoever started them, on any system: they watch a pipe.
+"""A leash: a process on it ends with the process that started it, on any system, by watching a
+pipe.
 
-    python -m simulator.soak.leash COMMAND...    runs it; ends it when stdin is closed
+    python -m simulator.soak.leash COMMAND...    runs it; kills it when stdin is closed
 
-A pipe is closed when the last process that could write to it is gone, however that one ended.  The
-interpreters of `multiprocessing` hold such a pipe already.  For tests only.
+The operating system closes a pipe when the last process that could write to it has ended, in any
+way.  The interpreters of `multiprocessing` hold such a pipe already.  For tests only.
 """
 
 import os
@@ -23,8 +24,9 @@ def end_with_stdin() -> None:
 
 
 def end_with_parent() -> None:
-    """From now on this worker is killed when its parent is gone, and by nothing that a terminal
-    sends: the parent hears that too, and ends its workers in order."""
+    """From now on this worker is killed when its parent has ended, and ignores the signals of a
+    terminal:
+    the parent gets them too, and ends its workers in order."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     parent = parent_process()
@@ -50,7 +52,7 @@ def _when(waits: Callable[[], None], then: Callable[[], None]) -> None:
 
 
 def main(command: list[str]) -> int:
-    """Run `command`; its exit code."""
+    """Run `command`; return its exit code."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as process:
         _when(_stdin_is_closed, lambda: os.killpg(process.pid, signal.SIGKILL))
         return process.wait()

@@ -1,6 +1,6 @@
-"""Tracks of the soak: random programs against the model, and small programs completely.
+"""Tracks of the soak: random programs against the model, and exhaustive search over small programs.
 
-For tracks.py, and for tests that run a kept path again.
+For tracks.py, and for tests that replay a kept path.
 """
 
 import random
@@ -24,7 +24,7 @@ _REPORT_SECONDS = 5.0
 
 
 def programs(reports: Reports, ended: Event) -> None:
-    """One program after the other, each with a fresh seed."""
+    """Run one program after another, each with a fresh seed."""
     chance = random.SystemRandom()
     while not ended.is_set():
         report = Report({"programs": 0, "program_verbs": 0})
@@ -45,7 +45,7 @@ def _memory() -> Ports:
 
 
 def exhausted(reports: Reports, ended: Event) -> None:
-    """Every schedule of every small program within one bound, then within the next."""
+    """Run every schedule of every small program within one bound, then within the next."""
     stage = build_stage()
     for bound in _DEEPER:
         name = f"exhausted_{bound.preemptions}_preemptions_{bound.faults}_faults"
@@ -69,12 +69,12 @@ def exhausted(reports: Reports, ended: Event) -> None:
 
 
 def path_line(program: str, bound: Bound, path: list[int]) -> str:
-    """How a schedule of a small program is kept."""
+    """The line by which a schedule of a small program is kept."""
     return f"path {','.join(map(str, bound))} {','.join(map(str, path))} {program}"
 
 
 def follow(bound: str, path: str, program: str) -> list[str]:
-    """Run what `path_line` wrote down; what is wrong."""
+    """Replay a schedule that `path_line` wrote; return what is wrong."""
     numbers = Bound(*map(int, bound.split(",")))
     choices = Enumerated(numbers, [int(each) for each in path.split(",")])
     return exhaustive.run_path(build_stage(), program, choices)

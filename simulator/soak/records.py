@@ -1,4 +1,4 @@
-"""What a track of the soak reports.  For run.py and its tracks."""
+"""The report of a track of the soak.  For run.py and the tracks."""
 
 from dataclasses import dataclass, field
 from multiprocessing.queues import Queue
@@ -9,8 +9,9 @@ from simulator.soak.growth import Sample
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something wrong, and the seed line that shows it again; `kind` is where it is kept, empty if
-    no seed determines it."""
+    """A violation, and the seed line that reproduces it.  `kind` selects the file where the seed is
+    kept;
+    empty if no seed reproduces the failure."""
 
     kind: str
     seed: str
@@ -19,7 +20,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Report:
-    """What a track did since its last report."""
+    """The results of a track since its last report."""
 
     counts: dict[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""What a soak prints and, if asked, writes into the document: a table, trends and graphs.
+"""What a soak prints, and on request writes into the document: a table, trends and graphs.
 
-Figures come from a run and from nowhere else.  For run.py.
+All figures come from a run.  For run.py.
 """
 
 import platform
@@ -59,7 +59,7 @@ _FOLDER = "graphs"
 
 
 def report(figures: Mapping[str, object], samples: Sequence[Sample]) -> str:
-    """Tables and graphs in characters, as Markdown."""
+    """The table and text graphs, as Markdown."""
     lines = [_table(figures)]
     if samples:
         spread = f"{len(samples)} intervals of {samples[-1].seconds / len(samples):.0f} s"
@@ -94,7 +94,7 @@ def _trends(samples: Sequence[Sample]) -> list[str]:
 
 
 def graph(label: str, values: Sequence[float]) -> str:
-    """One line: bars from 0 to the greatest value, and the least and the greatest in figures."""
+    """One line: bars from 0 to the greatest value, then the least and the greatest value."""
     shown = [max(part) for part in _parts(values)]
     top = max(shown) or 1.0
     bars = "".join(_BARS[min(len(_BARS) - 1, int(each / top * len(_BARS)))] for each in shown)
@@ -104,7 +104,7 @@ def graph(label: str, values: Sequence[float]) -> str:
 def write(
     document: Path, command: str, figures: Mapping[str, object], samples: Sequence[Sample]
 ) -> None:
-    """Replace what stands between the marks of the document, and the graphs beside it."""
+    """Replace the generated part of the document, and the graphs beside it."""
     said = f"`{command}` on {_machine()}, {datetime.now(UTC):%Y-%m-%d}:"
     lines = [said, "", _table(figures)]
     if samples:

@@ -1,13 +1,16 @@
-"""The soak: everything at once on all cores, for as many minutes as asked.
+"""The soak: everything at once on all cores, for the given number of minutes.
 
     python -m simulator.soak.run --minutes 40 [--write-docs]
 
-Random schedules of the verbs run on every core; beside them, politely, all that tracks.py
-names, each on a served store of its own.  Totals are printed, one JSON object on the last line; the
-exit code is 1 if anything was wrong.  The seed of a failure is kept in a file that the tests replay
-for ever.  SIGINT, SIGTERM and SIGHUP end it early: within seconds nothing of it runs any more, its
-temporary folder is gone, the totals so far are printed, the exit code is 128 and the signal's.
-The schedules of a long soak run compiled flows (machine_code.py), where there is a compiler.
+Every core runs random schedules of the verbs.  Beside them, all tracks of tracks.py run at lower
+priority, each on its own served store.  The totals are printed; the last line is one JSON object.
+The exit code is 1 if anything was wrong.  The seed of a failure is appended to a file that the
+tests replay from then on.
+
+SIGINT, SIGTERM and SIGHUP end the soak early: within seconds all of its processes have ended, its
+temporary folder is removed, the totals so far are printed, and the exit code is 128 plus the number
+of the signal.  A long soak runs its schedules from compiled code (machine_code.py), if there is a
+compiler.
 """
 
 import argparse
@@ -45,7 +48,7 @@ SEEDS = {
 }
 _SAY_SECONDS = 30.0
 _GRACE_SECONDS = 300.0
-_HURRIED_SECONDS = 8.0  # of grace after a signal
+_HURRIED_SECONDS = 8.0  # of grace period after a signal
 _SHOWN = 20
 COMPILED = Path("build/compiled")
 _COMPILED_FROM_MINUTES = 10.0
@@ -54,7 +57,7 @@ _COMPILING_SECONDS = 1_200.0
 
 @dataclass(slots=True)
 class Totals:
-    """Everything that the tracks have reported."""
+    """The sum of all reports of the tracks."""
 
     counts: Counter[str] = field(default_factory=Counter)
     distinct: DistinctCount = field(default_factory=DistinctCount)
@@ -72,7 +75,7 @@ class Totals:
             _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}"[:2_000])
 
     def figures(self, minutes: float, processes: int) -> dict[str, object]:
-        """What is printed last."""
+        """The figures that are printed last."""
         return {
             "minutes": round(minutes, 1),
             "processes": processes,
@@ -84,7 +87,8 @@ class Totals:
 
 
 def keep(failure: Failure, folder: Path = Path()) -> None:
-    """Append the seed of a failure to the file of its kind, below `folder`; once."""
+    """Append the seed of a failure to the file of its kind, below `folder`, unless the file has
+    it."""
     if not failure.kind:
         return
     file = folder / SEEDS[failure.kind]
@@ -95,7 +99,8 @@ def keep(failure: Failure, folder: Path = Path()) -> None:
 
 
 class Signals:
-    """From `with` on, a signal is an early end, and `number` says which; 0 before one came."""
+    """Inside the `with` block, a signal requests an early end; `number` is the signal, 0 if none
+    came."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -118,7 +123,8 @@ class Signals:
 def run(
     minutes: float, cores: int, signals: Signals, flows: Path | Literal[Absent.ABSENT] = ABSENT
 ) -> tuple[Totals, dict[str, object]]:
-    """All tracks for so long, or until a signal; the schedules from compiled `flows`, if any."""
+    """Run all tracks for `minutes`, or until a signal; the schedules from compiled `flows`, if
+    given."""
     context = multiprocessing.get_context("spawn")
     reports: Reports = context.Queue()
     ended = context.Event()
@@ -147,7 +153,7 @@ def run(
 
 @dataclass(slots=True)
 class Running:
-    """The processes of a soak, and what ends them."""
+    """The processes of a soak, and the conditions that end them."""
 
     processes: list[SpawnProcess]
     ended: Event
@@ -155,7 +161,7 @@ class Running:
     deadline: float
 
     def over(self) -> bool:
-        """Whether waiting is over; asks the processes to end when their time has come."""
+        """Whether waiting is over.  Asks the processes to end when the deadline has passed."""
         now = time.monotonic()
         if self.signals.number and not self.ended.is_set():
             self.deadline = min(self.deadline, now)
@@ -165,7 +171,7 @@ class Running:
         return now > self.deadline + grace or not any(each.is_alive() for each in self.processes)
 
     def failures(self) -> Iterator[Failure]:
-        """What the processes failed in; after a signal they may be late."""
+        """The failures of the processes themselves; after a signal they may be late."""
         for process in self.processes:
             if process.is_alive() and not self.signals.number:
                 yield Failure("", "", f"{process.name} did not come to an end")
@@ -174,7 +180,7 @@ class Running:
 
 
 def _collect(totals: Totals, reports: Reports, running: Running) -> None:
-    """Add what arrives, until all processes have come to their end after the deadline."""
+    """Add reports as they arrive, until all processes have ended or the grace period is over."""
     said = time.monotonic()
     while not running.over():
         if time.monotonic() > said + _SAY_SECONDS:
@@ -195,7 +201,7 @@ def _drain(totals: Totals, reports: Reports, *, seconds: float) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; its exit code."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="soak", description="Everything at once, for long.")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
@@ -218,7 +224,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _flows(minutes: float, signals: Signals) -> Path | Literal[Absent.ABSENT]:
-    """What the schedules of a long soak run; ABSENT: the sources."""
+    """The compiled code for the schedules of a long soak; ABSENT: run the sources."""
     if minutes < _COMPILED_FROM_MINUTES:
         return ABSENT
     _say("compiling the flows for the schedules, which takes minutes the first time")
@@ -238,7 +244,7 @@ def _last(samples: list[Sample]) -> dict[str, float]:
 
 
 def _say(line: str) -> None:
-    # After a hang-up nobody may be there to read.
+    # After a hang-up, standard output may be closed.
     with contextlib.suppress(OSError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""A track of the soak: the production verbs under random schedules, and readers of bytes.
+"""A track of the soak: the production verbs under random schedules, and fuzzed readers of bytes.
 
-For tracks.py, and for tests that run a kept seed again.
+For tracks.py, and for tests that replay a kept seed.
 """
 
 import random
@@ -34,7 +34,7 @@ FUZZ_COUNT = 2_000
 def play(
     family: str, profile: str, seed: int, stages: tuple[Stage, CollectStage]
 ) -> tuple[list[str], World]:
-    """One schedule: what is wrong with it, and its world."""
+    """Run one schedule; return what is wrong with it, and its world."""
     if family == COLLECT:
         run = collecting.check_collect_seed(stages[1], profile, seed)
         return run.wrong, run.world
@@ -43,7 +43,7 @@ def play(
 
 
 def schedules(reports: Reports, ended: Event) -> None:
-    """Cells in random order, each with fresh seeds; every so often a round of fuzzing."""
+    """Run cells in random order, each with fresh seeds; now and then a round of fuzzing."""
     chance = random.SystemRandom()
     stages = build_stage(), build_collect_stage()
     cells = [(family, profile) for family in FAMILIES for profile in PROFILES]
@@ -58,7 +58,7 @@ def schedules(reports: Reports, ended: Event) -> None:
 def _some(
     reports: Reports, stages: tuple[Stage, CollectStage], cell: tuple[str, str], first: int
 ) -> None:
-    """A batch of schedules of one family and profile, from that seed on."""
+    """Run a batch of schedules of one family and profile, from seed `first` on."""
     family, profile = cell
     counts = ("schedules", "faults", "compiled_schedules", "collection_schedules")
     report = Report(dict.fromkeys(counts, 0))
@@ -80,7 +80,7 @@ def _some(
 
 
 def fuzzed(name: str, seed: int) -> Report:
-    """One round of a fuzzer of bytes."""
+    """Run one round of a fuzzer of bytes."""
     wrong = _FUZZES[name](Random(seed), FUZZ_COUNT)
     failures = [Failure("fuzz", f"{name} {seed}", each) for each in wrong[:3]]
     return Report({"malformed_inputs": FUZZ_COUNT}, failures)

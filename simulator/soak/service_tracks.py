@@ -1,6 +1,6 @@
 """Tracks of the soak that serve a store: requests, kills, loads.
 
-For tracks.py, and for tests that run a kept seed again.
+For tracks.py, and for tests that replay a kept seed.
 """
 
 import math
@@ -27,7 +27,7 @@ _COLLECTED_SECONDS = 30.0
 
 
 def requests(reports: Reports, ended: Event) -> None:
-    """Streams of requests, each from a seed of its own, on one store."""
+    """Send streams of requests to one store, each stream with its own seed."""
     with _folder() as folder, serving(folder / "store", folder / "log") as service:
         while not ended.is_set():
             seed = random.SystemRandom().randrange(1 << 32)
@@ -44,7 +44,7 @@ def requests(reports: Reports, ended: Event) -> None:
 
 
 def schemathesis(reports: Reports, ended: Event) -> None:
-    """One run after the other, each with a fresh seed, on one store."""
+    """Run schemathesis again and again on one store, each time with a fresh seed."""
     with _folder() as folder, serving(folder / "store", folder / "log") as service:
         fuzz = SchemaFuzz(service, folder)
         while not ended.is_set():
@@ -57,7 +57,7 @@ def schemathesis(reports: Reports, ended: Event) -> None:
 
 
 def kills(reports: Reports, ended: Event) -> None:
-    """One kill after the other."""
+    """Run one kill loop after another, each on a fresh store."""
     while not ended.is_set():
         seed = random.SystemRandom().randrange(1 << 32)
         with _folder() as folder:
@@ -75,8 +75,10 @@ def kills(reports: Reports, ended: Event) -> None:
 
 
 def steady(reports: Reports, ended: Event) -> None:
-    """One load for the whole time."""
-    # Its hundred thousands of files are removed with the soak's own folder: that takes minutes.
+    """Run one load for the whole time."""
+    # The folder of the soak is removed with its hundred thousands of files; removing them here
+    # would take
+    # minutes.
     folder = Path(tempfile.mkdtemp(prefix="graveler-soak-"))
     load = SteadyLoad(folder, random.SystemRandom().randrange(1 << 32))
     load.run(
@@ -87,7 +89,7 @@ def steady(reports: Reports, ended: Event) -> None:
 
 
 def collection(reports: Reports, ended: Event) -> None:
-    """A short load, and what is left of its disk when all that nothing needs is collected; once."""
+    """Run a short load, then collect garbage and measure the disk that is left; once."""
     with _folder() as folder:
         load = SteadyLoad(folder, random.SystemRandom().randrange(1 << 32), interval_seconds=5.0)
         until = time.monotonic() + _COLLECTED_SECONDS

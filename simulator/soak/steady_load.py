@@ -1,9 +1,9 @@
 """A mixed load on one served store, sampled from outside: memory, files, disk, latency.
 
-The load works on a bounded set of paths at a bounded rate for as long as it is asked, so whatever
-grows with the number of requests shows (growth.py).  Disk grows, for history is kept; so what is
-judged of it is how many bytes a change takes, and, of a load of its own, what is left when all that
-nothing needs has been collected.  For tests only.
+The load works on a fixed set of paths at a limited rate for as long as it runs, so everything that
+grows with the number of requests becomes visible (growth.py).  The disk grows because history is
+kept.  So the disk is judged by the bytes for each change, and in a separate load by what remains
+after a garbage collection.  For tests only.
 """
 
 import os
@@ -23,9 +23,9 @@ from simulator.soak.growth import Sample, judged
 CLIENTS = 4
 PATHS = 400
 _PAUSE_SECONDS = 0.03
-_FULL_MIB = 320.0  # the process with small caches, all full
+_FULL_MIB = 320.0  # the process with small caches that are full
 _COLLECTED_MIB = 24.0  # of 400 paths with 200 bytes each, their tables and rows
-# Caches that are full within minutes: what grows after that is no cache.
+# Small caches, which are full within minutes: later growth is not a cache.
 _SMALL_CACHES = (
     "from functools import lru_cache; from graveler import wire; "
     "wire.recent_entry = lru_cache(maxsize=500)(wire.decode_entry); "
@@ -49,7 +49,7 @@ OnSample = Callable[[Sample], None]
 
 @dataclass(slots=True)
 class SteadyLoad:
-    """The load, its samples, and what was found wrong."""
+    """The load, its samples, and the violations."""
 
     folder: Path
     seed: int
@@ -62,7 +62,7 @@ class SteadyLoad:
     _latencies: list[float] = field(default_factory=list)
 
     def run(self, ended: Callable[[], bool], on_sample: OnSample = lambda _: None) -> None:
-        """Until `ended`; judged if it was long enough."""
+        """Run until `ended` returns true; judge the samples if the run was long enough."""
         with serving(self.folder / "store", self.folder / "log", _SMALL_CACHES) as service:
             with service.client() as client:
                 given = {"name": "steady", "storage_namespace": "local://steady/"}
@@ -85,7 +85,8 @@ class SteadyLoad:
             self.wrong.append(f"memory is more than its caches: {self.samples[-1]}")
 
     def collect(self) -> None:
-        """After a load: what collection leaves on the disk is bounded by what is in use."""
+        """Collect garbage after a load, and check that the remaining disk is bounded by what is in
+        use."""
         failed = _collected(self.folder)
         self.collected_mib = bytes_below(self.folder / "store") / 2**20
         if failed:
@@ -120,7 +121,7 @@ class SteadyLoad:
         work.close()
 
     def _passed(self, work: FixedWork, ended: Callable[[], bool]) -> float:
-        """Let an interval pass; what the fixed work took meanwhile."""
+        """Wait for one interval; return the median time of the fixed work in it."""
         until = time.monotonic() + self.interval_seconds
         taken = [work.milliseconds()]
         while time.monotonic() < until and not ended():
@@ -191,7 +192,7 @@ def _delete(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
 
 
 def _merge(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
-    """A branch, a change, a merge: all of it counts as one request."""
+    """A branch, a change and a merge; together they count as one request."""
     name = f"b{random.randrange(1 << 60):x}"
     where = f"{_REPOSITORY}/branches/{name}"
     client.send("POST", f"{_REPOSITORY}/branches", body={"name": name, "source": "main"})
@@ -207,7 +208,7 @@ def _merge(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
 
 
 def _collected(folder: Path) -> str:
-    """Collect what nothing needs, days later by the clock; what is wrong then, "" if nothing."""
+    """Collect garbage with clocks some days later; return the error, "" if there is none."""
     store = str(folder / "store")
     rule = ("retention", "--store", store, "--repository", "steady", "--days", "1")
     said = command(*rule, "--unreachable-days", "1")
@@ -217,7 +218,7 @@ def _collected(folder: Path) -> str:
 
 
 def bytes_below(folder: Path) -> int:
-    """The size of all files in a folder; those that vanish meanwhile do not count."""
+    """The size of all files below a folder; files that vanish meanwhile are not counted."""
     total = 0
     for at, _, names in os.walk(folder):
         for name in names:

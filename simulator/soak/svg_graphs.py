@@ -1,4 +1,4 @@
-"""Graphs of what was sampled over time, as SVG text.  Pure.  For report.py."""
+"""Graphs of samples over time, as SVG text.  Pure.  For report.py."""
 
 from collections.abc import Sequence
 from html import escape
@@ -18,7 +18,7 @@ class Line(NamedTuple):
 
 
 def graph(title: str, minutes: Sequence[float], lines: Sequence[Line]) -> str:
-    """Lines over time, from zero up, on a white ground."""
+    """Lines over time, from zero upwards, on a white background."""
     top = _round_up(max((max(line.values) for line in lines), default=1.0))
     end = max(minutes[-1], 1e-9)
     across, down = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
@@ -60,7 +60,7 @@ def _text(x: float, y: float, said: str, anchor: str, weight: str = "normal", **
 
 
 def _round_up(value: float) -> float:
-    """The next number of one or two digits that four steps divide well."""
+    """The next number of one or two digits that four steps divide evenly."""
     scale = 1.0
     while scale * _STEPS[-1] < value:
         scale *= 10

@@ -1,15 +1,15 @@
-"""What a soak does at the same time, each a process of its own, until it is told to end.
+"""The tracks of a soak: they run at the same time, each in its own process, until they must end.
 
     schedules     the production verbs under random schedules, and readers of bytes under fuzzing
     programs      random programs, compared with the model step by step
-    exhaustive    all schedules of the small programs, further than the tests go
+    exhaustive    all schedules of the small programs, with greater bounds than in the tests
     requests      drawn requests against a served store
-    schemathesis  requests that another program draws from the OpenAPI document
+    schemathesis  requests that schemathesis draws from the OpenAPI document
     kills         a served store that is killed
     steady        a mixed load on a served store
-    collection    the same for a short while; then garbage is collected, days later by the clock
+    collection    a short mixed load; then garbage is collected, with a clock days later
 
-A track reports `Report`s as it goes.  For run.py.
+A track sends `Report`s while it runs.  For run.py.
 """
 
 import os
@@ -28,8 +28,9 @@ from simulator.soak.service_tracks import collection, kills, requests, schemathe
 
 
 class Track(NamedTuple):
-    """What runs, how politely (what is plenty waits for the rest), and how often side by side (what
-    mostly waits for answers)."""
+    """The function, its `nice` value (plentiful work yields to the rest), and the number of copies
+    (more
+    for a track that mostly waits for answers)."""
 
     run: Callable[[Reports, Event], None]
     nice: int = 0
@@ -49,7 +50,7 @@ SCHEDULES = Track(schedules, 5)
 
 
 def perform(name: str, reports: Reports, ended: Event, folder: Path) -> None:
-    """A track to its end, whatever ends it; what it writes lies below `folder`."""
+    """Run a track to its end; its temporary files lie below `folder`."""
     end_with_parent()
     tempfile.tempdir = str(folder)
     track = TRACKS.get(name, SCHEDULES)
