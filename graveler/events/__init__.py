@@ -1,1 +1,3 @@
-"""Objects that arrive in a bucket become staged changes and commits, by the repositories' rules."""
+"""Event intake: objects that arrive in a bucket become staged changes and commits, by event
+rules.
+"""

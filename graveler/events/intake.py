@@ -1,12 +1,16 @@
-"""From a queue's messages to staged changes: every rule of every repository is asked.
+"""From a queue's messages to staged changes: every event is matched with every rule.
 
     messages ──parse──► events ──rules──► for each rule: stage, note the batch ──full──► hand on
 
-A message has failed if any of its events has, for any rule; it is then delivered again, and what
-had been staged is known.  So what no rule can take (its branch is gone, its repository read-only)
-ends among the dead letters, from where it can be told again, and not in nothing.  A batch that this
-closed is handed on to be committed; if handing on fails, or the process dies before, the next tick
-finds it.  For the functions and the local service.
+A message fails if any of its events fails, for any rule.  The queue then delivers it again, and
+events that were staged already are recognised.  So a message that no attempt can take in (its
+branch is gone, its repository is read-only) ends in the dead-letter queue, from where it can be
+sent again, and is not lost.
+
+If a delivery closes a batch, the batch is handed on to be committed.  If handing on fails, or the
+process dies before, the next tick finds the batch.
+
+Used by the Lambda functions and the local service.
 """
 
 from collections import defaultdict
@@ -33,18 +37,18 @@ from graveler.refs.names import repositories
 from graveler.wire import encode_entry
 
 OBJECTS_AT_ONCE: Final = 100
-_AGE_SECONDS_MAX: Final = limits.event_seconds - 24 * 60 * 60  # while newer ones are remembered
+_AGE_SECONDS_MAX: Final = limits.event_seconds - 24 * 60 * 60  # newer events are still recorded
 
 
 class Message(NamedTuple):
-    """A message and the name by which the queue knows it."""
+    """A message and its id in the queue."""
 
     id: str
     body: str
 
 
 class BatchJob(NamedTuple):
-    """A closed batch that is to be committed."""
+    """A closed batch that must be committed."""
 
     repository: str
     rule: str
@@ -55,14 +59,16 @@ HandOn = Callable[[BatchJob], None]
 
 
 class Failed(NamedTuple):
-    """A message that is to be delivered again, and why."""
+    """A message that must be delivered again, and why."""
 
     id: str
     error: GravelerError
 
 
 class _Matched(NamedTuple):
-    """One event that a rule takes: where the object lies, and the path that it gets."""
+    """One event that a rule takes: the address of the object, and the path at which it is
+    staged.
+    """
 
     message: str
     event: Notification
@@ -78,12 +84,15 @@ class _Taker(NamedTuple):
 def take_in(
     ports: Ports, messages: Sequence[Message], hand_on: HandOn, seconds: float = inf
 ) -> tuple[dict[Taken, int], tuple[Failed, ...]]:
-    """Stage what the messages tell; how many events became what, and the messages that failed.
+    """Stage the events of the messages; returns how many events had which result, and the messages
+    that failed.
 
-    Nothing more is begun after `seconds`: messages that would need it fail.
-    The rules are read each time, so that an object that comes right after its rule is taken.
-    Cost: the rules (1 KV request for each 1,000), and for each rule that takes something its
-    repository (cached), `take_in.take_in` and `batches.note`; a removal asks the storage once.
+    Nothing more is begun after `seconds`: the messages that are left fail.
+
+    The rules are read in every call, so that an object that arrives right after its rule is taken.
+
+    Cost: the rules (1 KV request for each 1,000); for each rule that takes an event, its repository
+    (cached), `take_in.take_in` and `batches.note`; one storage request for each removal.
     """
     deadline = Deadline(ports.clock, seconds)
     failed: dict[str, GravelerError] = {}
@@ -113,12 +122,14 @@ def take_in(
 
 
 def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
-    """Close the batches whose time is over and hand them on, with `waiting` also those that were
-    closed before: whoever closed them may have died; how many.
+    """Close overdue batches and hand them on; returns how many.
+
+    With `waiting`, also hand on batches that were closed before, because the process that closed
+    them may have died.
 
     A rule that fails does not stop the others; the first failure is raised after the last rule.
-    Batches of a repository that is read-only wait.
-    Cost: the rules, the repositories that have one, and the batches of each rule.
+    Batches of a read-only repository wait.  Cost: the rules, the repositories that have one, and
+    the batches of each rule.
     """
     count = 0
     failures: list[GravelerError] = []
@@ -139,7 +150,7 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
 
 
 def run(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
-    """Commit a closed batch; ABSENT where nothing is left to do, as for a rule that is gone."""
+    """Commit a closed batch; ABSENT if nothing is left to do, or if the rule is gone."""
     try:
         repo, rule = _rule_of(ports, job)
     except NotFound:
@@ -148,8 +159,9 @@ def run(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
 
 
 def work(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
-    """As `run`, for a worker whose time is short: its runs are counted, and once they are too many
-    the batch is given up (`Unsupported`).  `HandedOver`: a cluster is to commit it."""
+    """Like `run`, for a worker with limited time: it counts attempts, and after too many the batch
+    is given up (`Unsupported`).  `HandedOver`: a cluster must commit it.
+    """
     try:
         repo, rule = _rule_of(ports, job)
     except NotFound:
@@ -170,7 +182,9 @@ def _rule_of(ports: Ports, job: BatchJob) -> tuple[Repository, EventRule]:
 def _stage(
     ports: Ports, taker: _Taker, found: Sequence[_Matched], hand_on: HandOn
 ) -> tuple[Sequence[Taken], dict[str, GravelerError]]:
-    """What became of the newest event of each object; the messages that could not be understood."""
+    """Stage the newest event of each object; returns what happened to it, and the messages that
+    failed.
+    """
     rule, repo = taker
     newest: dict[str, _Matched] = {}
     for each in found:
@@ -197,14 +211,14 @@ def _stage(
 
 
 class _Repositories:
-    """The repositories of rules, each asked for once."""
+    """The repositories of rules, each read once."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._known: dict[RepositoryId, Repository | None] = {}
 
     def of(self, rule: EventRule) -> Repository | None:
-        """None where it is gone; another one of the same name is not meant."""
+        """The repository of a rule; None if it is gone, even if another one has its name now."""
         if rule.repository not in self._known:
             try:
                 found: Repository | None = repository.get(self._ports, rule.repository)
@@ -218,7 +232,9 @@ class _Repositories:
 def _matches(
     ports: Ports, repos: _Repositories, rules: Sequence[EventRule], message: Message
 ) -> list[tuple[EventRule, _Matched]]:
-    """All that rules take of a message; raises if there is anything that cannot be taken."""
+    """All events of a message with the rules that take them.  Raises `Invalid` if any event cannot
+    be taken.
+    """
     found = []
     too_old_ns = ports.clock.now_ns() - _AGE_SECONDS_MAX * limits.SECOND_NS
     for event in parse(message.body):
@@ -251,7 +267,9 @@ def _told(ports: Ports, matched: _Matched) -> Told | GravelerError:
 
 
 def _value(ports: Ports, source: str, event: Notification) -> StagedValue:
-    """A removal says only that something happened: what is there now is asked."""
+    """The value to stage.  A removal says only that something happened, so the current object is
+    looked up.
+    """
     if not event.removed:
         return _reference(source, event.size, event.checksum, event.told_ns)
     try:
@@ -262,5 +280,5 @@ def _value(ports: Ports, source: str, event: Notification) -> StagedValue:
 
 
 def _reference(source: str, size: int, checksum: str, modified_ns: int) -> StagedValue:
-    """The object where it lies: no copy is made."""
+    """An entry that refers to the object where it is; nothing is copied."""
     return encode_entry(Entry(source, size, checksum, modified_ns, address_type=AddressType.FULL))

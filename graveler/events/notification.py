@@ -1,7 +1,7 @@
-"""What a storage service says of its objects: the message of a queue taken apart.
+"""Parses notifications of a storage service: the events in one message of a queue.
 
-Keys come encoded as in a form, and may be anything; a message that is none of the known kind is
-poison, and is refused whole.  Pure; for intake.py.
+Keys are form-encoded and may contain anything.  A message of an unknown form is refused as a whole.
+Pure; used by intake.py.
 """
 
 import json
@@ -21,7 +21,9 @@ _TIME_NS_MAX: Final = 2**63 - 1  # records hold 64 bits
 
 
 class Notification(NamedTuple):
-    """One event of one object.  Of a removal only the name and the sequencer mean anything."""
+    """One event of one object.  Of a removal only `bucket`, `key`, `sequencer` and `told_ns` are
+    meaningful.  `told_ns`: the time of the event.
+    """
 
     bucket: str
     key: str
@@ -33,7 +35,7 @@ class Notification(NamedTuple):
 
 
 def parse(message: str) -> tuple[Notification, ...]:
-    """The events that a message tells of; none for a trial message.  Raises `Invalid`."""
+    """The events in a message; none for the test message of S3.  Raises `Invalid`."""
     try:
         said = json.loads(message)
     except (ValueError, RecursionError) as error:
@@ -50,7 +52,7 @@ def parse(message: str) -> tuple[Notification, ...]:
 
 
 def _event(record: Any) -> Notification | None:
-    """None for kinds of event that change no object (a restore, a tag)."""
+    """The event of a record; None for kinds of events that change no object (a restore, a tag)."""
     try:
         name = str(record["eventName"]).removeprefix("s3:")
         removed = name.startswith(_REMOVED)

@@ -1,5 +1,5 @@
 """Dumps of refs: branches, tags and commits as tables in the repository's namespace.
 
 dump         the dump; start here
-checkpoints  progress that the next run of a dump continues from
+checkpoints  progress that the next attempt of a dump continues from
 """

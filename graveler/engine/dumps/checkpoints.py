@@ -1,12 +1,12 @@
-"""How far the runs of a job have come with a dump: tables of refs, and ranges of commits behind it.
+"""Checkpoints of a dump: the tables of refs, and the ranges of commits that were written so far.
 
-    branches, tags ──► commits, range by range ──every 50,000 commits──► a step
+    branches, tags ──► commits, range by range ──every 50,000 commits──► a checkpoint
 
     commits-<when the dump began, in nanoseconds>-<n>      ranges, in order
 
-Each range ended by a break, so whoever goes on behind it makes the ranges that one run would make.
-A dump of which the first table is so old that collection could take it is not gone on with.  For
-dump.py.
+Each range ended at a break, so an attempt that continues after it writes the same ranges as a
+single attempt would.  If the first table of a dump is so old that collection could delete it, the
+dump begins again.  Used by dump.py.
 """
 
 import re
@@ -25,17 +25,17 @@ _NAME: Final = re.compile(r"commits-([0-9]{20})-[0-9]{5}", re.ASCII)
 
 
 class RefTables(NamedTuple):
-    """The tables of the refs that a dump begins with."""
+    """The tables of the refs, with which a dump begins."""
 
     branches: Written
     tags: Written
 
 
 class DumpSteps:
-    """What earlier runs have written, and where this one notes what it writes."""
+    """The checkpoints of earlier attempts, and where this attempt stores its own."""
 
     def __init__(self, steps: Steps, now_ns: int) -> None:
-        """`now_ns`: when this run began.  Cost: a get for each step."""
+        """`now_ns`: when this attempt began.  Cost: a get for each checkpoint."""
         self._steps = steps
         known = [found for found in map(_NAME.fullmatch, steps.names("commits-")) if found]
         oldest_ns = now_ns - limits.dump_seconds_max * limits.SECOND_NS
@@ -52,12 +52,13 @@ class DumpSteps:
 
     @property
     def after(self) -> str:
-        """The last commit that stands in a step; empty if there is none."""
+        """The last commit in a checkpoint; empty if there is none."""
         return self.ranges[-1].max_key.decode("ascii") if self.ranges else ""
 
     def add(self, ref: RangeRef, refs: RefTables) -> None:
-        """Note a range behind all others, which a break has ended.  Cost: a put once a step is
-        full."""
+        """Record a range that follows all others and that a break has ended.  Cost: a put once a
+        checkpoint is full.
+        """
         if not self._steps.row_count:
             return
         self._held.append(ref)
@@ -73,7 +74,7 @@ class DumpSteps:
         return f"commits-{self.began_ns:020}-{self._number:05}"
 
     def _part(self) -> "_Part | Literal[Absent.ABSENT]":
-        """The next step, if it goes on where the one before it ended, for the same refs."""
+        """The next checkpoint, if it continues where the one before it ended, for the same refs."""
         step = self._steps.read(self._name)
         if step is ABSENT or step.said.get("begins") != self.after:
             return ABSENT
@@ -89,7 +90,7 @@ class _Part(NamedTuple):
 
 
 def _ref_tables(said: object) -> RefTables | Literal[Absent.ABSENT]:
-    """ABSENT if it is not what was written."""
+    """The tables in a checkpoint; ABSENT if they are invalid."""
     try:
         branches, tags = (_written(*each) for each in _list(said))
     except (ValueError, TypeError):
@@ -103,7 +104,9 @@ def _written(id: object, files: object) -> Written:
 
 
 def _ranges(rows: Sequence[object], after: str) -> Sequence[RangeRef]:
-    """None if they are not what was written: keyed by ids of commits, all behind `after`."""
+    """The ranges in a checkpoint.  None if they are invalid: their keys must be ids of commits, all
+    after `after`.
+    """
     try:
         ranges = [wire.decode_range(bytes.fromhex(_text(row))) for row in rows]
         for ref in ranges:

@@ -2,18 +2,21 @@
 
     branches ─► tags ─► commits ─► manifest      <namespace>/_graveler/dumps/<id>.json
 
-Refs first: whatever they name has a record by then, so each commit that a dump names stands in it,
-with all its ancestors.  The tables are those that lakeFS restores.  What is staged is not dumped,
-nor is content: a commit names its metarange, which stays where it is.  A dump counts once its
-manifest is there, and as long as it is, its tables are in use; a crash before leaves tables that
-collection takes away.
+Refs are read first.  Every commit that a ref names has a record by then, so a dump contains every
+commit that it names, with all ancestors.
 
-A dump that goes on for an earlier run of its job (checkpoints.py) takes over the refs and the
-ranges of commits that run wrote, and reads on behind them.  It is the same as one that was slow:
-no commit is ever taken off record, so what refs named then has been in the part that was read
-since, or is in the rest.
+The tables have the form that lakeFS restores.  Staged rows are not dumped.  Neither is content: a
+commit names its metarange, which stays where it is.
 
-For delivery, and for collection (mark.py, root_pages.py).
+A dump is valid once its manifest is stored.  As long as the manifest exists, its tables are in use.
+A crash before the manifest leaves tables that collection deletes.
+
+An attempt that continues a dump (checkpoints.py) reuses the refs and the ranges of commits that an
+earlier attempt wrote, and reads the commits after them.  It is equivalent to one slow dump: a
+commit record is never removed, so a commit that a ref named then is either in the part that was
+read after the refs, or in the rest.
+
+Used by the delivery layer and by collection (mark.py, root_pages.py).
 """
 
 import json
@@ -52,13 +55,14 @@ class RefsDump(NamedTuple):
 
 
 def dump(ports: Ports, repo: Repository, steps: Steps = NO_STEPS) -> RefsDump:
-    """Dump what the repository's refs lead to, and every other commit that is on record.
+    """Dump the repository's refs and every commit on record.
 
-    `steps`: those of the job that runs it; it goes on where an earlier run of the job was.
+    `steps`: the checkpoints of the job that runs the dump; it continues from them.
 
-    Errors: `Unavailable`, also if it takes so long, from its first run on, that collection could
-    take what was written first.  Cost: 1 KV request for each 1,000 records; one put a range, three
-    for the metaranges, one for the manifest; less what `steps` hold, and what those cost.
+    Errors: `Unavailable`, also if the dump takes so long, counted from its first attempt, that
+    collection could delete the first files.  Cost: 1 KV request for each 1,000 records; one put for
+    each range, three for the metaranges, one for the manifest; less what `steps` hold, plus the
+    cost of the checkpoints.
     """
     now_ns = ports.clock.now_ns()
     so_far = DumpSteps(steps, now_ns)
@@ -126,14 +130,15 @@ def _all(page: Callable[[str], tuple[Sequence[T], bool]]) -> Iterator[T]:
         after = found[-1].id if found else after
 
 
-# ---- what collection must keep -------------------------------------------------------------------
+# ---- for collection ------------------------------------------------------------------------------
 
 
 def files_in_use(ports: Ports, repo: Repository) -> set[str]:
     """The ids of the tables of every dump that has a manifest.
 
-    Raises `Corrupt` if a manifest cannot be read.  Cost: one list for each 1,000 dumps, one get
-    each."""
+    Raises `Corrupt` if a manifest cannot be read.  Cost: one list for each 1,000 dumps, one get for
+    each dump.
+    """
     found: set[str] = set()
     prefix = address.join(repo.namespace, _FOLDER)
     for line in list_all(ports.blocks, prefix):
@@ -142,7 +147,7 @@ def files_in_use(ports: Ports, repo: Repository) -> set[str]:
 
 
 def _files_of(ports: Ports, place: str) -> set[str]:
-    """Those of one manifest; a file below the folder that is none is somebody's own."""
+    """The files of one manifest; none if the file in the folder is not a manifest."""
     if not place.endswith(".json"):
         return set()
     raw = ports.blocks.read(place, 0, _MANIFEST_BYTES_MAX)

@@ -1,12 +1,14 @@
-"""Commits of arrived objects: one for each batch, however often its closing is told.
+"""Commits of arrived objects: one commit for each batch, however often its message is delivered.
 
     deliver ──► note: open a batch, or close the full one ──► commit ──► forget
                 tick: close what is overdue ────────────────────┘
 
-A delivery stages first and notes afterwards.  The batch that it then sees open will be closed
-later, so the commit of that batch contains what was staged.  Closing is a compare-and-swap; the
-commit carries the batch's name in its metadata and is made only on a head behind which no such
-commit stands (commit.py), so a commit that is told twice, or by two at once, is made once.
+A delivery first stages its objects and then notes them in the open batch.  That batch is closed
+later, so its commit contains what was staged.
+
+Closing is a compare-and-swap.  The name of the batch is an idempotency key in the metadata of the
+commit: the commit is made only on a head that has no ancestor with that key (commit.py).  So
+duplicate and concurrent deliveries of one message make one commit.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -37,7 +39,9 @@ _NAME_LENGTH = 20
 
 
 class Delivery(NamedTuple):
-    """What one delivery staged: how many objects, and whether a marker was among them."""
+    """What one delivery staged: the number of objects, and whether a marker object was among
+    them.
+    """
 
     objects: int
     marked: bool = False
@@ -46,10 +50,11 @@ class Delivery(NamedTuple):
 def note(
     ports: Ports, repo: Repository, rule: EventRule, delivery: Delivery
 ) -> Closing | Literal[Absent.ABSENT]:
-    """Put what was staged into the rule's open batch; the batch that this closed, to be committed.
+    """Count a delivery in the rule's open batch; if that closes the batch, return it, to be
+    committed.
 
-    Cost: 1 KV request, with a number of objects in the rule 3 more; to open or to close 1 more, to
-    close also 1 for the branch.
+    Cost: 1 KV request; 3 more if the rule limits the number of objects; 1 more to open or to close
+    a batch; to close also 1 for the branch.
     """
     for _ in range(limits.conditional_round_count_max):
         seen = batches.get(ports.kv, repo, rule.id)
@@ -63,7 +68,7 @@ def note(
                 continue
             seen = batches.get(ports.kv, repo, rule.id)
             if not seen.batches.open:
-                return ABSENT  # closed by another at once, with what we staged in it
+                return ABSENT  # another caller closed it at once; it contains our objects
         if rule.objects_max and delivery.objects:
             _count(ports, repo, rule, seen.batches.number, delivery.objects)
         if not delivery.marked and not _is_full(ports, repo, rule, seen.batches):
@@ -75,11 +80,11 @@ def note(
 def tick(
     ports: Ports, repo: Repository, rule: EventRule, *, waiting: bool = True
 ) -> tuple[Closing, ...]:
-    """Close the open batch if its time is over; it, and with `waiting` all that wait for their
-    commit.
+    """Close the open batch if it is overdue.  Returns it, and with `waiting` also every batch that
+    waits for its commit.
 
-    What was staged on a branch went with it: its open batch ends without a commit.
-    Cost: 1 KV request, to close 2 more and 1 for the branch.
+    If the branch is gone, its staged rows are gone, too: the open batch ends without a commit.
+    Cost: 1 KV request; to close 2 more and 1 for the branch.
     """
     seen = batches.get(ports.kv, repo, rule.id)
     found = seen.batches.closing if waiting else ()
@@ -98,9 +103,9 @@ def commit_batch(
 ) -> CommitId | Literal[Absent.ABSENT]:
     """Commit everything that is staged on the rule's branch, once for `batch`.
 
-    ABSENT: there was nothing to commit (a commit of somebody else took it, or the branch is gone),
-    or it was done and forgotten before.  Errors: those of `commit.commit`; the batch stays, to be
-    told again.
+    ABSENT: there was nothing to commit (another commit contains it, or the branch is gone), or the
+    batch was committed and forgotten before.  Errors: those of `commit.commit`; the batch then
+    stays, and its message must be delivered again.
     """
     seen = batches.get(ports.kv, repo, rule.id)
     closing = _closing(seen, batch)
@@ -111,23 +116,23 @@ def commit_batch(
         made = commit(ports, repo, rule.branch, _request(rule, closing)).id
     except (NoChanges, NotFound):  # taken by another commit, or deleted with its branch
         pass
-    except HistoryTooLong:  # each of so many commits took in all that was staged before it
+    except HistoryTooLong:  # each of these commits took in everything staged before it
         pass
     except Contended:
         raise
-    except Conflict:  # the branch was reset meanwhile, by somebody who meant it
+    except Conflict:  # the branch was reset meanwhile, on purpose
         pass
     _forget(ports, repo, rule, batch)
     return made
 
 
 def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
-    """A worker begins a closed batch, or gives it up: its objects stay staged, for the next commit
-    of the branch.
+    """Record that a worker begins a closed batch, or give the batch up: its objects stay staged,
+    for the next commit of the branch.
 
-    It is given up if `limits.job_restart_count_max` workers have begun it, the first of them longer
-    ago than `limits.batch_restart_seconds`, and none of them has committed it.  Nobody asks for a
-    batch once more, so an outage of the storage must not use up its runs.
+    A batch is given up if `limits.job_restart_count_max` workers have begun it, the first of them
+    longer ago than `limits.batch_restart_seconds`, and none of them has committed it.  No client
+    requests a batch again, so an outage of the storage must not use up its attempts.
 
     Errors: `Unsupported`, `Contended`, `Unavailable`.  Cost: 2 KV requests.
     """
@@ -155,7 +160,9 @@ def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> Non
 
 
 def _is_landed(ports: Ports, repo: Repository, rule: EventRule, closing: Closing) -> bool:
-    """Whether `commit_batch` finds that the batch has ended, and has nothing to commit."""
+    """Whether `commit_batch` would find that the batch is committed, or that nothing is left to
+    commit.
+    """
     once = Once(BATCH_KEY, closing.batch, closing.since)
     try:
         head = fresh(ports, repo, rule.branch).branch.commit
@@ -165,8 +172,9 @@ def _is_landed(ports: Ports, repo: Repository, rule: EventRule, closing: Closing
 
 
 def forget_runs(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
-    """The runs so far count no more: the batch waits for somebody else.  Best effort; 2 KV
-    requests."""
+    """Reset the count of attempts, because the batch waits for a bulk job.  Best effort; 2 KV
+    requests.
+    """
     seen = batches.get(ports.kv, repo, rule.id)
     closing = _closing(seen, batch)
     if closing is not None:
@@ -194,7 +202,9 @@ def _request(rule: EventRule, closing: Closing) -> CommitRequest:
 
 
 def _count(ports: Ports, repo: Repository, rule: EventRule, number: int, objects: int) -> None:
-    """Never fails: a batch that counted too little is closed by its time."""
+    """Add objects to the count of a batch.  Never fails: a batch with too low a count is closed
+    when it is overdue.
+    """
     for _ in range(limits.conditional_round_count_max):
         stamp = ports.ids.stamp()
         counted = Counted(number, stamp[-1] % batches.COUNTERS, objects)
@@ -220,7 +230,9 @@ def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
 def _close(
     ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches
 ) -> Closing | Literal[Absent.ABSENT]:
-    """Close the batch that `seen` shows open; ABSENT: another did, or too many wait already."""
+    """Close the batch that is open in `seen`; ABSENT: another caller closed it, or too many batches
+    wait already.
+    """
     name = seen.batches.open
     for _ in range(limits.conditional_round_count_max):
         found = seen.batches

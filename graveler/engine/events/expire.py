@@ -1,7 +1,8 @@
-"""Removes what deliveries of events said of themselves, once no notification can travel any more.
+"""Removes the confirmations of event deliveries, once no notification can arrive that refers to
+them.
 
-Stores whose rows vanish by themselves (DynamoDB) need none of it; in the others a row would stay
-for each delivery there ever was.  For the local service.
+Stores that expire rows (DynamoDB) do not need it.  In other stores one row for each delivery would
+stay for ever.  Used by the local service.
 """
 
 from math import inf
@@ -15,11 +16,12 @@ _START_BYTES = 4
 
 
 def expire(ports: Ports, repo: Repository, seconds: float = inf) -> int:
-    """Part of what is past its time, as far as `seconds` reach; how many rows.
+    """Remove part of the expired confirmations, within `seconds`; returns the number of rows.
 
-    It begins at a place that chance draws, so that rounds come to all of it.  Ended rules count:
-    their rows are there.  Cost: the rules, and 2 KV requests for each of their 64 partitions, 1
-    more for up to 1,000 rows that are removed."""
+    Each round begins at a random position, so that over time all rows are reached.  Deleted rules
+    are included, because their rows still exist.  Cost: the rules; 2 KV requests for each of their
+    64 partitions, 1 more for up to 1,000 rows that are removed.
+    """
     end = ports.clock.steady_seconds() + seconds
     before_ns = ports.clock.now_ns() - limits.event_seconds * limits.SECOND_NS
     count, start = 0, ports.ids.stamp()[:_START_BYTES]

@@ -1,8 +1,10 @@
-"""Making, showing and ending the rules by which a repository takes in what arrives in a bucket.
+"""Event rules: which objects that arrive in a bucket a repository stages.
 
-A rule that watched the repository's own namespace would stage what the repository itself writes,
-one that watched another's would refer to objects that the other may collect as garbage; both are
-refused.  Ending a rule leaves what it staged and committed.
+Two kinds of rules are refused.  A rule that watches the repository's own namespace would stage what
+the repository itself writes.  A rule that watches another repository's namespace would refer to
+objects that the other repository may delete as garbage.
+
+Deleting a rule keeps everything that it staged and committed.
 """
 
 import hashlib
@@ -24,7 +26,7 @@ _ID_LENGTH = 16
 
 @dataclass(frozen=True, slots=True)
 class NewRule:
-    """What the author says; see `event_rules.EventRule`."""
+    """The fields that the author of a rule chooses; see `rules.EventRule`."""
 
     branch: str
     bucket: str
@@ -38,12 +40,13 @@ class NewRule:
 
 
 def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
-    """Watch a bucket from now on.
+    """Create a rule; it watches its bucket from now on.
 
     Errors: `Invalid`, `NotFound` (no such branch), `Refused`, `AlreadyExists` (another rule of the
     repository stages the same objects at the same paths).
 
-    Cost: 3 KV requests, the rules and the repositories that there are, and one list of the bucket.
+    Cost: 3 KV requests, a list of all rules and one of all repositories, and one list of the
+    bucket.
     """
     check_writable(repo, force=False)
     branch = parse_branch_id(new.branch)
@@ -73,17 +76,17 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
 
 
 def list_all(ports: Ports, repo: Repository) -> tuple[EventRule, ...]:
-    """By id.  1 KV request."""
+    """The rules of the repository, by id.  1 KV request."""
     return rules.of_repository(ports.kv, repo)
 
 
 def get(ports: Ports, repo: Repository, rule: str) -> EventRule:
-    """Raises `NotFound`.  1 KV request."""
+    """One rule.  Errors: `NotFound`.  Cost: 1 KV request."""
     return rules.get(ports.kv, repo, rule)
 
 
 def delete(ports: Ports, repo: Repository, rule: str) -> None:
-    """End a rule; raises `NotFound`.  2 KV requests."""
+    """Delete a rule.  Errors: `NotFound`.  Cost: 2 KV requests."""
     rules.delete(ports.kv, repo, rule, ports.ids)
 
 
@@ -94,7 +97,9 @@ def _id(repo: Repository, new: NewRule) -> str:
 
 
 def _check_readable(ports: Ports, repo: Repository, rule: EventRule) -> None:
-    """Raises `Invalid` for a bucket that may not be read: nobody could read what is staged."""
+    """Raises `Invalid` if the bucket cannot be read, because staged entries would be
+    unreadable.
+    """
     scheme = repo.namespace.partition("://")[0]
     try:
         ports.blocks.list(f"{scheme}://{rule.bucket}/{rule.prefix}", "", 1)
@@ -103,7 +108,7 @@ def _check_readable(ports: Ports, repo: Repository, rule: EventRule) -> None:
 
 
 def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
-    """Raises `Invalid` if a repository has its namespace where the rule watches."""
+    """Raises `Invalid` if the rule watches the namespace of a repository."""
     after, more = "", True
     while more:
         page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)

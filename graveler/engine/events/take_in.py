@@ -1,16 +1,27 @@
-"""Staging what notifications tell of a bucket: each event once, the newest of an object last.
+"""Stages what the notifications of a bucket report: each event once, the newest of an object wins.
 
-    branch ─► records, open rows ─► row and record in one step ─► branch again ─► vouch ─► done
+    branch ─► records, open rows ─► row and record in one step ─► branch again ─► confirm ─► done
                    ▲                      └ refused, or no answer     └ another token?
                    └────────────────────────── look again ◄──────────────────┘
 
-Notifications come late, in any order, and more than once.  The record of an object (refs/arrivals)
-names its newest event, the token in which the row of that event stands, and the calls that answer
-for it.  The same event again is dropped if one of its calls has vouched: it counted once, and
-whatever came later came later.  If none has, no delivery of it was ever acknowledged: a row in the
-token that is still open will count, any other is staged again, guarded by the branch record that
-was read first, so that nothing which came after somebody's vouching is undone.  An older event is
-dropped once the newer one counts, and waits until then.  Basis: docs/protocol.md.
+Notifications arrive late, in any order, and more than once.  The record of an object
+(refs/events/arrivals) contains the sequencer of its newest event, the token that holds the row of
+that event, and the calls that staged it.
+
+A row *counts* if its token was still open when the branch was read again: later commits contain it.
+A call *confirms* (`vouch`) once all its rows count, before it is acknowledged.
+
+The same event again:
+
+- If one of the calls in the record has confirmed, the event is dropped: its row counted once, and
+  everything newer was written after it.
+- If none has confirmed, no delivery of the event was ever acknowledged.  A row in the token that is
+  still open will count.  Any other row is staged again, on condition that the branch record has not
+  changed since it was first read.  So nothing that was written after a confirmation is undone.
+
+An older event is dropped once the newer one counts, and waits until then.
+
+Basis: docs/protocol.md.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,11 +41,11 @@ from graveler.refs.names import branches
 from graveler.staging import area
 
 _WAITS_MAX: Final = 8
-_WAIT_SECONDS: Final = 0.02  # and so much longer each time: 0.6 seconds in all
+_WAIT_SECONDS: Final = 0.02  # grows by this much each time: 0.6 seconds in total
 
 
 class Told(NamedTuple):
-    """One event: the object's key, its sequencer, and what is to stand at which path."""
+    """One event: the object's key, its sequencer, and the value to stage at which path."""
 
     key: bytes
     sequencer: str
@@ -43,23 +54,27 @@ class Told(NamedTuple):
 
 
 class Taken(Enum):
-    """What became of an event."""
+    """What happened to an event."""
 
     STAGED = "staged"
-    KNOWN = "known"  # the same event counted before
+    KNOWN = "known"  # the same event was staged before
     OLD = "old"  # a newer event of the object was taken before
 
 
 class _Look(NamedTuple):
-    """The record of an object and the open token's row at its path."""
+    """The record of an object, and the row at its path in the open token."""
 
     stored: StoredArrival | Literal[Absent.ABSENT]
     row: Staged | Literal[Absent.ABSENT]
 
 
 class _Verdict(NamedTuple):
-    """`open`: true if the token is still open when the branch is read again; `ours`: then we must
-    vouch.  `waits`: nothing is to be done but by others."""
+    """The result of one step with one event.
+
+    `open`: the verdict holds only if the token is still open when the branch is read again.
+    `ours`: if it holds, this call must confirm.  `waits`: nothing can be done until other calls
+    have finished.
+    """
 
     taken: Taken | Literal[Absent.ABSENT]
     open: bool = False
@@ -72,7 +87,7 @@ _WAIT = _Verdict(ABSENT, waits=True)
 
 
 class _Round(NamedTuple):
-    """One look at everything; `seen` may be some seconds old unless `is_fresh`."""
+    """One round over all events.  `seen` may be some seconds old unless `is_fresh`."""
 
     ports: Ports
     repo: Repository
@@ -85,13 +100,14 @@ class _Round(NamedTuple):
 def take_in(
     ports: Ports, repo: Repository, rule: EventRule, events: Sequence[Told]
 ) -> tuple[Taken, ...]:
-    """Stage the events, at most one of each object; what became of them, in their order.
+    """Stage the events, at most one of each object; returns what happened to each, in order.
 
-    After it returns, every commit that begins contains them, and the same events change nothing any
-    more.  Errors: `NotFound` (no such branch), `Refused`, `Unavailable`, `OutcomeUnknown`: deliver
-    all of them again.
-    Cost: 1 batch of reads, a conditional write of two rows an event, 1 request for the branch and 1
-    to vouch; events that were delivered before cost 1 batch more.
+    When it returns, every commit that begins later contains the events, and the same events change
+    nothing any more.  Errors: `NotFound` (no such branch), `Refused`, `Unavailable`,
+    `OutcomeUnknown`: all events must be delivered again.
+
+    Cost: 1 batch of reads, a conditional write of two rows for each event, 1 request for the branch
+    and 1 to confirm; events that were delivered before cost 1 batch more.
     """
     check_writable(repo, force=False)
     deadline = operation_deadline(ports)
@@ -131,7 +147,9 @@ def _ended(verdicts: Sequence[_Verdict]) -> tuple[Taken, ...]:
 
 
 def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
-    """Look at all events in one batch, then step with each; the branch was read before."""
+    """Read the records and rows of all events in one batch, then take a step with each event.  The
+    branch was read before.
+    """
     ports, token = round_.ports, round_.seen.branch.staging
     places: list[tuple[Place, Place]] = [
         (_record_place(round_, event), area.place_of(token, event.path)) for event in events
@@ -162,7 +180,7 @@ def _look(rows: Mapping[Place, Row], places: tuple[Place, Place]) -> _Look:
 
 
 def _step(round_: _Round, event: Told, look: _Look, vouched: Collection[bytes]) -> _Verdict:
-    """Drop the event, or put row and record over what was looked at."""
+    """Drop the event, or put row and record over those that were read."""
     if look.stored is ABSENT or look.stored.arrival.is_older_than(event.sequencer):
         return _staged(_put(round_, event, look))
     arrival = look.stored.arrival
@@ -185,7 +203,7 @@ def _staged(done: bool) -> _Verdict:
 
 
 def _put(round_: _Round, event: Told, look: _Look) -> bool:
-    """Row and record in one step, for an event that no call has staged before."""
+    """Put row and record in one conditional write, for an event that no call has staged before."""
     ports, branch = round_.ports, round_.seen.branch
     stamp = ports.ids.stamp()
     arrival = Arrival(event.sequencer, branch.staging, (round_.call,))
@@ -210,8 +228,11 @@ def _put(round_: _Round, event: Told, look: _Look) -> bool:
 
 
 def _put_again(round_: _Round, event: Told, look: _Look, stored: StoredArrival) -> bool:
-    """The row, if the branch is still as it was before anybody was seen not to have vouched; then
-    the record.  Whoever dies between the two leaves an event that nobody vouched for."""
+    """Put the row, if the branch has not changed since it was read, which was before the look that
+    found no confirmation; then put the record.
+
+    A crash between the two leaves an event that no call has confirmed.
+    """
     ports, seen = round_.ports, round_.seen
     try:
         put = area.stage_if(
@@ -231,7 +252,7 @@ def _put_again(round_: _Round, event: Told, look: _Look, stored: StoredArrival) 
 
 
 def _record(round_: _Round, event: Told, stored: StoredArrival) -> bool:
-    """Say that this call answers too for the row in the open token."""
+    """Add this call to the record of the row in the open token."""
     ports = round_.ports
     stamp = ports.ids.stamp()
     arrival = Arrival(

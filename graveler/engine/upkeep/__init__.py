@@ -1,5 +1,5 @@
 """Upkeep of all repositories.
 
-janitor  deletes records and rows that nobody can need any more
+janitor  deletes records and rows that nothing can need any more
 rounds   visits all repositories within a time limit
 """

@@ -1,14 +1,15 @@
-"""The janitor: deletes what is certainly needed by nobody, some time after that became certain.
+"""The janitor: deletes records and rows that nothing needs any more, after a grace period.
 
     deleted branch, tag ──a day──► record removed
     clean-up record, due ──► token named by its branch?  leave it
                              not named: mark ──grace──► delete rows ──grace──► again, forget record
 
-A reader or a slow writer may hold a branch record from before its token was taken off; the grace is
-longer than any operation may live.  A row that a late writer put after the first deletion goes with
-the second.  Any number of janitors may run at once: every step may be repeated.
+A reader or a slow writer may use a branch record from before its token was removed.  The grace
+period is longer than any operation may take.  If a late writer puts a row after the first deletion,
+the second deletion removes it.
 
-A round over a repository ends when its time does; what it left over is the next one's.
+Any number of janitors may run at once, because every step is idempotent.  A round over a repository
+ends at its time limit; the next round continues.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +34,7 @@ _SHARE_OF_ROWS = 0.75
 
 
 class Swept(NamedTuple):
-    """What one round did; counts, and whether it came to its end."""
+    """What one round did: counts, and whether it was completed."""
 
     marked: int = 0
     rows: int = 0
@@ -42,12 +43,12 @@ class Swept(NamedTuple):
     addresses: int = 0
     jobs: int = 0
     names: int = 0  # of deleted branches and tags
-    waiting: int = 0  # tokens that it came to whose rows are not gone yet
+    waiting: int = 0  # tokens that were visited and still have rows
     whole: bool = True
 
 
 class _Round(NamedTuple):
-    """One round over a repository, or part of it, and when it ends by the steady clock."""
+    """A round over a repository, or a part of it, and when it ends by the steady clock."""
 
     ports: Ports
     repo: Repository
@@ -58,7 +59,9 @@ class _Round(NamedTuple):
         return self.ports.clock.steady_seconds() < self.end_seconds
 
     def old(self, records: Iterable[T], is_old: Callable[[T], bool]) -> list[T]:
-        """Those of the records that are, as many as a round takes and has time to look at."""
+        """The records for which `is_old` is true, as many as a round takes and has time to
+        examine.
+        """
         found: list[T] = []
         for record in records:
             if len(found) == limits.sweep_records_count_max or not self.goes_on():
@@ -69,13 +72,14 @@ class _Round(NamedTuple):
 
 
 def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
-    """One round over a repository, ended soon after `seconds`: not in the middle of a request.
+    """One round over a repository; it ends soon after `seconds`, between two requests.
 
     Cost: its clean-up, fold, address, job, branch and tag records, and the rows.  Memory: a page of
-    records, for a busy repository has hundreds of thousands."""
+    records, because a busy repository has hundreds of thousands.
+    """
     begun = ports.clock.steady_seconds()
     swept, seen = Swept(), 0
-    # Rows without end must not keep back what is forgotten: that has a share of its own.
+    # Many rows must not starve the deletion of records, which has its own share of the time.
     rows = _Round(ports, repo, begun + seconds * _SHARE_OF_ROWS)
     for pending in cleanups.list_cleanups(ports.kv, repo):
         if not rows.goes_on():
@@ -95,7 +99,7 @@ def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
 
 
 def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
-    """One step of one record.  A record that somebody has changed meanwhile is left alone."""
+    """One step for one clean-up record.  A record that changed meanwhile is left alone."""
     ports, repo = now.ports, now.repo
     token, cleanup = pending.token, pending.cleanup
     now_ns = ports.clock.now_ns()
@@ -111,7 +115,7 @@ def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
     dropped = area.drop(ports.kv, token, now.goes_on)
     swept = swept._replace(rows=swept.rows + dropped.rows)
     if not dropped.whole:
-        return swept  # the record stays as it is: the next round goes on
+        return swept  # the record stays unchanged: the next round continues
     if cleanup.passes:
         cleanups.forget(ports.kv, repo, [token])
         return swept._replace(tokens=swept.tokens + 1)
@@ -120,7 +124,7 @@ def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
 
 
 def _named(ports: Ports, repo: Repository, branch: BranchId, token: StagingToken) -> bool:
-    """Whether the branch's record, read afresh, still names the token."""
+    """Whether the branch record, read afresh, still names the token."""
     found = branches.find(ports.kv, repo, branch)
     return found is not ABSENT and found.branch.live and token in found.branch.tokens_newest_first
 
@@ -135,7 +139,9 @@ def _forget_folds(now: _Round) -> int:
 
 
 def _forget_addresses(now: _Round) -> int:
-    """Addresses past their time by another whole span: one may just be in the middle of a link."""
+    """Forget upload addresses that expired one more lifetime ago, because a link may just be
+    using one.
+    """
     horizon_ns = _horizon_ns(now, limits.link_address_seconds)
     old = now.old(
         uploads.list_all(now.ports.kv, now.repo), lambda each: each[1].expires_ns < horizon_ns
@@ -154,7 +160,7 @@ def _forget_jobs(now: _Round) -> int:
 
 
 def _purge_names(now: _Round) -> int:
-    """Deleted branches and tags, whose records listings would have to pass over for ever."""
+    """Remove the records of deleted branches and tags, which every listing would have to skip."""
     ports, repo = now.ports, now.repo
     horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
 
@@ -174,7 +180,9 @@ def _purge_names(now: _Round) -> int:
 
 
 def _over_since_ns(job: Job) -> float:
-    """When it ended; infinite if it may still go on.  Bulk jobs end with their time, too."""
+    """When the job ended; infinite if it may still continue.  A bulk job also ends at its
+    expiry.
+    """
     if job.ended:
         return job.updated_ns
     if job.kind == BULK:

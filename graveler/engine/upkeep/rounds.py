@@ -1,8 +1,8 @@
-"""Rounds over all repositories, within a time; that of clean-up.
+"""Rounds over all repositories within a time limit, and the round of the janitor.
 
-A round that has no time left ends; the next one begins elsewhere.  Where a round begins is drawn by
-chance, so that with any number of repositories each has its turn, and nothing need be kept between
-rounds.  Repositories whose store does not answer are passed over.  For delivery.
+A round ends when its time runs out.  Each round begins at a random repository.  So every repository
+is reached over time, whatever their number, and no state is kept between rounds.
+Repositories whose store does not answer are skipped.  Used by the delivery layer.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,9 @@ _START_LENGTH = 2
 
 
 class Tended(NamedTuple):
-    """What a round did: repositories tended and failed, rows deleted, tokens that still wait, and
-    whether it came to its end."""
+    """What a round did: repositories visited and failed, rows deleted, tokens that still wait, and
+    whether it was completed.
+    """
 
     repositories: int
     failed: int
@@ -32,8 +33,9 @@ class Tended(NamedTuple):
 def tend_all(ports: Ports, seconds: float) -> Tended:
     """Let the janitor sweep every repository, until soon after `seconds`.
 
-    Errors of one repository are counted, not raised; those of the list are raised.  Cost: the list
-    of repositories, and each one's sweep."""
+    Errors of one repository are counted, not raised; errors of the list of repositories are raised.
+    Cost: the list of repositories, and the sweep of each.
+    """
     end = ports.clock.steady_seconds() + seconds
     tended = failed = rows = waiting = 0
     whole = True
@@ -55,9 +57,9 @@ def tend_all(ports: Ports, seconds: float) -> Tended:
 
 
 def in_turn(ports: Ports) -> Iterator[Repository]:
-    """All repositories, from one that is drawn by chance, round to the one before it.
+    """All repositories, from a random one on, round to the one before it.
 
-    For every round that may end before it came to all of them.  Cost: one KV request for each page.
+    For every round that may end before it has visited all.  Cost: 1 KV request for each page.
     """
     start = ports.ids.unique(_START_LENGTH)
     yield from _after(ports, start)
