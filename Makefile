@@ -1,14 +1,14 @@
-# Everything a developer runs. Each target sets up what it needs; nothing reads
-# the network once `make setup` has finished (but `make lock`, which must).
+# The commands of a developer. Each target sets up the environments that it needs. After
+# `make setup`, only `make lock` uses the network.
 
 SHELL  := /bin/sh
 VENV   := .venv
 READY  := $(VENV)/.ready
 BIN    := $(VENV)/bin
-# Programs that are called and never imported: local AWS engines, SAM, linters.
+# Programs that are only called, never imported: local AWS engines, SAM, linters.
 TOOLS  := .venv-tools
 TOOLED := $(TOOLS)/.ready
-# PySpark 3.5 and 4, each with its Java: two versions cannot share an environment.
+# PySpark 3.5 and 4, each with its own Java: they cannot share an environment.
 SPARKS := .venv-spark3/.ready .venv-spark4/.ready
 PORT   ?= 8000
 STORE  ?= .graveler
@@ -16,7 +16,7 @@ JOBS   ?= 2
 MINUTES ?= 1
 ARGS   ?=
 PYTHON ?=
-# For deploy: the stack's name, what its functions run on, and an interpreter of that version.
+# For deploy: the stack's name, the runtime of its functions, and an interpreter of that version.
 STACK  ?= graveler
 LOCAL  ?=
 RUNTIME ?=
@@ -24,10 +24,10 @@ ARCHITECTURE ?=
 LAYER_PYTHON ?=
 export PYTHON STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS
 
-# The layer's wheels for both architectures, fetched once: nothing later reads the network.
+# The layer's wheels for both architectures, fetched once, so that no later step uses the network.
 LAYERS := build/layers/.ready
 
-# The environment holds absolute paths: a copied or moved checkout needs its own.
+# An environment contains absolute paths, so a copied or moved checkout needs a new one.
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(READY): FORCE
 endif

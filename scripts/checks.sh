@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the named groups of checks ($3...) with the programs in $1 and $2 test
-# processes. Stops at the first that fails, and says which and what to do.
+# Runs the groups of checks named by $3..., with the programs in folder $1 and $2 test
+# processes. Stops at the first failure, and prints the failed check and its remedy.
 set -u
 bin=$1
 jobs=$2
@@ -17,7 +17,7 @@ check() {
     }
 }
 
-# Waits for the process $1 and shows what it has said into the file $2.
+# Waits for process $1 and prints its output from file $2.
 ended() {
     wait "$1"
     code=$?
@@ -42,7 +42,7 @@ for group in "$@"; do
             "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
             "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
         ;;
-    spark) # a session has work for little more than one core: both versions side by side
+    spark) # a session uses little more than one core, so both versions run in parallel
         said=$(mktemp)
         .venv-spark3/bin/python -m pytest -q tests/spark >"$said" 2>&1 &
         other=$!

@@ -1,8 +1,8 @@
-"""Lets Spark load and use the classes that sessions need, for an archive that later ones map.
+"""Makes Spark load and use the classes that sessions need, for an archive that later sessions map.
 
-    classes.py OPTION...    options of Java, among them where the archive goes
+    classes.py OPTION...    options of Java, among them the path of the archive
 
-Reading, checking and linking ten thousand classes is most of what the start of a session costs.
+Most of the start time of a session goes into reading, checking and linking ten thousand classes.
 Run by scripts/java.sh.
 """
 
@@ -42,5 +42,5 @@ with tempfile.TemporaryDirectory() as folder:
     again.join(rows, "n", "left_anti").filter(F.col("t").startswith("1")).count()
     java = spark.sparkContext._gateway.proc
     spark.stop()
-    java.stdin.close()  # ends it, and it writes the archive then
+    java.stdin.close()  # Java exits, and writes the archive at exit
     java.wait()

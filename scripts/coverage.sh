@@ -1,21 +1,22 @@
 #!/bin/sh
-# Runs the tests with the programs in $1 and $2 processes under branch coverage, served
-# processes included, and prints what each folder of the package reached.  Ends with 1 if
-# a test fails or a folder is under its bound (coverage_totals.py).  $3...: further options
-# of pytest.
+# Measures branch coverage: runs the tests with the programs in folder $1 and $2 processes,
+# and prints the coverage of each folder of the package.  Processes that the tests start are
+# measured too.  Exits with 1 if a test fails or a folder is below its minimum
+# (coverage_totals.py).  $3...: more options of pytest.
 #
-# Tracing makes everything many times slower, so what runs long is left out: most of the
-# random schedules and programs and of the exhaustive search, the broken protocols and
-# recipes (they run patched copies of the modules, which nothing can count), the replayed
-# history (it repeats what the tests of the verbs do), the stack in a local engine (its
-# functions run in interpreters of the engine's own) and what reads the syntax trees only.
-# At the end everything runs at once for a moment, as in the soak, whose tracks no test runs.
+# Tracing makes everything many times slower, so these long tests are left out:
+#   - most of the random schedules and programs, and of the exhaustive search
+#   - broken protocols and recipes: they run patched copies of modules, which cannot be counted
+#   - the replayed history: it repeats the tests of the verbs
+#   - the stack in a local engine: its functions run in the engine's own interpreters
+#   - tests that only read syntax trees
+# At the end the soak runs for a short time, because no test runs its tracks.
 set -u
 bin=$1
 jobs=$2
 shift 2
 here=$(dirname "$0")
-folder=build/coverage # stays, so that more can be asked of what took long to measure
+folder=build/coverage # kept, so that further reports need no new measurement
 rm -rf "$folder"
 mkdir -p "$folder" || exit 1
 folder=$(cd "$folder" && pwd)
@@ -33,7 +34,7 @@ tests=$?
 search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
 "$bin/coverage" run -m pytest -q \
     "$search[w|c|m-2 preemptions]" "$search[n|w c-1 preemption, 1 fault]" || tests=1
-# What it says of memory and latency is not judged here: tracing changes both.
+# The soak's figures of memory and latency are ignored here, because tracing changes both.
 "$bin/coverage" run -m simulator.soak.run --minutes "${MINUTES:-0.3}" --cores 1 \
     >"$folder/soak.log" 2>&1 || tail -n 5 "$folder/soak.log" >&2
 "$bin/coverage" combine -q "$folder" || exit 1

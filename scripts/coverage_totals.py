@@ -1,6 +1,6 @@
 """Prints the branch coverage of each folder of the package, from coverage's JSON report ($1).
 
-Ends with 1 if a folder, or the whole, is under its bound.
+Exits with 1 if a folder, or the total, is below its minimum.
 """
 
 import json
@@ -12,7 +12,7 @@ LEAST = {"engine": 100.0, "staging": 100.0, "refs": 100.0, "all": 95.0}
 
 
 def main(report: Path) -> int:
-    """The exit code."""
+    """Print the table.  Returns the exit code."""
     parts: dict[str, Counter[str]] = {}
     for name, found in json.loads(report.read_text())["files"].items():
         below = Path(name).parts[Path(name).parts.index("graveler") + 1 :]
@@ -35,7 +35,7 @@ KEYS = ("num_statements", "covered_lines", "num_branches", "covered_branches")
 
 
 def percent(count: Counter[str]) -> float:
-    """Lines and branches together, as coverage counts them."""
+    """The percentage of covered lines and branches together, as coverage counts them."""
     whole = count["num_statements"] + count["num_branches"]
     return 100.0 * (count["covered_lines"] + count["covered_branches"]) / max(whole, 1)
 

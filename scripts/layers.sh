@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetches what the functions run with, for the Python in $1 and both architectures.
+# Fetches the wheels of the functions' layer, for the Python in $1 and both architectures.
 set -eu
 python=$1
 version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Writes requirements/*.txt from pyproject.toml: every version pinned, with the
 # hashes of all files of the release, so that one lock serves every platform.
-# Resolved on Python 3.11, the oldest supported, and without the machine's own
-# pip settings, so that no address of a private index or folder gets in.
+# Resolved on Python 3.11, the oldest supported version. The pip settings of the machine are
+# ignored, so that the lock contains no address of a private index or folder.
 set -eu
 python=${PYTHON:-python3.11}
 tool=build/lock
@@ -18,7 +18,7 @@ export CUSTOM_COMPILE_COMMAND="make lock"
     "$tool/bin/python" -m pip install -q pip-tools==7.6.2
 }
 
-# Writes requirements/$1.txt from what the other arguments name.
+# Writes requirements/$1.txt from the sources that the other arguments name.
 lock() {
     name=$1
     shift
@@ -32,8 +32,8 @@ lock() {
     echo "wrote requirements/$name.txt"
 }
 
-# `dev` names the project's own extras. Calling the project unsafe keeps it out of
-# the lock (and setuptools in); the warning about that at the end is cut off.
+# `dev` names the project's own extras. `--unsafe-package graveler` keeps the project out of the
+# lock (and setuptools in); `lock` removes the warning about that at the end of the file.
 for name in ${LOCKS:-server aws layer dev tools spark3 spark4}; do
     case $name in
     tools) lock tools requirements/tools.in ;;

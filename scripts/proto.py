@@ -1,11 +1,11 @@
-"""Writes the generated modules of a schema: what `make proto` runs.
+"""Generates the protobuf modules of the wire format; `make proto` runs it.
 
     python scripts/proto.py FOLDER      wire_pb2.py and wire_pb2.pyi, from graveler/wire.proto
 
-The compiler puts a check into the module that refuses every runtime older than itself.  The module
-holds a serialized descriptor and calls that runtimes since 4.25 have, so the check is left out: a
-cluster or a notebook that has an older protobuf can import graveler.  Tests compare the bytes that
-are written with recorded ones.
+The compiler adds a check to the module that refuses every runtime older than the compiler.  The
+module needs only a serialized descriptor and calls that exist in all runtimes since 4.25, so this
+script removes the check.  A cluster or a notebook with an older protobuf can then import graveler.
+Tests compare the written bytes with recorded ones.
 """
 
 import re
@@ -19,8 +19,11 @@ _CHECK = re.compile(r"^_runtime_version\.ValidateProtobufRuntimeVersion\(\n.*?^\
 
 
 def write(folder: Path) -> None:
-    """Compile the schema into `folder`.  Raises `SystemExit` if the compiler's output has changed
-    its form, so that nothing is left out by mistake."""
+    """Compile the schema into `folder`.
+
+    Raises `SystemExit` if the output of the compiler has another form than expected, so that the
+    script removes nothing else by mistake.
+    """
     command = [sys.executable, "-m", "grpc_tools.protoc", "-Igraveler"]
     command += [f"--python_out={folder}", f"--pyi_out={folder}", "wire.proto"]
     subprocess.run(command, cwd=ROOT, check=True)

@@ -1,9 +1,10 @@
-"""What scripts/real_aws.sh does with a deployed stack: its story, and the removal of what it keeps.
+"""The Python part of scripts/real_aws.sh: the story of a deployed stack, and its removal.
 
-    python -m scripts.real_aws story STACK     through the API, by the client of lakeFS
-    python -m scripts.real_aws remove STACK    table, bucket and secret, which outlive the stack
+    python -m scripts.real_aws story STACK     calls the API with the lakeFS client
+    python -m scripts.real_aws remove STACK    deletes table, bucket and secret
 
-`--url` names a local engine instead of AWS; the tests use it.
+Table, bucket and secret outlive the deletion of the stack.  `--url` names a local engine instead of
+AWS; the tests use it.
 """
 
 import argparse
@@ -13,11 +14,11 @@ from typing import Any
 
 from scripts import deploy
 
-PART_BYTES = 5 << 20  # the least that S3 takes for a part that is not the last
+PART_BYTES = 5 << 20  # minimum of S3 for a part that is not the last
 
 
 def story(stack: str, url: str = "") -> None:
-    """A repository, a commit, a merge, an upload in two parts; raises if anything is not so."""
+    """Create a repository, commit, merge, upload in two parts.  Raises if a result is wrong."""
     import lakefs
     from lakefs.client import Client
 
@@ -48,7 +49,7 @@ def _part(number: int) -> bytes:
 
 
 def _upload_in_parts(client: Any, repository: str, branch: str, path: str) -> None:
-    """Create, put each part by its URL, complete."""
+    """Begin a multipart upload, put each part by its URL, complete the upload."""
     from lakefs_sdk import CompletePresignMultipartUpload, UploadPart
 
     api = client.sdk_client.experimental_api
@@ -70,7 +71,7 @@ def _upload_in_parts(client: Any, repository: str, branch: str, path: str) -> No
 
 
 def remove(stack: str, url: str = "") -> None:
-    """Delete what a stack keeps when it is deleted.  What is gone already is passed over."""
+    """Delete the resources that stay when a stack is deleted.  Missing ones are skipped."""
     from botocore.exceptions import ClientError
 
     account = deploy.client("sts", url).get_caller_identity()["Account"]
@@ -102,7 +103,7 @@ def _empty(objects: Any, bucket: str) -> None:
 
 
 def main() -> None:
-    """Run one of the two."""
+    """Run the story or the removal."""
     parser = argparse.ArgumentParser(description="the story of a deployed stack, and its removal")
     parser.add_argument("what", choices=["story", "remove"])
     parser.add_argument("stack")

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The release step that needs an AWS account: contract suites, one multipart upload, the
-# deployment and its story, against AWS itself; everything that it made is removed in the end,
-# also after a failure, but for the bucket that SAM keeps for all deployments of an account and
-# region (stack aws-sam-cli-managed-default): others may use it. It costs some cents and takes
-# about a quarter of an hour.
+# The release step that needs an AWS account. It runs the contract suites, one multipart upload,
+# the deployment and its story against AWS itself. At the end, also after a failure, it removes
+# everything that it created. Only the bucket that SAM keeps for all deployments of an account and
+# region stays (stack aws-sam-cli-managed-default), because others may use it. The step costs some
+# cents and takes about a quarter of an hour.
 #
 #   AWS_PROFILE=… AWS_DEFAULT_REGION=… scripts/real_aws.sh
 #   DRY_RUN=1 scripts/real_aws.sh        prints the commands and runs none

@@ -1,10 +1,10 @@
-"""Makes graveler/api/sample.zip: the files of a repository that is created with `sample_data`.
+"""Builds graveler/api/sample.zip: the files of a new repository that is created with `sample_data`.
 
     .venv-spark4/bin/python scripts/sample_data.py
 
-The lakes are invented: everything is drawn from one seed, so the same rows come out again.  The
-table is stored without compression, so that readers of parts of it have something to seek in; the
-archive compresses it.  Needs pyarrow, which the product does not.
+The lakes are invented.  All values come from one seed, so every run makes the same rows.  The table
+is stored without compression, so that partial reads can seek in it; the archive compresses it.  The
+script needs pyarrow, which the product does not need.
 """
 
 import csv
@@ -50,7 +50,7 @@ _DEEP = (24, 68, 112)
 
 
 def lakes() -> list[dict[str, Any]]:
-    """The rows, in the order of their ids."""
+    """The rows of all lakes, ordered by id."""
     chance = Random(_SEED)
     return [_lake(number, chance) for number in range(1, ROWS + 1)]
 
@@ -82,7 +82,7 @@ def _lake(number: int, chance: Random) -> dict[str, Any]:
 
 
 def table() -> pa.Table:
-    """The rows as lakes.parquet holds them."""
+    """The rows as a table for lakes.parquet."""
     schema = pa.schema(
         [
             ("lake_id", pa.string()),
@@ -111,7 +111,7 @@ def _parquet() -> bytes:
 
 
 def _map(row: dict[str, Any]) -> bytes:
-    """A PNG: the outline of a lake, darker where it is deep."""
+    """A PNG of a lake: its outline, darker where it is deep."""
     chance = Random(f"{_SEED}/{row['lake_id']}")
     waves = [(at, chance.uniform(0.02, 0.16), chance.uniform(0, math.tau)) for at in (2, 3, 5)]
     palette = (_SEA, _SHORE, _WATER, _DEEP)
@@ -194,7 +194,7 @@ used for anything.
 
 
 def files() -> Iterator[tuple[str, bytes]]:
-    """Path and content, in the order of the paths."""
+    """Path and content of every file, in the order of the paths."""
     drawn = lakes()[:IMAGES]
     yield "README.md", _README.encode()
     yield "data/lakes.source.md", _SOURCE.encode()
@@ -205,7 +205,7 @@ def files() -> Iterator[tuple[str, bytes]]:
 
 
 def main() -> None:
-    """Write the archive; the same content gives the same bytes."""
+    """Write the archive.  The same content gives the same bytes."""
     with zipfile.ZipFile(TARGET, "w") as archive:
         for name, content in files():
             info = zipfile.ZipInfo(name, _MOMENT)

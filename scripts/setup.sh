@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes the environment in $1 from the lock in $2, every file checked by its
-# hash. With a third argument it installs that folder's package in place as well.
-# The stamp $1/.ready is written last, so that an interrupted set-up starts over.
-# PYTHON= names the Python; NEWEST= the newest that the lock has wheels for (3.12).
+# Makes the environment $1 from the lock $2, and checks every file by its hash.
+# With a third argument, it also installs the package in that folder in place.
+# The stamp $1/.ready is written last, so that an interrupted set-up starts again.
+# PYTHON= names the Python; NEWEST= the newest version that the lock has wheels for (3.12).
 set -u
 venv=$1
 lock=$2
