@@ -1,8 +1,11 @@
-"""Putting the product together: which drivers stand behind the ports of a deployment.
+"""Opens a store: chooses the drivers behind the ports for each kind of deployment.
 
-`open_memory` keeps nothing; `open_embedded` keeps everything in one folder; `aws.open_aws` keeps it
-in a table and buckets.  Each deployment loads its own drivers only: what is named here is imported
-when first asked for, so that a function on AWS never loads an embedded database.
+    open_memory      keeps nothing (memory.py)
+    open_embedded    keeps everything in one folder (embedded.py)
+    aws.open_aws     keeps everything in a table and buckets (aws.py)
+
+Each deployment loads only its own drivers: the names of this package are imported at first use, so
+a function on AWS never loads an embedded database.
 """
 
 from importlib import import_module
@@ -18,7 +21,7 @@ _HOMES: Final = {"Embedded": "embedded", "open_embedded": "embedded", "open_memo
 
 
 def __getattr__(name: str) -> Any:
-    """What stands in `__all__`."""
+    """Imports a name of `__all__` at first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,7 +1,7 @@
-"""The store on AWS that a template has made: open it, and begin again in a copy of the process.
+"""Opens the store on AWS that a template has created.
 
-The secret is read when the store is opened; nothing else is sent before the first verb.  For the
-functions and the tests.
+Opening reads the secret; no other request is sent before the first verb.  For the functions and the
+tests.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from graveler.settings import Deployment
 
 @dataclass(frozen=True, slots=True)
 class Aws:
-    """An open store on AWS.  `secret.key` is what keys are derived from."""
+    """An open store on AWS.  All keys are derived from `secret.key`."""
 
     ports: Ports
     session: AwsSession
@@ -28,21 +28,22 @@ class Aws:
     ids: SystemIds
 
     def thaw(self) -> None:
-        """To be called in each process that begins as a copy of another: what was drawn by chance
-        before must not be used by both."""
+        """Discard random bytes that were fetched before.  Each process that starts as a copy of
+        another (a restored snapshot) must call this, so that two copies never draw the same
+        ids."""
         self.ids.forget()
 
 
 class StorageSigns:
-    """On AWS the storage itself verifies presigned requests; none of them is ours."""
+    """Verifies no presigned request: on AWS, S3 serves and verifies them."""
 
     def verify(self, method: str, name: str, query: Mapping[str, str], content_type: str) -> Grant:
-        """Raises `Unauthenticated`, always."""
+        """Always raises `Unauthenticated`."""
         raise Unauthenticated("presigned url is not valid here")
 
 
 def open_aws(deployment: Deployment) -> Aws:
-    """Open the store that a deployment made.  Errors: those of `read_secret`."""
+    """Open the store of a deployment.  Errors: those of `read_secret`."""
     session, ids = AwsSession(AwsSettings(endpoint_url=deployment.endpoint_url)), SystemIds()
     secret = read_secret(session, deployment.secret)
     ports = ports_of(aws_drivers(session, deployment, ids), secret.key, secret.before)

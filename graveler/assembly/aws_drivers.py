@@ -1,10 +1,12 @@
-"""The drivers of the store on AWS: a table, buckets, folders.
+"""Creates the drivers of the store on AWS: a table, buckets, folders.
 
     table          repositories, branches, staging, commits (kv/dynamodb.py)
-    buckets        objects, ranges, metaranges (block/s3.py); no other bucket is ever touched
-    folders        tables that were read or written here, or on any machine; may vanish at any time
+    buckets        objects, ranges, metaranges (block/s3.py); no other bucket is accessed
+    folders        caches of range files, of this machine or shared by machines; may be deleted at
+                   any time
 
-One session, one client of each kind; nothing is sent before the first verb.  For this folder.
+There is one session and one client of each kind.  No request is sent before the first verb.  For
+this folder.
 """
 
 from pathlib import Path
@@ -25,12 +27,12 @@ from graveler.records import ABSENT
 from graveler.requests import THROTTLED_STORE, RetryPolicy
 from graveler.settings import Deployment
 
-_BLOCK_SHARE: Final = 4  # of the memory, for blocks of tables
-_TABLE_SHARE: Final = 16  # of the memory, for indexes, and again for metaranges
+_BLOCK_SHARE: Final = 4  # 1/4 of the memory caches blocks of tables
+_TABLE_SHARE: Final = 16  # 1/16 of the memory caches indexes, and 1/16 metaranges
 
 
 def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> Drivers:
-    """The drivers over what a deployment made."""
+    """The drivers for the resources of a deployment."""
     clock = SystemClock()
     table = DynamoStore(session, deployment.table, clock=clock, ids=ids)
     kv = RetryingStore(table, clock, THROTTLED_STORE)
@@ -42,7 +44,7 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes)
     memory = deployment.memory_bytes
     ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE)
-    # A partition key of the table bears a fortieth of what the table bears.
+    # One partition key of the table takes 1/40 of the load that the whole table takes.
     shards_max = limits.staging_shard_count_max
     rows_max = deployment.commit_rows_max
     return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout(), shards_max, rows_max)

@@ -1,4 +1,4 @@
-"""From drivers to ports.  For this folder."""
+"""Builds the engine's ports from a set of drivers.  For this folder."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from graveler.engine.ports import EngineSettings, Fanout, Ports
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
 
-UPLOADS_PURPOSE = "upload addresses"  # of the key that signs them
+UPLOADS_PURPOSE = "upload addresses"  # the purpose of the key that signs them
 
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """What stands behind the ports.  `staging_shards_max`, `commit_rows_max`: see
+    """The drivers behind the ports.  For `staging_shards_max` and `commit_rows_max` see
     `EngineSettings`."""
 
     kv: Store
@@ -30,8 +30,11 @@ class Drivers:
 
 
 def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
-    """The ports over `drivers`, with a cache of their own; the key that signs upload addresses is
-    derived from `secret`; those that a key of `before` has signed are accepted."""
+    """The ports over `drivers`, with a new cache.
+
+    The key that signs upload addresses is derived from `secret`.  Addresses that were signed under
+    the earlier secret `before` are accepted too.
+    """
     return Ports(
         kv=drivers.kv,
         blocks=drivers.blocks,

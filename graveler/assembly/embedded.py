@@ -1,11 +1,11 @@
-"""The embedded store: everything in one folder, for one process at a time.
+"""Opens the embedded store: everything in one folder, for one process at a time.
 
     <store>/kv        RocksDB: repositories, branches, staging, commits
     <store>/objects   local://name/…: objects, ranges, metaranges
     <store>/scratch   tables while they are being built
     <store>/key       32 secret bytes, mode 0600: all keys are derived from it
 
-Nobody but the owner may enter the folder: modes of an older or foreign one are mended.
+Only the owner may enter the folder.  If the folder exists with wider modes, opening corrects them.
 
 For the commands, the HTTP service and the tests.
 """
@@ -28,12 +28,12 @@ from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Ports
 from graveler.kv.rocksdb import RocksStore
 
-PRESIGNED_PURPOSE = "presigned requests"  # of the key that signs URLs
+PRESIGNED_PURPOSE = "presigned requests"  # the purpose of the key that signs URLs
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """An open embedded store.  `secret` is what keys are derived from."""
+    """An open embedded store.  All keys are derived from `secret`."""
 
     ports: Ports
     signer: Signer
@@ -48,25 +48,26 @@ def open_embedded(
     base_url: str = "",
     commit_rows_max: float = inf,
 ) -> Embedded:
-    """Open (or create) the store in a folder; the caller closes it.
+    """Open the store in a folder, or create it.  The caller closes it.
 
-    `commit_rows_max`: see `EngineSettings`; no bound unless somebody has a cluster to commit more.
-    Errors: `Conflict` if another process has it, `Unavailable` or `StorageFull` if the folder
-    cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not a
-    folder.
+    `commit_rows_max`: see `EngineSettings`; by default there is no limit.  Set one if a cluster
+    makes larger commits.
+    Errors: `Conflict` if another process has the store open, `Unavailable` or `StorageFull` if the
+    folder cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not
+    a folder.
     """
     clock, ids = SystemClock(), SystemIds()
     folder = folders.prepared(store)
     roots = [folders.import_root(root) for root in import_roots]
     kv = RocksStore(str(folder / "kv"))
     try:
-        folders.close_files(folder / "kv")  # RocksDB makes them as the process's mask allows
+        folders.close_files(folder / "kv")  # RocksDB creates files with the modes of the umask
         secret = folders.secret_in(folder / "key", ids)
         signer = Signer(secrets.derive(secret, PRESIGNED_PURPOSE), base_url, clock)
         rules = ImportRules(roots=roots, closed=(folder,))
         blocks = LocalBlocks(folder / "objects", clock=clock, ids=ids, signer=signer, imports=rules)
         scratch = folder / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)  # a dead process's half-built tables
+        shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
         scratch.mkdir(mode=0o700)
         ranges = SstRangeStore(StoredFiles(blocks, scratch), is_near=True)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Independent calls at the same time, on a bounded pool of threads.  For this folder."""
+"""Runs independent calls concurrently on a bounded pool of threads.  For this folder."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -12,10 +12,11 @@ FANOUT_THREADS = 16
 
 
 class ThreadFanout:
-    """`Fanout` on a bounded pool of threads: writers that wait for the same sync share it.
+    """`Fanout` on a bounded pool of threads.  Concurrent writers that wait for the same sync share
+    it.
 
-    A call that hands over calls itself runs them one after the other: if it waited for threads,
-    all threads might be waiting so.
+    If a call running on the pool uses the fan-out again, its calls run one after the other in its
+    own thread.  Otherwise all threads could wait for a free thread (a deadlock).
     """
 
     def __init__(self, threads: int = FANOUT_THREADS) -> None:
@@ -32,7 +33,7 @@ class ThreadFanout:
         return [future.result() for future in futures]
 
     def close(self) -> None:
-        """Let what runs end; take nothing more."""
+        """Accept no more calls, and wait for the running ones to end."""
         self._pool.shutdown(wait=True)
 
     def _mark_thread(self) -> None:

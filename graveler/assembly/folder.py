@@ -1,4 +1,4 @@
-"""The folder of an embedded store, and the secret in it.  For this folder."""
+"""Prepares the folder of an embedded store, and the secret in it.  For this folder."""
 
 import errno
 import os
@@ -14,8 +14,8 @@ _PARTS = ("kv", "objects", "scratch", "key", "credentials")  # of a store's fold
 
 
 def prepared(store: Path) -> Path:
-    """The store's folder, absolute, made if need be; what lies in it is its owner's alone.
-    Raises `StorageFull`, `Unavailable`."""
+    """The absolute path of the store's folder.  Creates the folder if it does not exist, and makes
+    its content accessible to its owner only.  Raises `StorageFull`, `Unavailable`."""
     folder = Path(os.path.abspath(store))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -34,9 +34,12 @@ def prepared(store: Path) -> Path:
 
 
 def _close(folder: Path) -> None:
-    """Take everybody else's rights from a store: 0700 and 0600.  What lies in a folder that is
-    closed already cannot be reached and is not looked at.  Links are left alone, and so is whatever
-    is no part of a store: somebody may have named a folder by mistake."""
+    """Remove the rights of other users from a store: modes 0700 and 0600.
+
+    A folder without such rights is not entered, because other users cannot reach its content.
+    Links stay unchanged, and so do files that are not part of a store, because the caller may have
+    named a wrong folder by mistake.
+    """
     if not _narrow(folder, folder.stat().st_mode, 0o700):
         return
     for name in _PARTS:
@@ -64,7 +67,7 @@ def _close_all(folder: Path) -> None:
 
 
 def close_files(folder: Path) -> None:
-    """Take everybody else's rights from the files that lie right in a folder."""
+    """Remove the rights of other users from the files directly in a folder."""
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
             mode = path.lstat().st_mode
@@ -73,23 +76,24 @@ def close_files(folder: Path) -> None:
 
 
 def _narrow(path: Path, mode: int, wanted: int) -> bool:
-    """Whether others had rights, which they have no more."""
+    """Remove the rights of other users.  Returns whether there were any."""
     if stat.S_ISLNK(mode) or not mode & 0o077:
         return False
-    with suppress(PermissionError):  # of another owner, who lets this user in
+    with suppress(PermissionError):  # the file has another owner, who gave this user access
         path.chmod(wanted)
     return True
 
 
 def import_root(root: Path) -> Path:
-    """The real path of a folder that may be imported from.  Raises `Invalid`."""
+    """The real path of a folder from which imports are allowed.  Raises `Invalid`."""
     if not root.is_dir():
         raise Invalid(f"import root is not a folder: {root=}")
     return Path(os.path.realpath(root))
 
 
 def secret_in(path: Path, ids: Ids) -> bytes:
-    """The store's secret; made on the first start, whole or not at all."""
+    """The store's secret.  The first start creates it atomically.  Raises `Corrupt` for a wrong
+    length."""
     if not path.exists():
         fresh = path.with_name("key.new")
         fresh.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Ports on the memory drivers: nothing is kept.  For tests, the model and benchmarks."""
+"""Opens a store in memory, which keeps nothing.  For tests, the model and benchmarks."""
 
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
@@ -11,7 +11,7 @@ _SECRET = bytes(32)
 
 
 def open_memory(clock: Clock | None = None, ids: Ids | None = None) -> Ports:
-    """Ports on the memory drivers; namespaces are `mem://…`."""
+    """Ports on the memory drivers.  Storage namespaces are `mem://…`."""
     clock, ids = clock or SystemClock(), ids or SystemIds()
     blocks = MemoryBlocks(clock)
     drivers = Drivers(MemoryStore(), blocks, MemoryRangeStore(), clock, ids, Sequential())

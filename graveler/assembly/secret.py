@@ -1,4 +1,4 @@
-"""The secret of a deployment: 120 random characters in Secrets Manager, made once.
+"""Reads the secret of a deployment on AWS: 120 random characters in Secrets Manager, made once.
 
     0       16            56                   120
     ├───────┼─────────────┼────────────────────┤
@@ -6,10 +6,10 @@
      of the  key            the hash of these
      first access key id
 
-So the first credentials can be read and lost without the key being known.
+A leak of the first credentials therefore does not reveal the store's key.
 
-A secret that was rotated has a version before.  Credentials, sessions and upload addresses that
-were made under its key are accepted as long as Secrets Manager keeps that version, which is until
+After a rotation the secret has a previous version.  Credentials, sessions and upload addresses that
+were made under the previous key are accepted as long as Secrets Manager keeps that version: until
 the next rotation (docs/deploy.md).  For this folder and the functions.
 """
 
@@ -33,9 +33,9 @@ _PREVIOUS: Final = "AWSPREVIOUS"
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The first credentials of the administrator, and the key that all others derive from.
+    """The first credentials of the administrator, and the key from which all others are derived.
 
-    `before`: the key before the last rotation, empty if there was none."""
+    `before`: the key before the last rotation; empty if there was none."""
 
     first: NewCredential
     key: bytes
@@ -43,20 +43,23 @@ class Secret:
 
 
 def read_secret(session: AwsSession, name: str) -> Secret:
-    """The secret `name`, with the version before it.  `Unavailable` if AWS does not give it; see
-    `parse_secret`.  Two requests of one client: Secrets Manager gives one version an answer."""
+    """The secret `name`, with the key of its previous version.
+
+    Errors: `Unavailable` if AWS does not return it; those of `parse_secret`.  Cost: two requests,
+    because Secrets Manager returns one version per request.
+    """
     with closing(session.client("secretsmanager")) as client:
         secret = parse_secret(_current(client, name))
         try:
             before = parse_secret(_text(client, name, _PREVIOUS))
-        except (NotFound, Corrupt):  # never rotated, or what was there was no secret of ours
+        except (NotFound, Corrupt):  # never rotated, or the previous version has another form
             return secret
     return secret if before.key == secret.key else replace(secret, before=before.key)
 
 
 def secret_text(session: AwsSession, name: str) -> str:
-    """The characters of a secret of Secrets Manager, empty if it has bytes.  One request.
-    `Unavailable` if AWS does not give it."""
+    """The text of a secret in Secrets Manager; empty if the secret is binary.  One request.
+    `Unavailable` if AWS does not return it."""
     with closing(session.client("secretsmanager")) as client:
         return _current(client, name)
 
@@ -81,7 +84,7 @@ def _text(client: Client, name: str, stage: str) -> str:
 
 
 def parse_secret(text: str) -> Secret:
-    """What the characters mean.  `Corrupt` for another form than the one above."""
+    """Parses the 120 characters.  `Corrupt` for any form other than the one above."""
     if not _FORM.fullmatch(text):
         raise Corrupt("secret must have 120 letters and digits; restore it")
     first = NewCredential(_KEY_ID_PREFIX + text[:_KEY_ID_END], text[_KEY_ID_END:_SECRET_KEY_END])

@@ -1,1 +1,9 @@
-"""Who is calling: the administrator's credentials, sessions, and the check of every request."""
+"""Authentication: the administrator's credentials, login sessions, and the check of every request.
+
+authenticator  checks each request; start here
+accounts       the administrator's record
+tokens         login sessions as signed tokens
+revocations    sessions that were ended early
+attempts       limits on failed attempts
+secrets        keys derived from the store's secret
+"""

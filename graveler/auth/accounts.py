@@ -1,12 +1,10 @@
-"""The administrator: one row in the KV partition `auth`, so that set-up happens at once or not at
-all.
+"""The administrator's record: one row in the KV partition `auth`, so set-up is atomic.
 
     auth / administrator -> pairs: user, email, access_key_id, check, epoch, created_ns
 
-`check` is the keyed hash of the secret access key (auth/secrets.py); the secret itself is shown
-once and kept nowhere.  `epoch` is fresh with every new credential; sessions carry it and end with
-it.
-For auth, assembly and the commands.
+`check` is the keyed hash of the secret access key (auth/secrets.py).  The secret itself is shown
+once and never stored.  `epoch` is fresh with every new credential; sessions contain it, so a new
+credential ends them.  For auth, assembly and the commands.
 """
 
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from graveler.records import ABSENT, Absent
 
 PARTITION = b"auth"
 ADMINISTRATOR = b"administrator"
-PURPOSE = "credentials"  # of the key that hashes secrets
+PURPOSE = "credentials"  # the purpose of the key that hashes secrets
 USER_DEFAULT = "admin"
 SECRET_LENGTH_MIN = 32
 
@@ -41,7 +39,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class NewCredential:
-    """A credential as its owner holds it; the secret is not kept."""
+    """A credential in clear text, for its owner.  The secret is not stored."""
 
     access_key_id: str
     secret_access_key: str
@@ -49,7 +47,8 @@ class NewCredential:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """What is needed to read and write accounts; `key` is derived for `PURPOSE`."""
+    """The ports and the key that reading and writing accounts needs.  `key` is derived for
+    `PURPOSE`."""
 
     kv: Store
     clock: Clock
@@ -58,18 +57,18 @@ class Keeper:
 
 
 def keeper(kv: Store, clock: Clock, ids: Ids, secret: bytes) -> Keeper:
-    """A keeper under the store's secret."""
+    """A keeper whose key is derived from the store's secret."""
     return Keeper(kv, clock, ids, secrets.derive(secret, PURPOSE))
 
 
 def check(credential: NewCredential) -> None:
-    """Raises `Invalid` for a credential that nobody may choose: secrets are not hashed slowly, so
-    they must be too long to be guessed."""
+    """Raises `Invalid` for a credential that is not allowed.  The hash of secrets is fast, so they
+    must be too long to guess."""
     _check(USER_DEFAULT, credential)
 
 
 def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
-    """The administrator, if the set-up has happened.  One request."""
+    """The administrator; `ABSENT` before the set-up.  Raises `Corrupt`.  One KV request."""
     row = kv.get(PARTITION, ADMINISTRATOR)
     if row is ABSENT:
         return ABSENT
@@ -88,8 +87,8 @@ def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
 
 
 def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> Account:
-    """Set up the administrator, at once and once.  Raises `AlreadyExists`, `Invalid`.  One
-    conditional write."""
+    """Create the administrator atomically; only the first call succeeds.  Raises `AlreadyExists`,
+    `Invalid`.  One conditional write."""
     _check(user, credential)
     account = _account(keeper, user, email, credential)
     stamp = keeper.ids.stamp()
@@ -102,8 +101,11 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
 
 
 def reset(keeper: Keeper, credential: NewCredential) -> Account:
-    """Replace the administrator's credential; the old one and all sessions end.  Raises `NotFound`
-    before the set-up.  Three requests; a late duplicate of an earlier reset does nothing."""
+    """Replace the administrator's credential.  The old credential and all sessions end.
+
+    Raises `NotFound` before the set-up, `Invalid`.  Three requests.  A late duplicate of an earlier
+    reset has no effect.
+    """
     found = find(keeper.kv)
     if found is ABSENT:
         raise NotFound("administrator not found: the set-up has not happened yet")
@@ -115,7 +117,7 @@ def reset(keeper: Keeper, credential: NewCredential) -> Account:
 
 
 def fresh_credential(ids: Ids) -> NewCredential:
-    """20 and 40 characters, 200 random bits in the secret."""
+    """A random credential: a key id of 20 characters and a secret of 40 with 200 random bits."""
     return NewCredential("GRVL" + ids.unique(16).upper(), ids.unique(40))
 
 

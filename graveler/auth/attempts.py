@@ -1,14 +1,17 @@
-"""How often a secret may be guessed: failures are counted by the sender's address and by key.
+"""Limits how often a secret may be guessed, by the sender's address and by access key.
 
-    address    `by_address` failures at once, then as many a minute; IPv6 by its /64
-    key        `by_key` failures at once from all addresses together, then as many a minute
+    address    `by_address` failures at once, then as many per minute; IPv6 by its /64
+    key        `by_key` failures at once from all addresses together, then as many per minute
 
-A request beyond either is refused before its secret is looked at.  Failures on a key by others do
-not hold up an address that gave the right secret to this process within the last hour.  An address
-that is new to it may have to wait while others guess, but no longer than a minute after they stop.
-The set-up token is no key: its failures count by address alone.
-A process counts for itself and remembers `_COUNT_MAX` addresses and as many keys, those that failed
-last.  Thread-safe.  For authenticator.py.
+A request above either limit is refused before its secret is checked.
+
+If an address gave the right secret to this process within the last hour, the limit by key does not
+apply to it, so failures of other senders do not block it.  Any other address may have to wait while
+others guess, but at most a minute after they stop.  The set-up token is not a key: its failures
+count by address only.
+
+Each process counts separately.  It remembers `_COUNT_MAX` addresses and as many keys: those with
+the latest failures.  Thread-safe.  For authenticator.py.
 """
 
 import hashlib
@@ -28,13 +31,13 @@ V = TypeVar("V")
 
 _COUNT_MAX: Final = 4_096
 _TRUSTED_SECONDS: Final = 3_600.0
-_RENEWED_SECONDS: Final = 60.0  # how long an address is trusted before that is noted again
+_RENEWED_SECONDS: Final = 60.0  # the trust of an address is renewed at most this often
 _MINUTE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Failures at once, and again a minute."""
+    """How many failures are allowed at once, and again per minute."""
 
     by_address: int = 10
     by_key: int = 30
@@ -44,7 +47,7 @@ DEFAULT_RATES: Final = Rates()
 
 
 class Attempts:
-    """Failures of late."""
+    """Counts recent failures."""
 
     def __init__(self, clock: Clock, rates: Rates = DEFAULT_RATES) -> None:
         self._clock = clock
@@ -54,7 +57,7 @@ class Attempts:
         self._trusted: OrderedDict[str, float] = OrderedDict()
 
     def check(self, key: str | Literal[Absent.ABSENT], address: str) -> None:
-        """Raises `Throttled` if no further guess is looked at."""
+        """Raises `Throttled` if a limit is reached."""
         now, address = self._clock.steady_seconds(), _network(address)
         with self._lock:
             wait = self._addresses.wait(address, now)
@@ -64,7 +67,7 @@ class Attempts:
             raise Throttled("too many failed logins; wait and try again", math.ceil(wait))
 
     def failed(self, key: str | Literal[Absent.ABSENT], address: str) -> None:
-        """A guess was wrong."""
+        """Count a wrong secret."""
         now = self._clock.steady_seconds()
         with self._lock:
             self._addresses.add(_network(address), now)
@@ -72,7 +75,8 @@ class Attempts:
                 self._keys.add(_digest(key), now)
 
     def succeeded(self, address: str) -> None:
-        """A secret was right.  Cheap if that is known of the address: every request may say it."""
+        """Trust an address that gave the right secret.  Cheap if it is trusted already, because
+        every request calls this."""
         now, address = self._clock.steady_seconds(), _network(address)
         if self._trusted.get(address, now) - now > _TRUSTED_SECONDS - _RENEWED_SECONDS:
             return
@@ -81,7 +85,7 @@ class Attempts:
 
 
 class _Failures:
-    """A bucket for each name: a failure takes one, time brings them back."""
+    """A token bucket per name: each failure takes a token; tokens come back with time."""
 
     def __init__(self, most: int) -> None:
         self._most = float(most)
@@ -108,13 +112,13 @@ def _remember(where: OrderedDict[str, V], name: str, value: V) -> None:
 
 
 def _digest(key: str) -> str:
-    """Keys that callers send may be long."""
+    """A hash of an access key id, because callers may send long ones."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @lru_cache(maxsize=_COUNT_MAX)
 def _network(address: str) -> str:
-    """One sender may have a whole /64 of IPv6."""
+    """The network that counts as one sender: an IPv4 address, or a /64 of IPv6."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,10 +1,14 @@
-"""The check of every request: Basic credentials, a bearer token, or the session cookie.
+"""Authenticates every request: Basic credentials, a bearer token, or the session cookie.
 
-Always holds: nothing but a credential or session of the present administrator is accepted; a wrong
-secret and an unknown key cost the same; after a success the next request with the same header
-costs one hash and one look-up, and is not held up by the failures of others (attempts.py).  What
-was accepted is forgotten as soon as the account changes.
-Thread-safe: threads only ever replace whole values.  For api/.
+These always hold:
+
+- Only a credential or session of the present administrator is accepted.
+- A wrong secret and an unknown key take the same time.
+- After a success, the next request with the same header costs one hash and one look-up, and
+  failures of other senders do not block it (attempts.py).
+- When the account changes, all accepted headers are forgotten.
+
+Thread-safe: threads only replace whole values.  For api/.
 """
 
 import base64
@@ -23,17 +27,17 @@ from graveler.errors import AlreadyExists, Refused, Unauthenticated
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
-PURPOSE = "sessions"  # of the key that signs tokens
+PURPOSE = "sessions"  # the purpose of the key that signs tokens
 _REFRESH_SECONDS = 2.0
 _ACCEPTED_COUNT_MAX = 1_024
 _HEADER_LENGTH_MAX = 4_096
 _SETUP_TOKEN_LENGTH = 32
-_FOREVER = float("inf")  # credentials: good until the account changes
+_FOREVER = float("inf")  # credentials are valid until the account changes
 
 
 @dataclass(slots=True)
 class _Known:
-    """The account as last read, and the headers accepted under it with their expiry in seconds."""
+    """The account as last read, and the accepted headers with their expiry in seconds."""
 
     account: Account | Literal[Absent.ABSENT]
     read_at: float
@@ -52,9 +56,11 @@ class Authenticator:
         setup_token: str = "",
         before: bytes = b"",
     ) -> None:
-        """`first`: what the deployment made for the administrator, who so exists from the start.
-        `setup_token`: what whoever sets up the administrator must show; empty: a fresh one.
-        `before`: the secret before it was rotated: what was made under it is accepted."""
+        """`first`: the administrator's credential that the deployment made; with it the
+        administrator exists from the start.
+        `setup_token`: the token that the set-up call must send; empty: a fresh one.
+        `before`: the secret before its rotation; credentials and sessions made under it are
+        accepted."""
         self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
         self._attempts = Attempts(keeper.clock, rates)
         self._keeper = keeper
@@ -66,15 +72,18 @@ class Authenticator:
         self._known = _Known(ABSENT, float("-inf"))
 
     def account(self) -> Account | Literal[Absent.ABSENT]:
-        """The administrator, at most two seconds old."""
+        """The administrator, from a cache of at most two seconds."""
         return self._current().account
 
     def identify(
         self, authorization: bytes, cookie: str, address: Callable[[], str] = str
     ) -> Account:
-        """Whose request this is.  A header, if there is one, decides alone.  `address`: the
-        sender's, asked for only where a secret was given.  Raises `Unauthenticated`,
-        `Throttled`."""
+        """The account that sent a request.
+
+        If there is an `authorization` header, the cookie is ignored.  `address` returns the
+        sender's address; it is called only if the request contains a secret.  Raises
+        `Unauthenticated`, `Throttled`.
+        """
         known = self._current()
         if known.account is ABSENT or len(authorization) > _HEADER_LENGTH_MAX:
             raise Unauthenticated("error authenticating request")
@@ -94,7 +103,8 @@ class Authenticator:
         return known.account
 
     def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> Issued:
-        """A session for whoever knows the credential.  Raises `Unauthenticated`, `Throttled`."""
+        """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,
+        `Throttled`."""
         account = self._current().account
         if account is ABSENT:
             raise Unauthenticated("error authenticating request")
@@ -104,8 +114,8 @@ class Authenticator:
         return tokens.issue(self._session_key, account.user, account.epoch, now, token_id)
 
     def log_out(self, token: str) -> None:
-        """End the session of a token: here at once, in other processes within two seconds.  What
-        is no session of ours has none to end.  3 requests."""
+        """End the session of a token: in this process immediately, in others within two seconds.
+        Does nothing for an invalid token.  At most 3 KV requests."""
         now = self._keeper.clock.now_ns() // SECOND_NS
         try:
             session = self._session(token, now)
@@ -122,12 +132,12 @@ class Authenticator:
         token: str,
         address: str = "",
     ) -> tuple[Account, NewCredential]:
-        """Create the administrator, with a fresh credential if none is given, for whoever shows
-        the set-up token.  Raises `AlreadyExists`, `Refused`, `Throttled`, `Invalid`."""
+        """Create the administrator if the set-up token is right; with a fresh credential if none is
+        given.  Raises `AlreadyExists`, `Refused`, `Throttled`, `Invalid`."""
         if self._found() is not ABSENT:
             raise AlreadyExists("already initialized")
         if not secrets.same(self.setup_token, token):
-            # After the comparison: guesses by others must not keep out whoever has the token.
+            # After the comparison, so that wrong guesses never block a caller with the right token.
             self._attempts.check(ABSENT, address)
             self._attempts.failed(ABSENT, address)
             raise Refused(
@@ -162,7 +172,7 @@ class Authenticator:
     def _verify(
         self, account: Account, authorization: bytes, cookie: str, address: Callable[[], str]
     ) -> float:
-        """Until when, in seconds, the credential is good."""
+        """The time, in seconds since 1970, until which the credential is valid."""
         if not authorization:
             return self._read_token(account, cookie)
         scheme, _, rest = authorization.decode("latin-1").partition(" ")
@@ -195,11 +205,11 @@ class Authenticator:
             raise Unauthenticated("session ended")
         if revocations.has(self._keeper.kv, session):
             raise Unauthenticated("session ended")
-        # Asked again as often as the account: another process may end the session.
+        # Checked again as often as the account, because another process may end the session.
         return min(float(session.expires), now + _REFRESH_SECONDS)
 
     def _session(self, token: str, now: int) -> tokens.Session:
-        """What a token says, under whichever key it was signed."""
+        """The session in a token, signed under the present or the previous key."""
         for key in self._session_keys[:-1]:
             with suppress(Unauthenticated):
                 return tokens.read(key, token, now)

@@ -1,9 +1,9 @@
-"""Sessions that were ended before their time: one row each in the KV partition `ended/sessions`.
+"""Sessions that were ended by a logout: one row each in the KV partition `ended/sessions`.
 
     ended/sessions / <id of the token> -> pairs: expires (seconds)
 
-A row is of use until the token would have expired.  DynamoDB removes it soon after (its time to
-live); elsewhere the next logout removes what is of no use any more.  For authenticator.py.
+A row is needed until its token would have expired.  DynamoDB deletes it soon after (time to live);
+with other stores the next logout deletes expired rows.  For authenticator.py.
 """
 
 from graveler import limits, wire
@@ -16,7 +16,8 @@ PARTITION = b"ended/sessions"
 
 
 def put(kv: Store, ids: Ids, session: Session, now: int) -> None:
-    """End a session, for good once this returns; `now` in seconds.  3 requests."""
+    """End a session.  It is permanent once this returns.  `now` is in seconds since 1970.  2 KV
+    requests, 3 if there are expired rows to delete."""
     raw = wire.encode_pairs({"expires": str(session.expires)})
     kv.set(PARTITION, session.id.encode(), raw, ids.stamp())
     rows = kv.scan(PARTITION, b"", b"", limits.scan_page_count_max).rows
@@ -26,7 +27,7 @@ def put(kv: Store, ids: Ids, session: Session, now: int) -> None:
 
 
 def has(kv: Store, session: Session) -> bool:
-    """Whether it was ended.  One request."""
+    """Whether the session was ended.  One KV request."""
     return kv.get(PARTITION, session.id.encode()) is not ABSENT
 
 

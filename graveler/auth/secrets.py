@@ -1,14 +1,15 @@
-"""Keys for one purpose each, derived from the store's one secret, and the check values of secrets.
+"""Derives one key per purpose from the store's secret, and computes check values of credentials.
 
     credentials         hashes the secrets of accounts (accounts.py)
     sessions            signs the tokens of logins (authenticator.py)
-    upload addresses    signs addresses that are handed out (engine/objects/addresses.py)
+    upload addresses    signs addresses that clients upload to (engine/objects/addresses.py)
     presigned requests  signs URLs that the service itself serves (block/signature.py)
 
-The store's secret itself signs and hashes nothing.
-Knowing a derived key tells nothing about the store's secret or about the key of another purpose.
-A secret access key is never stored: only its keyed hash is, which needs no slow hashing because
-the secrets are long and random and the key is not in the same place.  Pure; for auth and assembly.
+The store's secret itself signs and hashes nothing.  A derived key reveals nothing about the store's
+secret or about the key of another purpose.
+
+A secret access key is never stored, only its keyed hash.  A slow hash is not needed, because the
+secrets are long and random and the key is stored elsewhere.  Pure; for auth and assembly.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ _HASH_LENGTH = hashlib.sha256().digest_size
 
 
 def derive(secret: bytes, purpose: str) -> bytes:
-    """32 bytes for `purpose`."""
+    """The key of 32 bytes for `purpose`."""
     assert len(secret) >= KEY_LENGTH, "the store's secret has at least 32 bytes"
     return hkdf(secret, b"graveler", purpose.encode(), KEY_LENGTH)
 
@@ -36,12 +37,13 @@ def hkdf(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
 
 
 def check_value(key: bytes, secret: str) -> str:
-    """What is stored of a secret: enough to recognise it, useless without `key`."""
+    """The keyed hash of a secret, as it is stored.  It recognises the secret and is useless without
+    `key`."""
     return hmac.new(key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def same(left: str, right: str) -> bool:
-    """Equality in a time that does not depend on where they differ."""
+    """Whether two texts are equal, compared in constant time."""
     return hmac.compare_digest(
         left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass")
     )

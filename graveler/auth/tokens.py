@@ -1,6 +1,6 @@
-"""Sessions as signed tokens: JWT with HS256 only, issuer `auth`, audience `login`, 12 hours.
+"""Login sessions as signed tokens: JWT with HS256 only, issuer `auth`, audience `login`, 12 hours.
 
-Time comes from the caller, so that expiry is decided by one clock.  For auth only.
+The caller passes the time, so one clock decides about expiry.  For auth only.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,8 @@ _REQUIRED = ("iss", "aud", "sub", "iat", "exp", "jti", "epoch")
 
 
 class Session(NamedTuple):
-    """Whose it is, under which credential, until when; `id` names it alone."""
+    """A session: its user, the epoch of the user's credential, its expiry in seconds since 1970,
+    and its unique `id`."""
 
     user: str
     epoch: str
@@ -27,14 +28,14 @@ class Session(NamedTuple):
 
 
 class Issued(NamedTuple):
-    """A token and the second at which it ends."""
+    """A token and its expiry in seconds since 1970."""
 
     token: str
     expires: int
 
 
 def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> Issued:
-    """A token for `user`; `now` in seconds."""
+    """A token for `user`; `now` is in seconds since 1970."""
     expires = now + LIFE_SECONDS
     claims = {
         "iss": ISSUER,
@@ -49,8 +50,8 @@ def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> Issued:
 
 
 def read(key: bytes, token: str, now: int) -> Session:
-    """What a token says.  Raises `Unauthenticated` for every other thing than one of ours in its
-    time."""
+    """The session in a token.  Raises `Unauthenticated` for a token that this service did not
+    issue, or that has expired."""
     try:
         claims = jwt.decode(
             token,
