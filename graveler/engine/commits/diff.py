@@ -1,9 +1,10 @@
-"""Differences: of two refs (two-dot, three-dot) and of a branch against its head (uncommitted).
+"""Diff: compares two refs (two-dot or three-dot), or a branch with its head (uncommitted changes).
 
-Two-dot compares two commits.  Three-dot says what merging the right into the left would change: the
-changes on the right since the merge base, with conflicts.  With a delimiter, paths that share a
-stem
-become one line, and what they hide is skipped, not read.
+- Two-dot compares two commits.
+- Three-dot shows the effect of merging the right ref into the left ref: the changes on the right
+  since the merge base, and the conflicts.
+- With a delimiter, paths that share a stem (the text up to the delimiter) become one line.  The
+  diff skips the other paths of a stem without reading them.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,14 +33,17 @@ from graveler.streams import END, Item, successor
 from graveler.wire import decode_entry
 
 Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
-From = Callable[[bytes], Iterator[Difference]]  # the differences from a key on
+From = Callable[[bytes], Iterator[Difference]]  # takes a key; differences at that key and after it
 _BATCH = 500
 NARROWER = "compare less of it at once, by a prefix; or all of it on Spark"
 
 
 @dataclass(frozen=True, slots=True)
 class DiffQuery:
-    """Paths that begin with `prefix`, after `after`, at most `amount` lines."""
+    """One page of a diff: paths that begin with `prefix` and sort after `after`.
+
+    The page has at most `amount` lines.  `delimiter`: empty means one line for each path.
+    """
 
     prefix: str = ""
     delimiter: str = ""
@@ -57,7 +61,7 @@ class DiffLine(NamedTuple):
 
 
 class DiffPage(NamedTuple):
-    """Lines in byte order; `more`: another page has lines."""
+    """Lines in byte order; `more`: further lines follow on the next page."""
 
     lines: tuple[DiffLine, ...]
     more: bool
@@ -72,10 +76,12 @@ def diff_refs(
     *,
     three_dot: bool = True,
 ) -> DiffPage:
-    """What is on the right and not on the left; branch names mean their heads.
+    """One page of the differences that the ref `right` has against the ref `left`.
 
-    Errors: `NotFound`, `Invalid`, `Unavailable` between two ranges once the time is over.  Cost:
-    the refs, commits that are not cached, and the ranges that the sides do not share.
+    A branch name means its head.  `three_dot`: compare with the merge base (see the module).
+    Errors: `NotFound`, `Invalid`, and `Unavailable` after the deadline, which is checked before
+    each range.  Cost: the resolution of two refs, 1 KV request for each commit that is not cached,
+    and the reading of ranges that the sides do not share.
     """
     prefix = parse_prefix(query.prefix)
     ours, theirs = head_of(ports, repo, left), head_of(ports, repo, right)
@@ -95,16 +101,21 @@ def base_metarange(
     destination: CommitEntry,
     deadline: Deadline,
 ) -> MetarangeId:
-    """What the merge base says; for unrelated histories, nothing.  `Unavailable` once the time is
-    over."""
+    """The metarange of the merge base; `NO_METARANGE` for unrelated histories.
+
+    Raises `Unavailable` after the deadline.  Cost: see `graph.merge_base`.
+    """
     look = timed_lookup(ports, repo, "merge base search", deadline)
     base = graph.merge_base(look, source.id, destination.id)
     return NO_METARANGE if base is ABSENT else commit_of(ports, repo, base).metarange
 
 
 def diff_branch(ports: Ports, repo: Repository, branch: str, query: DiffQuery) -> DiffPage:
-    """The uncommitted changes of a branch.  `NotFound`, `Invalid`.  2 KV requests with one
-    shard."""
+    """One page of the uncommitted changes of a branch.
+
+    Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.  Cost with one shard: 2 KV
+    requests if the rows fit into one request, and the ranges that contain the staged paths.
+    """
     name, prefix = parse_branch_id(branch), parse_prefix(query.prefix)
     deadline = operation_deadline(ports)
     seen = fresh(ports, repo, name).branch
@@ -144,7 +155,7 @@ def _judged(key: bytes, old: bytes | Absent, value: object) -> Iterator[Differen
 
 
 def page_of(differences: From, query: DiffQuery) -> DiffPage:
-    """One page of lines out of differences that can be entered at any key."""
+    """Build one page of lines.  `differences` returns the differences from a given key on."""
     prefix = parse_prefix(query.prefix)
     after = parse_prefix(query.after, "after")
     delimiter = query.delimiter.encode()

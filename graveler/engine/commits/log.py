@@ -1,4 +1,4 @@
-"""Looking back: commits by ref, the log, merge bases, commit records from elsewhere."""
+"""History: the commit of a ref, the log, and merge bases."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,17 @@ from graveler.refs.graph import log as walks
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """Which part of the log.  `after`, `stop_at`: refs.  `objects`, `prefixes`: only commits that
-    changed one of these paths (merges and roots never count).  `limit`: a page that ends the
-    log."""
+    """Which commits of the log to return.
+
+    - `after`: a ref; the page begins behind this commit, the last one of the page before.
+    - `amount`: the page has at most this number of commits.
+    - `since_ns`: the log ends before the first commit that is older; 0 means no limit.
+    - `stop_at`: a ref; the log ends with this commit.
+    - `first_parent`: follow first parents only.
+    - `limit`: report that nothing follows this page.
+    - `objects`, `prefixes`: only commits that changed one of these paths or a path below one of
+      these prefixes.  Merges and root commits are left out.
+    """
 
     after: str = ""
     amount: int = limits.page_count_default
@@ -39,7 +47,7 @@ class LogRequest:
 
 
 class Bases(NamedTuple):
-    """Two commits and their best common ancestor (empty: they have none)."""
+    """Two commits and their best common ancestor; `base` is empty if there is none."""
 
     source: CommitId
     destination: CommitId
@@ -54,12 +62,14 @@ def get_commit(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
 def log(
     ports: Ports, repo: Repository, ref: str, request: LogRequest
 ) -> tuple[tuple[CommitEntry, ...], bool]:
-    """Commits behind `ref`, newest first, and whether more follow.  With path filters it ends where
-    content can be read no more.
+    """One page of the commits reachable from `ref`, newest first, and whether more follow.
 
-    Cost: one KV request for each commit that is not cached; with path filters also the ranges that
-    two adjacent commits do not share.  A page behind `after` begins there (`refs.history.log`): on
-    the way only merges, and what stands beside their first parents, are looked up one by one.
+    With path filters, the log ends at the first commit whose content was garbage-collected.
+    Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
+
+    Cost: 1 KV request for each commit that is not cached; with path filters also the ranges that
+    two adjacent commits do not share.  A page with `after` does not read all commits before it
+    (`refs/graph/log.py`): it looks up only merges and the commits that they brought in.
     """
     if len(request.objects) + len(request.prefixes) > limits.log_paths_count_max:
         raise Invalid(f"objects and prefixes: at most {limits.log_paths_count_max} together")
@@ -107,7 +117,7 @@ def _touching(
                 for key in keys
             )
             found = found or any(_differ(space, before, after, stem) for stem in stems)
-        except Gone:  # by a run of garbage collection, when no ref led to it
+        except Gone:  # garbage collection deleted the content while no ref reached it
             return
         if found:
             yield entry
@@ -128,7 +138,10 @@ def _differ(
 
 
 def merge_base(ports: Ports, repo: Repository, source: str, destination: str) -> Bases:
-    """The commits that the refs mean, and the base that a merge would take.  `NotFound`."""
+    """The commits that the refs mean, and the base that a merge of them would use.
+
+    Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
+    """
     left, right = head_of(ports, repo, source).id, head_of(ports, repo, destination).id
     look = timed_lookup(ports, repo, "merge base search", operation_deadline(ports))
     base = graph.merge_base(look, left, right)

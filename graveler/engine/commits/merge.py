@@ -1,12 +1,14 @@
-"""Merge: the changes of one ref since the merge base, onto a branch, as one commit.
+"""Merge: applies the changes of one ref since the merge base to a branch, as one commit.
 
-Path by path: both sides equal, that; one side as the base, the other; else a conflict, which
-refuses
-the merge or takes the side that the strategy names.  The source is resolved once; the destination
-is
-whatever the branch's head is when the commit lands.  Of several best common ancestors the base is
-the
-one of greatest generation, then of smallest id.
+The merge decides each path on its own:
+
+    both sides are equal          take that value
+    one side equals the base      take the other side
+    else                          a conflict: refuse the merge, or take the strategy's side
+
+The source ref is resolved once.  The destination is the branch's head at the moment when the commit
+lands.  If there are several best common ancestors, the base is the one of greatest generation, then
+of smallest id.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +43,7 @@ from graveler.ids import (
 )
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Difference, Repository, Strategy
 
-# space, base, source, destination, first key, prefix
+# Arguments: space, base, source, destination, first key, prefix.
 _Differences = Callable[
     [Keyspace, MetarangeId, MetarangeId, MetarangeId, bytes, bytes], Iterator[Difference]
 ]
@@ -49,8 +51,16 @@ _Differences = Callable[
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What the caller wants.  `squash`: the commit has the destination as its only parent.
-    With `once`, a commit of that mark that the branch has is the answer."""
+    """The caller's choices for one merge.
+
+    - `message`: empty means the default message.
+    - `strategy`: `dest-wins`, `source-wins`, or empty: a conflict refuses the merge.
+    - `squash`: the commit has the destination as its only parent.
+    - `allow_empty`: make a commit even if the source changed nothing since the merge base.
+    - `created_ns`: ABSENT means now.
+    - `once`: an idempotency key.  If the branch already has a commit with this key, that commit is
+      returned.
+    """
 
     committer: str
     message: str = ""
@@ -71,12 +81,14 @@ def merge(
     *,
     force: bool = False,
 ) -> CommitId:
-    """Merge `source` into the branch `destination`; always a commit, never a fast-forward.
+    """Merge the ref `source` into the branch `destination`.  Atomic.
 
-    Errors: `MergeConflict` (its paths; nothing changed), `DirtyBranch`, `NoChanges`, `NotFound`,
-    `Invalid`, `Refused`, `Contended`, `Unavailable` between two ranges once the time is over.
-    Cost on a clean branch with one shard: 4 KV requests, the resolution of the source, commits that
-    are not cached, and the ranges that changed.
+    A merge always makes a commit; it never fast-forwards.
+    Errors: `MergeConflict` (it carries paths; nothing changed), `DirtyBranch`, `NoChanges`,
+    `NotFound`, `Gone` (the source has expired), `Invalid`, `Refused`, `Contended`, and
+    `Unavailable` after the deadline, which is checked before each range.
+    Cost on a clean branch with one shard: 4 KV requests, the resolution of the source, 1 KV request
+    for each commit that is not cached, and the ranges that changed.
     """
     name = parse_branch_id(destination, "destination_branch")
     check_writable(repo, force)
@@ -106,10 +118,11 @@ def merge(
 
 
 def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:
-    """Whether the source has the content of the base; one content may have two metarange ids.
+    """Whether the source has the same content as the base.
 
-    A repository's first commit has no metarange.  That differs from the empty metarange of a branch
-    whose files were all deleted: such a deletion can be merged, as with lakeFS.
+    The ids alone do not decide, because equal content may have two metarange ids.  The first commit
+    of a repository has no metarange.  This counts as different from the empty metarange of a branch
+    whose objects were all deleted, so that such a deletion can be merged, as in lakeFS.
     """
     metarange = source.commit.metarange
     if (base == NO_METARANGE) != (metarange == NO_METARANGE):
@@ -118,7 +131,7 @@ def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:
 
 
 def parse_strategy(text: str) -> Strategy:
-    """Empty, `dest-wins` or `source-wins`; else `Invalid`."""
+    """The strategy: empty, `dest-wins` or `source-wins`.  Raises `Invalid` for another text."""
     for strategy in get_args(Strategy):
         if text == strategy:
             return strategy  # type: ignore[no-any-return]
@@ -151,21 +164,24 @@ def _drawn(
 
 
 def message(source: str, destination: str) -> str:
-    """What a merge says that was not told what to say.  Pure."""
+    """The default message of a merge.  Pure."""
     return f"Merge '{source}' into '{destination}'"
 
 
 def preview(
     ports: Ports, repo: Repository, source: str, destination: str, query: DiffQuery
 ) -> DiffPage:
-    """What merging would do to the destination's head; conflicts are lines.  Nothing is written."""
+    """One page of the changes that a merge would make to the destination's head.
+
+    Conflicts are lines too.  Nothing is written.  Errors: `NotFound`, `Invalid`, `Unavailable`.
+    """
     return _previewed(ports, repo, (source, destination), query, trees.differences)
 
 
 def conflicts(
     ports: Ports, repo: Repository, source: str, destination: str, query: DiffQuery
 ) -> DiffPage:
-    """All paths that conflict, page by page.  Nothing is written."""
+    """One page of the paths that conflict.  Nothing is written.  Errors: as `preview`."""
     return _previewed(ports, repo, (source, destination), query, trees.conflicts)
 
 

@@ -1,11 +1,10 @@
-"""Revert and cherry-pick: one commit's change, undone or done again on a branch.
+"""Revert and cherry-pick: undo or repeat the change of one commit on a branch.
 
     revert       merge into the head:  source = a parent of the commit,  base = the commit
     cherry-pick  merge into the head:  source = the commit,              base = a parent of it
 
-Both are three-way merges without a merge commit; a merge needs to be told which parent it is
-compared
-with (1-based).
+Both are three-way merges; the new commit has the head as its only parent.  If the commit is a
+merge, the caller names the parent to compare it with (1-based).
 """
 
 from collections.abc import Mapping
@@ -30,8 +29,14 @@ COMMITTER_KEY = "cherry-pick-committer"
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """`parent_number` 0: the only parent.  Empty `message`: the usual one.  `metadata` ABSENT: that
-    of the commit that is picked, or none."""
+    """The caller's choices for one revert or cherry-pick.
+
+    - `parent_number`: 1-based; 0 means the only parent.
+    - `message`: empty means the default: `Revert <ref>`, or the message of the picked commit.
+    - `metadata`: ABSENT means the metadata of the picked commit; for a revert, none.
+    - `allow_empty`: make a commit even if nothing changes.
+    - `created_ns`: ABSENT means now.
+    """
 
     committer: str
     parent_number: int = 0
@@ -50,10 +55,12 @@ def revert(
     *,
     force: bool = False,
 ) -> CommitEntry:
-    """Undo, on the head of `branch`, what the commit `ref` changed.
+    """Make a commit on `branch` that undoes the change of the commit `ref`.  Atomic.
 
-    Errors: `Conflict` (a merge without a parent number; a path changed since), `NoChanges`,
-    `DirtyBranch`, `NotFound`, `Invalid`, `Refused`, `Contended`.
+    Errors: `Conflict` (a merge commit without a parent number; a path that changed since),
+    `NoChanges`, `DirtyBranch`, `NotFound`, `Gone` (the commit or its parent has expired),
+    `Invalid` (a root commit, for example), `Refused`, `Contended`, `Unavailable` after the
+    deadline.
     """
     name = _checked(repo, branch, request, force)
     target = head_of(ports, repo, ref)
@@ -61,7 +68,7 @@ def revert(
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Conflict("must specify 1-based parent number for reverting merge commit")
     parent_id = _parent(target, request.parent_number)
-    check_kept(ports, repo, parent_id)  # what it says is to be said again
+    check_kept(ports, repo, parent_id)  # the new commit takes its content from the parent
     parent = commit_of(ports, repo, parent_id).metarange
 
     space = _timed(ports, repo, "revert")
@@ -90,16 +97,17 @@ def cherry_pick(
     *,
     force: bool = False,
 ) -> CommitEntry:
-    """Do, on the head of `branch`, what the commit `ref` changed.
+    """Make a commit on `branch` that repeats the change of the commit `ref`.  Atomic.
 
-    Errors: as `revert`, but `Invalid` for a merge without a parent number and for a root.
+    Errors: as `revert`, but a merge commit without a parent number is `Invalid`, and the parent
+    may have expired.
     """
     name = _checked(repo, branch, request, force)
     target = head_of(ports, repo, ref)
     check_kept(ports, repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Invalid("must specify 1-based parent number for cherry-picking merge commit")
-    # Only compared with: its objects may have expired.
+    # The merge only compares with the parent, so the parent's objects may have expired.
     parent = commit_of(ports, repo, _parent(target, request.parent_number)).metarange
 
     space = _timed(ports, repo, "cherry-pick")
@@ -142,7 +150,7 @@ def _parent(target: CommitEntry, number: int) -> CommitId:
 
 
 def _timed(ports: Ports, repo: Repository, what: str) -> Keyspace:
-    """Its walks end with the time of a commit, between two ranges."""
+    """A keyspace that checks a deadline of `commit_seconds_max` before it opens each range."""
     deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
     return keyspace(ports, repo, deadline.checking(what))
 
@@ -152,7 +160,7 @@ def _replayed(
     sides: tuple[MetarangeId, MetarangeId, MetarangeId],
     branch: BranchId,
 ) -> MetarangeId:
-    """`sides`: base, source, destination."""
+    """The metarange of the three-way merge.  `sides`: base, source, destination."""
     merged = trees.merge(space, *sides)
     check_conflicts(merged, f"update branch {branch}")
     return merged.metarange_id
@@ -164,7 +172,11 @@ def _check_changed(
     request: ReplayRequest,
     branch: BranchId,
 ) -> None:
-    """`sides`: the head, and what is to be on top of it; one content may have two metarange ids."""
+    """Raises `NoChanges` if the new content equals the head, unless the request allows that.
+
+    `sides`: the head, and the metarange of the new commit.  The check compares content, because
+    equal content may have two metarange ids.
+    """
     head, made = sides
     if request.allow_empty:
         return

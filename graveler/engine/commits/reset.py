@@ -1,12 +1,15 @@
-"""Resets: uncommitted changes are dropped, all of them or below one path or prefix; or the head
-moves.
+"""Resets: drop uncommitted changes (all, one path, one prefix), or move the head to another commit.
 
-Dropping all puts a fresh staging token in place and takes every other one off the record.  Dropping
-some covers them: a new token, filled beforehand with what the commit says at those paths, is put on
-top of the old ones as the newest sealed, under a fresh open one.  It is never open itself: its rows
-are written blindly, and a late twin of such a write must not undo a writer's.  It has a clean-up
-intent that may not be acted on before every operation alive now is gone; after a failed swap it is
-left alone, for the swap may have landed.  Basis: docs/protocol.md.
+- Reset of all: one swap puts a fresh staging token in place and takes every other token off the
+  branch record.
+- Reset of a path or prefix: the reset fills a new token with the committed values of the staged
+  paths (a tombstone if the commit has none).  One swap then adds it as the newest sealed token,
+  under a fresh open token, so that it hides the staged rows.
+
+The filled token is never open.  Its rows are written without a condition, so a late duplicate of
+such a write could overwrite the acknowledged row of a writer.  Its clean-up record is due only when
+every operation that is alive now has ended.  After a failed swap the reset leaves the token alone,
+because the swap may have landed.  Source: docs/protocol.md.
 """
 
 from collections.abc import Iterator
@@ -36,9 +39,9 @@ _SMALLER = "nothing was dropped; reset smaller prefixes, or the whole branch at 
 
 
 def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -> None:
-    """Drop every uncommitted change of `branch`.  Errors: `NotFound`, `Refused`, `Contended`.
+    """Drop all uncommitted changes of `branch`.  Atomic.
 
-    Atomic.  Cost: 3 KV requests.
+    Errors: `NotFound`, `Refused`, `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     name = parse_branch_id(branch)
     check_writable(repo, force)
@@ -69,7 +72,10 @@ def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -
 def reset_path(
     ports: Ports, repo: Repository, branch: str, path: str, *, force: bool = False
 ) -> None:
-    """Drop the uncommitted change of one path; none there is no error.  Errors as `reset`."""
+    """Drop the uncommitted change of one path, if there is one.  Atomic.
+
+    Errors: as `reset`; `Conflict` after too many resets of paths and prefixes without a commit.
+    """
     key = parse_path(path)
     _cover(ports, repo, parse_branch_id(branch), (key, key + b"\0"), force)
 
@@ -77,11 +83,12 @@ def reset_path(
 def reset_prefix(
     ports: Ports, repo: Repository, branch: str, prefix: str, *, force: bool = False
 ) -> None:
-    """Drop the uncommitted changes of all paths that begin with `prefix`.  Errors as `reset`, and
-    `Unavailable` if they are too many for the time of a request: nothing was dropped then.
+    """Drop the uncommitted changes of all paths that begin with `prefix`.  Atomic.
 
-    Atomic.  An empty prefix is a `reset`, whatever is staged.  Holds `limits.kv_batch_count_max`
-    rows at a time.  More of them than that are read twice: to count them, and to cover them.
+    An empty prefix means `reset`.  Errors: as `reset_path`, and `Unavailable` if the rows are too
+    many for the time of one request; nothing is dropped then.
+    Holds `limits.kv_batch_count_max` rows in memory at a time.  If there are more rows, they are
+    read twice: first to count them, then to write the committed values.
     """
     stem = parse_prefix(prefix)
     if not stem:
@@ -135,11 +142,12 @@ def _staged(
     deadline: Deadline,
     begin: bytes = b"",
 ) -> Iterator[list[bytes]]:
-    """Staged keys from the first of `stretch` to before its second (empty: all with that prefix),
-    none before `begin`, as many at a time as one batch writes.
+    """The staged keys of `stretch`, in lists of `limits.kv_batch_count_max` keys.
 
-    Two calls may differ by what was written in between, which is as good as written after the
-    reset or before it.
+    `stretch`: the first key and the end, which is excluded; an empty end means all keys that begin
+    with the first.  Keys before `begin` are left out.
+    A second call may return other keys, because writers are active.  That is correct: each such
+    write counts as made before the reset or after it.
     """
     start, end = stretch
     cursor = stack.view(ports.kv, seen.branch.tokens_newest_first, fanout=ports.fanout)
@@ -165,7 +173,7 @@ def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes
 
 
 def _noted(ports: Ports, repo: Repository, branch: BranchId, rows: int) -> StagingToken:
-    """A token that nobody knows yet; noted for clean-up before it has a row."""
+    """A new token for `rows` rows.  Its clean-up record is stored before it has a row."""
     token = new_token(ports, repo, rows)
     due_ns = area.born_ns(token) + ports.settings.unnamed_token_seconds * limits.SECOND_NS
     ports.kv.set_many(cleanups.cleanup_writes(repo, branch, [token], due_ns, ports.ids))
@@ -184,9 +192,11 @@ def _fill(ports: Ports, token: StagingToken, items: list[Item]) -> None:
 def hard_reset(
     ports: Ports, repo: Repository, branch: str, ref: str, *, force: bool = False
 ) -> CommitEntry:
-    """Put `branch` on the commit that `ref` means; relative refs are resolved anew in every round.
+    """Put `branch` on the commit that `ref` means.  Atomic.
 
-    Errors: `NotFound`, `DirtyBranch`, `Refused`, `Contended`.
+    Each round resolves `ref` again, because a relative ref depends on the head.
+    Errors: `NotFound`, `Gone` (the commit has expired), `Invalid`, `DirtyBranch`, `Refused`,
+    `Contended`, `OutcomeUnknown`.
     """
     name = parse_branch_id(branch)
     check_writable(repo, force)
