@@ -1,11 +1,12 @@
-"""What the sources of an import hold: few records in memory, the rest in ranges, in key order.
+"""The records of an import, in key order: some in memory, the rest stored in ranges.
 
-    list ──► in memory ──every 100,000──► a range, and the step that names it
-                                              │ another runner
-                                              ▼ takes the steps, and lists on behind the last
-    for each source its ranges and what is in memory ──merge──► records; the later source wins
+    list ──► memory ──every 100,000 records──► a range, and a checkpoint (`Step`) that names it
+                                                 │ the next attempt
+                                                 ▼ reads the checkpoints, and lists from the last on
+    for each source: its ranges, then its memory ──merge──► records; of equal keys the later source
+                                                            wins
 
-For importing.py.
+Used by `run.py`.
 """
 
 from collections.abc import Iterator
@@ -27,8 +28,12 @@ _Ranked = tuple[bytes, int, bytes]
 
 
 class Resumed(NamedTuple):
-    """A run of a job that may not be the first and may not be the last: the mark of its commit,
-    how long the job has lasted, and how many records it holds before it stores them as a step."""
+    """The state of a job that several attempts may work on, one after the other.
+
+    - `once`: the idempotency key of its commit; the value is the job's id.
+    - `age_seconds`: the age of the job.
+    - `spill_count`: how many records an attempt holds in memory before it stores a checkpoint.
+    """
 
     once: Once
     age_seconds: float = 0.0
@@ -36,7 +41,7 @@ class Resumed(NamedTuple):
 
 
 class Steps:
-    """What earlier runners of a job have listed, and where this one stores what it lists."""
+    """The checkpoints of a job: `done` holds those of earlier attempts and of this one."""
 
     def __init__(self, ports: Ports, repo: Repository, resumed: Resumed) -> None:
         self._ports = ports
@@ -46,7 +51,7 @@ class Steps:
         self.done = record.steps(ports.kv, repo, self._job)
 
     def add(self, step: Step) -> Step:
-        """Store a step; the one that counts, which is another runner's if that was first."""
+        """Store a checkpoint.  Return the one that counts: another attempt's, if that was first."""
         stamp = self._ports.ids.stamp()
         number = len(self.done)
         kept = record.add_step(self._ports.kv, self._repo, self._job, number, step, stamp)
@@ -55,7 +60,7 @@ class Steps:
 
 
 class Found:
-    """The records of all sources; may be read again and again."""
+    """The records of all sources, in key order; may be iterated many times."""
 
     def __init__(
         self,
@@ -73,14 +78,16 @@ class Found:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many were listed; a path that several sources give counts once if all its records
-        are in memory."""
+        """The number of listed records.
+
+        If all records are in memory, a path of several sources counts once.
+        """
         if self._ranges:
             return self._count
         return len(set().union(*self._memory.values()))
 
     def take(self, number: int, source: ImportPath) -> None:
-        """List a source; what was listed before is not listed again."""
+        """List the source with this number, from its last checkpoint on."""
         held = self._memory.setdefault(number, {})
         if source.kind == "object":
             key, value = one(self._ports, source)
@@ -103,7 +110,7 @@ class Found:
         self._pulse.beat(self._count)
 
     def _taken_up(self, number: int) -> str:
-        """Where to list on."""
+        """Read the checkpoints of a source; return the address to continue the listing behind."""
         after = ""
         for step in [] if self._steps is ABSENT else self._steps.done:
             if step.source == number:
@@ -113,7 +120,10 @@ class Found:
         return after
 
     def _spilled(self, number: int, after: str) -> str:
-        """Put what is held in a range; where to list on."""
+        """Store the records in memory as a range with a checkpoint.
+
+        Returns the address to continue the listing behind.
+        """
         assert self._steps is not ABSENT, "only a job that others may run stores steps"
         held = self._memory[number]
         ref = self._space.store.write_range(self._space.namespace, sorted(held.items()))
@@ -134,7 +144,7 @@ class Found:
             yield key, value
 
     def _ranked(self, number: int) -> Iterator[_Ranked]:
-        """Of one source; of equal keys those of the later source come first."""
+        """The records of one source; in a merge, a later source sorts first among equal keys."""
         for ref in self._ranges.get(number, []):
             for columns in range_columns(self._space, ref):
                 for key, value in columns.records:

@@ -1,19 +1,19 @@
-"""Import: objects that lie elsewhere become paths of a branch, without being copied, as one commit.
+"""Import: adds objects of other buckets and folders to a branch, as one commit, without a copy.
 
-    submit   checks the sources, notes a job (running), answers at once
+    submit   checks the sources, stores a job (running), returns at once
     run      in a worker: list the sources  →  one sorted change list  →  land it as a commit
-    status   the job record: progress moves while it runs, and stays as it is once it has ended
+    status   the job record: progress changes while the job runs, and stays after it has ended
 
-Each destination prefix is replaced by what was found at its source.  Nothing passes through
-staging.
+The objects of a source replace everything below its destination prefix.  Staging is not used.
 
-    running ──► landing ──► done, failed            cancelled: an answer of success is a promise,
-       └──────────────────► failed, cancelled       that nothing of it lands, now or later
+    running ──► landing ──► done, failed            cancelled: after a successful cancellation,
+       └──────────────────► failed, cancelled       nothing of the import lands, now or later
 
-It is landing from before the first swap of the branch that may put its commit there, and cannot be
-cancelled from then on.  What was listed is stored step by step (found.py), so that another runner
-goes on where this one was; the commit bears the job's mark and is made once.  An import that was
-cancelled, or failed before it was landing, leaves at most ranges that nothing names.
+The job is set to *landing* before the first swap that may put its commit on the branch.  From then
+on it cannot be cancelled.  Each attempt stores checkpoints of what it has listed (`records.py`),
+and the next attempt continues from them.  The commit carries the job's idempotency key, so it is
+made once.  An import that is cancelled, or fails before it is landing, leaves at most ranges that
+nothing references.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -77,8 +77,9 @@ def submit(
     owner: bytes,
     force: bool = False,
 ) -> Job:
-    """Note the job; `run` is to be called with its id.  Nothing of the branch changes here.
+    """Check the request and store the job.  A worker must then call `run` with the job's id.
 
+    The branch does not change here.
     Errors: `Invalid` (no sources, a source that may not be imported), `NotFound`, `Refused`.
     """
     name = parse_branch_id(branch)
@@ -95,7 +96,7 @@ def submit(
 
 
 def status(ports: Ports, repo: Repository, job_id: str) -> Job:
-    """The job as it is now.  `NotFound`."""
+    """The job, read from the store now.  `NotFound`."""
     job = record.status(ports, repo, job_id)
     if job.kind != KIND:
         raise NotFound("not found")
@@ -103,9 +104,9 @@ def status(ports: Ports, repo: Repository, job_id: str) -> Job:
 
 
 def cancel(ports: Ports, repo: Repository, job_id: str) -> None:
-    """Stop a running import, once or often: it lands nothing, now or later.
+    """Cancel a running import: nothing of it lands, now or later.  The call may be repeated.
 
-    Errors: `NotFound`; `Conflict` once it is landing or has completed; `Unavailable`.
+    Errors: `NotFound`; `Conflict` if the job is landing or has completed; `Unavailable`.
     """
     record.cancel(ports, repo, job_id, KIND)
 
@@ -114,7 +115,11 @@ def cancel(ports: Ports, repo: Repository, job_id: str) -> None:
 
 
 def run(ports: Ports, repo: Repository, branch: str, request: ImportRequest, job_id: JobId) -> None:
-    """Do the work of a submitted job, and note how it ended; never raises for the work itself."""
+    """Do the work of a submitted job, and store its result or its error.
+
+    A `GravelerError` of the work is stored, not raised.  Any other exception is stored as "internal
+    error" and raised.
+    """
     try:
         landed = work(ports, repo, branch, request, Pulse(ports, repo, job_id))
     except Stopped:
@@ -130,9 +135,9 @@ def run(ports: Ports, repo: Repository, branch: str, request: ImportRequest, job
 
 
 def note_time(ports: Ports, repo: Repository) -> None:
-    """Say in the repository's metadata that an import has just ended."""
+    """Store the time of the last import, which is now, in the repository's metadata."""
     when = str(ports.clock.now_ns() // limits.SECOND_NS)
-    with suppress(Unavailable, Contended):  # the import is done, whether its time is noted or not
+    with suppress(Unavailable, Contended):  # the import is done even if its time is not stored
         repositories.merge_metadata(ports.kv, repo, {TIMESTAMP_KEY: when}, ports.ids)
 
 
@@ -144,9 +149,10 @@ def work(
     pulse: Pulse,
     resumed: Resumed | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry:
-    """List, build and land.  A job that others may run as well says so by `resumed`.
+    """List the sources, build the metarange, and land the commit.
 
-    Errors: `Stopped`, those of the sources and of `landing.land`.
+    `resumed`: the state of a job that other attempts may work on too; ABSENT: there is one attempt.
+    Errors: `Stopped`, those of the sources and of `land.land`.
     """
     once = ABSENT if resumed is ABSENT else resumed.once
     spent = 0.0 if resumed is ABSENT else resumed.age_seconds
@@ -187,7 +193,7 @@ def work(
 
 
 def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:
-    """Sorted, without those that lie below another one."""
+    """The prefixes in order, without those that begin with another one."""
     outer: list[bytes] = []
     for prefix in sorted(set(prefixes)):
         if not outer or not prefix.startswith(outer[-1]):
@@ -196,7 +202,10 @@ def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:
 
 
 def _changes(there: Iterator[bytes], records: Iterable[Record]) -> Iterator[Change]:
-    """The imported records, and the deletion of every key `there` that is not among them."""
+    """The imported records, and a deletion for every key of `there` that is not among them.
+
+    `there` and `records` are in key order, and so is the result.
+    """
     old = next(there, None)
     for key, value in records:
         while old is not None and old < key:

@@ -1,6 +1,6 @@
-"""Where imported objects lie: what may be imported, what is there, in the order of their paths.
+"""Sources of imports: which sources are allowed, and the objects of a source in path order.
 
-For importing.py and records.py.
+Used by `run.py`, `records.py` and `objects/link.py`.
 """
 
 import json
@@ -21,8 +21,11 @@ from graveler.wire import encode_entry
 
 @dataclass(frozen=True, slots=True)
 class ImportPath:
-    """One source.  `common_prefix`: all objects below a folder, to below `destination`; `object`:
-    one object, to exactly `destination`."""
+    """One source of an import.
+
+    `common_prefix`: all objects below the folder `path`; their paths begin with `destination`.
+    `object`: the object at the address `path`; its path is `destination`.
+    """
 
     kind: Literal["common_prefix", "object"]
     path: str
@@ -31,7 +34,7 @@ class ImportPath:
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What to import, and what the commit says."""
+    """The sources of an import, and the message, committer and metadata of its commit."""
 
     paths: Sequence[ImportPath]
     message: str
@@ -40,7 +43,7 @@ class ImportRequest:
 
 
 def encode(request: ImportRequest) -> str:
-    """For the order of a job."""
+    """The request as text, for the record of a job."""
     return json.dumps(
         {
             "paths": [[each.kind, each.path, each.destination] for each in request.paths],
@@ -52,7 +55,7 @@ def encode(request: ImportRequest) -> str:
 
 
 def decode(body: str) -> ImportRequest:
-    """What `encode` wrote."""
+    """The request that `encode` wrote."""
     said = json.loads(body)
     paths = [ImportPath(*each) for each in said["paths"]]
     return ImportRequest(paths, said["message"], said["committer"], said["metadata"])
@@ -62,7 +65,11 @@ def decode(body: str) -> ImportRequest:
 
 
 def check(ports: Ports, source: ImportPath) -> None:
-    """Raises `Invalid` for a source that this deployment may not read or that a repository owns."""
+    """Raises `Invalid` for a source that this deployment may not read, or that overlaps the
+    namespace of a repository.
+
+    Cost: 1 block request, and 1 KV request for each 1,000 repositories.
+    """
     if source.kind == "object":
         parse_path(source.destination, "destination")
     else:
@@ -87,12 +94,12 @@ def check(ports: Ports, source: ImportPath) -> None:
 
 
 def folder_of(path: str) -> str:
-    """An address as that of a folder.  Pure."""
+    """The address with a slash at the end, as that of a folder.  Pure."""
     return path if path.endswith("/") else path + "/"
 
 
 def below(destination: str) -> str:
-    """The prefix of what lies below a destination.  Pure."""
+    """The prefix of all paths below a destination.  Pure."""
     return destination if not destination or destination.endswith("/") else destination + "/"
 
 
@@ -104,9 +111,11 @@ def one(ports: Ports, source: ImportPath) -> Record:
 
 
 def pages(ports: Ports, source: ImportPath, after: str) -> Iterator[tuple[list[Record], str]]:
-    """What a source lists behind `after`, page by page, and up to where.
+    """The records of a source behind the address `after`, page by page.
 
-    Cost: 1 block request for each 1,000 objects."""
+    Each page comes with the address of its last object.  Cost: 1 block request for each 1,000
+    objects.
+    """
     folder, destination = folder_of(source.path), below(source.destination)
     more = True
     while more:

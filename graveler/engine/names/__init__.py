@@ -1,1 +1,1 @@
-"""Names of commits: branches, which move, and tags, which do not."""
+"""Names of commits: branches, which move, and tags, which never move."""

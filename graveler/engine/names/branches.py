@@ -1,8 +1,8 @@
-"""Branches: create, show, list, delete.
+"""Branches: create, get, list, delete.
 
-A deleted branch keeps its record for a day at least, so that a late duplicate of its creation
-fails; then the janitor removes it.  A deletion that
-raced with somebody's writes drops them: they were acknowledged on a branch that was about to go.
+The record of a deleted branch stays for at least a day, so that a late duplicate of the request
+that created the branch fails.  Then the janitor removes the record.  A deletion also drops writes
+that are acknowledged while it runs.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from graveler.refs.tokens import cleanups
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Names that begin with `prefix`, after `after`, at most `amount`."""
+    """One page: at most `amount` names that begin with `prefix` and sort after `after`."""
 
     prefix: str = ""
     after: str = ""
@@ -38,10 +38,12 @@ def create_branch(
     hidden: bool = False,
     force: bool = False,
 ) -> CommitId:
-    """Make a branch whose head is what `source` means; its uncommitted changes are not taken along.
+    """Create a branch whose head is the commit that `source` means.  Atomic.
 
+    Uncommitted changes of the source are not copied.
     Errors: `AlreadyExists` (a branch, tag or commit has the name), `NotFound` (no such source),
-    `Invalid`, `Refused`.  Atomic.  Cost: 2 KV requests, and the resolution of `source`.
+    `Gone` (the commit has expired), `Invalid`, `Refused`, `OutcomeUnknown`.
+    Cost: 2 KV requests, and the resolution of `source`.
     """
     branch = parse_branch_id(name)
     check_writable(repo, force)
@@ -53,7 +55,7 @@ def create_branch(
     commit_id = resolved(ports, repo, source).commit
     check_kept(ports, repo, commit_id)
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
-    token = new_token(ports, repo, 0)  # whoever writes here is not who wrote to the source
+    token = new_token(ports, repo, 0)  # the load on the source predicts nothing about this branch
     record = Branch(
         rev=rev + 1,
         state=BranchState.LIVE,
@@ -85,10 +87,11 @@ def _check_free(there: Holders, name: BranchId) -> None:
 def _check_made(
     ports: Ports, repo: Repository, branch: BranchId, token: StagingToken, rev: int
 ) -> None:
-    """After a swap that failed or whose answer was lost: returns if ours is there.
+    """After a swap that failed or has no answer: return if the branch of this call exists.
 
-    A live record of the very revision that ours would have had is somebody else's creation.  A
-    later one may come from ours: a commit has taken its token since.
+    A live record of revision `rev + 1` with another token is another client's creation:
+    `AlreadyExists`.  A later revision may come from this call, because a commit may have trimmed
+    its token since: `OutcomeUnknown`.
     """
     now = branches.find(ports.kv, repo, branch)
     if now is not ABSENT and token in now.branch.tokens_newest_first:
@@ -99,7 +102,7 @@ def _check_made(
 
 
 def get_branch(ports: Ports, repo: Repository, name: str) -> BranchView:
-    """The live branch as it is now; `NotFound`.  1 KV request."""
+    """The live branch, read from the store now.  `NotFound`, `Invalid`.  1 KV request."""
     branch = parse_branch_id(name)
     return BranchView(branch, fresh(ports, repo, branch).branch)
 
@@ -107,14 +110,15 @@ def get_branch(ports: Ports, repo: Repository, name: str) -> BranchView:
 def list_branches(
     ports: Ports, repo: Repository, page: PageQuery, *, show_hidden: bool = False
 ) -> tuple[tuple[BranchView, ...], bool]:
-    """Live branches by name; whether more follow."""
+    """One page of live branches by name, and whether more follow.  Hidden ones on request only."""
     return branches.list_page(ports.kv, repo, page.prefix, page.after, page.amount, show_hidden)
 
 
 def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = False) -> None:
-    """Delete the branch and its uncommitted changes; commits stay.
+    """Delete the branch and its uncommitted changes; its commits stay.  Atomic.
 
-    Errors: `NotFound`, `Refused` for the default branch, `Contended`.  Cost: 3 KV requests.
+    Errors: `NotFound`, `Refused` (the default branch, a read-only repository), `Contended`,
+    `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     branch = parse_branch_id(name)
     check_writable(repo, force)
@@ -127,7 +131,7 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
             found = branches.find(ports.kv, repo, branch)
             if found is ABSENT or not found.branch.live:
                 if tried:
-                    return  # it was there when this call began; perhaps ours, whose answer was lost
+                    return  # it existed when this call began: this call or another one deleted it
                 raise NotFound(f"branch '{branch}' not found")
             record, now_ns = found.branch, ports.clock.now_ns()
             dropped = (*record.sealed, record.staging)

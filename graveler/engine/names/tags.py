@@ -1,7 +1,7 @@
-"""Tags: names of commits that never move.
+"""Tags: names of commits that never move; create, get, list, delete.
 
-A deleted tag keeps its record for a day at least, so that a late duplicate of its creation or of an
-earlier deletion fails.
+The record of a deleted tag stays for at least a day, so that a late duplicate of the request that
+created it, or of an earlier deletion, fails.
 """
 
 from graveler.engine.commits.records import check_kept, resolved
@@ -17,10 +17,11 @@ from graveler.refs.names.resolve import holders
 def create_tag(
     ports: Ports, repo: Repository, name: str, ref: str, *, force: bool = False
 ) -> CommitId:
-    """Name the commit that `ref` means.
+    """Create a tag for the commit that `ref` means.  Atomic.
 
-    Errors: `AlreadyExists` (a tag, branch or commit has the name), `NotFound`, `Invalid`,
-    `Refused`, `OutcomeUnknown`.  Atomic.  Cost: 2 KV requests, and the resolution of `ref`.
+    Errors: `AlreadyExists` (a tag, branch or commit has the name), `NotFound`, `Gone` (the commit
+    has expired), `Invalid`, `Refused`, `OutcomeUnknown`.
+    Cost: 2 KV requests, and the resolution of `ref`.
     """
     tag = parse_tag_id(name)
     check_writable(repo, force)
@@ -37,12 +38,15 @@ def create_tag(
 
 
 def get_tag(ports: Ports, repo: Repository, name: str) -> CommitId:
-    """The commit that it names; `NotFound`."""
+    """The commit of the tag.  `NotFound`, `Invalid`."""
     return tags.get(ports.kv, repo, parse_tag_id(name)).commit
 
 
 def delete_tag(ports: Ports, repo: Repository, name: str, *, force: bool = False) -> None:
-    """Delete the name; `NotFound`, `Refused`, `OutcomeUnknown`.  Atomic.  Cost: 2 KV requests."""
+    """Delete the tag; the commit stays.  Atomic.
+
+    Errors: `NotFound`, `Refused`, `OutcomeUnknown`.  Cost: 2 KV requests.
+    """
     tag = parse_tag_id(name)
     check_writable(repo, force)
     tags.delete(ports.kv, repo, tag, ports.ids, ports.clock.now_ns())
@@ -51,6 +55,6 @@ def delete_tag(ports: Ports, repo: Repository, name: str, *, force: bool = False
 def list_tags(
     ports: Ports, repo: Repository, page: PageQuery
 ) -> tuple[tuple[tuple[TagId, CommitId], ...], bool]:
-    """Tags by name; whether more follow."""
+    """One page of tags by name, and whether more follow."""
     found, more = tags.list_page(ports.kv, repo, page.prefix, page.after, page.amount)
     return tuple((named.id, named.tag.commit) for named in found), more

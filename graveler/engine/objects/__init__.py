@@ -1,11 +1,11 @@
-"""Objects on a branch or at a ref.
+"""Objects: the verbs that write and read objects on a branch or at a ref.
 
 objects         upload, stat, read, list, delete, copy; start here
 stage           stages one change: the writer's side of the protocol
-addresses       upload addresses: a client writes the bytes, then links them
-multipart       uploads in parts by signed URLs
-intents         writes that several processes may make: made once
-link            stages an object whose bytes lie at an address that the caller names
-reachable       checks an address each time a read resolves it
+addresses       upload addresses: a client writes the bytes, then links them to a path
+multipart       uploads in parts, by signed URLs
+intents         writes that several processes may attempt and that take effect once
+link            stages an object whose bytes are at an address that the caller names
+reachable       checks an address whenever a read resolves it
 metadata_files  range and metarange files by their ids
 """

@@ -1,13 +1,15 @@
 """Upload addresses: a client writes the bytes itself, then links them to a path.
 
-    hand out   <namespace>/data/<20>/<20>,<signature>      noted with branch, path and expiry
-    link       the whole address, for the same branch and path, until it expires, once an object of
-               the size named lies there; again is a retry
+    hand out   <namespace>/data/<20>/<20>,<signature>      stored with branch, path and expiry
+    link       stages the path with the full address
 
-The signature (HMAC-SHA256 over repository, branch, path and address) lets a forged address be
-refused
-without a look-up; the record says when it expires.  An address from elsewhere is never linked: the
-service could be made to read for its caller what the caller may not (the confused deputy).
+A link is accepted for the same branch and path, until the address expires, and only if an object of
+the named size is at the address.  The same link may be sent again.
+
+The signature is an HMAC-SHA256 over repository, branch, path and address.  With it, the service
+refuses a forged address without a KV request.  The stored record says when the address expires.
+The service never links an address that it did not hand out: otherwise a caller could make it read
+objects that the caller has no right to read (the confused deputy problem).
 """
 
 import base64
@@ -34,7 +36,11 @@ _SIGNED = re.compile(r",[A-Za-z0-9_-]+\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What the client says of the bytes that it wrote; `modified_ns` ABSENT: now."""
+    """The client's description of the bytes that it wrote.
+
+    `address`: the full address.  `size`: in bytes.  `modified_ns`: ABSENT means now.
+    `only_if_absent`: refuse if the path exists.
+    """
 
     address: str
     checksum: str
@@ -46,8 +52,10 @@ class Link:
 
 
 def hand_out(ports: Ports, repo: Repository, branch: str, path: str) -> str:
-    """A fresh full address for `path`.  `NotFound`, `Invalid`.  Cost: 1 KV request, and the
-    branch."""
+    """A fresh full address for `path`, valid for `limits.link_address_seconds`.
+
+    Errors: `NotFound` (branch), `Invalid`.  Cost: 1 KV request, and 1 if the branch is not cached.
+    """
     name = parse_branch_id(branch)
     parse_path(path)
     cached(ports, repo, name)
@@ -65,8 +73,8 @@ def link(
 ) -> Entry:
     """Stage `path` with an address that was handed out for it.
 
-    Errors: `Invalid` for an address that was not handed out for this path or has expired, for one
-    with nothing or an object of another size behind it, and those of `objects.stage`.
+    Errors: `Invalid` for an address that was not handed out for this path, that has expired, or
+    that has no object or an object of another size; and those of `objects.stage`.
     Cost: 1 KV request, 1 head, and those of a write.
     """
     name = parse_branch_id(branch)
@@ -79,7 +87,7 @@ def link(
 
 
 def described(ports: Ports, link: Link, place: str) -> Entry:
-    """The entry of what `link` says, at `place` of the repository.  `Invalid`.  No request."""
+    """The entry that `link` describes, with the address `place`.  `Invalid`.  No request."""
     checksum = link.checksum.strip('"')
     if not checksum or len(checksum) > limits.checksum_length_bytes_max:
         raise Invalid(f"checksum must have 1 to {limits.checksum_length_bytes_max} characters")
@@ -96,7 +104,7 @@ def described(ports: Ports, link: Link, place: str) -> Entry:
 
 
 def check_written(ports: Ports, repo: Repository, entry: Entry) -> None:
-    """Raises `Invalid` unless an object of the entry's size lies at its address.  1 head."""
+    """Raises `Invalid` unless an object of the entry's size is at its address.  1 head."""
     try:
         head = ports.blocks.head(address.join(repo.namespace, entry.address))
     except NotFound as error:
@@ -106,9 +114,9 @@ def check_written(ports: Ports, repo: Repository, entry: Entry) -> None:
 
 
 def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
-    """The relative address behind `text`, if it was handed out for this very path and is good.
+    """The relative form of the address `text`, if it was handed out for this path and is valid now.
 
-    `Invalid`.  Cost: 1 KV request.
+    Errors: `Invalid`.  Cost: 1 KV request.
     """
     relative = signed(ports, repo, branch, path, text)
     note = uploads.find(ports.kv, repo, relative)
@@ -118,9 +126,9 @@ def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -
 
 
 def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
-    """The relative address behind `text`, if it was ever handed out for this very path.
+    """The relative form of the address `text`, if it was handed out for this path at any time.
 
-    `Invalid`.  No request.
+    Errors: `Invalid`.  Cost: no request.
     """
     bad = Invalid("link address invalid: it was not handed out for this path of this branch")
     if _SIGNED.search(text) is None:

@@ -1,14 +1,16 @@
-"""Writes that several processes may make, one after the other or at once: made once.
+"""Intended writes: a staged write that several processes may attempt and that takes effect once.
 
-    intend ──► the intent is put on record ──► write ──► written
-                                                │ the process dies, or stalls
-                                                ▼ another one reads the intent, and writes
+    intend ──► the caller stores the intent ──► write ──► written
+                                                 │ the process dies, or stalls
+                                                 ▼ another process reads the intent, and writes
 
 An intent names the branch's open token and head, and an order greater than that of the row at the
-path.  So a row that is found there later with a greater order, or in a later token, was written
-after the intent: nobody puts the intended value over it.  Each attempt replaces exactly the row
-that it has looked at, while the branch record is the one that it has looked at, and `check` is
-asked in between: an attempt that arrives late changes nothing.  For jobs that stage their result.
+path.  A row that later has a greater order, or is in a later token, was therefore written after the
+intent, and no attempt overwrites it.
+
+Each attempt replaces exactly the row that it has read, and only while the branch record is the one
+that it has read.  It calls `check` between the reads and the write.  So an attempt that arrives
+late changes nothing.  Used by jobs that stage their result.
 """
 
 from collections.abc import Callable
@@ -38,8 +40,12 @@ from graveler.wire import encode_entry
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A write that is to be made once.  `wid`: the mark of its row.  `token`, `head`: what was open
-    and committed when it was intended; `order`: that of its row in this token, at least."""
+    """A write that must take effect once.
+
+    - `wid`: the id that its row carries.
+    - `token`, `head`: the branch's open token and commit when the write was intended.
+    - `order`: the smallest order of its row in that token.
+    """
 
     wid: bytes
     order: int
@@ -58,7 +64,10 @@ class _Write:
 
 
 def intend(ports: Ports, repo: Repository, branch: str, path: str) -> Intent:
-    """What must be on record before `write` is called.  `NotFound`.  2 KV requests."""
+    """A new intent.  The caller must store it before it calls `write`.
+
+    Errors: `NotFound`, `Invalid`.  Cost: 2 KV requests.
+    """
     key, name = parse_path(path), parse_branch_id(branch)
     seen = fresh(ports, repo, name).branch
     row = area.lookup(ports.kv, (seen.staging,), key)
@@ -70,10 +79,10 @@ def intend(ports: Ports, repo: Repository, branch: str, path: str) -> Intent:
 def is_written(
     ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, intent: Intent
 ) -> bool:
-    """Whether the write was made, or another one after it was intended.
+    """Whether the write was made, or another write of the path was made after the intent.
 
-    Errors: `NotFound`, `HistoryTooLong`.  Cost: 2 KV requests; if the branch's token has moved, the
-    commits made since.
+    Errors: `NotFound`, `HistoryTooLong`.  Cost: 2 KV requests; if the branch's open token has
+    changed, also the commits made since.
     """
     work = _work(ports, repo, branch, path, entry, intent)
     seen = fresh(ports, repo, work.branch)
@@ -91,9 +100,9 @@ def write(
     *,
     force: bool = False,
 ) -> None:
-    """Stage `entry`, unless that was done, or something else was written since it was intended.
+    """Stage `entry`, unless that was done or the path was written after the intent.
 
-    `check` raises to stop; it is asked before each attempt.  Errors: those of `check` and of
+    `check` is called before each attempt; it raises to stop.  Errors: those of `check` and of
     `is_written`; `Refused`, `OutcomeUnknown`.  Cost: that of `is_written`, and 1 KV request.
     """
     check_writable(repo, force)
@@ -117,8 +126,10 @@ def _work(
 
 
 def _rows(work: _Write, seen: Versioned) -> dict[StagingToken, Staged]:
-    """What each token of the branch says of the path, and the token of the intent, whose rows stay
-    for a while once a commit has them."""
+    """The row of the path in each token of the branch and in the token of the intent.
+
+    The rows of the intent's token remain for a grace period after a commit has taken them in.
+    """
     tokens = {*seen.branch.tokens_newest_first, work.intent.token}
     places = {token: area.place_of(token, work.key) for token in tokens}
     found = work.ports.kv.get_many([*places.values()])
@@ -128,10 +139,10 @@ def _rows(work: _Write, seen: Versioned) -> dict[StagingToken, Staged]:
 def _is_written(work: _Write, seen: Versioned, rows: dict[StagingToken, Staged]) -> bool:
     intent, record = work.intent, seen.branch
     if any(row.wid == intent.wid for row in rows.values()):
-        return True  # it was put there while the token was open, so it counts
+        return True  # the row was written while the token was open, so it took effect
     row, has_moved = rows.get(record.staging, ABSENT), record.staging != intent.token
     if row is not ABSENT and (has_moved or row.order > intent.order):
-        # A row counts for sure if its token is open after it was there.
+        # A row took effect for certain if its token is still open after the row was read.
         return fresh(work.ports, work.repo, work.branch).branch.staging == record.staging
     if not has_moved:
         return False
@@ -141,7 +152,7 @@ def _is_written(work: _Write, seen: Versioned, rows: dict[StagingToken, Staged])
 
 
 def _is_committed(work: _Write, head: CommitId, values: tuple[StagedValue, ...]) -> bool:
-    """Whether one of the values is in a commit that was made since."""
+    """Whether one of the values is in a commit from the intent's head to `head`."""
     space = keyspace(work.ports, work.repo)
     for entry in history_until(work.ports, work.repo, head, work.intent.head):
         held = reader.get(space, entry.commit.metarange, work.key)
@@ -151,7 +162,10 @@ def _is_committed(work: _Write, head: CommitId, values: tuple[StagedValue, ...])
 
 
 def _put(work: _Write, seen: Versioned, row: Staged | Absent) -> bool:
-    """False: something has changed, or no answer came.  Of several attempts one lands at most."""
+    """One attempt.  False: the row or the branch has changed, or no answer came.
+
+    At most one of several attempts lands.
+    """
     ports = work.ports
     try:
         return area.stage_if(
@@ -170,7 +184,7 @@ def _put(work: _Write, seen: Versioned, row: Staged | Absent) -> bool:
 
 
 def encoded(intent: Intent) -> dict[str, str]:
-    """As pairs of text, for a record.  Pure."""
+    """The intent as pairs of text, for a KV record.  Pure."""
     return {
         "wid": intent.wid.hex(),
         "order": str(intent.order),
@@ -180,6 +194,6 @@ def encoded(intent: Intent) -> dict[str, str]:
 
 
 def decoded(said: dict[str, str]) -> Intent:
-    """What `encoded` wrote.  Pure."""
+    """The intent that `encoded` wrote.  Pure."""
     token, head = StagingToken(said["token"]), CommitId(said["head"])
     return Intent(bytes.fromhex(said["wid"]), int(said["order"]), token, head)

@@ -1,14 +1,19 @@
-"""An object staged by an address that the caller names: bytes that lie somewhere already.
+"""Link: stages an object whose bytes are at an address that the caller names.  Nothing is copied.
 
-    inside the namespace     names that this system gives: only if handed out for this very path and
-                             written with the size named;
-                             other names below it: yes; the repository's own files: never
-    outside of it            what an import of that one object may take in: a place that the
-                             deployment serves, in no repository's namespace, with an object there
+An address is allowed in these cases only:
 
-Denied unless one of these allows it: the service could be made to read for its caller what the
-caller may not.  A name of ours that was not handed out may be one that garbage collection is about
-to delete.  For the API.
+    in the namespace, name of the form      it was handed out for this path, and an object of the
+    that this system generates              named size is there
+    in the namespace, among ranges and      never
+    metaranges (`_lakefs/`)
+    in the namespace, any other name        always
+    outside the namespace                   an import of this one object would be allowed: the
+                                            deployment serves the address, no repository's namespace
+                                            contains it, and an object is there
+
+Every other address is refused: otherwise a caller could make the service read objects that the
+caller has no right to read.  Garbage collection may be about to delete a generated name that was
+not handed out.  Used by the API.
 """
 
 from graveler.block import address
@@ -26,11 +31,12 @@ from graveler.records import ABSENT, AddressType, Entry, Repository
 def place(
     ports: Ports, repo: Repository, branch: str, path: str, link: Link, *, force: bool = False
 ) -> Entry:
-    """Stage `path` with the address that `link` names; nothing is copied.
+    """Stage `path` with the address that `link` names.
 
     Errors: `Invalid` for an address that is not allowed, and those of `objects.stage`; nothing is
-    staged then.  Cost: those of a write; inside, 1 KV request and 1 head at most; outside,
-    1 block request and one KV request for each 1,000 repositories.
+    staged then, except perhaps after `OutcomeUnknown`.
+    Cost: that of a write; inside the namespace at most 1 KV request and 1 head more; outside, 1
+    block request and 1 KV request for each 1,000 repositories more.
     """
     parse_path(path)
     parse_branch_id(branch)

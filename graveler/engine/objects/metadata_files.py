@@ -1,6 +1,6 @@
-"""Range and metarange files by their ids, for clients that read them themselves.
+"""Range and metarange files by their ids, for clients that read these files themselves.
 
-An id is looked for inside the repository's own namespace, never elsewhere.  For the API.
+A file is looked up only inside the repository's own namespace.  Used by the API.
 """
 
 from typing import NamedTuple
@@ -16,17 +16,17 @@ KINDS = ("range", "meta_range")
 
 
 class Located(NamedTuple):
-    """A file of the repository that is there."""
+    """An existing file of the repository: its full address, and its size in bytes."""
 
     address: str
     size: int
 
 
 def locate(ports: Ports, repo: Repository, kind: str, name: str) -> Located:
-    """Where the file `name` lies.  `Invalid`; `Gone` if it is not there.  Cost: 1 head.
+    """Find the file with the id `name`.  `Invalid`; `Gone` if it does not exist.  Cost: 1 head.
 
-    Both kinds lie in one folder, and nothing but opening a file tells them apart: `kind` is only
-    checked to be one of the two.
+    Both kinds of files are in one folder, and only the content of a file shows its kind.  So this
+    function checks that `kind` is one of the two, and not that the file is of that kind.
     """
     if kind not in KINDS:
         raise Invalid(f"type invalid: it must be one of {', '.join(KINDS)}: type={kind[:80]!r}")
@@ -40,7 +40,7 @@ def locate(ports: Ports, repo: Repository, kind: str, name: str) -> Located:
 
 
 def open_file(ports: Ports, located: Located) -> Body:
-    """The bytes; `Gone`.  1 get."""
+    """The bytes of the file.  `Gone`.  1 get."""
     try:
         return ports.blocks.get(located.address)
     except NotFound as error:

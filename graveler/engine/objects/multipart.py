@@ -1,14 +1,16 @@
-"""Uploads in parts that a client sends to the storage itself, by URLs that are signed for it.
+"""Multipart uploads: a client sends the parts directly to the object store, by signed URLs.
 
-    begin     an address handed out for branch and path (uploads.py), an upload at it, URLs
-    part_url  another URL of the same upload
-    finish    the storage joins the parts, then the path is staged
-    give_up   the storage forgets the upload
+    begin     hands out an address for branch and path (addresses.py), starts an upload there,
+              signs URLs
+    part_url  signs another URL of the same upload
+    finish    the object store joins the parts, then the path is staged
+    give_up   the object store discards the upload
 
-The address is signed for branch and path, and the storage knows an upload by its address: so an id
-is good for one path alone.  A crash between the joining and the row leaves an object that nothing
-names, for garbage collection; finishing again finds it joined and stages it.  An upload that nobody
-finishes is dropped by the storage's own rule.  For the API.
+The address is signed for branch and path, and the object store identifies an upload by address and
+id.  So an upload id works for one path only.  A crash between joining and staging leaves an object
+that nothing references, for garbage collection; a repeated `finish` finds this object and stages
+it.  The object store has its own rule that discards uploads that are never finished.  Used by the
+API.
 """
 
 from collections.abc import Mapping
@@ -29,7 +31,7 @@ from graveler.records import ABSENT, Absent, Entry, Repository
 
 @dataclass(frozen=True, slots=True)
 class PartsUpload:
-    """An upload, as its beginning answered."""
+    """An upload: the full address, and the upload id of the object store."""
 
     address: str
     id: str
@@ -37,7 +39,7 @@ class PartsUpload:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An upload, and the URLs of its parts 1 … n."""
+    """A new upload, and the URLs of its parts 1 … n."""
 
     upload: PartsUpload
     urls: tuple[str, ...]
@@ -45,7 +47,11 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What to make of an upload."""
+    """The parts to join, and the description of the object.
+
+    `content_type`: empty means `application/octet-stream`.  `only_if_absent`: refuse if the path
+    exists.
+    """
 
     upload: PartsUpload
     parts: tuple[Part, ...]
@@ -55,10 +61,11 @@ class Finish:
 
 
 def begin(ports: Ports, repo: Repository, branch: str, path: str, count: int) -> Begun:
-    """A new upload for `path`, with URLs for `count` parts.
+    """Start an upload for `path`, with URLs for `count` parts.
 
-    Errors: `Invalid`, `NotFound` (branch), `Refused`, `Unsupported` (a store whose parts have no
-    URL); then no upload is left.  Cost: 1 KV request, and the branch; 1 block request.
+    Errors: `Invalid`, `NotFound` (branch), `Refused`, `Unsupported` (the store cannot sign URLs of
+    parts).  After an error the upload is aborted, if the store answers.
+    Cost: 1 KV request, and 1 if the branch is not cached; 1 block request.
     """
     check_writable(repo, False)
     count_max = limits.multipart_parts_count_max
@@ -78,7 +85,7 @@ def begin(ports: Ports, repo: Repository, branch: str, path: str, count: int) ->
 def part_url(
     ports: Ports, repo: Repository, branch: str, path: str, upload: PartsUpload, number: int
 ) -> str:
-    """A URL that stores part `number`.  `Invalid`.  Cost: 1 KV request."""
+    """A signed URL to send part `number` to.  Errors: `Invalid`.  Cost: 1 KV request."""
     full = _address(repo, addresses.checked(ports, repo, branch, path, upload.address))
     return _url(ports, full, upload.id, number)
 
@@ -86,11 +93,11 @@ def part_url(
 def finish(
     ports: Ports, repo: Repository, branch: str, path: str, wanted: Finish, *, force: bool = False
 ) -> Entry:
-    """Join the parts and stage `path` with them; again is a retry.
+    """Join the parts and stage `path` with the object.  The call may be repeated.
 
     Errors: `Invalid` for an address that was not handed out for this path or has expired, and for
-    parts that were not uploaded so (the upload is still there, to be finished or given up),
-    `NotFound` for an upload that is not known, and those of `objects.stage`.
+    parts that differ from the uploaded ones (the upload remains, to be finished or given up);
+    `NotFound` for an unknown upload; and those of `objects.stage`.
     Cost: 1 KV request, those of a write, and 2 block requests.
     """
     name = parse_branch_id(branch)
@@ -106,10 +113,10 @@ def finish(
 
 
 def give_up(ports: Ports, repo: Repository, branch: str, path: str, upload: PartsUpload) -> None:
-    """Forget the upload and its parts, even of an address that has expired; again is no error.
+    """Discard the upload and its parts, even if the address has expired.  The call may be repeated.
 
-    `Invalid`; `NotFound` for an upload that was finished.  Cost: 1 block request, 2 if the upload
-    is not known.
+    Errors: `Invalid`; `NotFound` for an upload that was finished.
+    Cost: 1 block request, 2 if the upload is not known.
     """
     full = _address(repo, addresses.signed(ports, repo, branch, path, upload.address))
     try:
@@ -120,8 +127,11 @@ def give_up(ports: Ports, repo: Repository, branch: str, path: str, upload: Part
 
 
 def _joined(ports: Ports, full: str, wanted: Finish) -> ObjectHead:
-    """The object of the parts.  One that is there already was joined by an attempt whose answer
-    was lost: nobody else has the address.  So joining may be sent twice."""
+    """Join the parts; return the head of the object.
+
+    An object that already exists was joined by an earlier attempt whose answer was lost, because no
+    other path has this address.  So the request to join may be sent twice.
+    """
     upload_id, parts = wanted.upload.id, wanted.parts
     try:
         return ports.blocks.complete_upload(full, upload_id, parts)

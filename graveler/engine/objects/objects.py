@@ -1,11 +1,11 @@
 """Objects on a branch or at a ref: upload, stat, read, list, delete, copy.
 
-    upload   bytes first, under a fresh address that nothing else names; then one staged row
+    upload   store the bytes under a fresh address, then stage one row
     read     the branch record, then its tokens newest first, then the head's metarange
-    delete   one blind tombstone
+    delete   stage one tombstone, without reading first
 
-A crash between bytes and row leaves an object that nothing names, for garbage collection; never a
-row without bytes.
+A crash between the bytes and the row leaves an object that nothing references; garbage collection
+removes it.  A crash never leaves a row without bytes.
 """
 
 import re
@@ -58,7 +58,11 @@ DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Bytes to store and what to say of them."""
+    """The bytes of an object and its description.
+
+    `content_type`: empty means `application/octet-stream`.  `only_if_absent`: refuse if the path
+    exists.  `storage_class`: empty means the default of the store.
+    """
 
     body: Iterable[bytes]
     content_type: str = ""
@@ -68,14 +72,14 @@ class Upload:
 
 
 class Source(NamedTuple):
-    """Where to copy from."""
+    """The source of a copy."""
 
     ref: str
     path: str
 
 
 class PathError(NamedTuple):
-    """A path that one call could not do, and why."""
+    """A path that a call for many paths could not process, and why."""
 
     path: str
     error: GravelerError
@@ -83,7 +87,10 @@ class PathError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """Paths that begin with `prefix`, after `after`, at most `amount` lines."""
+    """One page of a list: paths that begin with `prefix` and sort after `after`.
+
+    The page has at most `amount` lines.  `delimiter`: empty means one line for each path.
+    """
 
     prefix: str = ""
     delimiter: str = ""
@@ -92,7 +99,8 @@ class ListQuery:
 
 
 class ObjectList(NamedTuple):
-    """Lines in byte order; `ABSENT` stands for a common prefix.  `more`: another page has lines."""
+    """Lines in byte order; a line with `ABSENT` is a common prefix.  `more`: further lines follow
+    on the next page."""
 
     lines: tuple[tuple[str, Entry | Absent], ...]
     more: bool
@@ -102,17 +110,20 @@ class ObjectList(NamedTuple):
 
 
 def check_branch(ports: Ports, repo: Repository, branch: str) -> None:
-    """Raises `NotFound` before a body is read; may be some seconds behind."""
+    """Raises `NotFound` if the branch does not exist, so that a caller can refuse before it reads a
+    body.  The answer may be `limits.branch_cache_seconds_max` old."""
     cached(ports, repo, parse_branch_id(branch))
 
 
 def upload(
     ports: Ports, repo: Repository, branch: str, path: str, upload: Upload, *, force: bool = False
 ) -> Entry:
-    """Store the body and stage the path.  The time a slow body takes counts for nothing.
+    """Store the body and stage the path.
 
-    Errors: `NotFound`, `PreconditionFailed`, `Refused`, `Invalid`, `StorageFull`, `OutcomeUnknown`;
-    on an error no path changes.  Cost: 1 put, 2 KV requests (4 if only_if_absent).
+    The time limit of a write begins after the body is stored, so a slow body does not matter.
+    Errors: `NotFound`, `PreconditionFailed`, `Refused`, `Invalid`, `StorageFull`, `Contended`,
+    `OutcomeUnknown`; except after `OutcomeUnknown`, an error changes no path.
+    Cost: 1 put, 2 KV requests (3 if `only_if_absent`).
     """
     parse_path(path)
     check_writable(repo, force)
@@ -126,10 +137,10 @@ def upload(
 
 
 def stored(ports: Ports, repo: Repository, upload: Upload) -> Entry:
-    """Store the body under a fresh address; the entry that names it.  `StorageFull`.  1 put."""
+    """Store the body under a fresh address; return an entry for it.  `StorageFull`.  1 put."""
     relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
     body = Measured(upload.body)
-    # What is in memory can be sent again after a refusal; a stream would be kept first.
+    # The store can resend a body that is in memory; it would have to buffer a stream first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)
     ports.blocks.put(full, sent, CREATE, upload.storage_class)
@@ -146,7 +157,7 @@ def stored(ports: Ports, repo: Repository, upload: Upload) -> Entry:
 def stage(
     ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, *, force: bool = False
 ) -> Entry:
-    """Stage an entry whose bytes are in place.  Errors and cost as `upload`, without the put."""
+    """Stage an entry whose bytes are stored.  Errors and cost: as `upload`, without the put."""
     name, key = _checked(repo, branch, path, entry, force)
     write(ports, repo, name, key, encode_entry(entry))
     return entry
@@ -155,10 +166,10 @@ def stage(
 def stage_if_absent(
     ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, *, force: bool = False
 ) -> Entry:
-    """As `stage`, if nothing is at `path`; else `PreconditionFailed`.  4 KV requests.
+    """As `stage`, but raises `PreconditionFailed` if the path exists.  Cost: 3 KV requests.
 
-    The entry's address must be this call's own, or handed out for this path: what such a call
-    staged with that very address is taken for an earlier attempt of the same call.
+    The entry's address must be new, or handed out for this path.  A row that an earlier conditional
+    call staged with the same address counts as an earlier attempt of this call.
     """
     name, key = _checked(repo, branch, path, entry, force)
     write_if(ports, repo, name, key, absent_only(path, encode_entry(entry)), entry.address)
@@ -184,7 +195,10 @@ def _check_described(metadata: Mapping[str, str], content_type: str) -> None:
 
 
 def delete(ports: Ports, repo: Repository, branch: str, path: str, *, force: bool = False) -> None:
-    """Stage a deletion, whether the path is there or not.  `NotFound` (branch).  2 KV requests."""
+    """Stage a deletion, even if the path does not exist.
+
+    Errors: `NotFound` (branch), `Invalid`, `Refused`, `OutcomeUnknown`.  Cost: 2 KV requests.
+    """
     key = parse_path(path)
     name = parse_branch_id(branch)
     check_writable(repo, force)
@@ -194,12 +208,12 @@ def delete(ports: Ports, repo: Repository, branch: str, path: str, *, force: boo
 def delete_many(
     ports: Ports, repo: Repository, branch: str, paths: Sequence[str], *, force: bool = False
 ) -> list[PathError]:
-    """Stage the deletion of up to 1,000 paths; those that could not be done are returned.
+    """Stage the deletion of up to 1,000 paths; return the paths that failed, with their errors.
 
-    One record before, the rows at the same time, one record after the last answer; paths are
-    written again while the branch's token moves.  Errors of the call: `NotFound`, `Refused`,
-    `Invalid`, `OutcomeUnknown` (any part may have been done).
-    Cost: 2 KV requests and one a path.
+    The call reads the branch record, writes all rows with a fan-out, and reads the record again
+    after the last answer.  It writes rows again if the branch's open token changed.  Not atomic.
+    Errors of the call: `NotFound`, `Refused`, `Invalid`, `OutcomeUnknown` (any of the deletions may
+    be staged).  Cost: 2 KV requests, and 1 for each path.
     """
     if len(paths) > limits.bulk_delete_count_max:
         raise Invalid(f"paths: at most {limits.bulk_delete_count_max} at once: {len(paths)=}")
@@ -236,7 +250,7 @@ def _delete_all(
         def put(item: tuple[str, bytes], token: StagingToken = token) -> tuple[int, bool]:
             return put_newer(ports, token, item[1], TOMBSTONE, (wid, orders[item[0]]))
 
-        rows.note()  # if one fails, the others may be there
+        rows.note()  # if one write fails, others may have landed
         results = ports.fanout.map(put, todo.items())
         written = []
         for path, (order, done) in zip(todo, results, strict=True):
@@ -261,11 +275,12 @@ def copy(
     *,
     force: bool = False,
 ) -> Entry:
-    """A second object with the bytes, metadata and type of `source`, staged at `path`.
+    """Copy the object of `source`, and stage the copy at `path` with its metadata and type.
 
-    The bytes are copied, so that each entry has an object of its own.  `there`: what `to_be_copied`
-    has found already.  Errors: `NotFound`, `Gone`, `Refused` for a source that the repository may
-    not read, and those of `upload`.
+    The bytes are copied, so that each entry has its own object.  `there`: the source's entry, if
+    `to_be_copied` has returned it already.
+    Errors: `NotFound`, `Gone` (the bytes are missing), `Refused` for a source that the repository
+    may not read, and those of `upload`.
     """
     if there is ABSENT:
         there = to_be_copied(ports, repo, branch, path, source, force=force)
@@ -276,7 +291,10 @@ def copy(
 def to_be_copied(
     ports: Ports, repo: Repository, branch: str, path: str, source: Source, *, force: bool = False
 ) -> Entry:
-    """What a copy would take, if it may be made.  Errors: those of `stat`; `Refused`."""
+    """The entry that a copy would take, after the checks of a copy.
+
+    Errors: those of `stat`; `Refused`; `NotFound` for the branch.
+    """
     parse_path(path)
     check_writable(repo, force)
     check_branch(ports, repo, branch)
@@ -284,9 +302,11 @@ def to_be_copied(
 
 
 def bytes_copied(ports: Ports, repo: Repository, there: Entry, path: str) -> Entry:
-    """An entry like `there`, to be staged, with an object of its own.  `path`: where it was found.
+    """Copy the bytes of the entry `there` to a fresh address; return the entry to stage.
 
-    Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`."""
+    `path`: the source's path, for the error text.
+    Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`.
+    """
     relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
     bytes_at = reachable.address_of(ports, repo, there)
     try:
@@ -309,7 +329,7 @@ def set_user_metadata(
     *,
     force: bool = False,
 ) -> None:
-    """Replace the user metadata of a path; nobody's write in between is undone.
+    """Replace the user metadata of a path, without undoing a concurrent write (conditional write).
 
     Errors: `NotFound`, `Refused`, `Invalid`, `Contended`, `OutcomeUnknown`.
     """
@@ -330,15 +350,16 @@ def set_user_metadata(
 
 
 def stat(ports: Ports, repo: Repository, ref: str, path: str) -> Entry:
-    """What `path` points to at `ref`; a plain branch name shows uncommitted changes too.
+    """The entry of `path` at `ref`; a plain branch name includes uncommitted changes.
 
-    Errors: `NotFound`, `Invalid`.  Cost: 2 KV requests on a branch, else those of the resolution.
+    Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
+    Cost: 2 KV requests on a branch, else those of the resolution of `ref`.
     """
     key = parse_path(path)
     deadline = operation_deadline(ports)
     where = resolved(ports, repo, ref)
     value = _value_at(ports, repo, where, key)
-    deadline.check("read")  # rows of an old record are deleted after a grace
+    deadline.check("read")  # the janitor deletes rows of an old record after a grace period
     if value is ABSENT:
         raise NotFound(f"path not found: path={path}")
     return recent_entry(value)
@@ -359,16 +380,18 @@ def _metarange(ports: Ports, repo: Repository, commit: CommitId) -> MetarangeId:
 
 
 def physical_address(repo: Repository, entry: Entry) -> str:
-    """The full address of an entry's bytes, to be shown.  What reads them asks `reachable`."""
+    """The full address of an entry's bytes, for display only; to read them, use `reachable`."""
     return address.resolve(repo.namespace, entry.address, entry.address_type)
 
 
 def open_body(
     ports: Ports, repo: Repository, entry: Entry, start: int = 0, end: int = TO_END
 ) -> Body:
-    """The bytes of an entry, or a half-open range of them; `Gone`, `RangeUnsatisfiable`, `Refused`.
+    """The bytes of an entry from `start` to `end`, which is excluded.
 
-    Cost: 1 get, and that of `reachable.address_of`."""
+    Errors: `Gone` (the bytes are missing), `RangeUnsatisfiable`, `Refused`.
+    Cost: 1 get, and that of `reachable.address_of`.
+    """
     try:
         return ports.blocks.get(reachable.address_of(ports, repo, entry), start, end)
     except NotFound as error:
@@ -376,7 +399,7 @@ def open_body(
 
 
 def storage_class(ports: Ports, repo: Repository, entry: Entry) -> str:
-    """How the storage keeps an entry's bytes; empty: as usual.  `Gone`, `Refused`.  1 head."""
+    """The storage class of an entry's bytes; empty is the default.  `Gone`, `Refused`.  1 head."""
     try:
         return ports.blocks.head(reachable.address_of(ports, repo, entry)).storage_class
     except NotFound as error:
@@ -384,10 +407,11 @@ def storage_class(ports: Ports, repo: Repository, entry: Entry) -> str:
 
 
 def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> ObjectList:
-    """One page of what is at `ref`; with a delimiter, common prefixes stand for what they hide.
+    """One page of the objects at `ref`; with a delimiter, one line for each common prefix.
 
-    For a stable view over many pages list a commit.  Errors: `NotFound`, `Invalid`.
-    Cost on a branch: 2 KV requests with one shard, and one for each jump over a common prefix that
+    The pages of a branch may show different states; for a stable view over many pages, list a
+    commit.  Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
+    Cost on a branch: 2 KV requests with one shard, and 1 for each jump over a common prefix that
     leaves the rows read so far.
     """
     prefix, after = parse_prefix(query.prefix), parse_prefix(query.after, "after")
@@ -407,8 +431,11 @@ def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> 
 def view(
     ports: Ports, repo: Repository, where: Resolved, *, first: int, jumps: bool = True
 ) -> Cursor:
-    """All that a ref shows, uncommitted changes on top; `first`: rows that the first page asks
-    for; without `jumps` they will be read one after the other."""
+    """A cursor over everything that a ref shows, with uncommitted changes on top.
+
+    `first`: the number of rows that the first request asks for.  `jumps`: the caller may seek;
+    without it the cursor assumes that rows are read one after the other.
+    """
     metarange = _metarange(ports, repo, where.commit)
     committed = reader.cursor(keyspace(ports, repo), metarange, wanted=first, jumps=jumps)
     if not (where.staged and where.branch is not ABSENT):

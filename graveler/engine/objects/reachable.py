@@ -1,12 +1,14 @@
-"""Where the bytes of an entry may be read: checked whenever a read resolves its address.
+"""Reachable addresses: checks, at each read, that a repository may read the address of an entry.
 
-    relative    inside the repository's namespace, but for the repository's own files
-    full        the same inside the namespace; outside of every other repository's namespace; the
+An entry's bytes may be at these addresses only:
+
+    relative    in the repository's namespace, except among the repository's own files
+    full        the same in the namespace; outside it, in no namespace of another repository.  The
                 block store itself serves only the buckets and import roots of the deployment
 
-Ranges may be written by others (a cluster, lakeFS), and only a sample of their records is judged
-before they land (check.py).  This check is what keeps one repository from reading another: every
-read of bytes and every signed URL passes here.  For the verbs of objects, verify.py and the API.
+A cluster or lakeFS may write ranges, and only a sample of their records is checked before they land
+(`bulk/check.py`).  So this check keeps one repository from reading another: every read of bytes and
+every signed URL goes through it.  Used by the verbs of objects, `verify.py` and the API.
 """
 
 from graveler.block import address
@@ -16,15 +18,15 @@ from graveler.errors import Refused
 from graveler.records import ABSENT, Entry, Repository
 from graveler.refs.names import repositories
 
-OWN_FILES = (FILES, "_graveler/")  # ranges, metaranges, and what jobs and collection keep
+OWN_FILES = (FILES, "_graveler/")  # ranges and metaranges; files of jobs and garbage collection
 
 
 def address_of(ports: Ports, repo: Repository, entry: Entry) -> str:
     """The full address of an entry's bytes.
 
-    Errors: `Refused` for an address that is not the repository's to read, `Invalid` for one that
-    is none.  Cost: none inside the namespace; outside, 1 KV request for each 1,000 repositories,
-    whose answers are kept for `limits.repository_cache_seconds_max`.
+    Errors: `Refused` for an address that the repository may not read, `Invalid` for a text that is
+    not an address.  Cost: none inside the namespace; outside, 1 KV request for each 1,000
+    repositories.  The answers are cached for `limits.repository_cache_seconds_max`.
     """
     full = address.resolve(repo.namespace, entry.address, entry.address_type)
     relative = address.relative_to(repo.namespace, full)
@@ -36,7 +38,10 @@ def address_of(ports: Ports, repo: Repository, entry: Entry) -> str:
 
 
 def lies_inside(repo: Repository, entry: Entry) -> bool:
-    """Whether `address_of` answers without a request.  `Invalid`.  Pure."""
+    """Whether the address is inside the namespace, so that `address_of` sends no request.
+
+    Errors: `Invalid`.  Pure.
+    """
     full = address.resolve(repo.namespace, entry.address, entry.address_type)
     return address.relative_to(repo.namespace, full) is not ABSENT
 

@@ -1,15 +1,18 @@
 """Staging one change on a branch: the writer's side of the protocol (docs/protocol.md).
 
-    1 record (cached)  →  2 row, if newer  →  3 record (fresh)  →  4 same staging token? done :
-    again
+    1 record (cached)  →  2 row, if newer  →  3 record (fresh)  →  4 same staging token? done
+                          ▲                                        │ no
+                          └────────────────────────────────────────┘
 
-A committer seals a token by putting another in its place and scans it afterwards.  A row that
-lands in a token after its
-scan would be lost; step 3, sent after step 2 was answered, tells.  A deletion is a blind
-tombstone: looking first would
-lose deletes.  Every failed answer means *unknown*; a later attempt writes with a greater order, so
-a late duplicate of an
-earlier one cannot win.  Used by objects.py and uploads.py.
+- A committer seals a token by putting another token in its place, and then scans the old one.  A
+  row that lands after the scan would be lost.  Step 3 detects this, because it starts after
+  step 2 was answered.
+- A deletion is a tombstone that is written without reading first.  Reading first would lose
+  deletions.
+- A failed answer means *unknown*.  A later attempt writes with a greater `order`, so a late
+  duplicate of an earlier attempt cannot overwrite it.
+
+Used by objects.py, and through it by every verb that stages an entry.
 """
 
 import hashlib
@@ -37,18 +40,19 @@ from graveler.refs.names import branches
 from graveler.staging import area
 from graveler.wire import decode_entry
 
-_MARK_LENGTH = 16  # as a stamp's
+_MARK_LENGTH = 16  # the length of a stamp
 Present = bytes | Literal[Absent.ABSENT]
-# What to stage over what is there (the flag: this very call put it there); may raise to refuse.
+# Takes the present value, and whether this call itself wrote it; returns the value to stage, or
+# raises to refuse.
 Decide = Callable[[Present, bool], StagedValue]
 
 
 def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: StagedValue) -> None:
-    """Stage `value` (or a deletion) at `key`.
+    """Stage `value` (an entry or a tombstone) at `key`.
 
-    After it returns, every read and every commit that begins sees it.  Errors: `NotFound` (no such
-    branch; nothing happened), `OutcomeUnknown` (it may or may not show).
-    Cost: 2 KV requests with a cached record, else 3.
+    Every read and every commit that begins after the return sees the value.
+    Errors: `NotFound` (no such branch; nothing happened), `OutcomeUnknown` (the value may or may
+    not become visible).  Cost: 2 KV requests with a cached record, else 3.
     """
     with Unconfirmed("write") as rows:
         _write(ports, repo, branch, (key, value), rows)
@@ -80,9 +84,10 @@ def _write(
 def put_newer(
     ports: Ports, token: StagingToken, key: bytes, value: StagedValue, mark: tuple[bytes, int]
 ) -> tuple[int, bool]:
-    """Put the row unless a newer one is there; then with a greater order.  `mark` = (wid, order).
+    """Put the row into `token`.  If a newer row is there, retry with a greater order.
 
-    Returns the next order to use and whether the row is known to be there.
+    `mark`: the id of this write (`wid`) and the order to begin with, in microseconds.
+    Returns the next order to use, and whether the row is known to be written.
     """
     wid, order = mark
     for _ in range(limits.conditional_round_count_max):
@@ -101,10 +106,11 @@ def put_newer(
 def _second_read(
     ports: Ports, repo: Repository, branch: BranchId, only: StagingToken | Absent
 ) -> Versioned:
-    """The record after a row was sent.  `only`: the one token that a row was sent to, if one.
+    """The branch record, read after a row was sent (step 3).
 
-    A branch that was deleted with that token open dropped the row before any commit saw it: not
-    found, and nothing happened.  With another one open, a commit may have taken the row.
+    `only`: the token that rows were sent to, if it was a single one.  If the branch was deleted
+    while that token was open, no commit has seen the row: `NotFound`, and nothing happened.  If
+    another token was open, a commit may contain the row: `OutcomeUnknown`.
     """
     try:
         found = branches.find(ports.kv, repo, branch)
@@ -123,7 +129,10 @@ def _second_read(
 
 
 class Sent(NamedTuple):
-    """A row whose answer was lost: over which record and row it was sent, and what it was."""
+    """A conditional row whose answer was lost.
+
+    `over`: the branch record that guarded the write.  `order` and `value`: those of the row.
+    """
 
     over: Versioned
     order: int
@@ -131,7 +140,11 @@ class Sent(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one branch record shows at a path: the row of its open token, and what counts."""
+    """The state of a path under one branch record.
+
+    `open_row`: the row in the open token.  `present`: the visible value.  `mine`: this call wrote
+    the visible value.
+    """
 
     open_row: Staged | Literal[Absent.ABSENT]
     present: Present
@@ -146,16 +159,14 @@ def write_if(
     decide: Decide,
     own_address: str = "",
 ) -> None:
-    """Stage `decide(what is there)`, with nothing of others in between (If-None-Match, or read,
-    modify, write).
+    """Stage `decide(present value)` with no other write in between (conditional write).
 
-    The row is swapped only while the branch record is the one that was looked through, so no row of
-    this kind ever lands in a token that is being committed.  What this very call wrote before (an
-    answer was lost) is told to `decide` by its flag; so is the row of an earlier call of this kind
-    with the same `own_address`, and a committed entry with it.  `decide` refuses by
-    `PreconditionFailed` or `NotFound`; a refusal is passed on only if the branch did not move
-    meanwhile and nothing of this call can have counted.
-    Errors besides: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
+    The store writes the row only while the branch record is the one that was read, so the row never
+    lands in a sealed token.  The flag of `decide` is true for a value that this call wrote (its
+    answer was lost), and for the value of an earlier conditional call with the same `own_address`.
+    `decide` refuses with `PreconditionFailed` or `NotFound`; that error is raised only if the
+    branch did not change meanwhile and no write of this call took effect.
+    Other errors: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     wid = _mark(own_address) if own_address else ports.ids.stamp()
     sent = list[Sent]()
@@ -211,13 +222,16 @@ def _look(
 
 
 def _mark(own_address: str) -> bytes:
-    """The mark of rows that conditional calls with one address share: a repetition knows what the
-    first one staged from what an unconditional call staged with the same address."""
+    """The `wid` that all conditional calls with one address share.
+
+    By it a retry tells the row of the first conditional call from a row with the same address that
+    an unconditional call staged.
+    """
     return hashlib.blake2b(own_address.encode(), digest_size=_MARK_LENGTH).digest()
 
 
 def _is_at(present: Present, own_address: str) -> bool:
-    """Whether it is an entry with the address that the call, or an earlier attempt of it, has."""
+    """Whether the value is an entry with the address of this call or of its earlier attempts."""
     if not own_address or present is ABSENT:
         return False
     return decode_entry(present).address == own_address
@@ -230,7 +244,10 @@ def _put_over(
     over: tuple[Versioned, Place, Look],
     ours: tuple[bytes, list[Sent]],
 ) -> bool:
-    """Swap the open token's row, as it was looked at, for ours; an unknown outcome is noted."""
+    """Compare-and-swap the row that was read in the open token; False if that failed.
+
+    An unknown outcome is appended to `sent`.
+    """
     (seen, place, look), (wid, sent) = over, ours
     least = 0 if look.open_row is ABSENT else look.open_row.order + 1
     order = max(ports.clock.now_ns() // 1_000, least)
@@ -254,9 +271,9 @@ def _put_over(
 def _counted(
     ports: Ports, repo: Repository, key: bytes, now: Versioned, ours: tuple[bytes, Sequence[Sent]]
 ) -> bool:
-    """Whether a row whose answer was lost took effect before somebody else's value came on top.
+    """Whether a row whose answer was lost took effect before another client's value replaced it.
 
-    Raises `OutcomeUnknown` where nothing tells, or where it may still land.
+    Raises `OutcomeUnknown` if that cannot be determined, or if the row may still land.
     """
     wid, sent = ours
     surely_not = True
@@ -265,7 +282,7 @@ def _counted(
         row = area.lookup(ports.kv, (token,), key)
         if row is not ABSENT and row.wid == wid:
             return True
-        # Orders only grow: a row of smaller order was never put over ours.
+        # Orders only grow, so a row of smaller order was never written over ours.
         beaten = row is not ABSENT and row.order < each.order
         late = each.over.version == now.version and not beaten
         named = token in now.branch.tokens_newest_first
@@ -282,7 +299,7 @@ def _counted(
 
 
 def absent_only(path: str, value: bytes) -> Decide:
-    """Stage `value` where nothing is; else `PreconditionFailed`."""
+    """A `Decide` that stages `value` if the path is absent; else it raises `PreconditionFailed`."""
 
     def decide(present: Present, mine: bool) -> StagedValue:
         if present is not ABSENT and not mine:

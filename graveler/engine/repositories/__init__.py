@@ -1,8 +1,8 @@
-"""Repositories.
+"""Repositories: create, find, delete, verify and purge them.
 
-repository        create, find, delete; free metadata; start here
-initial           the files that a repository holds from its creation
-break_parameters  where the ranges of a repository end
+repository        create, find, delete; metadata pairs; start here
+initial           the files that a repository contains from its creation
+break_parameters  the parameters that decide where the ranges of a repository end
 verify            reads everything reachable and reports damage
-purge             removes what a deleted repository had, after the undo period
+purge             removes the rows and files of a deleted repository, after the undo period
 """

@@ -1,10 +1,10 @@
-"""Where a repository's ranges end: what may be chosen, and choosing anew.
+"""Break parameters: the values that decide where a repository's ranges end; check, read and change.
 
-    seen ──compare-and-swap──► wanted        whoever has set them meanwhile is not overwritten
+    seen ──compare-and-swap──► wanted        a change by another client is never overwritten
 
-Ranges that are there stay as they are and are valid: whatever is written from then on ends by the
-new parameters, and only where something is written (docs/format.md).  A process may write by the
-old ones as long as it keeps the repository's record.  For repository.py, bulk.py and the service.
+After a change, existing ranges stay as they are and stay valid.  Only ranges that are written later
+end by the new parameters (docs/format.md).  A process uses the old parameters as long as it caches
+the repository's record.  Used by repository.py, bulk jobs and the service.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from graveler.refs.names import repositories
 
 
 def check(breaks: BreakParameters) -> None:
-    """Raises `Invalid` for parameters by which nobody can write.  Pure."""
+    """Raises `Invalid` for parameters that no writer can use or that exceed a limit.  Pure."""
     if not 0 <= breaks.min_size <= breaks.max_size or breaks.max_size < 1 or breaks.raggedness < 1:
         raise Invalid(
             "break parameters invalid: 0 <= min_size <= max_size and raggedness >= 1: "
@@ -34,7 +34,7 @@ def check(breaks: BreakParameters) -> None:
 
 
 def read(ports: Ports, repo: Repository) -> BreakParameters:
-    """The parameters as they are now.  `NotFound`.  Cost: 1 KV request."""
+    """The parameters, read from the store now.  `NotFound`.  Cost: 1 KV request."""
     found = repositories.get(ports.kv, repo.id)
     if found.uid != repo.uid:
         raise NotFound("repository not found")
@@ -49,11 +49,11 @@ def swap(
     *,
     force: bool = False,
 ) -> None:
-    """Set the parameters to `wanted` if they are `seen`; once or often.
+    """Set the parameters to `wanted` if they are `seen`.  Atomic; the call may be repeated.
 
     Errors: `Invalid`, `NotFound`, `Refused` (a read-only repository), `PreconditionFailed` (they
-    are others; nothing was changed), `Contended`, `OutcomeUnknown`.  Cost: 2 KV requests, 1 if they
-    are `wanted` already.
+    are neither `seen` nor `wanted`; nothing changed), `Contended`, `OutcomeUnknown`.
+    Cost: 2 KV requests; 1 if they are `wanted` already.
     """
     check_writable(repo, force)
     check(wanted)
@@ -68,7 +68,7 @@ def swap(
             raise NotFound("repository not found")
         if found.breaks == wanted:
             return ABSENT
-        if lost:  # ours may have landed, and others have set what is there now
+        if lost:  # our write may have landed, and another client may have replaced it
             raise OutcomeUnknown(f"break parameters not confirmed: repository={repo.id}")
         if found.breaks != seen:
             raise PreconditionFailed(f"break parameters are others now: {_said(found.breaks)}")

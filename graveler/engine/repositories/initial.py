@@ -1,9 +1,10 @@
-"""What a repository holds from its creation: files, as its second commit.
+"""Initial content: the files that a repository contains from its creation, as its second commit.
 
-    bytes (side by side)  ─►  one metarange  ─►  the commit; the caller names it by the branch
+    bytes (fan-out)  ─►  one metarange  ─►  the commit; the caller puts the first branch on it
 
-All of it happens before the repository's record: a repository has all of its initial files, or it
-is not there.  A crash leaves objects in a namespace that nobody reads.  For repository.py.
+All of this happens before the repository's record is stored.  So a repository has all of its
+initial files, or it does not exist.  A crash leaves objects in a namespace that nothing reads.
+Used by repository.py.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from graveler.wire import encode_entry
 
 
 class InitialFile(NamedTuple):
-    """One file: where it is in the repository, what it holds, of which type."""
+    """One file: its path in the repository, its bytes, its content type."""
 
     path: str
     body: bytes
@@ -31,7 +32,7 @@ class InitialFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InitialContent:
-    """Files with different paths, and what their commit says."""
+    """Files with different paths, and the committer and message of their commit."""
 
     files: Sequence[InitialFile]
     committer: str
@@ -39,10 +40,11 @@ class InitialContent:
 
 
 def commit(ports: Ports, repo: Repository, parent: CommitId, content: InitialContent) -> CommitId:
-    """Store the files and a commit of them on `parent`, which holds nothing.
+    """Store the files, and a commit of them whose parent is the empty commit `parent`.
 
-    Errors: `Invalid` for a path, those of the stores.  Cost: one put a file, side by side; those of
-    a metarange of so many rows; 1 KV request.
+    Errors: `Invalid` for a path, those of the stores.
+    Cost: 1 put for each file, with a fan-out; the writes of one metarange; 1 KV request, and 1 if
+    `parent` is not cached.
     """
 
     def put(file: InitialFile) -> Record:

@@ -1,19 +1,24 @@
-"""Purging: removes what a deleted repository had, once the undo period is over.
+"""Purge: removes the files and rows of a deleted repository after the undo period.
 
-    noted, deleted ──undo period──► files ──► the claim ──► rows of staging and of events
-                                                                    ──► all other rows ──► the note
+    deleted ──undo period──► files ──► claim ──► rows of staging and of events
+                                                    └──► other rows ──► deletion record
 
-By then no operation on the repository can be on its way: each of them, bulk jobs and uploads by
-handed out addresses included, ends within that time.  Files go while the claim of the namespace
-names the repository, and no other one lies on it; only files of the shapes that a repository gives.
-The claim goes after them, so that whoever claims the namespace next shares it with nobody.  Files
-that were written after three quarters of the undo period stay: a purge that was slow may meet those
-of the next owner, which another purge made room for.  Staging
-tokens are found by branches and clean-up records, so these go after the tokens' rows.
+A deletion stores a *deletion record* (`refs/names/deletions.py`).  The *claim* is the file that
+names the repository that owns a namespace.  The order of the steps has these reasons:
 
-Every step may be repeated, by any number of purgers; one that has no time left is gone on with.
-What others have imported from the namespace by its address is lost, as with any deleted bucket.
-For delivery.
+- After the undo period, no operation on the repository can still run.  Every operation ends
+  earlier, also bulk jobs and uploads to addresses that were handed out.
+- Files are deleted only while the claim names this repository and no other repository overlaps the
+  namespace, and only files whose names have the forms that a repository generates.
+- The claim is deleted after the files, so the next owner of the namespace shares it with nobody.
+- Files that were written in the last quarter of the undo period or later stay.  They may belong to
+  the next owner: another purge may have removed the claim while this one was slow.
+- Branches and clean-up records name the staging tokens, so their rows are deleted after the rows of
+  the tokens.
+
+Every step may be repeated, and any number of purges may run.  A later purge continues one that ran
+out of time.  Entries that other repositories imported from the namespace lose their bytes, as with
+any deleted bucket.  Used by delivery.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -42,17 +47,19 @@ from graveler.staging import area
 
 _OWN = "_graveler/"
 _GoesOn = Callable[[], bool]
-_LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # whatever was on its way has ended
+_LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # every operation has ended by then
 
 
 def note_older(ports: Ports) -> int:
-    """Note what releases without notes have deleted, as if it were deleted now; how many that is.
-    Once for a store: later calls find that it was done.
+    """Store deletion records for repositories that older releases deleted without one.
 
-    What was purged already is noted with the rest; its purge finds nothing.  A repository whose
-    name another one has taken is not found any more.  Errors: `Unavailable`; may be repeated.
+    Their undo period begins now.  Returns how many records were stored.  The function does this
+    once for a store; later calls return 0.  A repository that was purged already gets a record too,
+    and its purge finds nothing.  A repository whose name another one has taken is not found.
+    Errors: `Unavailable`; the call may be repeated.
 
-    Cost: 1 KV request; the first time 1 for each 1,000 repositories, and 1 for each that is noted.
+    Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
+    records, and 1 for each record that is stored.
     """
     if deletions.older_are_noted(ports.kv):
         return 0
@@ -67,8 +74,10 @@ def note_older(ports: Ports) -> int:
 
 
 def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
-    """Deleted repositories whose undo period is over, by name from behind `after`.  1 KV request
-    for each 1,000 deleted ones."""
+    """Deleted repositories whose undo period is over, by name, behind `after`.
+
+    Cost: 1 KV request for each 1,000 deletion records.
+    """
     due_ns = _due_ns(ports)
     return (gone for gone in deletions.list_all(ports.kv, after) if gone.deleted_ns <= due_ns)
 
@@ -76,7 +85,8 @@ def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
 def find_due(
     ports: Ports, id: RepositoryId, uid: RepositoryUid
 ) -> Deleted | Literal[Absent.ABSENT]:
-    """A deleted repository, if its undo period is over.  1 KV request."""
+    """The deletion record of a repository, or ABSENT if there is none or its undo period is not
+    over.  1 KV request."""
     gone = deletions.find(ports.kv, id, uid)
     return ABSENT if gone is ABSENT or gone.deleted_ns > _due_ns(ports) else gone
 
@@ -86,14 +96,14 @@ def _due_ns(ports: Ports) -> int:
 
 
 def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
-    """Remove what a repository had that is due; whether nothing is left.  Ends soon after
-    `seconds`.
+    """Remove the files and rows of a repository that is due.  Return whether nothing is left.
 
-    Errors: `Refused` if another repository lies on its files, `Unsupported` if the storage keeps no
-    versions of them: then nothing is removed.  Cost: a
-    list of the namespace and a deletion for each 1,000 files, and for each note; 2 KV requests for
-    each 1,000 rows, 1 for each shard of each token, 128 for each rule of events, 1 for each 1,000
-    repositories.
+    The call ends soon after `seconds`.
+    Errors: `Refused` if another repository overlaps the namespace, `Unsupported` if the storage
+    keeps no versions of files; nothing is removed then.
+    Cost: a list of the namespace, 1 deletion for each 1,000 files and for each file of jobs and
+    collections; 2 KV requests for each 1,000 rows, 1 for each shard of each token, 128 for each
+    event rule, 1 for each 1,000 repositories.
     """
     end = ports.clock.steady_seconds() + seconds
 
@@ -103,9 +113,9 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
     record = repositories.find(ports.kv, gone.id)
     found = ABSENT if record is ABSENT else record.repository
     if found is not ABSENT and found.uid == gone.uid and found.state is not RepositoryState.DELETED:
-        deletions.forget(ports.kv, gone)  # its deletion died before it was one
+        deletions.forget(ports.kv, gone)  # the deletion crashed before it changed the record
         return True
-    if not deletions.stands(ports.kv, gone):  # deleted anew since it was listed: not due yet
+    if not deletions.stands(ports.kv, gone):  # deleted again since it was listed: not due yet
         return True
     repo = gone.repository
     whole = _drop_files(ports, gone, goes_on) and _drop_rows(ports, repo, goes_on)
@@ -118,12 +128,16 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
 
 
 def _drop_files(ports: Ports, gone: Deleted, goes_on: _GoesOn) -> bool:
-    """Whether none is left; also if the namespace is another's by now, or never was claimed."""
+    """Delete the files, then the claim.  Return whether none is left.
+
+    Returns True, and deletes nothing, if another repository owns the namespace or none claimed it.
+    """
     repo = gone.repository
     place = address.marker(repo.namespace)
     claim = f"{repo.id} {repo.uid}\n".encode()
     try:
-        head = ports.blocks.head(place)  # first: a claim that is made meanwhile is another version
+        # The head comes first: if the claim is replaced meanwhile, its version differs.
+        head = ports.blocks.head(place)
         found = ports.blocks.read(place, 0, len(claim) + 1)
     except NotFound:
         return True
@@ -154,7 +168,7 @@ def _check_alone(ports: Ports, repo: Repository) -> None:
 
 
 def _files(ports: Ports, repo: Repository, before_ns: int) -> Iterator[ListedObject]:
-    """Files of the shapes that the repository gave, last written before `before_ns`."""
+    """The files whose names the repository generated, last written before `before_ns`."""
     for folder in (FILES, OBJECTS):
         for file in list_all(ports.blocks, f"{repo.namespace}/{folder}"):
             name = address.relative_to(repo.namespace, file.address)
@@ -163,8 +177,11 @@ def _files(ports: Ports, repo: Repository, before_ns: int) -> Iterator[ListedObj
 
 
 def _drop_notes(ports: Ports, repo: Repository, before_ns: int, goes_on: _GoesOn) -> bool:
-    """What jobs and collections have written beside the files, as far as the store lets go: the
-    worker of an older stack has no right to delete the lists of what was collected."""
+    """Delete the files of jobs and collections (`_graveler/`) that were written before `before_ns`.
+
+    A file that the process may not delete stays: the worker of an older deployment has no right to
+    delete the lists of collected files.
+    """
 
     def drop(file: ListedObject) -> None:
         with suppress(Refused):

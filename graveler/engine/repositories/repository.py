@@ -1,20 +1,23 @@
-"""Repositories: create, find, delete; their free metadata.
+"""Repositories: create, find, delete; read and change their metadata pairs.
 
-Creation, in this order, so that a crash leaves nothing that matters:
+A creation runs in this order, so that a crash at any point does no harm:
 
-    note the namespace  →  look for overlaps  →  claim the namespace (conditional put)
+    creation note with the namespace  →  check overlaps  →  claim the namespace (conditional put)
                         →  first commit and branch, under a fresh uid
                         →  note that a deleted repository loses its name
-                        →  the repository record (compare-and-swap)  →  remove the note
+                        →  the repository record (compare-and-swap)  →  remove the creation note
 
-Two repositories on one namespace would collect each other's objects as garbage, so the claim comes
-first and names the uid that it is for.  The claim stands as long as a repository of that uid is or
-was: its record, live or deleted, has the uid, or another record has taken the place of its own.  A
-claim whose repository never came to be may be taken over once its creator cannot be alive any more.
+The *claim* is a file in the namespace with the id and the uid of its repository.  It comes before
+the record, because two repositories on one namespace would collect each other's objects as garbage.
 
-Namespaces inside one another have different claims.  Of two that are created at the same moment,
-each writes its note before it looks, at notes first and then at records, so at least one sees the
-other, and whoever sees the other makes no repository: one comes to be at most.
+- The claim is valid if a repository with this uid exists or existed: the record, live or deleted,
+  has this uid, or a later repository has taken over the name of the deleted one.
+- If the repository was never created, another creation may take over the claim after a time, when
+  its creator cannot be alive.
+
+A namespace inside another one has a claim of its own, so claims do not detect such overlaps.  The
+*creation note* does: each creation stores its note first, then reads all notes, then all records.
+Of two creations at the same moment at least one sees the other and fails, so at most one succeeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,8 +75,13 @@ _SALT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class NewRepository:
-    """What its creator chooses; empty `breaks.salt`: a fresh one.  `bare`: no branch, no commit.
-    `content`: what its default branch holds from the beginning."""
+    """The caller's choices for a new repository.
+
+    - `bare`: create no branch and no commit.
+    - `breaks`: the break parameters; an empty salt means a fresh random one.
+    - `staging_shards`: the smallest number of shards of its staging tokens.
+    - `content`: the files that the default branch contains from the beginning.
+    """
 
     name: str
     namespace: str
@@ -86,12 +94,12 @@ class NewRepository:
 
 
 def create(ports: Ports, new: NewRepository) -> Repository:
-    """Make a repository.
+    """Create a repository.
 
     Errors: `AlreadyExists`; `OutcomeUnknown`; `Invalid` for names, for break parameters, for a
-    namespace that another repository uses or a rule watches, and for content without a branch.
-    Cost: about 8 KV requests, a page of the list of repositories and one of that of rules for each
-    1,000 of them, and one put; with content, what its commit costs.
+    namespace that another repository uses or an event rule watches, and for content without a
+    branch.  Cost: about 8 KV requests, 1 for each 1,000 repositories, 1 for each 1,000 event rules,
+    and 1 put; with content, also the cost of its commit.
     """
     if new.bare and new.content is not ABSENT:
         raise Invalid("a bare repository has no branch that could hold content")
@@ -109,7 +117,7 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     except GravelerError:
         _end(ports, repo)
         raise
-    # If no answer comes, the record may be there soon: the note stays until it is too old.
+    # If no answer comes, the record may still land, so the creation note stays until it expires.
     made = repositories.put_new(ports.kv, repo, ports.ids.stamp(), there)
     _end(ports, repo)
     if not made:
@@ -124,8 +132,9 @@ def _prepare(
     new: NewRepository,
     there: VersionedRepository | Literal[Absent.ABSENT],
 ) -> None:
-    """All but the record: the namespace, and what the repository holds from the beginning."""
-    # Bare and read-only ones too: whoever shares a namespace reads and blocks its owner's files.
+    """All steps between the creation note and the record."""
+    # Bare and read-only repositories need the checks too: on a shared namespace they could read the
+    # owner's files and block it.
     _check_not_creating(ports, repo)
     _check_unused(ports, repo)
     _check_unwatched(ports, repo)
@@ -137,13 +146,15 @@ def _prepare(
 
 
 def _end(ports: Ports, repo: Repository) -> None:
-    with suppress(Unavailable):  # then it is forgotten when it is too old
+    with suppress(Unavailable):  # a later creation removes the note after it expires
         creations.end(ports.kv, repo)
 
 
 def _check_not_creating(ports: Ports, repo: Repository) -> None:
-    """Raises `Invalid` if somebody else makes a repository on this namespace, inside it or around
-    it.  Forgets those that are dead."""
+    """Raises `Invalid` if another creation runs on this namespace, inside it or around it.
+
+    Removes the notes of creations that cannot be alive any more.
+    """
     dead_ns = ports.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
     for other in creations.list_all(ports.kv):
         if other.uid == repo.uid:
@@ -155,7 +166,8 @@ def _check_not_creating(ports: Ports, repo: Repository) -> None:
 
 
 def _check_unwatched(ports: Ports, repo: Repository) -> None:
-    """Raises `Invalid` if a rule would take for arrived what the repository itself writes."""
+    """Raises `Invalid` if an event rule watches the namespace: it would take the files that the
+    repository writes for arrivals."""
     own = address.split_prefix(repo.namespace.rstrip("/") + "/")
     for rule in rules.every(ports.kv):
         if rule.watches(own.bucket, own.key):
@@ -188,7 +200,7 @@ def _in_use(repo: Repository) -> Invalid:
 
 
 def _check_unused(ports: Ports, repo: Repository) -> None:
-    """Raises `Invalid` if a repository has this namespace, or one inside it or around it."""
+    """Raises `Invalid` if a repository has this namespace, one inside it or one around it."""
     after, more = "", True
     while more:
         page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
@@ -214,24 +226,24 @@ def _claim(ports: Ports, repo: Repository) -> None:
 
 
 def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
-    """Whether the claim is for a creation that died before its repository came to be."""
+    """Whether the claim belongs to a creation that died before it stored the repository record."""
     age_ns = ports.clock.now_ns() - head.modified_ns
     if age_ns < _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS:
         return False
     words = ports.blocks.read(place, 0, limits.name_length_max).split()
     if len(words) != 2:
-        return False  # not ours: another system lives here
+        return False  # the file is not a claim of this system
     with suppress(Invalid, UnicodeDecodeError):
         claimant = repositories.find(ports.kv, parse_repository_id(words[0].decode()))
         if claimant is ABSENT:
             return True
-        # A deleted repository's objects are still there, so its namespace stays taken.
+        # The objects of a deleted repository remain, so its namespace stays claimed.
         return claimant.repository.uid.encode() != words[1] and not _was_replaced(ports, words)
     return False
 
 
 def _was_replaced(ports: Ports, words: Sequence[bytes]) -> bool:
-    """Whether a repository of that name and uid came to be, and another one has its name now."""
+    """Whether a repository with this name and uid existed, and another one has the name now."""
     past = Repository(
         RepositoryId(words[0].decode()), RepositoryUid(words[1].decode()), "", BranchId(""), 0
     )
@@ -258,13 +270,16 @@ def _first_branch(ports: Ports, repo: Repository, head: CommitId) -> None:
     )
     name = repo.default_branch
     made = branches.swap(ports.kv, repo, name, ABSENT, branch, ports.ids.stamp())
-    # The uid is fresh: what is there is ours, though its answer was lost.
+    # The uid is fresh, so an existing record is from this call: its answer was lost.
     if made is ABSENT and branches.find(ports.kv, repo, name) is ABSENT:
         raise Unavailable(f"repository not created; try again: repository={repo.id}")
 
 
 def get(ports: Ports, repository: str) -> Repository:
-    """The live repository, perhaps some seconds old; `NotFound`.  No request when it is cached."""
+    """The live repository; the answer may be `limits.repository_cache_seconds_max` old.
+
+    Errors: `NotFound`, `Invalid`.  Cost: no request if it is cached, else 1 KV request.
+    """
     name = parse_repository_id(repository)
     known = ports.cache.repository(name)
     if known is not ABSENT:
@@ -277,13 +292,16 @@ def get(ports: Ports, repository: str) -> Repository:
 def list_page(
     ports: Ports, prefix: str, search: str, after: str, amount: int
 ) -> tuple[tuple[Repository, ...], bool]:
-    """Repositories by name; whether more follow."""
+    """One page of live repositories by name, and whether more follow."""
     return repositories.list_page(ports.kv, prefix, search, after, amount)
 
 
 def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
-    """Forget the repository.  What it had, files of its own in its namespace included, is removed
-    once the undo period of garbage collection is over (purge.py).  `NotFound`, `Refused`."""
+    """Mark the repository as deleted.  Atomic.
+
+    Its rows, and its own files in the namespace, are removed after the undo period of garbage
+    collection (purge.py).  Errors: `NotFound`, `Refused`, `Contended`, `OutcomeUnknown`.
+    """
     check_writable(repo, force)
     tried = False
     with Unconfirmed("repository deletion") as sent:
@@ -292,11 +310,11 @@ def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
             seen = repositories.find(ports.kv, repo.id)
             if not _is_live(seen, repo):
                 if tried:
-                    return  # it was there when this call began; perhaps ours, its answer was lost
+                    return  # it existed when this call began: this call or another one deleted it
                 raise NotFound("repository not found")
             assert seen is not ABSENT, "what is live is there"
             gone = replace(seen.repository, state=RepositoryState.DELETED)
-            # Before: a deletion that dies in between leaves a note that the purge finds void.
+            # Stored first: after a crash in between, the purge finds the deletion record void.
             deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
             tried = True
             done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
@@ -308,21 +326,21 @@ def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
 
 
 def _is_live(seen: VersionedRepository | Literal[Absent.ABSENT], repo: Repository) -> bool:
-    """Whether the record still is that very repository's, not deleted."""
+    """Whether the record belongs to this repository (same uid) and is not deleted."""
     if seen is ABSENT or seen.repository.uid != repo.uid:
         return False
     return seen.repository.state is not RepositoryState.DELETED
 
 
 def metadata(ports: Ports, repo: Repository) -> dict[str, str]:
-    """All pairs."""
+    """All metadata pairs of the repository."""
     return repositories.get_metadata(ports.kv, repo)
 
 
 def set_metadata(
     ports: Ports, repo: Repository, pairs: Mapping[str, str], *, force: bool = False
 ) -> None:
-    """Set `pairs`, leaving other keys as they are.  `Invalid`, `Refused`, `OutcomeUnknown`."""
+    """Set `pairs`; other keys stay as they are.  `Invalid`, `Refused`, `OutcomeUnknown`."""
     check_writable(repo, force)
     check_metadata(pairs)
     for key in pairs:
@@ -334,6 +352,6 @@ def set_metadata(
 def delete_metadata(
     ports: Ports, repo: Repository, keys: Sequence[str], *, force: bool = False
 ) -> None:
-    """Remove pairs; absent ones are no error.  `Refused`, `OutcomeUnknown`."""
+    """Remove the pairs of `keys`, if they exist.  `Refused`, `OutcomeUnknown`."""
     check_writable(repo, force)
     repositories.delete_metadata(ports.kv, repo, keys, ports.ids)

@@ -1,8 +1,8 @@
-"""Verification: the claim of every namespace, and every branch, tag, commit, metarange, range and
-(if asked) object that is reachable.
+"""Verify: reads everything that is reachable in all repositories, and reports damage.
 
-Reads everything and changes nothing.  Damage is returned, not raised, so that one damaged file does
-not hide the next.
+It checks the claim of every namespace, and every reachable branch, tag, commit, metarange and
+range, and on request every object.  It changes nothing.  Damage is returned, not raised, so that
+one damaged file does not hide the next.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ from graveler.wire import decode_entry
 
 
 class Damage(NamedTuple):
-    """What is wrong, and where."""
+    """One defect: the repository, the place, and a description."""
 
     repository: str
     where: str
@@ -37,8 +37,11 @@ class Damage(NamedTuple):
 
 
 def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
-    """All damage of all repositories; with `objects`, also objects that are missing or of another
-    size.  Cost: everything reachable is read once; a list of all repositories."""
+    """All damage of all repositories.
+
+    With `objects`, this includes objects that are missing or have another size.
+    Cost: everything reachable is read once, and the list of all repositories.
+    """
     everyone = list(repositories.every(ports.kv))
     namespaces = Namespaces((repo.id, repo.namespace) for repo in everyone)
     for repo in everyone:
@@ -52,7 +55,7 @@ Found = tuple[str, str]
 
 
 def _namespace(ports: Ports, repo: Repository, everyone: Namespaces) -> Iterator[Found]:
-    """Whether the repository has claimed its namespace, and shares it with nobody."""
+    """Damage if the repository has no claim on its namespace or shares it with another one."""
     try:
         eligible.check_own(ports, repo, everyone)
     except Refused as error:
@@ -60,7 +63,7 @@ def _namespace(ports: Ports, repo: Repository, everyone: Namespaces) -> Iterator
 
 
 class _Content(NamedTuple):
-    """A commit whose metarange is to be checked, and whether its objects are to be there."""
+    """A metarange to check: the commit that names it, and whether its objects must exist."""
 
     where: str
     has_objects: bool
@@ -80,7 +83,7 @@ def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found
         yield from _history(ports, repo, (where, head), seen, (metaranges, expired))
     space = keyspace(ports, repo)
     sound: set[str] = set()
-    whole: set[str] = set()  # their objects were looked at, too
+    whole: set[str] = set()  # sound ranges whose objects were checked too
     for metarange, (where, has_objects) in metaranges.items():
         damaged = False
         for damage in metarange_damages(space, metarange, frozenset(sound)):
@@ -128,9 +131,12 @@ def _history(
     seen: set[CommitId],
     contents: tuple[dict[MetarangeId, "_Content"], Mapping[str, Spent]],
 ) -> Iterator[Found]:
-    """`contents`: metaranges to check are noted in the first, but for commits in the second, whose
-    content may be gone by the rule of retention; where it says that only objects are, the metarange
-    and its ranges are to be there."""
+    """Damage in the history of `start`; adds the metaranges to check to `contents`.
+
+    `contents`: first the metaranges to check, then the commits whose content may be gone by
+    retention.  Such a commit's metarange is not checked, unless only its objects may be gone: then
+    the metarange and its ranges must exist.
+    """
     metaranges, expired = contents
     todo = [start]
     while todo:
