@@ -182,8 +182,9 @@ def _rule_of(ports: Ports, job: BatchJob) -> tuple[Repository, EventRule]:
 def _stage(
     ports: Ports, taker: _Taker, found: Sequence[_Matched], hand_on: HandOn
 ) -> tuple[Sequence[Taken], dict[str, GravelerError]]:
-    """Stage the newest event of each object; returns what happened to it, and the messages that
-    failed.
+    """Stage the newest event of each object.
+
+    Returns what happened to each of these events, and the messages that failed.
     """
     rule, repo = taker
     newest: dict[str, _Matched] = {}

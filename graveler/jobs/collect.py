@@ -24,7 +24,8 @@ from graveler.refs.gc.sizes import Size
 
 def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
-    the lists.  Also remove the checkpoints of jobs that have ended or are no longer on record.
+    the lists.  Before a collection that is not a dry run, remove the checkpoints of jobs that have
+    ended or are no longer on record.
 
     Errors: those of `collect`; `Conflict` if a cluster collects.
     """

@@ -89,7 +89,7 @@ class NewBulk:
     purpose: str = ""
 
     def __str__(self) -> str:
-        """The fields that tell it from another job with the same id."""
+        """The fields that distinguish it from another job with the same id."""
         return f"mode={self.mode} prefix={self.prefix!r:.200} purpose={self.purpose!r:.200}"
 
 

@@ -193,8 +193,9 @@ def _still(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_D
 
 
 def _old(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
-    """Those whose metarange was not written recently.  A commit of a young metarange may be about
-    to land, whatever the dates of other commits.
+    """The names whose metarange was not written recently.
+
+    A commit of a young metarange may be about to land, whatever the dates of other commits.
     """
     before_ns = ports.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 

@@ -134,7 +134,7 @@ class _JobSteps:
         body = gzip.compress(json.dumps(whole, separators=(",", ":")).encode(), 6, mtime=0)
         try:
             self._blocks.put(_address(self._repo, self._life, name), [body])
-        except StorageFull:  # the job goes on: a collection, for one, frees storage
+        except StorageFull:  # the job continues: a collection, for example, frees storage
             return
         self._found.add(name)
         self._pulse.beat(0, always=True)

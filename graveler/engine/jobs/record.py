@@ -78,8 +78,8 @@ class Handed(NamedTuple):
     """A commit that was handed over to a bulk job.
 
     `token`: a staging token; the commit that folds it in, made by any client, is the result of the
-    job.  `job`: the bulk job that was to make that commit at the latest hand-over.  Both are empty
-    if the commit was not handed over.
+    job.  `job`: the bulk job that the latest hand-over named.  Both are empty if the commit was not
+    handed over.
     """
 
     token: str
@@ -125,7 +125,7 @@ class Ordered:
     intent: str = ""
 
 
-# ---- begin, ask, cancel --------------------------------------------------------------------------
+# ---- begin, status, cancel -----------------------------------------------------------------------
 
 
 def begin(ports: Ports, repo: Repository, new: NewJob) -> Job:
@@ -406,8 +406,8 @@ class Pulse:
 
 
 class Ending(NamedTuple):
-    """How a job ended.  `by`: end the job only if this owner still owns it; empty: end it whoever
-    the owner is.
+    """How a job ended.  `by`: end the job only if this owner still owns it; empty: end it for
+    any owner.
     """
 
     state: JobState
