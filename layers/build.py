@@ -1,16 +1,16 @@
-"""Builds the layer of dependencies and the code of a function, with their bytecode.
+"""Builds the Lambda layer of dependencies, and the code of a function, with their bytecode.
 
     build.py --runtime python3.12 --architecture arm64 layer FOLDER
     build.py --runtime python3.12 --architecture arm64 function api FOLDER
     build.py --runtime python3.12 --architecture arm64 warm
 
-Every wheel is pinned by hash (requirements/layer.txt) and made for the runtime and the
-architecture, whatever this machine is.  Bytecode is compiled by an interpreter of the runtime's
-minor version and never checked against its source: the code's folder is read-only where it runs,
-so whatever is not compiled here is compiled again at every cold start.
+Every wheel is pinned by hash (requirements/layer.txt) and made for the given runtime and
+architecture, not for this machine.  An interpreter of the runtime's minor version compiles the
+bytecode.  On Lambda the code's folder is read-only, so a module that is not compiled here would be
+compiled at every cold start.  The bytecode is never checked against its source.
 
-A layer that was built once is kept in build/layers, under the hash of what it was built from, and
-copied from there; `warm` does no more than to put it there.  For functions/Makefile.
+build/layers caches each built layer, under the hash of its inputs; `layer` copies it from there.
+`warm` only fills this cache.  For functions/Makefile.
 """
 
 import argparse
@@ -28,16 +28,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "layer.txt"
 PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
-# What botocore needs for the services that are called; all others are 24 MB.
+# The services that are called.  botocore's data of all other services is 24 MB.
 SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch")
-# Parts of the product that no function imports.
+# Packages of the product that no function imports.
 LEFT_OUT = ("cli", "testing", "spark", "gateway")
 # Files that describe a package to tools, test it or type it; none is read at run time.
 UNREAD = ("*.pyi", "*.pyx", "*.pxd", "*.h", "*.c", "py.typed", "*.md", "*.rst")
 
 
 def main() -> None:
-    """Run one of the two commands; say what is wrong and how to repair it."""
+    """Run one of the three commands.  An error exits with its cause and remedy."""
     parser = argparse.ArgumentParser(description="builds what is deployed")
     parser.add_argument("--runtime", required=True)
     parser.add_argument("--architecture", required=True, choices=sorted(PLATFORMS))
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def kept_layer(runtime: str, architecture: str, wheels: str) -> Path:
-    """The folder of the layer's packages; built unless it is there, whole or not at all."""
+    """The cached folder of the layer's packages; built atomically if it does not exist."""
     digest = hashlib.sha256(LOCK.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
     kept = ROOT / "build" / "layers" / f"{runtime}-{architecture}-{digest}"
     if kept.is_dir():
@@ -71,13 +71,14 @@ def kept_layer(runtime: str, architecture: str, wheels: str) -> Path:
         _install(target, runtime, architecture, wheels)
         _trim(target)
         _compile(target)
-        with contextlib.suppress(OSError):  # somebody else built it meanwhile
+        with contextlib.suppress(OSError):  # another process has built it meanwhile
             target.rename(kept)
     return kept
 
 
 def build_function(folder: Path, name: str) -> None:
-    """One function's handler and the product's packages, less what no function imports."""
+    """Copy one function's handler, and the product's packages except `LEFT_OUT`, and compile
+    them."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("shared", name):
         for source in sorted((ROOT / "functions" / part).glob("*.py")):
@@ -112,7 +113,8 @@ def _install(target: Path, runtime: str, architecture: str, wheels: str) -> None
 
 
 def _trim(target: Path) -> None:
-    """Remove what is never read.  Names and versions of distributions stay: packages ask."""
+    """Remove files that are never read.  Names and versions of distributions stay, because packages
+    look them up at run time."""
     shutil.rmtree(target / "bin", ignore_errors=True)
     described = target / "botocore" / "data"
     for folder in [each for each in described.iterdir() if each.is_dir()]:

@@ -1,4 +1,4 @@
-"""The HTTP API: an event of API Gateway is a request, its answer the function's."""
+"""The function behind the HTTP API: answers requests from API Gateway."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ from graveler.assembly.aws import StorageSigns
 from graveler.jobs.handover import Patience
 from graveler.jobs.sqs import SqsQueue
 
-INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and binary bodies grow by a third
+INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and Base64 makes binary bodies a third larger
 SETTINGS = ServiceSettings(
     blockstore_type="s3",
     access_log=True,
-    front=Front(hosts=("*",)),  # the gateway passes on requests for its own names only
+    front=Front(hosts=("*",)),  # the gateway forwards only requests for its own host names
     presigns=True,
     presigns_parts=True,
     inline_bytes_max=INLINE_BYTES_MAX,
-    patience=Patience(hand_over_seconds=20.0, answer_seconds=27.0),  # the gateway's is 30 s
+    patience=Patience(hand_over_seconds=20.0, answer_seconds=27.0),  # the gateway waits 30 s
 )
 
 
@@ -49,7 +49,7 @@ adapter = Afresh(_adapter)
 
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer one request; a commit is measured."""
+    """Answer one request.  For a commit, record a metric of its duration."""
     started = aws.ports.clock.steady_seconds()
     answer = adapter.value(event, context)
     if is_commit(event):

@@ -1,7 +1,7 @@
-"""Notifications of buckets become staged changes and batches, by the rules of the repositories.
+"""The function behind the events queue: stages objects that arrive in buckets, by the event rules.
 
-Once a minute an event of the schedule, which has no records, closes the batches whose time is over;
-now and then those are handed on again that were closed before and still wait.
+Once a minute the schedule sends an event without records.  It closes the batches whose time is
+over.  Every ten minutes it also hands closed batches that still wait to a worker again.
 """
 
 from typing import Any
@@ -15,8 +15,8 @@ from graveler.events.intake import Message
 from graveler.jobs.sqs import SqsQueue
 
 MINUTE_NS = 60 * 10**9
-MINUTES_BETWEEN = 10  # a commit that takes minutes is not begun again and again meanwhile
-SECONDS_KEPT_BACK = 30.0  # what one step may take
+MINUTES_BETWEEN = 10  # so that a commit that takes minutes is not begun again while it runs
+SECONDS_KEPT_BACK = 30.0  # the longest time that one step may take
 
 log, metrics = open_log(), Metrics()
 aws = open_store()
@@ -25,7 +25,8 @@ queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Take in a delivery; what failed is delivered again, at last to the dead letters."""
+    """Process one delivery of the queue or the schedule.  Messages that failed are delivered again,
+    and finally moved to the dead-letter queue."""
     if "Records" not in event:
         waiting = aws.ports.clock.now_ns() // MINUTE_NS % MINUTES_BETWEEN == 0
         return {"closed": intake.tick(aws.ports, queue.enqueue, waiting=waiting)}

@@ -1,7 +1,7 @@
-"""A round of the janitor over all repositories, as many as its time allows.
+"""The function of the janitor: one round over as many repositories as its time allows.
 
-Before it, jobs whose worker is dead are handed on, and the day's collections and the purges of
-deleted repositories are ordered.
+First it sends jobs whose worker has died to another worker, and orders the daily garbage
+collections and the purges of deleted repositories.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ queue = SqsQueue(aws.session, deployment().jobs_queue)
 @log.inject_lambda_context
 @metrics.log_metrics
 def handle(_event: dict[str, Any], context: Any) -> None:
-    """One round; what it left over comes first in the next one."""
+    """Do one round.  Repositories that it does not reach come first in the next round."""
     revived = revive_everywhere(aws.ports, queue, left(context) / 4)
     metrics.add_metric("JobsRevived", MetricUnit.Count, revived)
     ordered = order_daily(aws.ports, queue, left(context) / 4)
@@ -40,6 +40,6 @@ def handle(_event: dict[str, Any], context: Any) -> None:
 
 
 def left(context: Any) -> float:
-    """Seconds in which something may be begun."""
+    """The seconds left in which new work may begin."""
     seconds: float = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
     return seconds

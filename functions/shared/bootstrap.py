@@ -1,7 +1,7 @@
-"""What every function does once, before its first event: open the store, set up the log.
+"""Starts a function, before its first event: opens the store and sets up the log.
 
-A sandbox may begin as a copy of another one's memory (SnapStart).  What was drawn by chance before
-must not be used by two of them: `Afresh` makes its value anew in each copy.
+A sandbox may start as a copy of the memory of another one (SnapStart).  Two copies must not use the
+same random values: `Afresh` makes its value again in each copy.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Afresh(Generic[T]):
-    """A value that is made now, and again in each copy of this process."""
+    """A value that `make` makes now, and again in each copy of this process."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -30,7 +30,7 @@ class Afresh(Generic[T]):
 
 
 def open_store() -> Aws:
-    """The store that the environment names."""
+    """Open the store that the environment variables name."""
     aws = open_aws(deployment())
     _on_restore(clock.reseed)
     _on_restore(aws.thaw)
@@ -38,19 +38,20 @@ def open_store() -> Aws:
 
 
 def deployment() -> Deployment:
-    """What the template told this function."""
+    """The settings that the template gave this function."""
     return settings.deployment(settings.environment())
 
 
 def open_log() -> Logger:
-    """One JSON object a line; what the product logs goes the same way."""
+    """A logger that writes one JSON object per line; the loggers of `graveler` use it too."""
     log = Logger()
     copy_config_to_registered_loggers(source_logger=log, include={"graveler"})
     return log
 
 
 def _on_restore(action: Callable[[], None]) -> None:
-    """Have `action` called in each copy, in the order given; elsewhere there are no copies."""
+    """Register `action` to run in each restored copy, in the order of registration.  Outside
+    Lambda there are no copies, and this does nothing."""
     try:
         from snapshot_restore_py import register_after_restore
     except ImportError:

@@ -1,9 +1,10 @@
-"""Events of an HTTP API as requests of the application.
+"""Converts events of API Gateway (HTTP API) to requests of the application.
 
-API Gateway hands the path on decoded, and the adapter would decode it again: here it is taken as it
-came, once.  (Paths of objects are query parameters, which nobody touches.)  Each request knows how
-much of its time is left; a little is kept back for the answer.  An answer that Lambda would not
-take, such as a page of the longest records, becomes a refusal that says what to ask for.
+- API Gateway passes the path decoded, and the adapter would decode it a second time.  This class
+  prevents that.  Object paths are query parameters and not affected.
+- Each request knows how much of its time is left, less a reserve for the answer.
+- An answer that is too large for Lambda, such as a page of the longest records, becomes a 400 that
+  says what to ask for.
 """
 
 import json
@@ -15,12 +16,12 @@ from mangum.types import Response
 
 _KEPT_BACK_SECONDS = 2.0
 _ANSWER_BYTES_MAX = 6 * 1024 * 1024 - 64 * 1024  # of 6 MB that Lambda takes
-_GROWTH_MAX = 6  # of text that is put in JSON: a character may become an escape of six
+_GROWTH_MAX = 6  # in JSON a character may become an escape of six characters
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
 
 class Gateway(HTTPGateway):
-    """Payload format 2.0."""
+    """The adapter for payload format 2.0."""
 
     @property
     def scope(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Jobs of the queue, one by one.  A job that fails is delivered again, at last to the dead letters.
+"""The function of the worker: runs the jobs of the queue, one after the other.
 
-Every job may be run again, by any worker: what was done already is known.  One that needs longer
-than a function may run is handed on before that.
+A message that fails is delivered again, and finally moved to the dead-letter queue.  Any worker may
+run a job again, because jobs record what is done.  If a job needs longer than a function may run,
+the worker sends it to the next worker in time.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from graveler.jobs.queue import decode
 from graveler.jobs.sqs import SqsQueue
 from graveler.jobs.worker import run
 
-SECONDS_KEPT_BACK = 60.0  # for what is between two beats
+SECONDS_KEPT_BACK = 60.0  # the longest time between two heartbeats
 
 log = open_log()
 aws = open_store()
@@ -27,7 +28,7 @@ processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failu
 
 
 def work(record: SQSRecord, lambda_context: Any) -> None:
-    """Do one job, or as much of it as there is time for."""
+    """Run one job, or as much of it as the time allows."""
     message = decode(record.body)
     seconds = lambda_context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
     run(aws.ports, queue, message, seconds)
@@ -36,7 +37,7 @@ def work(record: SQSRecord, lambda_context: Any) -> None:
 
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> Any:
-    """Which messages failed."""
+    """Run the jobs of a delivery, and return the messages that failed."""
     return process_partial_response(
         event=event, record_handler=work, processor=processor, context=context
     )

@@ -1,4 +1,5 @@
-"""The commands behind the console script `graveler`.
+"""The commands of the console script `graveler`.
 
-Layer 4: may import everything below; nothing imports it.
+main.py parses the arguments and calls one command; start there.  Layer 4: may import every lower
+layer; no other package imports it.
 """

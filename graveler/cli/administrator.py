@@ -1,14 +1,13 @@
-"""The administrator's credentials: those of the environment, and the file that keeps them.
+"""Sets the administrator's credentials of a store, and saves them in a file.
 
-    <store>/credentials    mode 0600, lines that a shell can read:
+    <store>/credentials    mode 0600, lines that a shell can source:
         export LAKECTL_SERVER_ENDPOINT_URL=http://127.0.0.1:8000
         export LAKECTL_CREDENTIALS_ACCESS_KEY_ID=…
         export LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY=…
         export GRAVELER_API=http://127.0.0.1:8000/api/v1
         export GRAVELER_AUTH=…:…
 
-The first three are the names under which clients look for them, the others are for curl.  For this
-folder.
+Clients of lakeFS read the first three variables; the other two are for curl.  For this folder.
 """
 
 import os
@@ -31,16 +30,16 @@ _AUTH = "GRAVELER_AUTH"
 
 
 class Saved(NamedTuple):
-    """What the file says."""
+    """The content of the credentials file."""
 
     url: str
     credential: NewCredential
 
 
 def ensure(store: Embedded, credential: NewCredential) -> bool:
-    """Let the administrator have this credential; whether another one ended by that.
+    """Give the administrator this credential.  Returns whether it replaced another one.
 
-    Raises `Invalid` for one that nobody may choose, also if a store of an earlier version has it.
+    Raises `Invalid` for a credential that is not allowed, even if an earlier version stored it.
     """
     accounts.check(credential)
     keeper = _keeper(store)
@@ -55,7 +54,7 @@ def ensure(store: Embedded, credential: NewCredential) -> bool:
 
 
 def account(store: Embedded) -> Account | Literal[Absent.ABSENT]:
-    """The administrator, if there is one."""
+    """The administrator; `ABSENT` before the set-up."""
     return accounts.find(store.ports.kv)
 
 
@@ -73,7 +72,8 @@ def renew(store: Embedded) -> NewCredential:
 
 
 def read(folder: Path) -> Saved | Literal[Absent.ABSENT]:
-    """What the file of a store says, if there is one.  Raises `Invalid` if it says nothing."""
+    """The content of a store's credentials file; `ABSENT` without a file.  Raises `Invalid` if the
+    file has no credential, `Unavailable` if it cannot be read."""
     path = folder / FILE
     try:
         text = path.read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def read(folder: Path) -> Saved | Literal[Absent.ABSENT]:
 
 
 def write(folder: Path, saved: Saved) -> Path:
-    """Write the file, whole or not at all; its path."""
+    """Write the credentials file atomically and return its path.  Raises `Unavailable`."""
     path, fresh = folder / FILE, folder / f"{FILE}.new"
     key, secret = saved.credential.access_key_id, saved.credential.secret_access_key
     pairs = (
@@ -115,8 +115,11 @@ def write(folder: Path, saved: Saved) -> Path:
 def kept(
     store: Embedded, folder: Path, url: str, given: NewCredential | Literal[Absent.ABSENT]
 ) -> NewCredential:
-    """A credential that the administrator has and that the file keeps, next to `url`: `given`,
-    else the file's, else a fresh one.  Raises `Conflict` if the administrator has another one."""
+    """Set the administrator's credential and save it, with `url`, in the file: `given`, else the
+    one in the file, else a fresh one.
+
+    Raises `Conflict` if nothing is given and the administrator has another credential.
+    """
     saved, found = read(folder), account(store)
     if given is not ABSENT:
         ensure(store, given)
@@ -129,7 +132,7 @@ def kept(
         raise Conflict(_LOST.format(folder=folder, what="are not kept in the store's folder"))
     if found is not ABSENT and given is ABSENT and not matches(store, found, credential):
         raise Conflict(_LOST.format(folder=folder, what=f"are not those of {folder / FILE}"))
-    # Before the account is made: a crash between the two loses no secret.
+    # The file is written before the account is made, so a crash between the two loses no secret.
     write(folder, Saved(url, credential))
     ensure(store, credential)
     return credential

@@ -12,7 +12,7 @@ from graveler.settings import endpoint_url
 
 
 def reset(options: CredentialsOptions) -> int:
-    """Make them and print them once; a file that keeps the old ones is written anew."""
+    """Make new credentials and print them once.  A file with the old ones is replaced."""
     with opened(options.store) as store:
         saved = administrator.read(options.store)
         credential = administrator.renew(store)
@@ -25,10 +25,11 @@ def reset(options: CredentialsOptions) -> int:
 
 
 def reset_stack(name: str) -> int:
-    """The same for a deployment on AWS, whose table and secret have its name.  Functions accept the
-    new ones at once, and the old ones for two seconds more.
+    """`reset` for a deployment on AWS, whose table and secret have the name of the stack.
 
-    Errors: `NotFound` before the first request to the stack, `Unavailable`."""
+    The functions accept the new credentials immediately, and the old ones for two more seconds.
+    Errors: `NotFound` if the stack has not served a request yet, `Unavailable`.
+    """
     from graveler.assembly.secret import read_secret
     from graveler.aws import AwsSession, AwsSettings
     from graveler.kv.dynamodb import DynamoStore

@@ -1,7 +1,8 @@
-"""`graveler demo`: serves a store with a sample lake, and on its first run tells its story.
+"""`graveler demo`: serves a store with sample data; the first run also plays the story (story.py).
 
-The service runs in the main thread and ends on SIGINT or SIGTERM like `graveler serve`; the story
-is a client of it, in a thread beside it.  With `--once` the end of the story ends the service.
+The service runs in the main thread and ends on SIGINT or SIGTERM, like `graveler serve`.  The story
+runs in a second thread, as a client of the service.  With `--once` the service ends after the
+story.
 """
 
 import os
@@ -26,7 +27,7 @@ _THREAD_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Telling:
-    """One run: what is known before the service is ready, and how the story ended."""
+    """The state of one demo: its inputs, the thread of the story, and how the story ended."""
 
     options: DemoOptions
     credential: NewCredential = NewCredential("", "")  # noqa: RUF009
@@ -36,7 +37,8 @@ class Telling:
 
 
 def demo(options: DemoOptions) -> int:
-    """Serve and tell; 0 after the story (`--once`) or a graceful stop, 1 if the story failed."""
+    """Serve, and play the story.  Returns 0 after the story (`--once`) or a graceful stop, 1 if the
+    story failed."""
     telling = Telling(options)
 
     def prepare(store: Embedded, listen: Listen) -> None:
@@ -74,8 +76,8 @@ def _tell(telling: Telling, running: Running) -> None:
 
             story.tell(url, telling.credential, _say)
         _say(_next_steps(telling.options.store, url))
-    except Exception as error:  # whatever it is, the service must end in order
-        if not running.stopping():  # the story of a service that ends has no end
+    except Exception as error:  # after any error the service must still stop gracefully
+        if not running.stopping():  # if the service is stopping, an unfinished story is no failure
             telling.failure = _reason(error)
             running.stop()
         return

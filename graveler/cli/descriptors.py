@@ -1,7 +1,8 @@
-"""Open files of this process: connections are the most of them.
+"""Raises the limit of open files of this process to what its connections need.
 
-The soft limit of many systems is 1,024 or 256, which `accept` meets long before the service refuses
-a connection: nobody is answered then, and the database cannot open its files.  For service.py.
+The soft limit of many systems is 1,024 or 256.  The service would reach it before its own limit of
+connections: then it could answer no client, and the database could not open its files.  For
+service.py.
 """
 
 import resource
@@ -10,19 +11,20 @@ from typing import Final
 
 from graveler.api.connections import ConnectionLimits
 
-# Files of the database (128), of objects that are read and written, and of refused connections.
+# Files of the database (128), of objects being read or written, and of refused connections.
 _OTHERS: Final = 512
-_SHARE: Final = 4  # where the limit is low, connections get at least a quarter of it
+_SHARE: Final = 4  # with a low limit, connections still get at least 1/4 of it
 
 
 def fitted(bounds: ConnectionLimits) -> ConnectionLimits:
-    """`bounds`, after the limit of open files was raised to what they need; with fewer connections
-    if the system does not allow that.  Never fails."""
+    """Raise the limit of open files to the number that `bounds` need, and return `bounds`.  If the
+    system does not allow that many, return them with fewer connections.  Never fails."""
     return lowered(bounds, _raised(bounds.connections_max + _OTHERS))
 
 
 def lowered(bounds: ConnectionLimits, files: int) -> ConnectionLimits:
-    """`bounds` with as many connections as fit into `files`; the same if all fit.  Pure."""
+    """`bounds` with as many connections as fit into `files` open files; unchanged if all fit.
+    Pure."""
     fit = max(files - _OTHERS, files // _SHARE, 1)
     if fit >= bounds.connections_max:
         return bounds
@@ -35,13 +37,13 @@ def lowered(bounds: ConnectionLimits, files: int) -> ConnectionLimits:
 
 
 def _raised(wanted: int) -> int:
-    """How many files may be open, once up to `wanted` were asked for."""
+    """Ask the system for `wanted` open files; return how many it now allows, at most `wanted`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
     goal = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (goal, hard))
-    except (OSError, ValueError):  # the kernel has a bound of its own
+    except (OSError, ValueError):  # the kernel has a lower limit of its own
         return soft
     return goal

@@ -1,4 +1,4 @@
-"""The arguments of `graveler events`.  Imports nothing heavy.  For main.py."""
+"""Defines the arguments of `graveler events`.  Imports no slow modules.  For main.py."""
 
 import argparse
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ class ConnectOptions:
 
 @dataclass(frozen=True, slots=True)
 class RulesOptions:
-    """`graveler events rules`; `said` is what a new rule says.  Empty server and key: those of the
-    environment."""
+    """`graveler events rules`.  `said` has the fields of a new rule.  If server and key are empty,
+    the environment variables apply."""
 
     action: str
     repository: str
@@ -31,7 +31,7 @@ class RulesOptions:
 
 
 def add(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """The command with its actions."""
+    """Add the command with its actions."""
     made = commands.add_parser("events", help="take in what arrives in a bucket")
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_connect(actions)

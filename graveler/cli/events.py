@@ -1,4 +1,4 @@
-"""`graveler events`: a bucket's notifications, and the rules that say what becomes of them."""
+"""`graveler events`: connects a bucket's notifications, and manages the event rules."""
 
 import sys
 
@@ -11,7 +11,7 @@ from graveler.settings import environment
 
 
 def connect(options: ConnectOptions) -> int:
-    """Connect or disconnect; 0 also if it was so already."""
+    """Connect or disconnect a bucket.  Returns 0, also if nothing had to change."""
     change = s3_notices.disconnect if options.remove else s3_notices.connect
     done = change(AwsSession(), options.bucket, options.queue, options.prefix)
     state = "not connected" if options.remove else "connected"
@@ -20,7 +20,7 @@ def connect(options: ConnectOptions) -> int:
 
 
 def rules(options: RulesOptions) -> int:
-    """Show, make or end rules."""
+    """List, add or remove rules.  Returns 0."""
     session = connect_as_lakectl(environment(), options.server, options.access_key_id)
     if options.action == "add":
         _show(event_rules.create(session, options.repository, NewRule(**options.said)))

@@ -1,6 +1,6 @@
-"""`graveler gc` and `graveler retention`: reclaims the disk of a store that nobody serves.
+"""`graveler gc` and `graveler retention`: collects the garbage of a store that no service has open.
 
-Without `--delete` nothing changes: what would be deleted or condemned is listed on stdout.
+Without `--delete` nothing changes: stdout lists the files that would be deleted or condemned.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from graveler.refs.gc.retention import FOREVER, Retention
 
 
 def gc(options: GcOptions) -> int:
-    """Collect, or take a run back; 0 when it is done."""
+    """Collect garbage, or undo a run.  Returns 0."""
     with opened(options.store) as store:
         ports = store.ports
         if options.undo:
@@ -91,7 +91,7 @@ def _undo(ports: Ports, options: GcOptions) -> None:
 
 
 def retention(options: RetentionOptions) -> int:
-    """Show the rule, as it is after the changes that were asked for."""
+    """Apply the requested changes to the retention rule, and show it.  Returns 0."""
     with opened(options.store) as store:
         repo = repository.get(store.ports, options.repository)
         rule = rules.get_rule(store.ports, repo)

@@ -1,4 +1,7 @@
-"""The arguments of `graveler gc` and `graveler retention`.  Imports nothing heavy.  For main.py."""
+"""Defines the arguments of `graveler gc` and `graveler retention`.  Imports no slow modules.
+
+For main.py.
+"""
 
 import argparse
 from dataclasses import dataclass, field
@@ -10,7 +13,7 @@ UNCHANGED = -1
 
 @dataclass(frozen=True, slots=True)
 class GcOptions:
-    """`graveler gc`; an empty `repository` means all of them, an empty `undo` none."""
+    """`graveler gc`.  Empty `repository`: all repositories.  Empty `undo`: undo nothing."""
 
     store: Path
     repository: str = ""
@@ -20,7 +23,7 @@ class GcOptions:
 
 @dataclass(frozen=True, slots=True)
 class OrderOptions:
-    """`graveler gc --server`; empty server and key: those of the environment."""
+    """`graveler gc --server`.  If server and key are empty, the environment variables apply."""
 
     server: str
     repository: str
@@ -41,7 +44,7 @@ class RetentionOptions:
 
 
 def add(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """Both commands."""
+    """Add both commands."""
     _add_gc(commands)
     _add_retention(commands)
 

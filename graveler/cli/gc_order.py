@@ -1,6 +1,6 @@
-"""`graveler gc --server`: has a server collect garbage, waits, and says what came of it.
+"""`graveler gc --server`: orders a garbage collection on a server, waits, and prints the result.
 
-Whoever interrupts it only ends the waiting: the server goes on.
+An interruption ends only the waiting; the server continues the collection.
 """
 
 from contextlib import suppress
@@ -18,7 +18,10 @@ _WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
 
 
 def order(options: OrderOptions) -> int:
-    """Order a collection, or take a run back; 0 when it is done."""
+    """Order a collection and wait for it, or undo a run.  Returns 0.
+
+    Raises `Internal` if the collection fails, `Unavailable` if it does not end in time, and the
+    errors of `Session.ask`."""
     session = connect_as_lakectl(environment(), options.server, options.access_key_id)
     if options.undo:
         collections.undo(session, options.repository, options.undo)
@@ -47,7 +50,7 @@ def order(options: OrderOptions) -> int:
 def _ended(session: Session, repository: str, id: str) -> Collection:
     end = session.clock.steady_seconds() + _WAIT_SECONDS
     while session.clock.steady_seconds() < end:
-        with suppress(Unavailable):  # asked again: the server goes on meanwhile
+        with suppress(Unavailable):  # the server continues the collection; ask again
             found = collections.get(session, repository, id)
             if found.done:
                 return found

@@ -1,4 +1,4 @@
-"""Taking the port before anything else happens, so that a taken one is told in one line.
+"""Binds the port before anything else starts, so that a port in use gives a one-line error.
 
 For this folder.
 """
@@ -17,9 +17,11 @@ _REMEDIES = {
 
 
 def bind(listen: Listen) -> socket.socket:
-    """A socket bound to the address; it takes connections once the server listens on it.
+    """A socket that is bound to the address and listens.  Connections wait until the server accepts
+    them.
 
-    Errors: `Conflict` for a port in use, `Refused`, `Invalid` for an address of another machine.
+    Errors: `Conflict` for a port in use, `Refused` for a port that this user may not use, `Invalid`
+    for an unknown host or an address of another machine, `Unavailable`.
     """
     where = listen.authority
     try:
@@ -34,7 +36,7 @@ def bind(listen: Listen) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
-        # Two may bind one port as long as nobody listens: listen now, answer when ready.
+        # Two processes may bind one port while neither listens.  So listen now, answer when ready.
         made.listen(1_024)
     except OSError as error:
         made.close()
@@ -44,5 +46,5 @@ def bind(listen: Listen) -> socket.socket:
 
 
 def bound(made: socket.socket, listen: Listen) -> Listen:
-    """The address with the port that was really taken."""
+    """The address with the port that the socket is bound to."""
     return Listen(listen.host, made.getsockname()[1])

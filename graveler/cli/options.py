@@ -1,4 +1,4 @@
-"""What the commands are told, as records.  Imports nothing heavy.  For this folder."""
+"""The options of the commands, as records.  Imports no slow modules.  For this folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,19 +11,19 @@ PORT_MAX = 65_535
 
 
 class Listen(NamedTuple):
-    """Where a service listens; port 0 asks for any free one."""
+    """The address where a service listens.  Port 0: any free port."""
 
     host: str
     port: int
 
     @property
     def authority(self) -> str:
-        """As it stands in a URL."""
+        """The address as it is written in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """Where clients of this machine reach it."""
+        """The URL for clients on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{Listen(host, self.port).authority}"
 
@@ -35,9 +35,9 @@ class ServeOptions:
     store: Path
     listen: Listen
     import_roots: tuple[Path, ...] = ()
-    collect_hours: int = 0  # never
-    commit_rows_max: int = 0  # no bound
-    front: Front = DIRECT  # what stands between clients and the service
+    collect_hours: int = 0  # 0: never collect
+    commit_rows_max: int = 0  # 0: no limit
+    front: Front = DIRECT  # the proxy between clients and the service
     setup_token: str = ""  # empty: a fresh one
 
 
@@ -61,7 +61,7 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class CredentialsOptions:
-    """`graveler credentials reset` of a folder."""
+    """`graveler credentials reset --store`."""
 
     store: Path
     save: bool = False

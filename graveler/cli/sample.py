@@ -1,6 +1,6 @@
-"""The sample data: the airports of the `airportsdata` package, one CSV file for each country.
+"""The sample data of the demo: the airports of the package `airportsdata`, one CSV per country.
 
-For the story and demo.py.
+For story.py and demo.py.
 """
 
 import csv
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 REPOSITORY = "airports"
-SAMPLES = "local://samples/"  # where its namespace lies, whenever it was made
+SAMPLES = "local://samples/"  # the sample repository's storage namespace is always below this
 COLUMNS = ("icao", "iata", "name", "city", "subd", "elevation", "lat", "lon", "tz")
 
 
@@ -21,12 +21,12 @@ class Sample(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Airports of all countries."""
+        """The number of airports in all countries."""
         return sum(map(len, self.countries.values()))
 
 
 def load() -> Sample:
-    """The airports, by country and code."""
+    """The airports, sorted by country and ICAO code."""
     import airportsdata
 
     countries: dict[str, list[Mapping[str, object]]] = {}
@@ -36,12 +36,12 @@ def load() -> Sample:
 
 
 def path_of(country: str) -> str:
-    """Where a country's file lies in the repository."""
+    """The path of a country's file in the repository."""
     return f"airports/{country}.csv"
 
 
 def file_of(rows: list[Mapping[str, object]]) -> bytes:
-    """A country's file."""
+    """The content of a country's file: CSV with a header."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -50,5 +50,5 @@ def file_of(rows: list[Mapping[str, object]]) -> bytes:
 
 
 def spoiled(rows: list[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """What a job with a bug makes of them: latitude and longitude exchanged."""
+    """The rows with latitude and longitude exchanged, as if by a job with a bug."""
     return [{**row, "lat": row["lon"], "lon": row["lat"]} for row in rows]

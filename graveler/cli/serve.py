@@ -18,7 +18,7 @@ _SETUP_TOKEN_LENGTH: Final = 32
 
 
 def serve(options: ServeOptions) -> int:
-    """Serve; 0 after a graceful stop."""
+    """Serve until interrupted.  Returns 0 after a graceful stop."""
     keys = administrator_keys(environment())
     options = replace(options, setup_token=SystemIds().unique(_SETUP_TOKEN_LENGTH))
 

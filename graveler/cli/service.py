@@ -1,10 +1,10 @@
-"""One embedded store, served by this process from start to stop.
+"""Serves one embedded store in this process, from start to stop.
 
-    port taken ─► store opened ─► administrator ─► server listens ─► ready ─► SIGINT or SIGTERM
+    port bound ─► store opened ─► administrator ─► server listens ─► ready ─► SIGINT or SIGTERM
         ─► no new requests, open ones end ─► janitor ends ─► store closed
 
-Whatever fails on the way undoes what was done before it and is raised as one of our kinds.  Used
-by serve.py and demo.py.
+If a step fails, the earlier steps are undone, and the error is one of errors.py.  For serve.py and
+demo.py.
 """
 
 import gc
@@ -29,14 +29,14 @@ from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
 from graveler.errors import Internal
 
-# The event loop waits so long for each thread that computes.  With Python's 5 ms the slowest
-# look-ups beside writers and a long listing take five times as long (docs/benchmarks.md).
+# The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
+# slowest look-ups beside writers and a long listing take five times as long (docs/benchmarks.md).
 _SWITCH_SECONDS: Final = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A service that has become ready."""
+    """A service that is ready."""
 
     listen: Listen
     stop: Callable[[], None]
@@ -48,15 +48,16 @@ OnReady = Callable[[Running], None]
 
 
 def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted, and return after a graceful stop.
 
-    `prepare` is called once the port is taken and the store is open, `on_ready` (on the event
-    loop: it must return at once) when the service answers.  Returns after a graceful stop; raises
-    what kept it from starting, `KeyboardInterrupt` if interrupted before it was ready.  Main thread
-    only.
+    `prepare` is called once the port is bound and the store is open.  `on_ready` is called when the
+    service answers; it runs on the event loop, so it must return immediately.
+
+    Raises the error that prevents the start, or `KeyboardInterrupt` if interrupted before there is
+    a server.  Main thread only.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    mask = os.umask(0o077)  # files of the store's database are made by a library
+    mask = os.umask(0o077)  # a library creates the database files, with the modes of the umask
     signals = Signals()
     taken = bind(options.listen)
     try:
@@ -80,7 +81,8 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
 
 
 class Signals:
-    """SIGINT and SIGTERM: an interruption at first; once there is a server, its graceful stop."""
+    """Handles SIGINT and SIGTERM.  Before there is a server they raise `KeyboardInterrupt`;
+    afterwards they stop the server gracefully."""
 
     def __init__(self) -> None:
         self._server: Server | None = None
@@ -88,24 +90,24 @@ class Signals:
         self._before = {number: signal.signal(number, self._on_signal) for number in numbers}
 
     def stop(self, server: Server) -> None:
-        """From now on a signal ends `server`."""
+        """From now on a signal stops `server`."""
         self._server = server
 
     def restore(self) -> None:
-        """Leave the signals as they were found."""
+        """Restore the earlier signal handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        # The server has handlers of its own while it runs, and raises what it got again at its
-        # end: the store is being closed then, and nothing may interrupt that.
+        # The server has its own handlers while it runs.  When it ends, it raises the signals that
+        # it received once more.  At that time the store is closing, and must not be interrupted.
         if self._server is None:
             raise KeyboardInterrupt
         self._server.should_exit = True
 
 
 def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
-    """The janitor's, and if asked for garbage collection's."""
+    """The sweepers of the janitor and, if ordered, of garbage collection."""
     found = [Sweeper(store.ports)]
     if options.collect_hours > 0:
         period = options.collect_hours * 3600.0
@@ -114,8 +116,8 @@ def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
 
 
 def _settings(options: ServeOptions) -> ServiceSettings:
-    """What a service of an embedded store is told.  Clients are sent to signed URLs only where the
-    service knows by which address they reach it."""
+    """The settings of a service of an embedded store.  Clients get signed URLs only if the service
+    knows its public URL."""
     front = replace(options.front, hosts=(*options.front.hosts, options.listen.host))
     return ServiceSettings(
         presigns=bool(front.public_url), front=front, setup_token=options.setup_token
@@ -152,7 +154,7 @@ def _serve(
         create_app(service), listen.host, listen.port, ready, bounds=bounds, front=front
     )
     gc.collect()
-    gc.freeze()  # modules and tables of routes stay: no collection need look at them again
+    gc.freeze()  # modules and route tables live for ever: Python's collector can skip them
     signals.stop(server)
     switch_seconds = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -1,4 +1,4 @@
-"""An existing store, opened by a command that does not serve it.  For this folder."""
+"""Opens an existing store for a command that does not serve it.  For this folder."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,8 @@ from graveler.errors import NotFound
 
 @contextmanager
 def opened(folder: Path, import_roots: Sequence[Path] = ()) -> Iterator[Embedded]:
-    """The store, closed at the end.  `NotFound` if there is none; else as `open_embedded`."""
+    """The open store; it is closed at the end of the block.  Errors: `NotFound` if the folder has
+    no store; those of `open_embedded`."""
     if not (folder / "kv").is_dir():
         raise NotFound(f"no store in this folder; `graveler serve` makes one: store={folder}")
     store = open_embedded(folder, import_roots=import_roots)

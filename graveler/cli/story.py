@@ -1,9 +1,9 @@
-"""The story of the demo: a real data set is versioned through the unmodified `lakefs` package.
+"""The story of the demo: versions a real data set with the unmodified `lakefs` package.
 
     main    ○─┬──────────────────────────────────┬─○  tag
     ingest    └─ load ── bad change ── its revert ┘
 
-Each step is said in plain words with the time that it took.  For demo.py.
+Each step prints one sentence and the time that it took.  For demo.py.
 """
 
 import logging
@@ -21,19 +21,19 @@ from graveler.clock import SystemClock, SystemIds
 
 MAIN = "main"
 INGEST = "ingest"
-SPOILED_PREFIX = "S"  # of the countries that the bad change hits
+SPOILED_PREFIX = "S"  # the bad change affects the countries that begin with it
 
 
 @dataclass(slots=True)
 class Teller:
-    """Says what was done, with the seconds it took."""
+    """Prints each step and the seconds that it took."""
 
     say: Callable[[str], None]
     clock: SystemClock
 
     @contextmanager
     def step(self) -> Iterator[list[str]]:
-        """The caller adds the sentence to the list once it knows it."""
+        """Time one step.  The caller appends the sentence to print to the list."""
         started, words = self.clock.steady_seconds(), list[str]()
         yield words
         seconds = self.clock.steady_seconds() - started
@@ -41,8 +41,9 @@ class Teller:
 
 
 def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> None:
-    """Tell it from the beginning; what an interrupted telling left is dropped first."""
-    # The client logs each retry; a service that ends in the middle of the story needs no log.
+    """Play the story from the beginning.  First it deletes the branch that an interrupted story
+    left behind."""
+    # The client logs each retry.  If the service stops during the story, these logs are noise.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     teller = Teller(say, SystemClock())
     with teller.step() as words:

@@ -1,8 +1,7 @@
-"""Rounds over all repositories, now and then, in a thread of their own: the janitor's, and if asked
-for garbage collection's.
+"""Runs periodic work on all repositories in a background thread: the janitor, garbage collection.
 
-A repository whose work fails is logged and the next round tries again; stopping waits for the
-repository that is being seen to, for a bounded time.  For service.py.
+If the work on a repository fails, it is logged, and the next round tries again.  Stopping waits for
+the repository in progress, for a bounded time.  For service.py.
 """
 
 import json
@@ -25,32 +24,34 @@ FIRST_SECONDS = 30.0
 PERIOD_SECONDS = 300.0
 COLLECT_FIRST_SECONDS = 600.0
 _STOP_SECONDS = 10.0
-_TEND_SECONDS = 60.0  # of a round, for one repository
-_NOT_OURS = "Refused"  # the files are somebody else's
+_TEND_SECONDS = 60.0  # for one repository in one round
+_NOT_OURS = "Refused"  # the files belong to another system
 _LOG = logging.getLogger("graveler.janitor")
 
 Work = Callable[[Ports, Repository], object]
 
 
 class _Here:
-    """A queue for who runs himself what he orders."""
+    """A queue for a caller that runs its orders itself."""
 
     def enqueue(self, message: Message) -> None:
-        """Nobody else is told."""
+        """Does nothing: the caller runs the job."""
 
 
 def tend(ports: Ports, repo: Repository) -> None:
-    """The janitor's work, and what a store that forgets by itself would do; what there is no time
-    for is left to the next round."""
+    """Do the janitor's work, and delete expired event records, which a store with a time to live
+    deletes itself.  Work without time left waits for the next round."""
     janitor.sweep(ports, repo, _TEND_SECONDS)
     expire.expire(ports, repo, _TEND_SECONDS)
 
 
 def collect_garbage(ports: Ports, repo: Repository) -> None:
-    """One run that deletes, in this thread; says in the log what came of it.
+    """Run one collection that deletes, in this thread, and log the result.
 
-    It is a job, so that it never runs beside one that was ordered through the API: where there is
-    such a one it is that one, and nothing happens if a thread of the service runs it already."""
+    It is a job, so it never runs beside a collection that was ordered through the API.  If such a
+    collection is ordered, this call runs that one; if a thread of the service runs it already,
+    this call does nothing.
+    """
     queue = _Here()
     job = rota.order(Desk(ports, repo, queue))
     worker.run(ports, queue, JobMessage(repo.id, job.id))
@@ -66,14 +67,17 @@ def collect_garbage(ports: Ports, repo: Repository) -> None:
 
 
 def purge_deleted(ports: Ports) -> None:
-    """Removes what deleted repositories had, once their undo period is over."""
+    """Delete the content of deleted repositories, once their undo period is over."""
     purge.note_older(ports)
     purge.run_all(ports, _TEND_SECONDS)
 
 
 class Sweeper:
-    """Does its work on every repository of `ports`, from `start` to `stop`; before each round what
-    is to be done `first`."""
+    """Runs `work` on every repository of `ports`, round after round, from `start` to `stop`.
+
+    Each round begins with `first`.  The first round begins after `first_seconds`, a further one
+    `period` seconds after the end of the one before.
+    """
 
     def __init__(
         self,
@@ -91,11 +95,12 @@ class Sweeper:
         self._thread = threading.Thread(target=self._run, name="janitor", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first round comes after a while."""
+        """Start the thread.  The first round begins after `first_seconds`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, before the store is closed; a work that is stopped may be half done."""
+        """Stop, and wait at most 10 seconds.  Call this before closing the store.  The work in
+        progress may remain unfinished."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""Whether the sample lake of `graveler demo` has been told already.  For demo.py."""
+"""Tells whether the story of `graveler demo` was already played in a store.  For demo.py."""
 
 from graveler.cli.sample import REPOSITORY, SAMPLES
 from graveler.engine.commits import log
@@ -8,8 +8,9 @@ from graveler.errors import Conflict, NotFound
 
 
 def told(ports: Ports) -> bool:
-    """Whether an earlier run came to the end: something was merged into the default branch.  Raises
-    `Conflict` for a repository of that name that is somebody's own."""
+    """Whether an earlier run reached the end of the story: the head of the default branch is not
+    the first commit, so a merge has landed.  Raises `Conflict` if the user made a repository of
+    that name."""
     try:
         repo = repository.get(ports, REPOSITORY)
     except NotFound:

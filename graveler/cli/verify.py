@@ -1,6 +1,6 @@
-"""`graveler verify`: reads everything reachable in a store and says what is damaged.
+"""`graveler verify`: reads everything reachable in a store and reports damage.
 
-Changes nothing.  Progress goes to stderr, damage and the counts to stdout.
+It changes nothing.  Progress goes to stderr; damage and the counts go to stdout.
 """
 
 import sys
@@ -21,7 +21,7 @@ _TICK_SECONDS = 2.0
 
 
 def verify(options: VerifyOptions) -> int:
-    """Check; 1 if anything is damaged."""
+    """Check a store.  Returns 1 if anything is damaged, else 0."""
     progress = Progress()
     damaged = 0
     with opened(options.store, options.import_roots) as store, _ticking(progress):
@@ -34,14 +34,13 @@ def verify(options: VerifyOptions) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What was looked at so far, told from the requests: each commit is one read of the store, each
-    object one look at its head."""
+    """The progress, counted by requests: each commit costs one KV get, each object one head."""
 
     kv: Counts = field(default_factory=Counts)
     blocks: Counts = field(default_factory=Counts)
 
     def watch(self, ports: Ports) -> Ports:
-        """The same ports, counting."""
+        """The same ports, which count their requests here."""
         return replace(
             ports,
             kv=observed_kv.ObservedStore(ports.kv, self.kv),
@@ -49,7 +48,7 @@ class Progress:
         )
 
     def told(self, objects: bool) -> str:
-        """In words."""
+        """The progress as a text.  `objects`: include the number of objects."""
         commits = f"{self.kv.snapshot().get('get', 0):,} commits with their files"
         if not objects:
             return f"{commits} (not the objects: --objects)"
@@ -58,7 +57,7 @@ class Progress:
 
 @contextmanager
 def _ticking(progress: Progress) -> Iterator[None]:
-    """Say on stderr how far it is, now and then."""
+    """Print the progress on stderr every 2 seconds."""
     ended = threading.Event()
 
     def tell() -> None:
