@@ -1,1 +1,1 @@
-"""Measurements, run by hand: never part of the tests."""
+"""Benchmarks, run by hand; they are not part of the tests."""

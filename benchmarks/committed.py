@@ -98,7 +98,7 @@ def key(number: int) -> bytes:
 
 
 def value(number: int, edition: int = 0) -> bytes:
-    """A full entry."""
+    """The framed bytes of a full entry, with metadata and a content type."""
     digest = hashlib.md5(b"%d/%d" % (number, edition), usedforsecurity=False).hexdigest()
     return wire.encode_entry(
         Entry(

@@ -61,7 +61,7 @@ LAKEFS_VERBS_MS = {"create branch": 15.0, "commit one": 20.0, "diff one": 6.2, "
 
 
 def measure(scale: Scale = FULL) -> list[Line]:
-    """All lines."""
+    """Measure all lines."""
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (target, pid):
         prepare(target)
         lines = [*rates(target, scale), *verbs(target, scale), *committers(target, scale)]

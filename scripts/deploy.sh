@@ -4,7 +4,7 @@
 #   STACK=          name of the stack
 #   RUNTIME=        Python runtime of the functions
 #   ARCHITECTURE=   architecture of the functions
-#   LAYER_PYTHON=   an interpreter of that version of Python
+#   LAYER_PYTHON=   an interpreter of the version in RUNTIME
 #   ARGS=           parameters of the template (Name=value), listed in docs/deploy.md
 set -eu
 python=${1:-.venv/bin/python}

@@ -31,7 +31,7 @@ class Streamed(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A complete answer.  An empty body gets no content type."""
+    """A complete answer.  By default the body is empty, and no content type is sent."""
 
     status: int
     headers: Headers = ()

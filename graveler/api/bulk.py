@@ -136,7 +136,7 @@ def _row(path: str, staged: Staged) -> dict[str, Any]:
     return shape
 
 
-# ---- what is in use ------------------------------------------------------------------------------
+# ---- roots of a garbage collection ---------------------------------------------------------------
 
 
 def roots(call: Call) -> Answer:

@@ -38,7 +38,7 @@ def http_date(nanoseconds: int) -> str:
 
 
 def is_range(header: str) -> bool:
-    """Whether a `Range` header has the syntax that `window` parses."""
+    """Whether a `Range` header has the syntax that `window` parses, and an allowed length."""
     short = len(header) <= limits.range_header_length_max
     return short and RANGE_PATTERN.fullmatch(header) is not None
 

@@ -11,7 +11,7 @@ count only in the total.
 A refused connection gets an answer.  The server then drops everything that the client sends, until
 the client closes.  Otherwise the operating system would reset the connection, and the client would
 lose the answer.  The server waits for at most `refused_max` such connections at a time and closes
-others at once.  Pure.  Used by server.py.
+others at once.  Pure.  Used by server.py and the commands.
 """
 
 from collections import Counter

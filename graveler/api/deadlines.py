@@ -3,7 +3,7 @@ checks it.
 
 A listing over deleted rows, or a diff of two large tables, may read for minutes before its first
 line.  The verbs check the deadline between their steps; these ports check it within the steps.
-Used by dispatch.py.
+Used by service.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -36,7 +36,7 @@ _CLIENT_GONE: Final = Answer(499)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A row, compiled."""
+    """A row of the table, compiled for dispatch."""
 
     route: Route
     reader: Reader

@@ -2,7 +2,8 @@
 
 The kind of an error decides the status.  The text is that of the error, unless clients of this API
 rely on another text (client_texts.py).  An exception of any other type is a bug in the service: the
-answer is 500 without details, and the log has the details.  Used by dispatch.py.
+answer is 500 without details, and the log has the details.  Used by dispatch.py and pages.py;
+tasks.py and object_writes.py report errors inside their answers.
 """
 
 import logging
@@ -40,7 +41,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
 _MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
 _UNKNOWN: Final = "outcome unknown"
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
-_RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs minutes
+_RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs longer
 
 
 def status_of(error: BaseException) -> int:

@@ -4,7 +4,7 @@
 
 A forwarded header counts only on a connection from a trusted proxy; it is ignored on any other
 connection.  If a public URL is configured, URLs and cookies depend on it alone.  Pure.  Used by
-api/ and the commands.
+api/, the commands and the functions.
 """
 
 import re
@@ -83,7 +83,9 @@ class Front:
     def _client(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> str:
         """The last forwarded address that is not a trusted proxy.
 
-        The client can forge the addresses before it.
+        The client can forge the addresses before it.  If every address is a trusted proxy, the
+        result is the first one.  A malformed address ends the search: the result is the proxy that
+        reported it.
         """
         text = b",".join(value for name, value in headers if name == b"x-forwarded-for")
         client = peer

@@ -41,7 +41,7 @@ def boundary_of(content_type: str) -> bytes:
 
 
 def open_part(source: Iterable[bytes], boundary: bytes, name: str) -> Part:
-    """Read up to the first part called `name`.  Raises `Invalid` if there is none."""
+    """Read up to the first part named `name`.  Raises `Invalid` if there is none."""
     reader = _Reader(iter(source), boundary)
     reader.skip_preamble()
     for _ in range(_PART_COUNT_MAX):

@@ -41,7 +41,7 @@ class _Found(NamedTuple):
 
     @property
     def described(self) -> Headers:
-        """Headers that describe the object; every answer about it has them."""
+        """Headers that describe the object, with its whole body, a part of it, or no body."""
         return (
             text_header(b"etag", self.etag),
             text_header(b"last-modified", conditions.http_date(self.entry.modified_ns)),
@@ -117,7 +117,10 @@ async def _opened(call: Call, found: _Found, window: Window) -> Answer:
 
 
 def head_object(call: Call) -> Answer:
-    """The headers that `get_object` sends, except those that only a body needs."""
+    """The headers of `get_object` for an object and a range, without its browser restrictions.
+
+    The object's bytes are not read.  Conditions of the request are ignored.
+    """
     found = _found(call)
     if isinstance(found.window, Unsatisfiable):
         return _unsatisfiable(found, found.window)

@@ -18,7 +18,7 @@ _BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
 def document() -> dict[str, Any]:
-    """The whole document."""
+    """The complete document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

@@ -62,7 +62,7 @@ class Pools(NamedTuple):
             return await self.writers.start(function, *arguments)
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait for running work in all pools, and drop waiting work."""
         self.writers.close()
         self.streams.close()
         self.walkers.close()

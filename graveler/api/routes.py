@@ -1,6 +1,6 @@
 """The table of routes: the only module that declares API operations.
 
-Routing, validation, the OpenAPI document and authorization read this table.  No other module
+Routing, validation, authentication and the OpenAPI document read this table.  No other module
 declares a route below /api/v1.  A row that needs no credentials is marked as such, and a test fixes
 the exact list of these rows.  Pure data.
 """

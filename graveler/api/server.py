@@ -146,7 +146,7 @@ class _Connection(HttpToolsProtocol):
         answering = request is not None and not request.response_complete
         if request is not None and answering and (self.pipeline or not request.more_body):
             if self.pipeline and request.more_body:
-                self.pipeline.popleft()  # it is the one that is refused, and has not begun
+                self.pipeline.popleft()  # the refused request, which has not begun
             self._owed = answer
             self._await(0.0, None)
             return

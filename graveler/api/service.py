@@ -69,8 +69,8 @@ class Service:
     queue: Queue  # the job queue
 
     def within(self, seconds: float) -> "Service":
-        """The same service for one request with `seconds` left: no operation begins a step
-        later."""
+        """The same service for one request with `seconds` left: no verb begins a step after that
+        time."""
         return replace(self, ports=within(self.ports, seconds))
 
     def expiring(self) -> "Service":
@@ -117,8 +117,8 @@ class Call:
     def due(self) -> Due:
         """When this request is handed to the worker, and when it is answered at the latest.
 
-        Both times count from the arrival of the request.  The client's wait includes the time in
-        which the service read the request and identified its sender.
+        Both times count from the arrival of the request, because the client has waited since then,
+        also while the service read the request and identified its sender.
         """
         return self.service.settings.patience.since(self.arrived_seconds)
 

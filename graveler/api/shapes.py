@@ -13,7 +13,7 @@ Shape = dict[str, Any]
 
 
 def seconds(nanoseconds: int) -> int:
-    """Whole seconds."""
+    """Nanoseconds as whole seconds, rounded down."""
     return nanoseconds // SECOND_NS
 
 

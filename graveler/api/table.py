@@ -1,7 +1,7 @@
 """The type of a row in the table of routes, and the parameters that rows share.
 
-Pure.  Used by routes.py and by all readers of the table: routing, validation, the OpenAPI document,
-authorization, tests.
+Pure.  Used by routes.py and by all readers of the table: routing, validation, authentication, the
+OpenAPI document, tests.
 """
 
 import re
@@ -47,9 +47,10 @@ class Parameter(NamedTuple):
 class Route:
     """One operation.
 
-    `path` is relative to /api/v1.  `resource` is a template over path parameters and query
-    parameters.  `answers` maps a status code to the name of the schema of its body ("" for no
-    body).
+    `path` is relative to /api/v1.  `action` and `resource` name the permission that the operation
+    needs; the OpenAPI document shows them.  `resource` is a template over path parameters, query
+    parameters and fields of the body.  `answers` maps a status code to the name of the schema of
+    its body ("" for no body).
     """
 
     operation: str
@@ -67,7 +68,7 @@ class Route:
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
-        """The names between braces, in order."""
+        """The names between braces in `path`, in order."""
         return tuple(_SEGMENT.findall(self.path))
 
 
