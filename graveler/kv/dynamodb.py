@@ -9,7 +9,8 @@ Always:
 This driver repeats only requests that cannot be applied twice:
 
 - the rows of a batch that DynamoDB left unprocessed
-- a transaction that was cancelled only because of load or of another transaction
+- a transaction that never reached DynamoDB, or was cancelled only because of load or of another
+  transaction
 - a transaction whose answer was lost: it is sent again under the same client request token, so
   DynamoDB applies it once
 

@@ -1,14 +1,14 @@
-"""What was read lately: repositories and branches for seconds, commits for ever.
+"""A cache of recently read records: repositories and branches for seconds, commits without limit.
 
-A commit never changes, so a kept one is right.  A repository record and the list of all namespaces
-may be as old as `limits.repository_cache_seconds_max`; a branch record as
-`limits.branch_cache_seconds_max`, and it serves a writer's *first* read only: everything that
-decides reads the branch afresh.
+A commit never changes, so a cached commit is always correct.  A repository record and the list of
+all storage namespaces may be up to `limits.repository_cache_seconds_max` old.  A branch record may
+be up to `limits.branch_cache_seconds_max` old, and serves only the *first* read of a writer: every
+decision reads the branch record from the store.
 
-Bounded without a lock: a map has a young and an old half; when the young half is full it becomes
-the old one, and what is asked for moves back to the young.  Single dictionary operations are
-atomic; two threads that turn the halves at once forget something early, which is always allowed.
-For the engine.
+The cache is bounded without a lock.  A map has a young and an old half.  When the young half is
+full, it becomes the old half, and the previous old half is dropped.  A read moves its entry back to
+the young half.  Single dictionary operations are atomic.  If two threads swap the halves at once,
+an entry may be dropped early, which is always allowed.  For the engine.
 """
 
 from collections.abc import Hashable
@@ -28,7 +28,7 @@ _SHORT_LIVED_COUNT = 10_000
 
 
 class _Halves(Generic[K, V]):
-    """A bounded map that forgets what was not asked for lately."""
+    """A bounded map that drops entries that were not read recently."""
 
     def __init__(self, count_max: int, bytes_max: int = 1 << 62) -> None:
         self._count = max(1, count_max // 2)
@@ -54,13 +54,13 @@ class _Halves(Generic[K, V]):
             self._old, self._young, self._spent = young, {}, 0
 
     def forget(self, key: K) -> None:
-        # Old first: a reader in between must not move it from the old half to the young.
+        # Old half first: a concurrent reader must not move the entry back to the young half.
         self._old.pop(key, None)
         self._young.pop(key, None)
 
 
 class RefCache:
-    """One for each process; any number of threads."""
+    """The cache of one process.  Safe for any number of threads."""
 
     def __init__(
         self,
@@ -88,21 +88,21 @@ class RefCache:
         return found[1]
 
     def put_repository(self, repository: Repository) -> None:
-        """Keep what a fresh read answered."""
+        """Cache a record that was just read from the store."""
         self._repositories.put(repository.id, (self._clock.steady_seconds(), repository))
 
     def forget_repository(self, id: RepositoryId) -> None:
-        """It has changed."""
+        """Drop the record, because it changed."""
         self._repositories.forget(id)
 
     def namespaces(self) -> frozenset[str] | Literal[Absent.ABSENT]:
-        """Those of all repositories, if they were put less than `repository_cache_seconds_max`
-        ago."""
+        """The storage namespaces of all repositories, if they were put less than
+        `repository_cache_seconds_max` ago."""
         put_at, found = self._namespaces
         return ABSENT if self._aged(put_at, limits.repository_cache_seconds_max) else found
 
     def put_namespaces(self, namespaces: frozenset[str]) -> None:
-        """Keep what a fresh scan answered."""
+        """Cache the result of a scan that just ended."""
         self._namespaces = self._clock.steady_seconds(), namespaces
 
     def branch(
@@ -115,19 +115,19 @@ class RefCache:
         return found[1]
 
     def put_branch(self, repository: Repository, branch: BranchId, found: Versioned) -> None:
-        """Keep what a fresh read answered."""
+        """Cache a record that was just read from the store."""
         self._branches.put((repository.uid, branch), (self._clock.steady_seconds(), found))
 
     def forget_branch(self, repository: Repository, branch: BranchId) -> None:
-        """It has changed."""
+        """Drop the record, because it changed."""
         self._branches.forget((repository.uid, branch))
 
     def commit(self, repository: Repository, id: CommitId) -> Commit | Literal[Absent.ABSENT]:
-        """The commit of this repository, if it is kept."""
+        """The commit of this repository, if it is cached."""
         return self._commits.get((repository.uid, id))
 
     def put_commit(self, repository: Repository, id: CommitId, commit: Commit) -> None:
-        """Keep a commit that the store has."""
+        """Cache a commit that is stored."""
         pairs = sum(len(key) + len(value) for key, value in commit.metadata.items())
         size = _COMMIT_OVERHEAD_BYTES + len(commit.message) + pairs
         self._commits.put((repository.uid, id), commit, size)

@@ -3,7 +3,7 @@
     partition                    key                          record
     repos                        <repository>                 the repository, by name
     watch                        <repository>/<uid>/<rule>    an event rule
-    creating                     <repository>/<uid>           a claim: a repository being created
+    creating                     <repository>/<uid>           a note: a repository being created
     deleted                      <repository>/<uid>           a deleted repository that still has
                                                               rows or files
     upkeep                       older-deletions              set once the deletions by older

@@ -1,1 +1,1 @@
-"""Records of event ingestion: rules, arrivals, batches."""
+"""Records of event ingestion: event rules, arrivals, batches."""

@@ -1,14 +1,20 @@
-"""The newest event of each object that a rule took in: which one, where it was staged, by whom.
+"""Arrivals: the newest event of each object that a rule took in, its staging token and its calls.
 
-    e/<uid>/<rule>/<n>        <object key> → sequencer, token of the row, the calls that staged it
-    e/<uid>/<rule>/vouched    <call>       → when: every row that this call staged has counted
+    e/<uid>/<rule>/<n>            <object key> → sequencer, token of the staged row, the calls that
+                                                 staged it
+    e/<uid>/<rule>/vouched/<n>    <call>       → when the call was completed
 
-A record is written in one step with its row.  A call vouches once, after it saw that all its rows
-counted and before it is acknowledged; so an event is done if one of its calls has vouched, and if
-none has, nobody was told that it is.  Rows here may vanish `limits.event_seconds` after they were
-written: no notification travels for so long.  What vouches is written once, so that it may be
-removed without looking again; a record, of which an object has one, may just be replaced.  For the
-engine.
+A call is one attempt to take in a batch of notifications.  Its staged row counts if the row's token
+is still the branch's open token when the call reads the branch record again.  An arrival is written
+in one step with its staged row.
+
+A call writes its completion record (`vouch`) once: after it saw that all its rows count, and before
+its notifications are acknowledged.  So an event is done if one of its calls has a completion
+record.  If none has, no delivery of the event was acknowledged.
+
+Rows here may be removed `limits.event_seconds` after they were written, because no notification is
+delivered so late.  A completion record is written once, so it may be removed without reading it
+again.  The arrival of an object is replaced by a newer one.  For the engine.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,12 +28,12 @@ from graveler.records import Repository
 from graveler.refs.keys import all_vouched, arrivals, vouched
 
 _AT = "at_ns"
-_CALLS_MAX = 16  # a message is delivered a few times at most, not many at once
+_CALLS_MAX = 16  # a message is delivered few times, and not many times at once
 
 
 class Arrival(NamedTuple):
-    """What was staged for an object: its event's sequencer, the token of the row, and the calls
-    that answer for it."""
+    """The newest event of an object: its sequencer, the token of the staged row, and the calls that
+    staged it."""
 
     sequencer: str
     token: StagingToken
@@ -40,31 +46,32 @@ class Arrival(NamedTuple):
         return is_newer(sequencer, self.sequencer)
 
     def joined(self, call: bytes) -> tuple[bytes, ...]:
-        """The calls, with one more; the oldest is forgotten where they are too many."""
+        """The calls, with `call` as the last.  At most 16 are kept; the oldest are dropped."""
         others = tuple(each for each in self.calls if each != call)
         return (*others[-_CALLS_MAX + 1 :], call)
 
 
 def is_newer(sequencer: str, other: str) -> bool:
-    """Sequencers of one object compare as strings once the shorter has got zeros at its end."""
+    """Whether `sequencer` is newer than `other`, of the same object.  Sequencers compare as strings
+    after the shorter one is padded with zeros at its end."""
     length = max(len(sequencer), len(other))
     return sequencer.upper().ljust(length, "0") > other.upper().ljust(length, "0")
 
 
 class StoredArrival(NamedTuple):
-    """A record and the version of its stored form."""
+    """An arrival and the version of its stored form."""
 
     arrival: Arrival
     version: bytes
 
 
 def place_of(repository: Repository, rule: str, key: bytes) -> Place:
-    """Where the record of the object `key` stands."""
+    """The place of the arrival of the object `key`."""
     return arrivals(repository, rule, key), key
 
 
 def decode(row: Row) -> StoredArrival:
-    """Raises `Corrupt`."""
+    """The arrival that a row holds.  Raises `Corrupt`."""
     said = wire.decode_pairs(row.value)
     calls = tuple(bytes.fromhex(call) for call in said["calls"].split())
     return StoredArrival(
@@ -73,7 +80,7 @@ def decode(row: Row) -> StoredArrival:
 
 
 def write_of(place: Place, arrival: Arrival, stamp: bytes) -> Write:
-    """The write of a record, to go with that of the staged row."""
+    """The write of an arrival, to be paired with the write of the staged row."""
     value = wire.encode_pairs(
         {
             "sequencer": arrival.sequencer,
@@ -85,7 +92,8 @@ def write_of(place: Place, arrival: Arrival, stamp: bytes) -> Write:
 
 
 def vouch(kv: Store, repository: Repository, rule: str, call: bytes, now_ns: int) -> None:
-    """Say that all rows of a call counted.  Raises `OutcomeUnknown`.  One request."""
+    """Write the completion record of a call: all its rows count.  Raises `OutcomeUnknown`.  One
+    request."""
     said = wire.encode_pairs({_AT: str(now_ns)})
     kv.set(*_vouched_place(repository, rule, call), said, call)
 
@@ -93,20 +101,22 @@ def vouch(kv: Store, repository: Repository, rule: str, call: bytes, now_ns: int
 def vouched_of(
     kv: Store, repository: Repository, rule: str, calls: Iterable[bytes]
 ) -> Collection[bytes]:
-    """Which of the calls have vouched.  One batch, or no request for no calls."""
+    """The calls that have a completion record.  One batch; no request if `calls` is empty."""
     places = {_vouched_place(repository, rule, call): call for call in calls}
     return {places[place] for place in kv.get_many(list(places))} if places else ()
 
 
 def vouched_partitions(repository: Repository, rule: str) -> list[bytes]:
-    """Where the calls for a rule vouch."""
+    """The partitions of the completion records of a rule."""
     return all_vouched(repository, rule)
 
 
 def forget_vouched(kv: Store, partition: bytes, start: bytes, before_ns: int) -> int:
-    """Remove what was vouched for before a time, of the rows from `start` on and of those before
-    it: at most 1,000 of either are looked at; how many.  Calls are drawn by chance, so a `start`
-    that is too comes to all of them in time.  2 requests, 1 more for each part with old rows."""
+    """Remove completion records that are older than `before_ns`, and return how many.
+
+    Reads at most 1,000 rows from `start` on, and at most 1,000 rows from the beginning of the
+    partition up to `start`.  Ids of calls are random, so rounds with a random `start` reach all
+    rows in time.  Two requests, and one more for each of the two parts that has old rows."""
     count = 0
     for low, high in ((start, b""), (b"", start)):
         page = kv.scan(partition, low, high, limits.kv_batch_count_max)

@@ -1,11 +1,11 @@
-"""Batches of arrived objects: the open one of each rule, and those that wait for their commit.
+"""Batches of arrived objects: the open batch of each rule, and the batches that wait for a commit.
 
     none ──first object──► open ──full, or overdue──► closing ──committed──► gone
 
-One record a rule, changed by compare-and-swap only, so each batch is closed once.  How many objects
-are in the open one stands in some counters beside it, so that deliveries seldom wait for one
-another; each counter says of which batch it is, and is changed by compare-and-swap too.  For the
-engine.
+Each rule has one record, changed by compare-and-swap only, so each batch is closed once.  The
+number of objects in the open batch is the sum of 16 counters (`COUNTERS`) in rows of their own, so
+that deliveries rarely wait for each other.  Each counter names its batch, and is changed by
+compare-and-swap too.  For the engine.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -24,8 +24,12 @@ _FIRST: Final = "first_ns:"
 
 
 class Closing(NamedTuple):
-    """A batch that is to be committed; `since`: the branch's commit before it was closed; `runs`:
-    how many workers have begun it; `first_ns`: when the first of them did."""
+    """A batch that waits for its commit.
+
+    `since`       the head of the branch before the batch was closed
+    `runs`        how many attempts were begun
+    `first_ns`    when the first attempt began
+    """
 
     batch: str
     since: CommitId
@@ -34,8 +38,10 @@ class Closing(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Of one rule.  `open` is empty where no object has arrived since the last batch was closed;
-    `number` counts the batches that were opened."""
+    """The batches of one rule.
+
+    `open`: the id of the open batch; empty if no object has arrived since the last batch was
+    closed.  `number`: how many batches were opened so far."""
 
     open: str = ""
     number: int = 0
@@ -44,14 +50,14 @@ class Batches(NamedTuple):
 
 
 class StoredBatches(NamedTuple):
-    """The record and the version of its stored form, ABSENT if there is none yet."""
+    """The record, and the version of its stored form; ABSENT if there is no record yet."""
 
     batches: Batches
     version: bytes | Literal[Absent.ABSENT]
 
 
 def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
-    """One request."""
+    """The batches of a rule.  One request."""
     row = kv.get(space(repository), batch_key(rule))
     if row is ABSENT:
         return StoredBatches(Batches(), ABSENT)
@@ -72,7 +78,8 @@ def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
 def swap(
     kv: Store, repository: Repository, rule: str, seen: StoredBatches, new: Batches, stamp: bytes
 ) -> bool:
-    """Replace what was seen; False: failed or unknown, read again.  One request."""
+    """Replace the record `seen` by `new`.  False: failed or unknown; the caller reads again.  One
+    request."""
     said = {"open": new.open, "number": str(new.number), "opened_ns": str(new.opened_ns)}
     said |= {_CLOSING + each.batch: each.since for each in new.closing}
     said |= {_RUNS + each.batch: str(each.runs) for each in new.closing if each.runs}
@@ -90,7 +97,7 @@ def swap(
 
 
 class Counted(NamedTuple):
-    """What one delivery adds to one of the counters of the batch of that number."""
+    """What one delivery adds: `objects` to counter `counter` of batch `number`."""
 
     number: int
     counter: int
@@ -98,8 +105,9 @@ class Counted(NamedTuple):
 
 
 def add(kv: Store, repository: Repository, rule: str, counted: Counted, stamp: bytes) -> bool:
-    """Count objects; False: another delivery was quicker, try another counter.  A counter of a
-    later batch stays as it is.  Raises `OutcomeUnknown`: perhaps counted.  Two requests."""
+    """Add to a counter.  False: another delivery changed the counter first; the caller tries
+    another counter.  A counter of a later batch stays as it is.  Raises `OutcomeUnknown`: the
+    objects may be counted or not.  Two requests."""
     key = batch_count_key(rule, counted.counter)
     row = kv.get(space(repository), key)
     there = _Count(0, 0) if row is ABSENT else _count(row)
@@ -115,7 +123,7 @@ def add(kv: Store, repository: Repository, rule: str, counted: Counted, stamp: b
 
 
 def count_of(kv: Store, repository: Repository, rule: str, number: int) -> int:
-    """How many objects were counted in the batch of that number.  One batch of reads."""
+    """The number of objects that were counted in batch `number`.  One batch of reads."""
     partition = space(repository)
     places = [(partition, batch_count_key(rule, counter)) for counter in range(COUNTERS)]
     counts = [_count(row) for row in kv.get_many(places).values()]

@@ -1,12 +1,12 @@
-"""Rules of event ingestion: which objects that arrive in which bucket are staged where.
+"""Event rules: which objects that arrive in a bucket are staged, on which branch and path.
 
     s3://landing/sales/2026/a.parquet ── prefix sales/, path raw/{rest} ──► main: raw/2026/a.parquet
 
-A rule's id says what it stages where, so two of one repository that do the same are one, and what
-was taken in by a rule is never mistaken for what another takes in. The record of a rule that was
-ended stays, and every write names the row that it replaces: late duplicates do nothing. All rules
-of a deployment stand in one partition, because whoever is told of an object asks for every rule of
-its bucket. For the engine and for delivery.
+The id of a rule is derived from what it stages where.  So two equal rules of one repository are one
+rule, and arrivals of one rule are never confused with those of another.  The record of an ended
+rule stays, and every write names the version that it replaces, so late duplicates do nothing.  All
+rules of a deployment are in one partition, because each notification must find every rule of its
+bucket.  For the engine and for delivery.
 """
 
 import re
@@ -32,8 +32,8 @@ _FIELDS: Final = ("key", "rest", "bucket")
 
 @dataclass(frozen=True, slots=True)
 class EventRule:
-    """One rule.  A batch is committed when `objects_max` objects (0: any number) or `seconds_max`
-    seconds are full, or when an object whose name is `marker` has arrived."""
+    """One event rule.  A batch is committed when it has `objects_max` objects (0: no limit), when
+    it is `seconds_max` seconds old, or when an object with the file name `marker` has arrived."""
 
     id: str
     repository: RepositoryId
@@ -50,23 +50,24 @@ class EventRule:
     created_ns: int = 0
 
     def takes(self, bucket: str, key: str) -> bool:
-        """Whether an object is one of the rule's."""
+        """Whether the rule takes in an object: it is in the bucket below `prefix`, and ends with
+        `suffix` or is the marker."""
         if bucket != self.bucket or not key.startswith(self.prefix):
             return False
         return key.endswith(self.suffix) or self.marks(key)
 
     def watches(self, bucket: str, folder: str) -> bool:
-        """Whether the rule may take something below a folder, or below one that it lies in."""
+        """Whether the rule may take in an object below `folder`, which is a key prefix."""
         return bucket == self.bucket and (
             folder.startswith(self.prefix) or self.prefix.startswith(folder)
         )
 
     def marks(self, key: str) -> bool:
-        """Whether an object says that its batch is complete."""
+        """Whether an object is the marker, which completes its batch."""
         return bool(self.marker) and key.rpartition("/")[2] == self.marker
 
     def path_of(self, key: str) -> str:
-        """The logical path of an object that the rule takes."""
+        """The path in the repository of an object that the rule takes in."""
         fields = {"key": key, "rest": key[len(self.prefix) :], "bucket": self.bucket}
         return _FIELD.sub(lambda found: fields[found[1]], self.path)
 
@@ -75,7 +76,7 @@ _ENDED: Final = wire.encode_pairs({})
 
 
 def check(rule: EventRule) -> None:
-    """Raises `Invalid` for a rule that says something that cannot be done."""
+    """Raises `Invalid` for a rule with an impossible or excessive value."""
     if not _BUCKET.fullmatch(rule.bucket):
         raise Invalid("bucket must be the name of a bucket: 3 to 63 of a-z, 0-9, '.' and '-'")
     for name, text in (("prefix", rule.prefix), ("suffix", rule.suffix), ("marker", rule.marker)):
@@ -95,7 +96,8 @@ def check(rule: EventRule) -> None:
 
 
 def put(kv: Store, repository: Repository, rule: EventRule, ids: Ids) -> None:
-    """Store a rule that was checked.  Raises `AlreadyExists`, `OutcomeUnknown`.  Two requests."""
+    """Store a rule, which `check` has accepted.  Raises `AlreadyExists`, `OutcomeUnknown`.  Two
+    requests."""
 
     def change(row: Found, lost: bool) -> bytes:
         if row is not ABSENT and _is_live(row):
@@ -108,7 +110,7 @@ def put(kv: Store, repository: Repository, rule: EventRule, ids: Ids) -> None:
 
 
 def get(kv: Store, repository: Repository, id: str) -> EventRule:
-    """Raises `NotFound`.  One request."""
+    """The rule.  Raises `NotFound`.  At most one request."""
     found: Found = ABSENT
     if _ID.fullmatch(id):
         found = kv.get(*_place(repository, id))
@@ -141,27 +143,26 @@ def _is_live(row: Row) -> bool:
 
 
 def of_repository(kv: Store, repository: Repository) -> tuple[EventRule, ...]:
-    """By id.  One request for each 1,000."""
+    """The rules of a repository that are not ended, by id.  One request for each 1,000."""
     stretch = rows.Stretch(WATCH, watch_prefix(repository))
     return tuple(_decode(row.value) for _, row in rows.rows(kv, stretch) if _is_live(row))
 
 
 def every_id(kv: Store, repository: Repository) -> Iterator[str]:
-    """Of all rules of a repository, those included that were ended.  One request for each 1,000."""
+    """The ids of all rules of a repository, also of ended ones.  One request for each 1,000."""
     for name, _ in rows.rows(kv, rows.Stretch(WATCH, watch_prefix(repository))):
         yield name
 
 
 def remove_all(kv: Store, repository: Repository) -> None:
-    """Remove the records of all rules of a repository that is no more.  Two requests for each
-    1,000."""
+    """Remove the records of all rules of a deleted repository.  Two requests for each 1,000."""
     keys = [watch_prefix(repository) + id.encode() for id in every_id(kv, repository)]
     if keys:
         kv.delete(WATCH, keys)
 
 
 def every(kv: Store) -> Iterator[EventRule]:
-    """All rules of the deployment.  One request for each 1,000."""
+    """All rules of the deployment that are not ended.  One request for each 1,000."""
     for _, row in rows.rows(kv, rows.Stretch(WATCH, b"")):
         if _is_live(row):
             yield _decode(row.value)

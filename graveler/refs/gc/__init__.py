@@ -1,1 +1,1 @@
-"""Records of garbage collection: runs, condemned commits, retention rules, sizes."""
+"""Records of garbage collection: runs, marks of condemned commits, retention rules, sizes."""

@@ -1,10 +1,13 @@
-"""Condemned commits and metaranges: nothing may be made of them any more; their files will go.
+"""Marks of condemned commits and metaranges: new commits must not use them, and their files go.
 
-A mark stands for longer than any operation lives before a file goes: whoever looked and saw none
-is done, and seen, by then.  Keyed by the id of a commit or of a metarange.  A mark outlives the
-files, so that a commit whose content is gone says so.  Before files are deleted, the marks of their
-commits say what is given up: ranges of an expired commit may stay while its objects go, so nothing
-else tells that they went.  For the engine.
+A mark exists for longer than any operation lives before the first file is deleted.  So an operation
+that looked and saw no mark has ended by then, and the collection sees its result.  The key is the
+id of a commit or of a metarange.
+
+A mark outlives the files, so that a read of a commit whose content is gone can report that.  Before
+files are deleted, the marks of their commits record what will be deleted (`Spent`).  Only the mark
+shows this: the ranges of an expired commit may stay although its objects are deleted.  For the
+engine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +23,7 @@ from graveler.refs.keys import CONDEMNED, condemned_key, space
 
 
 class Spent(StrEnum):
-    """What of a condemned commit was deleted, or was about to be."""
+    """What was deleted of a condemned commit, or is about to be deleted."""
 
     NOTHING = ""
     OBJECTS = "objects"  # its metarange and ranges stay
@@ -28,7 +31,7 @@ class Spent(StrEnum):
 
 
 class Mark(NamedTuple):
-    """Which run condemned it, and when; what of it is gone."""
+    """The run that condemned the commit or metarange, the time, and what of it is deleted."""
 
     run: str
     since_ns: int
@@ -36,7 +39,7 @@ class Mark(NamedTuple):
 
 
 def find(kv: Store, repository: Repository, id: str) -> Mark | Literal[Absent.ABSENT]:
-    """The mark of a commit or metarange.  One request."""
+    """The mark of a commit or metarange; ABSENT if there is none.  One request."""
     row = kv.get(space(repository), condemned_key(id))
     return ABSENT if row is ABSENT else _decode(row)
 
@@ -48,7 +51,7 @@ def list_all(kv: Store, repository: Repository) -> Iterator[tuple[str, Mark]]:
 
 
 def put(kv: Store, repository: Repository, ids: Iterable[str], mark: Mark, fresh: Ids) -> None:
-    """Mark them.  One request for each 1,000; may be repeated."""
+    """Store the same mark for all `ids`.  One request for each 1,000; may be repeated."""
     put_all(kv, repository, {id: mark for id in ids}, fresh)
 
 

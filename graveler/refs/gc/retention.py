@@ -1,6 +1,4 @@
-"""How long commits are kept, branch by branch: the repository's rule, as a record.
-
-For the engine.
+"""The retention rule of a repository: how many days commits are kept, per branch.  For the engine.
 """
 
 from collections.abc import Mapping
@@ -23,10 +21,11 @@ _BRANCH = "branch:"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Days for which a commit is kept after it was followed by another one.
+    """The number of days that a commit is kept after another commit followed it; 0: for ever.
 
-    `branches` names those that do not follow `default_days`; `unreachable_days` is for commits
-    that no branch and no tag leads to, from their creation on.
+    `default_days` is for all branches that `branches` does not name.  `unreachable_days` is for
+    commits that no branch and no tag leads to; it counts from the time when garbage collection
+    first found the commit so (unreachable.py).
     """
 
     default_days: int = FOREVER
@@ -34,18 +33,19 @@ class Retention:
     branches: Mapping[BranchId, int] = field(default_factory=dict)
 
     def days(self, branch: BranchId) -> int:
-        """Those of a branch."""
+        """The number of days of a branch."""
         return self.branches.get(branch, self.default_days)
 
 
 def get(kv: Store, repository: Repository) -> Retention:
-    """The rule; without a record, nothing that a branch or tag leads to expires.  One request."""
+    """The rule.  If none is set, the default: no commit expires that a branch or tag leads to.  One
+    request."""
     found = find(kv, repository)
     return Retention() if found is ABSENT else found
 
 
 def find(kv: Store, repository: Repository) -> Retention | Literal[Absent.ABSENT]:
-    """The rule, if somebody has set one.  One request."""
+    """The rule; ABSENT if none is set.  One request."""
     row = kv.get(space(repository), setting_key(_NAME))
     pairs = {} if row is ABSENT else wire.decode_pairs(row.value)
     if not pairs:
@@ -59,7 +59,7 @@ def find(kv: Store, repository: Repository) -> Retention | Literal[Absent.ABSENT
 
 
 def put(kv: Store, repository: Repository, retention: Retention, ids: Ids) -> None:
-    """Replace the rule, at once.  Two requests."""
+    """Replace the whole rule atomically.  Two requests."""
     pairs = {
         "default_days": str(retention.default_days),
         "unreachable_days": str(retention.unreachable_days),
@@ -69,8 +69,8 @@ def put(kv: Store, repository: Repository, retention: Retention, ids: Ids) -> No
 
 
 def end(kv: Store, repository: Repository, ids: Ids) -> None:
-    """There is no rule any more.  The row stays, empty: no late twin of `put` finds it as it was.
-    Two requests."""
+    """Remove the rule.  The row stays, with an empty value and a new version, so a late duplicate
+    of `put` fails.  Two requests."""
     _replace(kv, repository, {}, ids)
 
 

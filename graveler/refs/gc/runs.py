@@ -1,8 +1,9 @@
-"""Runs of garbage collection: how far each is; what it condemned stands in block storage.
+"""Records of garbage collection runs: the state of each; its list of files is in block storage.
 
     condemned ──► sweeping ──► swept          condemned ──► undone
 
-Undoing and sweeping race, so the record changes by compare-and-swap only.  For the engine.
+Undoing a run and sweeping it may happen at the same time, so the record changes by compare-and-swap
+only.  For the engine.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from graveler.refs.keys import RUNS, run_key, space
 
 
 class RunState(StrEnum):
-    """How far a run is.  What is swept or undone stays so."""
+    """The state of a run.  SWEPT and UNDONE are final."""
 
     CONDEMNED = "condemned"
     SWEEPING = "sweeping"
@@ -29,8 +30,8 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run.  `condemned_ns`: when its list was complete; `count` files of `size` bytes stand in
-    it."""
+    """One run.  `condemned_ns`: when its list of files was complete.  The list has `count` files of
+    `size` bytes in total."""
 
     id: str
     state: RunState
@@ -47,7 +48,7 @@ class VersionedRun(NamedTuple):
 
 
 def get(kv: Store, repository: Repository, run: str) -> VersionedRun:
-    """Raises `NotFound`.  One request."""
+    """The record of a run.  Raises `NotFound`.  One request."""
     row = kv.get(space(repository), run_key(run))
     if row is ABSENT:
         raise NotFound(f"no such run of garbage collection: run={run}")
@@ -67,7 +68,8 @@ def put(
     seen: VersionedRun | Literal[Absent.ABSENT],
     stamp: bytes,
 ) -> VersionedRun | Literal[Absent.ABSENT]:
-    """Store `run` over what was seen.  ABSENT: failed or unknown, read again.  One request."""
+    """Replace the record `seen` by `run`, or create it if `seen` is ABSENT.  A result of ABSENT
+    means failed or unknown; the caller reads again.  One request."""
     condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
     raw = wire.encode_pairs(
         {

@@ -1,7 +1,7 @@
-"""How large a repository was for the last collection of its garbage: one record.
+"""The size of a repository at its last garbage collection: one record.
 
-Whoever orders collections by schedule asks it first.  It is advice: any run may write it anew.  For
-the engine and graveler/jobs.
+The scheduler of collections reads it first.  It is only a hint: any run may overwrite it.  For the
+engine and graveler/jobs.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -15,8 +15,8 @@ _NAME: Final = "collection_size"
 
 
 class Size(NamedTuple):
-    """Files that were listed and commits that were read, and when.  `given_up`: no worker had time
-    or memory enough; then the numbers are those of the run before, or 0."""
+    """The number of listed files and of commits that were read, and when.  `given_up`: no worker
+    had enough time or memory; then the numbers are those of the run before, or 0."""
 
     files: int
     commits: int
@@ -25,7 +25,7 @@ class Size(NamedTuple):
 
 
 def find(kv: Store, repository: Repository) -> Size | Literal[Absent.ABSENT]:
-    """What the last collection found, if there was one.  One request."""
+    """The size that the last collection found; ABSENT if there was none.  One request."""
     row = kv.get(space(repository), setting_key(_NAME))
     if row is ABSENT:
         return ABSENT
@@ -35,7 +35,7 @@ def find(kv: Store, repository: Repository) -> Size | Literal[Absent.ABSENT]:
 
 
 def put(kv: Store, repository: Repository, size: Size, stamp: bytes) -> None:
-    """Note it.  One request; may be repeated."""
+    """Store the size.  One request; may be repeated."""
     pairs = {"files": str(size.files), "commits": str(size.commits), "at_ns": str(size.at_ns)}
     raw = wire.encode_pairs(pairs | ({"given_up": "1"} if size.given_up else {}))
     kv.set(space(repository), setting_key(_NAME), raw, stamp)

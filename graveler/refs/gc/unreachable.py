@@ -1,7 +1,8 @@
-"""Commits that no ref leads to, and when garbage collection first found them so.
+"""Records of commits that no ref leads to: when garbage collection first found them unreachable.
 
-A commit is kept for some days from that time on, by the clock of the service: its own date is its
-author's word.  The record goes when a ref leads to the commit again.  For the engine.
+Such a commit is kept for some days from that time, by the clock of the service.  The commit's own
+date is not used, because the client sets it.  The record is removed when a ref leads to the commit
+again.  For the engine.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,8 @@ from graveler.refs.keys import UNREACHED, space, unreached_key
 
 
 def list_all(kv: Store, repository: Repository) -> Iterator[tuple[CommitId, int]]:
-    """Every such commit, and the time in nanoseconds.  One request for each 1,000."""
+    """Every recorded commit, and since when it is unreachable, in nanoseconds.  One request for
+    each 1,000."""
     for id, row in rows.rows(kv, rows.Stretch(space(repository), UNREACHED)):
         yield CommitId(id), int(wire.decode_pairs(row.value)["since_ns"])
 
@@ -24,7 +26,8 @@ def list_all(kv: Store, repository: Repository) -> Iterator[tuple[CommitId, int]
 def put(
     kv: Store, repository: Repository, commits: Iterable[CommitId], since_ns: int, fresh: Ids
 ) -> None:
-    """Note them.  One request for each 1,000; may be repeated."""
+    """Record `commits` as unreachable since `since_ns`.  One request for each 1,000; may be
+    repeated."""
     partition, raw = space(repository), wire.encode_pairs({"since_ns": str(since_ns)})
     writes = [Write(partition, unreached_key(id), raw, fresh.stamp()) for id in commits]
     rows.put_all(kv, writes)

@@ -1,8 +1,9 @@
-"""Commit records, and what a commit on a branch folded in.
+"""Commit records, and fold records: the staging tokens that a commit on a branch contains.
 
-A commit record is immutable and named by its content: writing it twice changes nothing, so it is
-written unconditionally, together with its fold record.  The fold record says which tokens went into
-it *on that branch*: two branches may make equal commits from different tokens.  For the engine.
+A commit record is immutable and named by its content.  Writing it twice changes nothing, so it is
+written unconditionally, together with its fold record.  The fold record lists the tokens that the
+commit contains *on that branch*, because two branches may make equal commits from different tokens.
+For the engine.
 """
 
 import re
@@ -24,13 +25,13 @@ _ID_PREFIX = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
 
 
 def find(kv: Store, repository: Repository, commit: CommitId) -> Commit | Literal[Absent.ABSENT]:
-    """One request."""
+    """The commit; ABSENT if there is none.  One request."""
     row = kv.get(space(repository), commit_key(commit))
     return ABSENT if row is ABSENT else wire.decode_commit(row.value)
 
 
 def get(kv: Store, repository: Repository, commit: CommitId) -> Commit:
-    """Raises `NotFound`.  One request."""
+    """The commit.  Raises `NotFound`.  One request."""
     found = find(kv, repository, commit)
     if found is ABSENT:
         raise NotFound("commit not found")
@@ -48,7 +49,8 @@ def put(kv: Store, repository: Repository, id: CommitId, commit: Commit, stamp: 
 
 
 def by_prefix(kv: Store, repository: Repository, prefix: str) -> tuple[CommitId, ...]:
-    """Commits whose ids begin with `prefix`; two at most, which says "ambiguous".  One request."""
+    """The commits whose ids begin with `prefix`, two at most: two mean that the prefix is
+    ambiguous.  One request, none if `prefix` is not a prefix of an id."""
     if not _ID_PREFIX.fullmatch(prefix):
         return ()
     stem = COMMITS + prefix.encode()
@@ -57,8 +59,7 @@ def by_prefix(kv: Store, repository: Repository, prefix: str) -> tuple[CommitId,
 
 
 def list_all(kv: Store, repository: Repository, after: str = "") -> Iterator[CommitEntry]:
-    """Every commit that is stored, reachable or not, by id, behind `after`.  One request for each
-    1,000."""
+    """Every stored commit, reachable or not, by id, after `after`.  One request for each 1,000."""
     for name, row in listing.rows(kv, listing.Stretch(space(repository), COMMITS, "", after)):
         yield CommitEntry(CommitId(name), wire.decode_commit(row.value))
 
@@ -74,7 +75,7 @@ def fold_write(
     fold: Fold,
     stamp: bytes,
 ) -> Write:
-    """The write that records what `commit` folded in on `branch`; `newest` is its newest token."""
+    """The write that records the tokens of `commit` on `branch`.  `newest`: the newest of them."""
     key = fold_key(branch, commit, newest)
     return Write(space(repository), key, wire.encode_fold(fold), stamp)
 
@@ -82,18 +83,18 @@ def fold_write(
 def folds_of(
     kv: Store, repository: Repository, branch: BranchId, commit: CommitId
 ) -> tuple[Fold, ...]:
-    """Every fold of `commit` on `branch`.  One request."""
+    """Every fold record of `commit` on `branch`.  One request."""
     stretch = listing.Stretch(space(repository), folds_prefix(branch, commit))
     return tuple(wire.decode_fold(row.value) for _, row in listing.rows(kv, stretch))
 
 
 def list_folds(kv: Store, repository: Repository) -> Iterator[tuple[bytes, Fold]]:
-    """Every fold record with its key, for the janitor.  One request for each 1,000."""
+    """Every fold record and its key, for the janitor.  One request for each 1,000."""
     for name, row in listing.rows(kv, listing.Stretch(space(repository), FOLDS)):
         yield FOLDS + name.encode(), wire.decode_fold(row.value)
 
 
 def forget_folds(kv: Store, repository: Repository, keys: list[bytes]) -> None:
-    """Remove fold records by the keys that `list_folds` gave.  One request for each 1,000."""
+    """Remove fold records by the keys that `list_folds` yields.  One request for each 1,000."""
     if keys:
         kv.delete(space(repository), keys)

@@ -5,12 +5,12 @@
     jump        3   4   3   0   1   0              skew-binary: any ancestor is O(log depth) away
     linear      6   5   4   3   2   1   0          steps back through one-parent commits
 
-Generation is 1 + the greatest of the parents', so a commit's is greater than that of every ancestor
-of it.  Inside a linear run there are no other ancestors than those on the line, so jumps may skip
-them; everywhere else the searches look at each commit, greatest generation first.
+The generation of a commit is 1 + the greatest generation of its parents, so it is greater than that
+of every ancestor.  Inside a linear run all ancestors are on the line, so jumps may skip them.
+Everywhere else the searches visit each commit, greatest generation first.
 
-Records come from a `Lookup` that is passed in (raises `NotFound`); costs are counted in its calls.
-Pure otherwise.  The log stands in `history`.  For the engine and `resolve`.
+A `Lookup` that is passed in returns the records and raises `NotFound`; costs are counted in its
+calls.  Pure otherwise.  The log is in `log.py`.  For the engine and `resolve`.
 """
 
 import heapq
@@ -30,9 +30,10 @@ _LEFT, _RIGHT, _BOTH, _STALE = 1, 2, 3, 4
 
 
 def positioned(lookup: Lookup, commit: Commit) -> Commit:
-    """`commit` with generation, depth, jump and linear run worked out from its parents.
+    """`commit` with generation, depth, jump and linear run computed from its parents.
 
-    One call for each parent and one more.  Whatever the argument says of these fields is ignored.
+    The values of these fields in the argument are ignored.  One call for each parent, and at most
+    one more.
     """
     if not commit.parents:
         return commit._replace(generation=1, depth=0, jump=CommitId(""), jump_depth=0, linear=0)
@@ -50,7 +51,8 @@ def positioned(lookup: Lookup, commit: Commit) -> Commit:
 
 
 def _jump_over(lookup: Lookup, first_id: CommitId, first: Commit) -> tuple[CommitId, int]:
-    """Two jumps of equal length in a row become one; else the jump is a single step."""
+    """The jump of a child of `first`: two consecutive jumps of equal length become one; otherwise
+    the jump is a single step."""
     if first.jump:
         behind = lookup(first.jump)
         if behind.jump and first.depth - first.jump_depth == behind.depth - behind.jump_depth:
@@ -62,7 +64,8 @@ def _jump_over(lookup: Lookup, first_id: CommitId, first: Commit) -> tuple[Commi
 
 
 def ancestor(lookup: Lookup, id: CommitId, steps: int) -> CommitId:
-    """The commit `steps` first parents behind `id`; raises `NotFound`.  O(log depth) calls."""
+    """The commit `steps` first-parent steps before `id`.  Raises `NotFound`.  O(log depth)
+    calls."""
     if steps == 0:
         return id
     commit = lookup(id)
@@ -81,13 +84,14 @@ def at_depth(lookup: Lookup, entry: CommitEntry, depth: int) -> CommitId:
             id, at = commit.jump, commit.jump_depth
         else:
             id, at = commit.parents[0], at - 1
-        if at > depth:  # the goal itself need not be read to be named
+        if at > depth:  # the target itself need not be read: its id is known
             commit = lookup(id)
     return id
 
 
 def nth_parent(lookup: Lookup, id: CommitId, number: int) -> CommitId:
-    """The `number`-th parent, counted from 1; 0 is the commit itself; raises `NotFound`."""
+    """The `number`-th parent, counted from 1; 0 is the commit itself.  Raises `NotFound`.  At most
+    one call."""
     if number == 0:
         return id
     parents = lookup(id).parents
@@ -108,12 +112,13 @@ def on_line(lookup: Lookup, entry: CommitEntry, other: CommitEntry) -> bool:
 def merge_base(
     lookup: Lookup, left: CommitId, right: CommitId
 ) -> CommitId | Literal[Absent.ABSENT]:
-    """The best common ancestor; of several the one of greatest generation, then smallest id.
+    """The best common ancestor.  If there are several, the one of the greatest generation, then of
+    the smallest id.  ABSENT: the histories have no common commit.
 
-    A common ancestor of greatest generation is no ancestor of another one, so it is a best one in
-    git's sense.  ABSENT: the histories share nothing.  Where both sides are merge-free the cost is
-    O(log n) calls, else at most one call for each commit above the base's generation.  Raises
-    `Unsupported` past `limits.graph_visit_count_max` commits.
+    A common ancestor of the greatest generation is not an ancestor of another common ancestor, so
+    it is a best one as git defines it.  Cost: O(log n) calls where both sides are free of merges;
+    elsewhere at most one call for each commit above the base's generation.  Raises `Unsupported`
+    after `limits.graph_visit_count_max` commits.
     """
     if left == right:
         return left
@@ -132,7 +137,7 @@ def merge_base(
 
 
 class _Visit(NamedTuple):
-    """A commit, and from which sides it was reached."""
+    """A commit, and the sides from which it was reached."""
 
     id: CommitId
     commit: Commit
@@ -145,11 +150,11 @@ class _Step(NamedTuple):
 
 
 class _Frontier:
-    """Commits still to be looked at, greatest generation first.
+    """The commits that the search must still visit, greatest generation first.
 
-    Always: every common ancestor that was not popped is an ancestor of something in here from each
-    side; and nothing in here has a greater generation than what was popped, so the sides of what is
-    popped are final.
+    Always: each common ancestor that was not popped is, from each side, in the frontier or an
+    ancestor of a commit in it.  No commit in the frontier has a greater generation than a popped
+    commit, so the sides of popped commits are final.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -167,7 +172,7 @@ class _Frontier:
 
     @property
     def next_generation(self) -> int:
-        """The greatest generation in here; 0 if nothing is."""
+        """The greatest generation in the frontier; 0 if it is empty."""
         return -self._heap[0][0] if self._heap else 0
 
     def add(self, id: CommitId, sides: int) -> None:
@@ -187,7 +192,7 @@ class _Frontier:
         self._counts[before | sides] += 1
 
     def pop_level(self) -> list[_Visit]:
-        """All commits of the greatest generation."""
+        """Remove and return all commits of the greatest generation."""
         generation = self.next_generation
         level = []
         while self._heap and self.next_generation == generation:
@@ -199,11 +204,11 @@ class _Frontier:
 
 
 def _descend(lookup: Lookup, level: Sequence[_Visit], room: int) -> Iterator[_Step]:
-    """Where the search goes from the commits of one generation.
+    """The commits to visit after the commits of one generation (`level`).
 
-    `room` generations down to the next commit in the frontier nobody else can come in between: a
-    lone commit may jump that far along its line, and two commits may jump side by side as long as
-    their lines do not meet.  Otherwise on to the parents.
+    `room` is the number of generations down to the next commit in the frontier; no other commit can
+    appear in between.  A single commit may jump that far along its line.  Two commits may jump side
+    by side while their lines do not meet.  Otherwise the parents are next.
     """
     lengths = [min(visit.commit.linear, room) for visit in level]
     if len(level) == 1 and lengths[0] > 1:
@@ -219,10 +224,10 @@ def _descend(lookup: Lookup, level: Sequence[_Visit], room: int) -> Iterator[_St
 
 
 def _side_by_side(lookup: Lookup, one: _Visit, two: _Visit, length: int) -> Iterator[_Step]:
-    """Both lines `length` steps down, or to where they meet, if they meet before.
+    """The ends of both lines after `length` steps, or the commit where they meet before.
 
-    Lines that meet do so after the same number of steps (the generations are equal), so at the same
-    depth if at all; and from there on they are one.
+    Both commits have the same generation, so lines that meet do so after the same number of steps,
+    and therefore at the same depth.  From there on they are the same line.
     """
     first, second = CommitEntry(one.id, one.commit), CommitEntry(two.id, two.commit)
     end = first.commit.depth - length
@@ -239,7 +244,8 @@ def _side_by_side(lookup: Lookup, one: _Visit, two: _Visit, length: int) -> Iter
 def _pair_step(
     lookup: Lookup, first: CommitEntry, second: CommitEntry, end: int
 ) -> tuple[CommitEntry, CommitEntry]:
-    """Both jump where they land apart and not below `end`; else both go one step."""
+    """Both commits after a jump, if they land on different commits and not below `end`; otherwise
+    both after one step."""
     one, two = first.commit, second.commit
     if one.jump != two.jump and one.jump_depth == two.jump_depth >= end:
         return CommitEntry(one.jump, lookup(one.jump)), CommitEntry(two.jump, lookup(two.jump))
@@ -248,7 +254,8 @@ def _pair_step(
 
 
 def all_merge_bases(lookup: Lookup, left: CommitId, right: CommitId) -> frozenset[CommitId]:
-    """Every best common ancestor, as git defines it.  One call for each commit down to the last."""
+    """Every best common ancestor, as git defines it.  At most two calls for each visited commit;
+    the search goes down to the last best common ancestor."""
     if left == right:
         return frozenset((left,))
     sides = {left: _LEFT, right: _RIGHT}

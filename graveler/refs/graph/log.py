@@ -1,18 +1,20 @@
-"""The log: the commits behind a commit, newest first.
+"""The log: a commit and its ancestors, newest first.
 
-Order: a child before its parents; among those that may come next the greater creation time first,
-then the smaller id.  Creation times are the callers' and may lie, so a commit is shown only once no
-commit of greater generation is left that might be a child of it: the walk looks ahead by generation
-and counts, for each commit, the children that it has found and not yet shown.  The look-ahead has a
-bound; beyond it creation times are believed.
+Order: a child before its parents; among the possible next commits, the greater creation time first,
+then the smaller id.
 
-    ready    ids without an unshown child, by time          what comes next
-    ahead    ids that were found, by generation             what was not yet looked at
+Clients set creation times, so these may be wrong.  Therefore a commit is shown only when no commit
+of greater generation is left that might be its child.  The walk looks ahead by generation, and
+counts for each commit the children that were found and not shown yet.  The look-ahead has a bound
+(`limits.walk_count_max`); beyond it the walk relies on creation times.
 
-Wherever a single commit is left that leads to all others, the walk forgets what it has shown.
-There a page that begins behind some commit jumps along the run of commits with one parent each, to
-that commit or to the next merge.  So the way to a page costs little but for merges and the commits
-that they brought in.
+    ready    ids without an unshown child, by time          candidates for the next entry
+    ahead    ids that were found, by generation             their parents are not read yet
+
+When a single commit is left that leads to all others, the walk forgets the commits that it has
+shown.  If the page begins after a certain commit, the walk jumps from there along the run of
+one-parent commits, to that commit or to the next merge.  So reaching a page is cheap, except for
+merges and the commits that they brought in.
 
 Lazy: nothing is looked up before it is needed.  For the engine, which adds filters by path.
 """
@@ -34,11 +36,13 @@ from graveler.refs.graph.graph import at_depth, on_line
 class LogQuery:
     """Which part of a log.
 
-    `after`: only what comes behind this commit, the last of an earlier page.  `since_ns`: ends at
-    the first commit that is older; the way to `after` jumps over commits without a look at their
-    times.  `stop_at`: ends with this commit.  `first_parent`: only the line of first parents.
-    `amount` and `limit` are the page's (`log_page`): at most so many, and with `limit` no more
-    is promised.
+    `after`           show only entries after this commit, which is the last of an earlier page
+    `since_ns`        end before the first older commit; commits that are jumped over on the way to
+                      `after` are not checked
+    `stop_at`         end with this commit
+    `first_parent`    show only the line of first parents
+    `amount`          the page has at most so many entries (`log_page`)
+    `limit`           the page never reports that more entries follow (`log_page`)
     """
 
     after: CommitId | Literal[Absent.ABSENT] = ABSENT
@@ -50,14 +54,15 @@ class LogQuery:
 
 
 def log(lookup: Lookup, start: CommitId, query: LogQuery) -> Iterator[CommitEntry]:
-    """Commits from `start` on, as `query` says; `amount` and `limit` do not end it.
+    """The commits from `start` on that `query` selects.  `amount` and `limit` have no effect here.
 
-    The whole log is the same for every query on `start`, so a page follows the one before it.
-    Behind `after` it costs O(log n) calls for each run of commits with one parent, and one for each
-    commit beside a merge: a linear log as good as nothing, however deep.  Raises `NotFound`.
+    The order of the log is the same for every query on `start`, so each page continues the one
+    before it.  Reaching `after` costs O(log n) calls for each run of one-parent commits, and one
+    call for each commit beside a merge.  So it costs almost nothing in a linear log of any depth.
+    Raises `NotFound`.
     """
     shown = query.after is ABSENT
-    goals: list[CommitEntry] = []  # what nothing may jump over; without `after` nothing jumps
+    goals: list[CommitEntry] = []  # commits that no jump may skip; no jumps without `after`
     if not shown:
         ids = [id for id in (query.after, query.stop_at) if id is not ABSENT]
         goals = [CommitEntry(id, lookup(id)) for id in ids]
@@ -78,7 +83,8 @@ def log(lookup: Lookup, start: CommitId, query: LogQuery) -> Iterator[CommitEntr
 def log_page(
     entries: Iterable[CommitEntry], query: LogQuery
 ) -> tuple[tuple[CommitEntry, ...], bool]:
-    """The first `query.amount` entries, and whether more follow (never with `query.limit`)."""
+    """The first `query.amount` entries, and whether more follow (always False with
+    `query.limit`)."""
     pending = iter(entries)
     page = tuple(islice(pending, query.amount))
     more = not query.limit and next(pending, None) is not None
@@ -86,7 +92,8 @@ def log_page(
 
 
 def _line(lookup: Lookup, id: CommitId, goals: Sequence[CommitEntry]) -> Iterator[CommitEntry]:
-    """First parents from `id` on; with goals, from the first of them that is on the line."""
+    """The line of first parents from `id`.  With goals, it starts at the goal that comes first on
+    the line."""
     if goals:
         head = CommitEntry(id, lookup(id))
         on = [goal for goal in goals if on_line(lookup, head, goal)]
@@ -102,7 +109,8 @@ def _line(lookup: Lookup, id: CommitId, goals: Sequence[CommitEntry]) -> Iterato
 
 
 def _leap(lookup: Lookup, entry: CommitEntry, goals: Sequence[CommitEntry]) -> CommitEntry:
-    """The first goal on the run of one-parent commits that begins with `entry`, or its end."""
+    """The first goal on the run of one-parent commits that begins with `entry`; without one, the
+    end of the run."""
     depth = entry.commit.depth - entry.commit.linear
     for goal in goals:
         if goal.commit.depth > depth and on_line(lookup, entry, goal):
@@ -112,21 +120,21 @@ def _leap(lookup: Lookup, entry: CommitEntry, goals: Sequence[CommitEntry]) -> C
 
 
 class _Walk:
-    """One pass over all ancestors of a commit.
+    """One pass over a commit and all its ancestors.
 
-    `goals`: until the first of them was shown, runs of one-parent commits are jumped over up to the
-    next goal.
+    `goals`: until the first goal was shown, the walk jumps over runs of one-parent commits, up to
+    the next goal.
     """
 
     def __init__(self, lookup: Lookup, start: CommitId, goals: Sequence[CommitEntry]) -> None:
         self._lookup = lookup
         self._goals = goals
-        self._is_cut = False  # whether the look-ahead met its bound: order hangs on all that passed
+        self._is_cut = False  # look-ahead met its bound: the order depends on all shown commits
         self._begin(CommitEntry(start, lookup(start)))
         self._offer(start)
 
     def _begin(self, entry: CommitEntry) -> None:
-        """Know nothing but `entry`, which leads to all that was not shown."""
+        """Forget all commits except `entry`, which leads to all commits that were not shown."""
         self._commits: dict[CommitId, Commit] = {}
         self._unshown: dict[CommitId, int] = {}  # children found, not yet shown
         self._shown: set[CommitId] = set()
@@ -136,7 +144,7 @@ class _Walk:
         self._know(entry)
 
     def entries(self) -> Iterator[CommitEntry]:
-        """All that is not jumped over, in the order of the log."""
+        """All commits that are not jumped over, in the order of the log."""
         while self._ready:
             _, id = heapq.heappop(self._ready)
             if id in self._shown:
@@ -150,7 +158,7 @@ class _Walk:
             commit = self._commits[id]
             self._look_ahead(commit.generation)
             if self._unshown[id]:
-                continue  # a child turned up; its showing offers this one again
+                continue  # a child was found; showing it makes this commit ready again
             self._look_at(id)
             self._shown.add(id)
             if self._goals and id == self._goals[0].id:
@@ -170,7 +178,8 @@ class _Walk:
         heapq.heappush(self._ready, (-self._commits[id].created_ns, id))
 
     def _look_ahead(self, generation: int) -> None:
-        """Look at everything that may be a child of a commit of `generation`."""
+        """Read the parents of all found commits of a greater generation than `generation`: all
+        children of a commit of that generation are among them.  Stops at the bound."""
         while self._ahead and -self._ahead[0][0] > generation:
             if len(self._looked) - len(self._shown) >= limits.walk_count_max:
                 self._is_cut = True

@@ -1,1 +1,1 @@
-"""Job records, and the turn to collect a repository."""
+"""Job records, and the record that allows one collection of a repository at a time."""

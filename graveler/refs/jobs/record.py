@@ -1,11 +1,13 @@
-"""Job records: work that may outlive its request, what was asked for, who runs it, how far it is.
+"""Records of jobs: work that may outlive its request, its input, its worker and its progress.
 
-    j/<job>         the record: whoever runs the job, takes it over or cancels it changes it, so it
-                    changes by compare-and-swap only
-    q/<job>         the order: what is to be done, in a form that any process can read; later also
-                    the kind of error that ended the job, and whether its result was told
-    k/<job>/<n>     step n of an import: what was listed, stored as a range.  Each is written once,
-                    by whoever is first, and begins where step n - 1 ended
+    j/<job>         the record.  The worker that runs the job, a worker that takes it over, and a
+                    client that cancels it all change it, so it changes by compare-and-swap only
+    q/<job>         the order: the job's input, in a form that any process can read; later also its
+                    outcome, for example the kind of error that ended the job, and whether its
+                    result was delivered (`told`)
+    k/<job>/<n>     checkpoint n of an import (`Step`): the objects that were listed, stored as a
+                    range.  Each checkpoint is written once, by the first attempt that reaches it,
+                    and begins where checkpoint n - 1 ended
 
 For the engine.
 """
@@ -36,13 +38,13 @@ class VersionedJob(NamedTuple):
 
 
 def find(kv: Store, repository: Repository, job: JobId) -> VersionedJob | Literal[Absent.ABSENT]:
-    """One request."""
+    """The job record; ABSENT if there is none.  One request."""
     row = kv.get(space(repository), job_key(job))
     return ABSENT if row is ABSENT else VersionedJob(wire.decode_job(row.value), row.version)
 
 
 def get(kv: Store, repository: Repository, job: JobId) -> VersionedJob:
-    """Raises `NotFound`.  One request."""
+    """The job record.  Raises `NotFound`.  One request."""
     found = find(kv, repository, job)
     if found is ABSENT:
         raise NotFound("not found")
@@ -56,7 +58,8 @@ def put(
     seen: VersionedJob | Literal[Absent.ABSENT],
     stamp: bytes,
 ) -> VersionedJob | Literal[Absent.ABSENT]:
-    """Store `job` over what was seen.  ABSENT: failed or unknown, read again.  One request."""
+    """Replace the record `seen` by `job`, or create it if `seen` is ABSENT.  A result of ABSENT
+    means failed or unknown; the caller reads again.  One request."""
     condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
     raw = wire.encode_job(job)
     try:
@@ -70,9 +73,9 @@ def put(
 
 
 def begin(kv: Store, repository: Repository, job: Job, order: Order, stamp: bytes) -> bool:
-    """Store a new job with its order, both or none.  False: such a job is there already.
+    """Store a new job and its order atomically.  False: a job of this id exists already.
 
-    `OutcomeUnknown` if nobody knows whether it was stored.  One request.
+    Raises `OutcomeUnknown` if it is not known whether they were stored.  One request.
     """
     here = space(repository)
     beside = Write(here, job_order_key(job.id), wire.encode_pairs(dict(order)), stamp)
@@ -84,7 +87,7 @@ def begin(kv: Store, repository: Repository, job: Job, order: Order, stamp: byte
 
 
 def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[Absent.ABSENT]:
-    """One request."""
+    """The order of a job; ABSENT if there is none.  One request."""
     row = kv.get(space(repository), job_order_key(job))
     return ABSENT if row is ABSENT else wire.decode_pairs(row.value)
 
@@ -92,11 +95,11 @@ def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[A
 def amend(
     kv: Store, repository: Repository, job: JobId, more: Order, ids: Ids, unless: str = ""
 ) -> None:
-    """Add to an order what became of it, beside what others add; nothing if there is no order, or
-    if it has the key `unless`.
+    """Add the pairs `more` to an order, and keep the pairs that others added.  Does nothing if
+    there is no order, or if the order has the key `unless`.
 
-    A twin of the write that arrives late takes nothing back, and brings no order back that was
-    forgotten.  Raises `OutcomeUnknown`, `Contended`.  Two requests, one if nothing is new.
+    A late duplicate of the write undoes nothing, and does not restore an order that was removed.
+    Raises `OutcomeUnknown`, `Contended`.  Two requests; one if nothing changes.
     """
 
     def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
@@ -124,8 +127,8 @@ def list_all(kv: Store, repository: Repository) -> Iterator[VersionedJob]:
 
 
 def forget(kv: Store, repository: Repository, jobs: list[JobId]) -> None:
-    """Remove all records of jobs that have ended.  One request for the steps of each job, and one
-    for each 1,000 records."""
+    """Remove all records of jobs that have ended.  One request per job to list its checkpoints, and
+    one for each 1,000 records that are removed."""
     here, keys = space(repository), list[bytes]()
     for job in jobs:
         start = job_steps_prefix(job)
@@ -135,12 +138,12 @@ def forget(kv: Store, repository: Repository, jobs: list[JobId]) -> None:
         kv.delete(here, keys)
 
 
-# ---- steps of an import --------------------------------------------------------------------------
+# ---- checkpoints of an import --------------------------------------------------------------------
 
 
 class Step(NamedTuple):
-    """One source of an import, listed up to and including `after`; what was found since the step
-    before stands in `found`."""
+    """A checkpoint of an import: source number `source` is listed up to and including `after`.
+    `found`: the range of the objects that were listed since the checkpoint before."""
 
     source: int
     after: str
@@ -148,7 +151,7 @@ class Step(NamedTuple):
 
 
 def steps(kv: Store, repository: Repository, job: JobId) -> list[Step]:
-    """All steps, in order.  One request for each 1,000."""
+    """All checkpoints, in order.  One request for each 1,000."""
     start = job_steps_prefix(job)
     rows = scan_all(kv, space(repository), start, successor(start))
     return [_step(row.value) for _, row in rows]
@@ -157,9 +160,9 @@ def steps(kv: Store, repository: Repository, job: JobId) -> list[Step]:
 def add_step(
     kv: Store, repository: Repository, job: JobId, number: int, step: Step, stamp: bytes
 ) -> Step:
-    """Store step `number`, or find the one that another runner stored.
+    """Store checkpoint `number`, or return the one that another attempt stored.
 
-    `OutcomeUnknown` if nobody knows.  One request.
+    Raises `OutcomeUnknown` if it is not known whether it was stored.  One request.
     """
     found = step.found
     said = {

@@ -1,8 +1,9 @@
-"""Whose turn it is to collect a repository's garbage: one record that names one job, or a cluster.
+"""The turn to collect a repository's garbage: one record that names one job or one cluster.
 
-Whoever orders a collection first swaps its job in here, so at most one at a time is on its way,
-however many order it.  A collection on a cluster has no job: it holds the turn until a time, which
-it moves on.  The record is never removed.  For graveler/jobs and the engine.
+A collection must first swap its job into this record.  So at most one collection of a repository is
+under way, however many are requested.  A collection on a cluster has no job: it holds a lease on
+the turn until a time, and renews it.  The record is never removed.  For graveler/jobs and the
+engine.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -18,10 +19,14 @@ _NAME: Final = "collection"
 
 
 class Turn(NamedTuple):
-    """The job that collects, or did so last, and when it was ordered.
+    """The holder of the turn, or its last holder.
 
-    Of a cluster: the id of its turn, when that began, and in `until_ns` until when it holds; that
-    is `ordered_ns` once it ended.  0: it is no cluster's."""
+    field         of a job                     of a cluster
+    job           the id of the job            the id of the cluster's turn
+    ordered_ns    when it was requested        when the turn began
+    until_ns      0                            when the lease expires; equal to `ordered_ns` once
+                                               the cluster has ended its turn
+    """
 
     job: JobId
     ordered_ns: int
@@ -29,11 +34,11 @@ class Turn(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """A cluster said so."""
+        """Whether a cluster has ended its turn."""
         return self.until_ns == self.ordered_ns
 
     def is_held(self, now_ns: int) -> bool:
-        """By a cluster."""
+        """Whether a cluster holds the turn."""
         return self.until_ns > now_ns and not self.ended
 
 
@@ -48,7 +53,7 @@ Seen = VersionedTurn | Literal[Absent.ABSENT]
 
 
 def find(kv: Store, repository: Repository) -> Seen:
-    """The last turn, if there was any.  One request."""
+    """The last turn; ABSENT if there was none.  One request."""
     row = kv.get(space(repository), setting_key(_NAME))
     if row is ABSENT:
         return ABSENT
@@ -59,7 +64,8 @@ def find(kv: Store, repository: Repository) -> Seen:
 
 
 def swap(kv: Store, repository: Repository, turn: Turn, seen: Seen, stamp: bytes) -> bool:
-    """Store `turn` over what was seen.  False: failed or unknown, look again.  One request."""
+    """Replace `seen` by `turn`.  False: failed or unknown; the caller reads again.  One
+    request."""
     condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
     said = {"job": turn.job, "ordered_ns": str(turn.ordered_ns)}
     if turn.until_ns:

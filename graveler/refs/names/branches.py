@@ -1,10 +1,11 @@
-"""Branch records: the one thing that changes by compare-and-swap, and what everything hangs on.
+"""Branch records: head, staging token and sealed tokens of a branch, changed by compare-and-swap.
 
     absent ──create──► live ──swap──► live ──delete──► deleted ──create──► live      rev grows
 
-A deleted branch's record stays until no duplicate of its creation can be on its way (purging.py):
-such a one fails until then.  The version of the
-stored row, a fresh stamp of each swap, is what the next swap must name.  For the engine.
+All visible state of a branch depends on its record.  Each swap stores the row with a fresh stamp as
+its version, and the next swap must name that version.  The record of a deleted branch stays until
+no duplicate of its creation can be in flight (purge.py); until then such a duplicate fails.  For
+the engine.
 """
 
 from typing import Literal, NamedTuple
@@ -26,7 +27,7 @@ class NamedBranch(NamedTuple):
 
 
 def place(repository: Repository, branch: BranchId) -> Place:
-    """Where the record lies, for conditions on it."""
+    """The place of the branch record, for conditions on it."""
     return space(repository), branch_key(branch)
 
 
@@ -36,7 +37,8 @@ def decode(row: Row) -> Versioned:
 
 
 def find(kv: Store, repository: Repository, branch: BranchId) -> Versioned | Literal[Absent.ABSENT]:
-    """The record, also that of a deleted branch; always fresh.  One request."""
+    """The record, also of a deleted branch; ABSENT if there is none.  Never cached.  One
+    request."""
     row = kv.get(space(repository), branch_key(branch))
     return ABSENT if row is ABSENT else decode(row)
 
@@ -49,11 +51,11 @@ def swap(
     new: Branch,
     stamp: bytes,
 ) -> Versioned | Literal[Absent.ABSENT]:
-    """Replace the record that was seen (or create it where none was) and answer the new one.
+    """Replace the record `seen`, or create one if `seen` is ABSENT, and return the new record.
 
-    ABSENT means failed *or unknown*: the write may have landed, now or later, and may have been
-    swapped away since.  The caller reads again and looks for its own token or commit; it never
-    undoes anything.  One request; `stamp` must be fresh.
+    ABSENT means failed *or unknown*: the write may have been applied or may still be applied, and
+    it may have been replaced since.  The caller reads again and looks for its own token or commit;
+    it never undoes anything.  One request.  `stamp` must be fresh.
     """
     try:
         swapped = attempt(kv, repository, branch, seen, new, stamp)
@@ -70,8 +72,8 @@ def attempt(
     new: Branch,
     stamp: bytes,
 ) -> Versioned | Declined:
-    """As `swap`, for who must tell them apart: `Declined` has not landed and never will;
-    `OutcomeUnknown` is raised."""
+    """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: the write was
+    not applied and never will be.  Raises `OutcomeUnknown`."""
     condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
     raw = wire.encode_branch(new)
     outcome = kv.set_if(space(repository), branch_key(branch), raw, stamp, condition)
@@ -84,7 +86,8 @@ def attempt(
 def list_page(
     kv: Store, repository: Repository, prefix: str, after: str, amount: int, show_hidden: bool
 ) -> tuple[tuple[NamedBranch, ...], bool]:
-    """Live branches by name, hidden ones only if asked for; whether more follow."""
+    """At most `amount` live branches by name, with `prefix` and after `after`; and whether more
+    follow.  Hidden branches are included only with `show_hidden`."""
 
     def shown(name: str, row: Row) -> NamedBranch | None:
         branch = wire.decode_branch(row.value)

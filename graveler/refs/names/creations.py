@@ -1,10 +1,11 @@
-"""Namespaces that somebody is about to make a repository on.
+"""Notes of repositories that are being created: their storage namespaces, against overlaps.
 
     creating    <repository>/<uid>    the namespace, and since when
 
-Noted before the creation looks for overlaps, and removed once its record is stored or cannot be any
-more.  Of two creations at the same moment at least one sees the other's note or record.  A creation
-that died leaves its note, which counts until nobody can be alive who wrote it.  For the engine.
+A creation writes its note before it checks for overlapping namespaces.  It removes the note once
+the repository record is stored, or can no longer be stored.  So of two concurrent creations, at
+least one sees the note or record of the other.  A creation that died leaves its note, which counts
+until its writer cannot be alive any more.  For the engine.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from graveler.refs.keys import CREATING
 
 
 class Creating(NamedTuple):
-    """A creation on its way, or what is left of one; `key` and `version` name its row."""
+    """A creation that is running or died.  `key` and `version`: its row."""
 
     uid: str
     namespace: str
@@ -28,13 +29,14 @@ class Creating(NamedTuple):
 
 
 def note(kv: Store, repository: Repository, stamp: bytes) -> None:
-    """It is about to be made, since its `created_ns`.  One request; may be repeated."""
+    """Note that `repository` is being created since its `created_ns`.  One request; may be
+    repeated."""
     pairs = {"namespace": repository.namespace, "since_ns": str(repository.created_ns)}
     kv.set(CREATING, _key(repository), wire.encode_pairs(pairs), stamp)
 
 
 def list_all(kv: Store) -> Iterator[Creating]:
-    """Every one.  One request for each 1,000."""
+    """Every note.  One request for each 1,000."""
     for name, row in rows.rows(kv, rows.Stretch(CREATING, b"")):
         pairs = wire.decode_pairs(row.value)
         uid = name.rpartition("/")[2]
@@ -42,12 +44,14 @@ def list_all(kv: Store) -> Iterator[Creating]:
 
 
 def end(kv: Store, repository: Repository) -> None:
-    """Its record is stored, or cannot be any more.  One request."""
+    """Remove the note: the repository's record is stored, or can no longer be stored.  One
+    request."""
     kv.delete(CREATING, [_key(repository)])
 
 
 def forget(kv: Store, dead: Creating) -> None:
-    """Whoever wrote it is not alive; does nothing if it was noted anew.  One request."""
+    """Remove the note of a creation that died.  Does nothing if the note was written again since.
+    One request."""
     kv.delete(CREATING, [dead.key], [dead.version])
 
 

@@ -1,9 +1,10 @@
-"""Deleted repositories whose rows and files are still there.
+"""Records of deleted repositories that still have rows or files.
 
     deleted    <repository>/<uid>    where its files are, and when it was deleted
 
-Noted before the repository's record says that it is deleted, and removed once nothing is left: a
-repository of the same name has another uid, so both may be there.  For the engine.
+A deletion writes this record before it marks the repository's own record as deleted.  The record is
+removed once all rows and files are removed.  A new repository of the same name has another uid, so
+the records of both can exist together.  For the engine.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from graveler.refs.keys import DELETED, OLDER_DELETIONS, UPKEEP
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A repository that was deleted, and the version of this record."""
+    """A deleted repository, and the version of this record."""
 
     id: RepositoryId
     uid: RepositoryUid
@@ -30,27 +31,27 @@ class Deleted:
 
     @property
     def repository(self) -> Repository:
-        """As far as it takes to find what it had."""
+        """A repository record with the fields that are needed to find its rows and files."""
         return Repository(
             self.id, self.uid, self.namespace, BranchId(""), 0, state=RepositoryState.DELETED
         )
 
 
 def note(kv: Store, repository: Repository, deleted_ns: int, stamp: bytes) -> None:
-    """It is about to be deleted.  One request; may be repeated."""
+    """Record that `repository` is about to be deleted.  One request; may be repeated."""
     raw = wire.encode_pairs({"namespace": repository.namespace, "deleted_ns": str(deleted_ns)})
     kv.set(DELETED, _key(repository.id, repository.uid), raw, stamp)
 
 
 def list_all(kv: Store, after: str = "") -> Iterator[Deleted]:
-    """Every one, by name.  One request for each 1,000."""
+    """Every record, by name and uid, after `after`.  One request for each 1,000."""
     for name, row in rows.rows(kv, rows.Stretch(DELETED, b"", after=after)):
         id, _, uid = name.partition("/")
         yield _decoded(RepositoryId(id), RepositoryUid(uid), row)
 
 
 def find(kv: Store, id: RepositoryId, uid: RepositoryUid) -> Deleted | Literal[Absent.ABSENT]:
-    """That of one repository.  One request."""
+    """The record of one repository; ABSENT if there is none.  One request."""
     row = kv.get(DELETED, _key(id, uid))
     return ABSENT if row is ABSENT else _decoded(id, uid, row)
 
@@ -62,17 +63,20 @@ def stands(kv: Store, gone: Deleted) -> bool:
 
 
 def forget(kv: Store, gone: Deleted) -> None:
-    """Nothing of it is left; does nothing if it was noted anew.  One request."""
+    """Remove the record: no row or file is left.  Does nothing if the record was written again
+    since.  One request."""
     kv.delete(DELETED, [_key(gone.id, gone.uid)], [gone.version])
 
 
 def older_are_noted(kv: Store) -> bool:
-    """Whether what older releases deleted, without a note, was noted since.  One request."""
+    """Whether `set_older_noted` was called: repositories that older releases deleted without a
+    record have one now.  One request."""
     return kv.get(UPKEEP, OLDER_DELETIONS) is not ABSENT
 
 
 def set_older_noted(kv: Store, stamp: bytes) -> None:
-    """All of it was.  One request; may be repeated."""
+    """Note that all repositories deleted by older releases have a record now.  One request; may be
+    repeated."""
     kv.set(UPKEEP, OLDER_DELETIONS, wire.encode_pairs({}), stamp)
 
 

@@ -1,13 +1,13 @@
-"""Ref expressions: the texts by which people name commits.
+"""Parses ref expressions: the texts by which users name commits.
 
     expression  =  base  modifiers            main   v1.0   4f1c…(an id or a unique prefix of one)
     modifier    =  ~[n]   n first parents back (1 without a number)            main~3
                 |  ^[n]   the n-th parent; ^0 is the commit itself              main^2
-                |  @      the branch's head, without what is uncommitted        main@   main@~1
-                |  $      the branch with what is uncommitted                   main$
-    `@` stands directly behind the base, once; `$` stands alone.
+                |  @      the branch's head, without uncommitted changes        main@   main@~1
+                |  $      the branch with its uncommitted changes               main$
+    `@` may stand once, directly behind the base; `$` must be the only modifier.
 
-Parsing looks nothing up: what names there are is for `resolve`.  Pure; everybody above may use it.
+Parsing looks nothing up; `resolve` finds the names.  Pure; every layer above may use it.
 """
 
 import re
@@ -26,14 +26,14 @@ _NUMBER_LENGTH_MAX = len(str(limits.ref_distance_max))
 
 
 class Modifier(NamedTuple):
-    """One step from a commit to another; `number` means nothing for `@` and `$`."""
+    """One modifier of an expression.  `number` has no meaning for `@` and `$`."""
 
     kind: ModifierKind
     number: int
 
 
 class Expression(NamedTuple):
-    """A name and the steps from it, in order."""
+    """A base name and its modifiers, in order."""
 
     base: str
     modifiers: tuple[Modifier, ...] = ()
@@ -41,8 +41,8 @@ class Expression(NamedTuple):
 
 @lru_cache(maxsize=_KEPT)
 def parse(text: str) -> Expression:
-    """The parts of `text`; those asked for lately are kept.  Raises `Invalid`, which names the ref,
-    for whatever is malformed."""
+    """The parts of `text`.  Recent results are cached.  Raises `Invalid`, which names the ref, if
+    `text` is malformed."""
     if len(text) > limits.ref_length_max:
         raise Invalid(
             f"ref is too long: at most {limits.ref_length_max} characters: length={len(text)}"
@@ -78,7 +78,7 @@ def _number(text: str, kind: ModifierKind, digits: str) -> int:
         return 1
     if kind in "@$":
         raise _malformed(text, f"'{kind}' takes no number")
-    # Length first: the digits of a huge number must not be worked out.
+    # Check the length first: converting a huge number of digits is slow.
     if len(digits.lstrip("0")) > _NUMBER_LENGTH_MAX or int(digits) > limits.ref_distance_max:
         raise _malformed(text, f"a modifier's number is at most {limits.ref_distance_max}")
     return int(digits)

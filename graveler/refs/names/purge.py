@@ -1,13 +1,13 @@
-"""Records of deleted branches and tags, removed once no request about them can be on its way.
+"""Removes the records of deleted branches and tags once no request about them can be in flight.
 
     deleted ──branch_purge_seconds──► removed, by the version that was read
 
-A deleted record is there for one thing: a late duplicate of the creation, which asks for an absent
-row, must fail.  It is removed a day after the deletion; no request lives nearly as long.  Whoever
-makes the name anew in the moment of the removal has swapped the record to another version, and the
-removal does nothing.  A name that is made after it has a record that begins at `rev` 1: revisions
-are compared within one operation only, versions and tokens never come back, and every condition
-other than absence names a version.  For the janitor.
+A deleted record has one purpose: a late duplicate of the creation, whose condition is an absent
+row, must fail.  The record is removed a day after the deletion; no request lives nearly as long.
+If a client creates the name again at the moment of the removal, it has swapped the record to
+another version, and the removal does nothing.  A name that is created after the removal starts
+again at `rev` 1.  This is safe: revisions are compared only within one operation, versions and
+tokens never come back, and every condition except absence names a version.  For the janitor.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,8 @@ from graveler.refs.keys import BRANCHES, TAGS, space
 
 
 class Name(NamedTuple):
-    """A branch or tag: where its record is, and since when it is deleted (0: not known)."""
+    """A branch or tag: the key and row of its record, whether it is deleted, and since when (0: not
+    known)."""
 
     key: bytes
     row: Row
@@ -32,7 +33,7 @@ class Name(NamedTuple):
 
 
 def list_names(kv: Store, repository: Repository) -> Iterator[Name]:
-    """Every branch, then every tag, deleted ones too.  One request for each 1,000."""
+    """Every branch, then every tag, also deleted ones.  One request for each 1,000."""
     for key, row in _rows(kv, repository, BRANCHES):
         branch = wire.decode_branch(row.value)
         yield Name(key, row, not branch.live, branch.changed_ns)
@@ -47,14 +48,15 @@ def _rows(kv: Store, repository: Repository, kind: bytes) -> Iterator[tuple[byte
 
 
 def note_time(kv: Store, repository: Repository, name: Name, now_ns: int, stamp: bytes) -> None:
-    """Note of a tag that an older release has deleted that this was not after `now_ns`.  A failure
-    is made good by the next round.  One request."""
+    """Record `now_ns` as the deletion time of a tag that an older release deleted without a time.
+    The deletion was not later than `now_ns`.  If this fails, the next round repeats it.  One
+    request."""
     raw = wire.encode_tag(wire.decode_tag(name.row.value)._replace(changed_ns=now_ns))
     with suppress(OutcomeUnknown):
         kv.set_if(space(repository), name.key, raw, stamp, Matches(name.row.version))
 
 
 def remove(kv: Store, repository: Repository, names: Sequence[Name]) -> None:
-    """Remove the records that still are what was read.  One request a record."""
+    """Remove the records that still have the version that was read.  One request per record."""
     versions = [name.row.version for name in names]
     kv.delete(space(repository), [name.key for name in names], versions)

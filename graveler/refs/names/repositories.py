@@ -1,8 +1,8 @@
-"""Repository records, and the free metadata of a repository.
+"""Repository records, and the user-defined metadata of a repository.
 
-A deleted repository's record stays under its name, so a late duplicate of its creation fails; a new
-one under the same name swaps the old record and has another uid, and therefore another partition:
-nothing of the old one is seen.  For the engine.
+The record of a deleted repository stays under its name, so a late duplicate of its creation fails.
+A new repository of the same name swaps the old record.  It has another uid and therefore another
+partition, so it sees no record of the old repository.  For the engine.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class VersionedRepository(NamedTuple):
 
 
 def find(kv: Store, repository: RepositoryId) -> VersionedRepository | Literal[Absent.ABSENT]:
-    """The record, also that of a deleted repository.  One request."""
+    """The record, also of a deleted repository; ABSENT if there is none.  One request."""
     row = kv.get(REPOSITORIES, repository.encode())
     if row is ABSENT:
         return ABSENT
@@ -51,9 +51,10 @@ def put_new(
     stamp: bytes,
     over: VersionedRepository | Literal[Absent.ABSENT],
 ) -> bool:
-    """Create the record over what `find` answered; False if somebody else was first.
+    """Create the record.  `over`: the result of `find`, which is replaced.  False: another client
+    was first.
 
-    One request.  Raises `OutcomeUnknown` when no answer came.
+    One request.  Raises `OutcomeUnknown` if no answer came.
     """
     condition: Condition = ABSENT if over is ABSENT else Matches(over.version)
     raw = wire.encode_repository(repository)
@@ -62,21 +63,22 @@ def put_new(
 
 
 def note_replaced(kv: Store, repository: Repository, stamp: bytes) -> None:
-    """Note beside what a deleted repository left that a new one takes its name: from then on no
-    record under that name has its uid.  Noted before that happens.  One request; may be repeated.
-    """
+    """Note in the partition of a deleted repository that a new one takes its name.  The caller
+    writes the note before the new record; afterwards no record of that name has the old uid.  One
+    request; may be repeated."""
     kv.set(space(repository), setting_key(_REPLACED), wire.encode_pairs({}), stamp)
 
 
 def was_replaced(kv: Store, repository: Repository) -> bool:
-    """Whether that was noted.  One request."""
+    """Whether `note_replaced` was called for this repository.  One request."""
     return kv.get(space(repository), setting_key(_REPLACED)) is not ABSENT
 
 
 def swap(
     kv: Store, seen: VersionedRepository, new: Repository, stamp: bytes
 ) -> VersionedRepository | Literal[Absent.ABSENT]:
-    """Replace the record that was seen.  ABSENT: failed or unknown, read again.  One request."""
+    """Replace the record `seen`.  ABSENT: failed or unknown; the caller reads again.  One
+    request."""
     raw = wire.encode_repository(new)
     try:
         outcome = kv.set_if(REPOSITORIES, new.id.encode(), raw, stamp, Matches(seen.version))
@@ -89,11 +91,11 @@ Found = Repository | Literal[Absent.ABSENT]
 
 
 def change(kv: Store, name: RepositoryId, ids: Ids, made: Callable[[Found, bool], Found]) -> None:
-    """Put what is `made` of the record in its place, atomically; ABSENT: leave it.
+    """Replace the record of `name` atomically by the result of `made`; ABSENT leaves it as it is.
 
-    `made` is told whether an earlier write of this call may have landed and been replaced since; it
-    may raise to refuse.  Errors: those of `made`, `Contended`, `OutcomeUnknown`.  Two requests if
-    nobody else writes the record.
+    `made` gets the record, and whether an earlier write of this call may have been applied and
+    replaced since.  It may raise to refuse.  Errors: those of `made`, `Contended`,
+    `OutcomeUnknown`.  Two requests if no other client writes the record.
     """
 
     def changed(row: FoundRow, lost: bool) -> bytes | Literal[Absent.ABSENT]:
@@ -112,8 +114,8 @@ def _landed(outcome: Outcome, stamp: bytes) -> bool:
 def list_page(
     kv: Store, prefix: str, search: str, after: str, amount: int
 ) -> tuple[tuple[Repository, ...], bool]:
-    """Live repositories by name: with `prefix`, containing `search`, after `after`; whether more
-    follow."""
+    """At most `amount` live repositories by name, with `prefix`, containing `search`, and after
+    `after`; and whether more follow."""
 
     def shown(name: str, row: Row) -> Repository | None:
         if search not in name:
@@ -125,8 +127,8 @@ def list_page(
 
 
 def every_deleted(kv: Store) -> Iterator[Repository]:
-    """All deleted repositories whose names no other one has taken.  One request for each 1,000
-    repositories."""
+    """All deleted repositories whose names no other repository has taken.  One request for each
+    1,000 repositories."""
     for _, row in listing.rows(kv, listing.Stretch(REPOSITORIES, b"")):
         repository = wire.decode_repository(row.value)
         if repository.state is RepositoryState.DELETED:
@@ -143,8 +145,8 @@ def every(kv: Store) -> Iterator[Repository]:
             yield repository
 
 
-# ---- metadata: one row a pair, so that two writers of different keys both win --------------------
-# A removed pair leaves an empty row: a late duplicate of an older write must find it and fail.
+# ---- metadata: one row per pair, so that writers of different keys do not conflict ---------------
+# A removed pair leaves an empty row, so that a late duplicate of an older write finds it and fails.
 
 
 def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
@@ -156,16 +158,16 @@ def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
 
 
 def merge_metadata(kv: Store, repository: Repository, pairs: Mapping[str, str], ids: Ids) -> None:
-    """Set `pairs`, leaving other keys as they are; each at once, all together not.
+    """Set `pairs` and leave other keys as they are.  Each pair is atomic, all together are not.
 
-    Errors: `Contended`, `OutcomeUnknown`.  One batch of reads, and one request a pair.
+    Errors: `Contended`, `OutcomeUnknown`.  One batch of reads, and one request per pair.
     """
     _replace_pairs(kv, repository, ids, {name: {name: value} for name, value in pairs.items()})
 
 
 def delete_metadata(kv: Store, repository: Repository, keys: Sequence[str], ids: Ids) -> None:
-    """Remove pairs; absent ones are no error.  Cost and errors as `merge_metadata`."""
-    # A name too long to have been stored cannot be there.
+    """Remove pairs.  An absent pair is no error.  Cost and errors: those of `merge_metadata`."""
+    # A name that is too long to be stored cannot exist.
     longest = limits.kv_key_length_bytes_max
     stored = [name for name in keys if len(metadata_key(name)) <= longest]
     _replace_pairs(kv, repository, ids, {name: {} for name in stored})
@@ -174,7 +176,7 @@ def delete_metadata(kv: Store, repository: Repository, keys: Sequence[str], ids:
 def _replace_pairs(
     kv: Store, repository: Repository, ids: Ids, wanted: Mapping[str, dict[str, str]]
 ) -> None:
-    """Put what is wanted at each name; empty: nothing."""
+    """Store the wanted pairs at each name; empty pairs remove the name."""
     places = {name: (space(repository), metadata_key(name)) for name in wanted}
     rows = kv.get_many(tuple(places.values())) if places else {}
     begun = False
@@ -192,6 +194,6 @@ def _replace_pairs(
         except (Contended, Unavailable) as error:
             if not begun:
                 raise
-            # Neither error may stand: both say that nothing was written.
+            # Neither error may pass: both mean that nothing was written.
             raise OutcomeUnknown(f"pairs replaced in part; outcome unknown: key={name}") from error
         begun = True

@@ -1,11 +1,13 @@
-"""From a ref expression to a commit.
+"""Resolves a ref expression to a commit.
 
     full commit id  →  branch  →  tag  →  unique prefix of a commit id       the first that exists
 
-A name that could not have been created is not asked for.  Cost: a branch 1 request, a tag 2, a
-full commit id what `lookup` costs, a prefix 3; each modifier what the graph walk costs.  Branch and
-tag are not asked for together: most names are branches, and everybody's reads of one branch meet
-in one partition, whose limit is in rows.  For the engine.
+A name that is not valid for a branch or tag is not looked up as one.
+
+Cost in requests: a branch 1, a tag 2, a prefix 3, a full commit id the cost of `lookup`; each
+modifier the cost of the graph walk.  Branch and tag are not read together, because most names are
+branches, and all reads of a repository's records share one partition, whose throughput limit counts
+rows.  For the engine.
 """
 
 from contextlib import suppress
@@ -28,10 +30,12 @@ NO_BRANCH = BranchId("")
 
 
 class Resolved(NamedTuple):
-    """What an expression means.
+    """The commit that an expression names.
 
-    `branch` and `branch_id` are those of the name that it begins with, if that is a branch.
-    `staged`: it is the branch itself (`main` or `main$`), so that reads see what is uncommitted.
+    `kind`: what the expression's base is.
+    `branch` and `branch_id`: the record and id of the base, if it is a branch.
+    `staged`: the expression names the branch itself (`main` or `main$`), so reads include
+    uncommitted changes.
     """
 
     commit: CommitId
@@ -42,7 +46,8 @@ class Resolved(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """What has a name: a branch record and a tag record (also deleted ones), a commit."""
+    """What uses a name: the branch record and the tag record, also deleted ones; and whether a
+    commit has the name as its id."""
 
     branch: Versioned | Literal[Absent.ABSENT]
     tag: StoredTag | Literal[Absent.ABSENT]
@@ -58,10 +63,10 @@ class Holders(NamedTuple):
 
 
 def resolve(kv: Store, repository: Repository, text: str, lookup: Lookup) -> Resolved:
-    """The commit (and the branch) that `text` names.  The branch record is fresh.
+    """The commit (and the branch) that `text` names.  The branch record is read, never cached.
 
-    Raises `Invalid` for a malformed expression; `NotFound` for an unknown name, an ambiguous prefix
-    and an ancestor or parent that does not exist.
+    Raises `Invalid` for a malformed expression; `NotFound` for an unknown name, an ambiguous
+    prefix, or an ancestor or parent that does not exist.
     """
     expression = parse(text)
     named = _named(kv, repository, expression.base, lookup)
@@ -123,10 +128,11 @@ def _tag(kv: Store, repository: Repository, name: str) -> Tag | Literal[Absent.A
 
 
 def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holders:
-    """What has `name` now, asked before it is given to a branch or a tag.  One request.
+    """What uses `name` now; for a check before a branch or tag of that name is created.  One
+    request.
 
-    No request keeps the name free: only the swap of the branch record, or the creation of the tag,
-    decides, each for its own kind.
+    The check does not reserve the name.  Only the swap of the branch record, or the creation of the
+    tag, decides, each for its own kind.
     """
     partition = space(repository)
     branch_at = partition, branch_key(BranchId(name))

@@ -2,9 +2,9 @@
 
     absent ──create──► live ──delete──► deleted ──create──► live        rev grows
 
-A deleted tag's record stays until no duplicate of a write can be on its way (purging.py), and every
-write names the row that it replaces: a late duplicate of a creation or of a deletion then does
-nothing to what was made since.  For the engine.
+The record of a deleted tag stays until no duplicate of a write can be in flight (purge.py), and
+every write names the version that it replaces.  So a late duplicate of a creation or of a deletion
+does not change a tag that was created since.  For the engine.
 """
 
 from typing import Literal, NamedTuple
@@ -28,7 +28,7 @@ class NamedTag(NamedTuple):
 
 
 class StoredTag(NamedTuple):
-    """A tag's record, perhaps of a deleted one, and the row that holds it."""
+    """The record of a live or deleted tag, and the row that holds it."""
 
     tag: Tag
     row: Row
@@ -40,7 +40,7 @@ def decode(row: Row) -> StoredTag:
 
 
 def find(kv: Store, repository: Repository, tag: TagId) -> Tag | Literal[Absent.ABSENT]:
-    """The live tag.  One request."""
+    """The live tag; ABSENT if there is none.  One request."""
     row = kv.get(space(repository), tag_key(tag))
     if row is ABSENT:
         return ABSENT
@@ -64,10 +64,10 @@ def create(
     ids: Ids,
     over: StoredTag | Literal[Absent.ABSENT] = ABSENT,
 ) -> Tag:
-    """Name `commit`, where nothing or a deleted tag (`over`) was seen.
+    """Create the tag at `commit`.  `over`: the deleted tag that the caller read, or ABSENT.
 
-    Raises `AlreadyExists`; `OutcomeUnknown` when no answer came, or when it may have been made and
-    deleted since.  One request if nobody else is about.
+    Raises `AlreadyExists`; `OutcomeUnknown` if no answer came, or if the tag may have been created
+    and deleted since.  One request if no other client writes the tag.
     """
     rev = 1
 
@@ -87,14 +87,14 @@ def create(
 
 
 def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: int = 0) -> None:
-    """Delete the name, at a time (0: not known); raises `NotFound`, `OutcomeUnknown`.
+    """Delete the tag.  `changed_ns`: the time of the deletion (0: not known).
 
-    Two requests.  Of two that race one is refused, unless an answer was lost: then both may
-    succeed.
+    Raises `NotFound`, `OutcomeUnknown`.  Two requests.  Of two concurrent deletions one raises
+    `NotFound`, unless an answer was lost; then both may succeed.
     """
 
     def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
-        if lost:  # a tag never moves, so the one that was seen is gone, whoever deleted it
+        if lost:  # a tag never moves, so a changed row means that the tag was deleted
             return ABSENT
         if row is ABSENT or (there := decode(row).tag).deleted:
             raise NotFound("tag not found")
@@ -107,7 +107,8 @@ def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: 
 def list_page(
     kv: Store, repository: Repository, prefix: str, after: str, amount: int
 ) -> tuple[tuple[NamedTag, ...], bool]:
-    """Live tags by name; whether more follow."""
+    """At most `amount` live tags by name, with `prefix` and after `after`; and whether more
+    follow."""
 
     def shown(name: str, row: Row) -> NamedTag | None:
         tag = wire.decode_tag(row.value)

@@ -1,1 +1,1 @@
-"""Records around staging: clean-up records of tokens, and upload addresses."""
+"""Records that belong to staging: clean-up records of tokens, and upload addresses."""

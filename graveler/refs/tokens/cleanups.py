@@ -1,7 +1,8 @@
 """Clean-up records: intents to delete the rows of staging tokens that no branch names any more.
 
-Written by whoever takes a token out of a branch record, *before* it does so: a crash in between
-leaves an intent that the janitor finds void, never rows that nobody knows of.  For the engine.
+An operation that removes a token from a branch record writes this record *before* the removal.  A
+crash in between leaves an intent that the janitor recognises as void; it never leaves rows that no
+record names.  For the engine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from graveler.refs.keys import CLEANUPS, cleanup_key, space
 
 
 class PendingCleanup(NamedTuple):
-    """A clean-up record, the token that it is about, and the version of its stored form."""
+    """A clean-up record, its token, and the version of its stored form."""
 
     token: StagingToken
     cleanup: Cleanup
@@ -33,7 +34,7 @@ def cleanup_writes(
     not_before_ns: int,
     ids: Ids,
 ) -> list[Write]:
-    """The writes that record the intent for `tokens`, for a batch; may be repeated."""
+    """The writes that record the intent to clean up `tokens`, for a batch.  May be repeated."""
     raw = wire.encode_cleanup(Cleanup(branch, not_before_ns))
     partition = space(repository)
     return [Write(partition, cleanup_key(token), raw, ids.stamp()) for token in tokens]
@@ -42,7 +43,7 @@ def cleanup_writes(
 def swap(
     kv: Store, repository: Repository, seen: PendingCleanup, new: Cleanup, stamp: bytes
 ) -> bool:
-    """Replace the record that was seen; False: failed or unknown, so look again later.  One
+    """Replace the record `seen`.  False: failed or unknown; the caller reads again later.  One
     request."""
     raw, condition = wire.encode_cleanup(new), Matches(seen.version)
     with suppress(OutcomeUnknown):
@@ -52,7 +53,8 @@ def swap(
 
 
 def list_cleanups(kv: Store, repository: Repository, after: str = "") -> Iterator[PendingCleanup]:
-    """Every record by token, that is by the token's birth.  One request for each 1,000."""
+    """Every record in the order of tokens, which is the order of their creation times, after
+    `after`.  One request for each 1,000."""
     stretch = rows.Stretch(space(repository), CLEANUPS, "", after)
     for name, row in rows.rows(kv, stretch):
         yield PendingCleanup(StagingToken(name), wire.decode_cleanup(row.value), row.version)

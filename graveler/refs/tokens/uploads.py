@@ -1,7 +1,7 @@
-"""Upload addresses that were handed out: each for one path of one branch, until it expires.
+"""Records of issued upload addresses: each is valid for one path of one branch, until it expires.
 
-Linking looks an address up and compares; an address that is not here was never handed out, or has
-been forgotten since.  For the engine.
+Linking an object looks its address up and compares path and branch.  An address without a record
+was never issued, or its record was removed since.  For the engine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,13 @@ from graveler.refs.keys import UPLOADS, space, upload_key
 def put(
     kv: Store, repository: Repository, address: str, upload: UploadAddress, stamp: bytes
 ) -> None:
-    """Record that `address` was handed out.  One request."""
+    """Record that `address` was issued.  One request."""
     kv.set(space(repository), upload_key(address), wire.encode_upload_address(upload), stamp)
 
 
 def find(kv: Store, repository: Repository, address: str) -> UploadAddress | Literal[Absent.ABSENT]:
-    """What `address`, any text at all, was handed out for.  One request at most."""
+    """The record of `address`, which may be any text; ABSENT if there is none.  At most one
+    request."""
     key = upload_key(address)
     if len(key) > limits.kv_key_length_bytes_max:
         return ABSENT
@@ -33,7 +34,7 @@ def find(kv: Store, repository: Repository, address: str) -> UploadAddress | Lit
 def list_all(
     kv: Store, repository: Repository, after: str = ""
 ) -> Iterator[tuple[str, UploadAddress]]:
-    """Every address behind `after`.  One request for each 1,000."""
+    """Every address after `after`, with its record.  One request for each 1,000."""
     for name, row in rows.rows(kv, rows.Stretch(space(repository), UPLOADS, "", after)):
         yield name, wire.decode_upload_address(row.value)
 
