@@ -94,7 +94,7 @@ def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: 
     """
 
     def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
-        if lost:  # a tag never moves, so a changed row means that the tag was deleted
+        if lost:  # a tag never moves, so the one that was seen is gone, whoever deleted it
             return ABSENT
         if row is ABSENT or (there := decode(row).tag).deleted:
             raise NotFound("tag not found")
