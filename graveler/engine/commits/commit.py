@@ -55,7 +55,7 @@ from graveler.staging import area
 class CommitRequest(NamedTuple):
     """The caller's choices for one commit.
 
-    - `allow_empty`: make an own commit even if nothing changed.
+    - `allow_empty`: make a separate commit in any case, even if nothing changed.
     - `source_metarange`: the id of a metarange that is the content of the commit; staged changes
       are then an error.  Empty: the commit is made from the staged rows.
     - `created_ns`: ABSENT means now.

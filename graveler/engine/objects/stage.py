@@ -224,8 +224,8 @@ def _look(
 def _mark(own_address: str) -> bytes:
     """The `wid` that all conditional calls with one address share.
 
-    By it a retry tells the row of the first conditional call from a row with the same address that
-    an unconditional call staged.
+    A retry recognizes the row of the first conditional call by this id.  A row that an
+    unconditional call staged with the same address has another id.
     """
     return hashlib.blake2b(own_address.encode(), digest_size=_MARK_LENGTH).digest()
 

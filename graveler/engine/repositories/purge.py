@@ -10,7 +10,7 @@ names the repository that owns a namespace.  The order of the steps has these re
   earlier, also bulk jobs and uploads to addresses that were handed out.
 - Files are deleted only while the claim names this repository and no other repository overlaps the
   namespace, and only files whose names have the forms that a repository generates.
-- The claim is deleted after the files, so the next owner of the namespace shares it with nobody.
+- The claim is deleted after the files, so the next owner of the namespace does not share it.
 - Files that were written in the last quarter of the undo period or later stay.  They may belong to
   the next owner: another purge may have removed the claim while this one was slow.
 - Branches and clean-up records name the staging tokens, so their rows are deleted after the rows of
