@@ -5,7 +5,7 @@
     commit:  B           commit:  B               commit:  X = B overlaid by t1 t2 t3
              1 read          2 seal                        7 advance
 
-    1 read    the branch record; if nothing is staged, raise `NoChanges`
+    1 read    the branch record; if nothing is staged, raise `NoChanges` (but see `allow_empty`)
     2 seal    put a new staging token in place; no acknowledged write enters t1 t2 t3 any more
     3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
               many rows for one process, hand over to a bulk job (bulk/handover.py)
@@ -16,9 +16,9 @@
 
 To *fold in* a token is to include its rows in a commit.  These rules hold:
 
-- A commit is installed only by a compare-and-swap of the exact branch record that it was built
-  for: the record's commit is the base of the new commit, and the record's oldest sealed tokens
-  are exactly the folded ones.
+- A commit is installed only by a compare-and-swap of one exact version of the branch record.  In
+  that version, the commit is the base of the new commit, and the oldest sealed tokens are exactly
+  the folded ones.
 - A failed swap means *unknown*.  The committer then reads the record and its history to decide.
 - The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
   orphaned ranges and commits.
