@@ -1,5 +1,4 @@
-"""A stand-in for DynamoDB, S3 and Secrets Manager over TLS that answers at once and counts
-requests.
+"""A TLS stand-in for DynamoDB, S3 and Secrets Manager that answers at once and counts requests.
 
 It holds one small repository, which the engine itself creates.  It implements only the calls of a
 cold read of one object: GetItem, ranged GETs, GetSecretValue.  Used by cold.py.

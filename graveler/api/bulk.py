@@ -1,5 +1,4 @@
-"""Endpoints for clusters: bulk jobs, the staged rows of a branch, the roots of a garbage
-collection.
+"""Endpoints for clusters: bulk jobs, staged rows of a branch, roots of a garbage collection.
 
 The data itself never passes through this service.  A cluster writes ranges and objects to the
 storage with its own role, and finally names one metarange.

@@ -1,9 +1,8 @@
-"""Ports with a deadline, for requests that scan or walk: each read of the KV store or of a range
-checks it.
+"""Ports with a deadline, for requests that scan or walk.
 
-A listing over deleted rows, or a diff of two large tables, may read for minutes before its first
-line.  The verbs check the deadline between their steps; these ports check it within the steps.
-Used by service.py.
+Each read of the KV store or of a range checks the deadline.  A listing over deleted rows, or a diff
+of two large tables, may read for minutes before its first line.  The verbs check the deadline
+between their steps; these ports check it within the steps.  Used by service.py.
 """
 
 from collections.abc import Mapping, Sequence

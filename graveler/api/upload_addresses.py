@@ -1,5 +1,4 @@
-"""Endpoints of uploads that bypass the service: an address to write to, and a link to the bytes
-that the client wrote.
+"""Endpoints of uploads that bypass the service: upload addresses, and links to the written bytes.
 """
 
 from collections.abc import Mapping
