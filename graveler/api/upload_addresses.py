@@ -1,5 +1,4 @@
-"""Endpoints of uploads that bypass the service: upload addresses, and links to the written bytes.
-"""
+"""Endpoints of uploads that bypass the service: upload addresses, and links to written bytes."""
 
 from collections.abc import Mapping
 from typing import Final
