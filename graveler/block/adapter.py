@@ -55,6 +55,7 @@ CREATE: Final = PutMode.CREATE
 OVERWRITE: Final = PutMode.OVERWRITE
 
 ANY_VERSION = ""  # delete the object, whatever its version
+UNVERSIONED = "null"  # the version of an object that S3 stored while its bucket kept none
 TO_END = -1  # the range extends to the end of the object
 
 

@@ -20,6 +20,7 @@ from graveler.block.adapter import (
     CREATE,
     OVERWRITE,
     TO_END,
+    UNVERSIONED,
     WHOLE,
     Beat,
     Body,
@@ -37,8 +38,6 @@ from graveler.block.address import split, split_prefix
 from graveler.block.deletion import OneByOne
 from graveler.clock import Clock
 from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
-
-_UNVERSIONED = "null"
 
 
 class _Stored(NamedTuple):
@@ -106,7 +105,7 @@ class MemoryBlocks(OneByOne):
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         canonical = self._canonical(address)
-        if version == _UNVERSIONED:
+        if version == UNVERSIONED:
             self.check_versions(address)
         with self._lock:
             stored = self._objects.get(canonical)
@@ -210,7 +209,7 @@ class MemoryBlocks(OneByOne):
             if isinstance(mode, Update) and (present is None or present.head.etag != mode.etag):
                 raise PreconditionFailed(f"object has not the etag named: address={canonical}")
             self._serial += 1
-            version = str(self._serial) if self.keeps_versions else _UNVERSIONED
+            version = str(self._serial) if self.keeps_versions else UNVERSIONED
             now_ns = self._clock.now_ns()
             head = ObjectHead(len(content), etag, now_ns, version, storage_class)
             if present is None:

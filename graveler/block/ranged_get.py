@@ -16,11 +16,10 @@ from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
 from graveler import limits
-from graveler.block.adapter import ObjectHead
+from graveler.block.adapter import UNVERSIONED, ObjectHead
 from graveler.block.s3_urls import S3Urls
 from graveler.errors import NotFound, RangeUnsatisfiable, Unavailable
 
-UNVERSIONED = "null"  # the version that S3 names where it keeps none
 _ERROR_LENGTH_MAX = 4_096
 _REGION_SECONDS = 3.0
 _CODE = re.compile(rb"<Code>([A-Za-z0-9]+)</Code>")

@@ -22,9 +22,8 @@ from typing import Any, Final, NamedTuple
 
 from graveler.aws import failure_said
 from graveler.block import bounds, s3_versions
-from graveler.block.adapter import ANY_VERSION, Target
+from graveler.block.adapter import ANY_VERSION, UNVERSIONED, Target
 from graveler.block.address import Parts
-from graveler.block.ranged_get import UNVERSIONED
 from graveler.block.s3_calls import Call, S3Calls, error_of
 from graveler.block.s3_places import Places
 from graveler.block.s3_versions import PAGE_MAX, Place

@@ -18,6 +18,7 @@ from graveler.block import bounds
 from graveler.block.adapter import (
     CREATE,
     OVERWRITE,
+    UNVERSIONED,
     Beat,
     Mode,
     ObjectHead,
@@ -26,7 +27,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import Parts
-from graveler.block.ranged_get import UNVERSIONED, parsed_date
+from graveler.block.ranged_get import parsed_date
 from graveler.block.retry import repeated
 from graveler.block.s3_calls import Call, NoSuchUpload, S3Calls
 from graveler.clock import Clock

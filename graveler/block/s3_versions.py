@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from graveler import limits
-from graveler.block.adapter import ListedObject, ObjectHead, ObjectPage
+from graveler.block.adapter import UNVERSIONED, ListedObject, ObjectHead, ObjectPage
 from graveler.block.address import Parts
-from graveler.block.ranged_get import UNVERSIONED
 from graveler.block.s3_calls import Call, S3Calls
 from graveler.errors import Unavailable, Unsupported
 

@@ -20,6 +20,7 @@ from graveler.jobs.queue import PurgeMessage, Queue
 from graveler.records import ABSENT
 
 _START_LENGTH: Final = 2
+_SHOWN: Final = 100  # names in one line of the log
 _LOG: Final = logging.getLogger("graveler.jobs")
 
 
@@ -27,9 +28,14 @@ def note_older(ports: Ports) -> None:
     """Record repositories that older releases deleted, so that they are purged a day from now.
     Errors and cost: those of `purge.note_older`.
     """
-    count = purge.note_older(ports)
-    if count:
-        _LOG.warning("deleted by older releases, to be purged in a day: repositories=%d", count)
+    noted = purge.note_older(ports)
+    if noted:
+        shown = ", ".join(noted[:_SHOWN]) + (", ..." if len(noted) > _SHOWN else "")
+        _LOG.warning(
+            "deleted by older releases, to be purged in a day: repositories=%d: %s",
+            len(noted),
+            shown,
+        )
 
 
 def order(ports: Ports, queue: Queue) -> int:

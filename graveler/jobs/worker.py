@@ -132,6 +132,12 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
     except HistoryTooLong as unknown:
         record.fail(ports, repo, job_id, unknown, owner)
         return
+    except Unavailable:
+        raise
+    except Exception as broken:  # else the message would come back for ever
+        _LOG.error("job given up: id=%s", job_id, exc_info=broken)
+        record.fail(ports, repo, job_id, error, owner)
+        return
     if landed is None:
         record.fail(ports, repo, job_id, error, owner)
     else:

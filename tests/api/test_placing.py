@@ -80,6 +80,7 @@ def test_addresses_that_are_denied(live: Served, repo: str, import_root: Path) -
         secret.replace("local://", "LOCAL://"),
         f"local://{other}",
         own,  # an object of ours that was not handed out: it may be about to be collected
+        f"local://{repo}/x/_graveler/gc/x",
         f"local://{repo}/x/_lakefs/dummy",
         f"local://{repo}/x/_lakefs/{'0' * 64}",
         f"local://{repo}/x",

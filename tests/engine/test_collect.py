@@ -470,6 +470,28 @@ def test_what_was_stored_without_versions_goes_once_they_are_kept(storage: Stora
     assert storage.read("main", "a") == b"kept"
 
 
+def test_what_was_written_again_before_versions_were_kept_stays(storage: Storage) -> None:
+    """Its version is the one that the list names."""
+    storage.commit(a="kept")
+    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    storage.commit("side", b="lost")
+    branches.delete_branch(storage.ports, storage.repo, "side")
+    storage.blocks.keeps_versions = False
+    for where in sorted(everything(storage)):
+        storage.blocks.put(where, [storage.blocks.read(where, 0, 1_000_000)])
+    storage.blocks.keeps_versions = True
+    storage.collect()
+    storage.wait(8 * DAY)
+    again, *others = (f"mem://bucket/lake/{each.address}" for each in storage.collect().condemned)
+    storage.wait(DAY)
+    storage.blocks.keeps_versions = False
+    fresh = storage.blocks.put(again, [storage.blocks.read(again, 0, 1_000_000)])
+    storage.blocks.keeps_versions = True
+    assert storage.collect().deleted and others
+    assert storage.blocks.head(again).modified_ns == fresh.modified_ns
+    assert not everything(storage) & set(others)
+
+
 def everything(storage: Storage) -> set[str]:
     """Addresses below the namespace."""
     page = storage.blocks.list("mem://bucket/lake/", "", 10_000)

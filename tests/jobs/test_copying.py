@@ -3,10 +3,11 @@
 import pytest
 
 from graveler import limits
+from graveler.engine.commits import records, reset, seal
 from graveler.engine.jobs import record
 from graveler.engine.objects import objects
 from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown
-from graveler.ids import JobId
+from graveler.ids import JobId, parse_branch_id
 from graveler.jobs import copy
 from graveler.jobs.handover import AT_ONCE, Patience
 from graveler.jobs.heartbeat import beating
@@ -207,7 +208,37 @@ def _commit(world: World) -> None:
     world.lake.commit()
 
 
+def _write_and_seal(world: World) -> None:
+    _write(world)
+    _seal(world)
+
+
+def _delete_and_seal(world: World) -> None:
+    _delete(world)
+    _seal(world)
+
+
+def _seal(world: World) -> None:
+    """As a commit does that dies behind its first swap, or whose rows wait for a cluster."""
+    ports, repo, name = world.lake.ports, world.lake.repo, parse_branch_id("main")
+    seal.seal(ports, repo, name, records.fresh(ports, repo, name), own=True)
+
+
+def _write_and_reset_another(world: World) -> None:
+    _write(world)
+    world.lake.put("other", "1")
+    reset.reset_path(world.lake.ports, world.lake.repo, "main", "other")
+
+
+def _reset(world: World) -> None:
+    reset.reset_path(world.lake.ports, world.lake.repo, "main", "copied")
+
+
 LATER = {
+    "write, seal": _write_and_seal,
+    "delete, seal": _delete_and_seal,
+    "write, reset of another": _write_and_reset_another,
+    "reset": _reset,
     "write": _write,
     "write, commit": _write_and_commit,
     "commit, write": _commit_and_write,

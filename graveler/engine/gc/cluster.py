@@ -135,12 +135,12 @@ def condemn_page(
         standing = _standing(found, states)
         let_go = _let_go(found)
         records = [_record(each) for each in let_go if each.name not in standing]
-        stretch = judgements.first(ports, repo, records, limit)
+        stretch = judgements.first(ports, repo, _kind(order), records, limit)
         doomed = [_decoded(each) for each in stretch.records]
     elif order.run not in states:
         raise Conflict(f"run has judged nothing; begin anew, without after: run={order.run}")
     else:
-        stretch = judgements.later(ports, repo, spot, limit, _RECORD_LENGTH)
+        stretch = judgements.later(ports, repo, _kind(order), spot, limit, _RECORD_LENGTH)
         doomed = _still(ports, repo, [_decoded(each) for each in stretch.records])
     old = _old(ports, repo, doomed)
     undone = _mark(ports, repo, order, states, old)
@@ -233,6 +233,11 @@ def _mark(
 
 def _metaranges(doomed: Sequence[_Doomed]) -> list[MetarangeId]:
     return sorted({each.metarange for each in doomed})
+
+
+def _kind(order: Order) -> str:
+    """Of its snapshot: what one run judged is nothing to another one."""
+    return f"condemned-{order.run}"
 
 
 def _record(doomed: _Doomed) -> bytes:

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graveler import limits
-from graveler.block.adapter import Target
+from graveler.block.adapter import UNVERSIONED, Target
 from graveler.clock import ulid
 from graveler.engine.gc import eligible, lists
 from graveler.engine.gc import listing as listed
@@ -141,6 +141,12 @@ def note_unreached(
     unreachable.put(ports.kv, repo, sorted(lost), ports.clock.now_ns(), ports.ids)
 
 
+def _may_be_new(doomed: Doomed, candidates: Candidates) -> bool:
+    """Whether a file was written again since it was condemned, under the same version: that of all
+    files that a bucket stored before it kept versions."""
+    return doomed.version == UNVERSIONED and doomed.address in candidates.young
+
+
 def check_settings(settings: CollectSettings) -> None:
     """Raises `Invalid` if an operation could take longer than the times that collection waits."""
     least = max(2 * limits.import_seconds_max, limits.link_address_seconds)
@@ -154,17 +160,20 @@ def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Step
     known = list(runs.list_all(ports.kv, repo))
     open_runs = [seen for seen in known if seen.run.state in _OPEN]
     due = tuple(seen for seen in open_runs if seen.run.condemned_ns <= due_ns)
-    pending: dict[str, list[str]] = {
-        seen.run.id: [
-            each.address for page in lists.read(ports, repo, seen.run.id) for each in page
-        ]
+    pending: dict[str, list[Doomed]] = {
+        seen.run.id: [each for page in lists.read(ports, repo, seen.run.id) for each in page]
         for seen in open_runs
     }
-    names = (name for found in pending.values() for name in found)
+    names = (each.address for found in pending.values() for each in found)
     listing = listed.listing(ports.blocks, repo, steps, now_ns)
     before_ns = listing.began_ns - settings.min_age_seconds * limits.SECOND_NS
     candidates = candidates_of(listing.lines, before_ns, names)
-    candidates.due.update(name for seen in due for name in pending[seen.run.id])
+    candidates.due.update(
+        each.address
+        for seen in due
+        for each in pending[seen.run.id]
+        if not _may_be_new(each, candidates)
+    )
     content = Content(ports, repo, candidates, steps)
     over = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
     ripe = Due(due_ns, frozenset(over.union(seen.run.id for seen in due)))

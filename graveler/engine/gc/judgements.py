@@ -1,6 +1,6 @@
 """Snapshots of a judgement about all commits, so that later pages of one read judge nothing again.
 
-    <namespace>/_graveler/gc/cluster/judged/<sha256>    records of one length, in byte order
+    <namespace>/_graveler/gc/cluster/judged/<kind>-<sha256>    records of one length, in byte order
 
     first page: judge ──► fits? ──yes──► answer, nothing is stored
                             └─no──► put ──► answer, with the place of the next page
@@ -50,27 +50,33 @@ class Stretch(NamedTuple):
     following: str
 
 
-def first(ports: Ports, repo: Repository, records: Sequence[bytes], amount: int) -> Stretch:
+def first(
+    ports: Ports, repo: Repository, kind: str, records: Sequence[bytes], amount: int
+) -> Stretch:
     """The first `amount` of `records`, which are sorted and of one length.
 
-    If there are more, also store a snapshot of all of them.  Cost: a put in that case.
+    If there are more, also store a snapshot of all of them, of this `kind`.  Cost: a put in that
+    case.
     """
     if len(records) <= amount:
         return Stretch(records, "")
     body = b"".join(records)
     name = sha256(body).hexdigest()
-    ports.blocks.put(_place(repo, name), [body])
+    ports.blocks.put(_place(repo, kind, name), [body])
     return Stretch(records[:amount], str(Spot(name, amount, len(records))))
 
 
-def later(ports: Ports, repo: Repository, spot: Spot, amount: int, length: int) -> Stretch:
-    """At most `amount` records of `length` bytes, from a place on.
+def later(
+    ports: Ports, repo: Repository, kind: str, spot: Spot, amount: int, length: int
+) -> Stretch:
+    """At most `amount` records of `length` bytes, from a place in a snapshot of this `kind` on.
 
-    Errors: `Gone` if the snapshot was removed; `Corrupt` if it lacks records.  Cost: a read.
+    Errors: `Gone` if there is no such snapshot any more; `Corrupt` if it lacks records.  Cost: a
+    read.
     """
     number = min(amount, spot.total - spot.at)
     try:
-        raw = ports.blocks.read(_place(repo, spot.name), spot.at * length, number * length)
+        raw = ports.blocks.read(_place(repo, kind, spot.name), spot.at * length, number * length)
     except NotFound as error:
         raise Gone(
             "what the first page has judged is not stored any more; begin anew, without after: "
@@ -95,5 +101,5 @@ def parse_spot(text: str) -> Spot:
     raise Invalid(f"after must be what the page before gave: after={text!r:.80}")
 
 
-def _place(repo: Repository, name: str) -> str:
-    return address.join(repo.namespace, f"{_FOLDER}/{name}")
+def _place(repo: Repository, kind: str, name: str) -> str:
+    return address.join(repo.namespace, f"{_FOLDER}/{kind}-{name}")

@@ -49,6 +49,7 @@ from graveler.staging import area
 from graveler.wire import decode_entry
 
 _PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
+_KIND: Final = "roots"
 _RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
 _SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
 
@@ -170,10 +171,10 @@ def _jobs(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
 def _content(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
     if place.name:
         spot = judgements.parse_spot(place.name)
-        found = judgements.later(ports, repo, spot, amount, _RECORD_LENGTH)
+        found = judgements.later(ports, repo, _KIND, spot, amount, _RECORD_LENGTH)
     else:
         judged = [_record(*each) for each in sorted(roots.needed(ports, repo).items())]
-        found = judgements.first(ports, repo, judged, amount)
+        found = judgements.first(ports, repo, _KIND, judged, amount)
     following = _Place("content", found.following) if found.following else None
     return [_root(each) for each in found.records], following
 

@@ -6,7 +6,8 @@
 
 An intent names the branch's open token and head, and an order greater than that of the row at the
 path.  A row that later has a greater order, or is in a later token, was therefore written after the
-intent, and no attempt overwrites it.
+intent, and no attempt overwrites it.  If that row is in a sealed token, the attempt stages the
+row's value in the open token instead of the intended value.
 
 Each attempt replaces exactly the row that it has read, and only while the branch record is the one
 that it has read.  It calls `check` between the reads and the write.  So an attempt that arrives
@@ -15,6 +16,7 @@ late changes nothing.  Used by jobs that stage their result.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from graveler import limits
 from graveler.committed import reader
@@ -112,8 +114,10 @@ def write(
         rows = _rows(work, seen)
         if _is_written(work, seen, rows):
             return
+        later = _later_sealed(work, seen, rows)
+        value = work.value if later is ABSENT else later.value
         check()
-        if _put(work, seen, rows.get(seen.branch.staging, ABSENT)):
+        if _put(work, seen, rows.get(seen.branch.staging, ABSENT), value):
             return
     raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}")
 
@@ -151,6 +155,24 @@ def _is_written(work: _Write, seen: Versioned, rows: dict[StagingToken, Staged])
     return _is_committed(work, record.commit, (work.value, later))
 
 
+def _later_sealed(
+    work: _Write, seen: Versioned, rows: dict[StagingToken, Staged]
+) -> Staged | Literal[Absent.ABSENT]:
+    """The row that readers see, if it was written after the intent into a token that is sealed now.
+
+    A commit may or may not fold in a row that arrived while its token was sealed.  So such a row
+    proves nothing; its value goes into the open token instead of the intended one.
+    """
+    intent, record = work.intent, seen.branch
+    for token in record.tokens_newest_first:
+        row = rows.get(token, ABSENT)
+        if token == intent.token:
+            return row if row is not ABSENT and row.order > intent.order else ABSENT
+        if token != record.staging and row is not ABSENT:
+            return row
+    return ABSENT
+
+
 def _is_committed(work: _Write, head: CommitId, values: tuple[StagedValue, ...]) -> bool:
     """Whether one of the values is in a commit from the intent's head to `head`."""
     space = keyspace(work.ports, work.repo)
@@ -161,7 +183,7 @@ def _is_committed(work: _Write, head: CommitId, values: tuple[StagedValue, ...])
     return False
 
 
-def _put(work: _Write, seen: Versioned, row: Staged | Absent) -> bool:
+def _put(work: _Write, seen: Versioned, row: Staged | Absent, value: StagedValue) -> bool:
     """One attempt.  False: the row or the branch has changed, or no answer came.
 
     At most one of several attempts lands.
@@ -172,7 +194,7 @@ def _put(work: _Write, seen: Versioned, row: Staged | Absent) -> bool:
             ports.kv,
             seen.branch.staging,
             work.key,
-            work.value,
+            value,
             wid=work.intent.wid,
             version=ports.ids.stamp(),
             seen=row if isinstance(row, Staged) else ABSENT,

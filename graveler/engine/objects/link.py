@@ -17,11 +17,12 @@ not handed out.  Used by the API.
 """
 
 from graveler.block import address
-from graveler.engine.gc.candidates import FILES, is_ours
+from graveler.engine.gc.candidates import is_ours
 from graveler.engine.imports import sources
 from graveler.engine.imports.sources import ImportPath
 from graveler.engine.objects.addresses import Link, check_written, checked, described
 from graveler.engine.objects.objects import stage
+from graveler.engine.objects.reachable import OWN_FILES
 from graveler.engine.ports import Ports, check_writable
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_path
@@ -58,5 +59,5 @@ def place(
 def _check_inside(repo: Repository, canonical: str, relative: str) -> None:
     if address.join(repo.namespace, relative) != canonical:
         raise Invalid(f"address must name an object of the namespace: address={canonical}")
-    if f"{relative}/".startswith(FILES):
+    if f"{relative}/".startswith(OWN_FILES):
         raise Invalid(f"address lies among the repository's own files: address={canonical}")

@@ -50,19 +50,19 @@ _GoesOn = Callable[[], bool]
 _LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # every operation has ended by then
 
 
-def note_older(ports: Ports) -> int:
-    """Store deletion records for repositories that older releases deleted without one.
+def note_older(ports: Ports) -> list[RepositoryId]:
+    """Store deletion records for repositories that older releases deleted without one; their names.
 
-    Their undo period begins now.  Returns how many records were stored.  The function does this
-    once for a store; later calls return 0.  A repository that was purged already gets a record too,
-    and its purge finds nothing.  A repository whose name another one has taken is not found.
-    Errors: `Unavailable`; the call may be repeated.
+    Their undo period begins now.  The function does this once for a store; later calls return no
+    names.  A repository that was purged already gets a record too, and its purge finds nothing.  A
+    repository whose name another one has taken is not found.  Errors: `Unavailable`; the call may
+    be repeated.
 
     Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
     records, and 1 for each record that is stored.
     """
     if deletions.older_are_noted(ports.kv):
-        return 0
+        return []
     known = {(gone.id, gone.uid) for gone in deletions.list_all(ports.kv)}
     found = [
         repo for repo in repositories.every_deleted(ports.kv) if (repo.id, repo.uid) not in known
@@ -70,7 +70,7 @@ def note_older(ports: Ports) -> int:
     for repo in found:
         deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
     deletions.set_older_noted(ports.kv, ports.ids.stamp())
-    return len(found)
+    return [repo.id for repo in found]
 
 
 def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:

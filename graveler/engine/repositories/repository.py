@@ -110,8 +110,8 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
         raise AlreadyExists("error creating repository: not unique")
     repo = _drawn(ports, new, name, default_branch)
-    creations.note(ports.kv, repo, ports.ids.stamp())
     try:
+        creations.note(ports.kv, repo, ports.ids.stamp())
         _prepare(ports, repo, new, there)
         deadline.check("repository creation")
     except GravelerError:
@@ -162,7 +162,11 @@ def _check_not_creating(ports: Ports, repo: Repository) -> None:
         if other.since_ns <= dead_ns:
             creations.forget(ports.kv, other)
         elif address.overlaps(other.namespace, repo.namespace):
-            raise _in_use(repo)
+            raise Invalid(
+                "storage namespace already in use: another repository is being created there; if "
+                "that fails, the namespace is free two minutes later: "
+                f"storage_namespace={repo.namespace}"
+            )
 
 
 def _check_unwatched(ports: Ports, repo: Repository) -> None:
