@@ -68,7 +68,8 @@ def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
         run.leaked = count_leaks(run)
         if run.leaked and profile != "aging":  # there, calls last longer than old tokens are kept
             run.wrong.append(f"LEAK {run.leaked} rows of tokens that nobody names")
-    run.world.watches.clear()  # they refer to the run: without this, only Python's collector could free it
+    # They refer to the run; without this, only Python's collector could free it.
+    run.world.watches.clear()
     return Verdict(run.wrong, run, every)
 
 

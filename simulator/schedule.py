@@ -53,7 +53,7 @@ class Fault(Enum):
     NONE = "none"
     LOST = "lost"  # not applied, no answer
     APPLIED = "applied"  # applied, no answer
-    DECLINED = "declined"  # applied, reported as a failed condition; of a batch, about half is applied
+    DECLINED = "declined"  # applied, reported as a failed condition; of a batch, half is applied
     LATE = "late"  # no answer; applied at a later step
 
 

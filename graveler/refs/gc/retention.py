@@ -1,5 +1,4 @@
-"""The retention rule of a repository: how many days commits are kept, per branch.  For the engine.
-"""
+"""The retention rule of a repository: for how many days commits are kept, per branch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
