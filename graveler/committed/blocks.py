@@ -1,13 +1,14 @@
-"""Blocks of a RocksDB block-based table: checksum, decompression, entries.
+"""Reads blocks of a RocksDB block-based table: checksum, decompression, entries.
 
     stored    payload ‖ compression type (1 byte) ‖ masked CRC32C over both (4, little endian)
     payload   entries ‖ restart offsets (4 bytes each, little endian) ‖ their number (4 bytes)
     entry     varint shared ‖ varint unshared ‖ varint value length ‖ key from `shared` on ‖ value
     key       user key ‖ 8 bytes: type 1 ("set"), then the sequence number; in an index any type
 
-Nothing is believed before its checksum holds, every length is bounded before memory is taken for
-it, and whatever does not parse raises `Corrupt`.  Blocks whose every key is stored whole (restart
-interval 1, ours) parse without replay.  Pure; for `table.py` only.
+No byte is used before its checksum was verified.  Every length is checked against a bound before
+memory is allocated for it.  Bytes that do not parse raise `Corrupt`.  A block in which every key is
+stored whole (restart interval 1, as this project writes) is parsed without replaying entries.
+Pure; for `table.py` only.
 """
 
 import struct
@@ -30,16 +31,16 @@ _INTERNAL = 8  # bytes of type and sequence number behind every user key
 _SET = 1
 _MASK = 0xA282EAD8
 _NONE, _SNAPPY, _ZSTD = 0, 1, 7
-_HEAD = 5  # bytes of an entry's header that are looked at first
+_HEAD = 5  # an entry's first bytes, by which its decoded header is cached
 _HEADS_MAX = 1 << 14
-_RECORD_COST = 100  # bytes of memory that a record takes besides its own
+_RECORD_COST = 100  # bytes of memory that a record takes beside its key and value
 
 
 def unseal(stored: bytes, prefixed: bool) -> bytes:
-    """The payload of a block as it stands in the file, checked and decompressed.
+    """The payload of a stored block, checked and decompressed.  Raises `Corrupt`.
 
-    `prefixed`: a compressed payload other than Snappy begins with its decompressed length (table
-    versions 2 and up).
+    `prefixed`: a compressed payload, except Snappy, begins with its decompressed length (table
+    version 2 and later).
     """
     body = stored[:-4]
     if (
@@ -90,7 +91,7 @@ def _check_length(length: int) -> None:
 
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at `at`, and where the next thing begins."""
+    """The varint at `at`, and the position after it.  Raises `Corrupt`."""
     number = 0
     for shift in range(0, 64, 7):
         if at >= len(raw):
@@ -104,12 +105,12 @@ def read_varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 class _Heads(dict[bytes, tuple[int, int, int, int]]):
-    """From the first bytes of an entry to where its key begins and ends, its value begins, and the
-    entry ends.
+    """A cache from the first bytes of an entry to four offsets: begin and end of its key, begin of
+    its value, and end of the entry.
 
-    Few different headers occur in a table, so nearly every entry costs one look-up instead of
-    three numbers.  Headers that are not of whole keys, or longer than looked at, give an end that
-    no entry has.
+    A table has few different headers, so nearly every entry costs one look-up instead of decoding
+    three varints.  If the key is not stored whole, or the header is longer than `_HEAD`, the end is
+    -1, which no entry has.
     """
 
     def __missing__(self, head: bytes) -> tuple[int, int, int, int]:
@@ -130,7 +131,8 @@ class _Heads(dict[bytes, tuple[int, int, int, int]]):
 
 
 class _Shapes(dict[bytes, tuple[str, int]]):
-    """From an entry's first bytes to the pattern of its key, type and value, and its length."""
+    """A cache from an entry's first bytes to its length and its `struct` pattern of key, type and
+    value."""
 
     def __missing__(self, head: bytes) -> tuple[str, int]:
         begin, end, value, after = _heads[head]
@@ -148,7 +150,7 @@ _shapes = _Shapes()
 
 
 class Block:
-    """One data block, decompressed: its bytes and restart offsets; entries are parsed on demand."""
+    """One decompressed data block: its bytes and restart offsets.  Entries are parsed on demand."""
 
     __slots__ = ("_end", "_raw", "_restarts")
 
@@ -158,11 +160,11 @@ class Block:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory, nearly."""
+        """The approximate memory that the block takes, in bytes."""
         return len(self._raw) + 4 * len(self._restarts) + 200
 
     def get(self, key: bytes) -> bytes | Absent:
-        """The value under `key`."""
+        """The value under `key`; ABSENT if there is none.  Raises `Corrupt`."""
         raw, restarts, heads = self._raw, self._restarts, _heads
         low, high = 0, len(restarts)
         while low < high:
@@ -185,7 +187,8 @@ class Block:
         return self._get_replaying(key)
 
     def _is_whole(self, index: int) -> bool:
-        """Whether the entry at a restart reaches to the next one, with nothing hidden between."""
+        """Whether the entry at a restart ends where the next restart begins, so that no other entry
+        lies between."""
         at = self._restarts[index]
         following = self._restarts[index + 1] if index + 1 < len(self._restarts) else self._end
         return at + _heads[self._raw[at : at + _HEAD]][3] == following
@@ -197,11 +200,11 @@ class Block:
         return ABSENT
 
     def records(self) -> list[Record]:
-        """All entries as (user key, value), keys strictly increasing."""
+        """All entries as (user key, value), keys strictly increasing.  Raises `Corrupt`."""
         return list(zip(*self.columns(), strict=True))
 
     def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """All user keys, strictly increasing, and all values."""
+        """All user keys, strictly increasing, and all values.  Raises `Corrupt`."""
         found = self._whole_columns()
         if found is None:
             records = list(replay(self._raw, self._end, user_types=(_SET,)))
@@ -211,8 +214,8 @@ class Block:
         return found
 
     def _whole_columns(self) -> tuple[Sequence[bytes], Sequence[bytes]] | None:
-        """All entries at once, if every key is stored whole: the headers are turned into one
-        pattern that takes the whole block apart."""
+        """All entries, if every key is stored whole; otherwise None.  The headers give one `struct`
+        pattern that splits the whole block in one call."""
         raw, shapes = self._raw, _shapes
         if not self._restarts:
             return (), ()
@@ -228,7 +231,8 @@ class Block:
 
 
 def _layout(raw: bytes) -> tuple[int, "array[int]"]:
-    """Where entries end, and the restart offsets, which must start at 0 and increase."""
+    """The end of the entries, and the restart offsets, which must start at 0 and increase.  Raises
+    `Corrupt`."""
     if len(raw) < 4:
         raise Corrupt("block is too short")
     (count,) = struct.unpack_from("<I", raw, len(raw) - 4)
@@ -247,10 +251,10 @@ def _layout(raw: bytes) -> tuple[int, "array[int]"]:
 
 
 def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
-    """Entries one after the other, each key completed from the one before it.
+    """The entries in sequence; each key is completed from the key before it.  Raises `Corrupt`.
 
-    Three bytes can repeat a key of any length, so what the entries take when their keys are whole
-    is bounded too.
+    An entry of three bytes can repeat a key of any length, so the total size with whole keys is
+    bounded too.  `user_types`: the allowed types of internal keys; empty if keys are plain names.
     """
     key = b""
     at = expanded = 0
@@ -272,8 +276,8 @@ def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
 
 
 def index_entries(raw: bytes) -> Iterator[Record]:
-    """Entries of an index block: (user key that bounds a block from above, its handle).  One by
-    one, so that whoever checks them can stop before they take memory."""
+    """The entries of an index block: (upper bound of a data block's user keys, its handle).  They
+    are yielded one by one, so that a caller that checks them can stop early and save memory."""
     end, _ = _layout(raw)
     last: bytes | Absent = ABSENT
     for key, handle in replay(raw, end, user_types=range(256)):
@@ -284,6 +288,6 @@ def index_entries(raw: bytes) -> Iterator[Record]:
 
 
 def plain_entries(raw: bytes) -> list[Record]:
-    """Entries of a block whose keys are names: the metaindex and the properties."""
+    """The entries of a block whose keys are names: the metaindex or the properties."""
     end, _ = _layout(raw)
     return list(replay(raw, end, user_types=()))

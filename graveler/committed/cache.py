@@ -1,10 +1,10 @@
-"""A map in memory that forgets what was not used of late once its budget is spent.
+"""An in-memory cache with a budget that evicts entries that were not used recently (second chance).
 
-The sum of the costs that callers name never exceeds the budget; what costs more than the budget
-alone is not kept.  Reading marks an entry; room is made from the oldest on, and what is marked gets
-a second chance, unmarked.  So reading takes no lock and moves nothing.  Safe for any number of
-threads; a value that was handed out stays valid after it is forgotten.  For the stores of this
-package.
+Callers state the cost of each entry.  The sum of the costs never exceeds the budget; an entry that
+alone costs more than the budget is not kept.  A read marks its entry as used.  Eviction starts at
+the oldest entry; a marked entry is unmarked and moves to the end instead.  So a read takes no lock
+and moves nothing.  Safe for any number of threads.  A returned value stays valid after its entry
+was evicted.  For the stores of this package.
 """
 
 import threading
@@ -26,7 +26,7 @@ class _Entry(Generic[V]):
 
 
 class BudgetedCache(Generic[K, V]):
-    """`get` takes constant time, `put` constant time on average."""
+    """A map with a budget.  `get` takes constant time, `put` constant time on average."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -43,7 +43,7 @@ class BudgetedCache(Generic[K, V]):
         return entry.value
 
     def put(self, key: K, value: V, cost: int) -> None:
-        """Keep `value`, pushing out others as needed."""
+        """Keep `value`, and evict other entries as needed."""
         if cost > self._budget:
             return
         with self._lock:
@@ -56,7 +56,8 @@ class BudgetedCache(Generic[K, V]):
             self._spent += cost
 
     def _forget_one(self) -> None:
-        """Terminates: every entry is unmarked once before it is met again."""
+        """Evict one entry.  The loop ends, because it unmarks each entry before it reaches it
+        again."""
         while True:
             key, entry = self._entries.popitem(last=False)
             if not entry.used:
@@ -66,7 +67,7 @@ class BudgetedCache(Generic[K, V]):
             self._entries[key] = entry
 
     def fits(self, cost: int) -> bool:
-        """Whether an entry of this cost would be kept."""
+        """Whether an entry of this cost can be kept."""
         return cost <= self._budget
 
     def forget(self, key: K) -> None:
@@ -84,12 +85,12 @@ class BudgetedCache(Generic[K, V]):
 
     @property
     def spent(self) -> int:
-        """The sum of the costs of what is kept."""
+        """The sum of the costs of all entries."""
         return self._spent
 
 
 class Allowance:
-    """What may be spent before somebody must make room; nothing at first.  For any number of
+    """An amount that may be spent before room must be made; 0 at first.  Safe for any number of
     threads."""
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ class Allowance:
         self._lock = threading.Lock()
 
     def spend(self, amount: int) -> bool:
-        """Whether there was so much left; it is gone then."""
+        """Spend `amount` if that much is left.  Returns whether it was spent."""
         with self._lock:
             if self._left < amount:
                 return False
@@ -105,6 +106,6 @@ class Allowance:
             return True
 
     def renew(self, amount: int) -> None:
-        """From now on, so much is left."""
+        """Set the amount that is left."""
         with self._lock:
             self._left = amount

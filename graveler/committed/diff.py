@@ -1,11 +1,11 @@
-"""What differs between two keyspaces, by the identity of values.
+"""Computes the differences between two keyspaces, by the identity of values.
 
-    1  ranges with equal ids, or equal identities, are on both sides: nobody opens them
-    2  of the others, chunks with equal stored bytes are on both sides: nobody decodes them
-    3  what is left is compared record by record
+    1  ranges with equal ids, or equal identities, on both sides are not opened
+    2  of the other ranges, chunks with equal stored bytes on both sides are not decoded
+    3  all other records are compared one by one
 
-Both sides advance window by window, a window ending where a range of either side ends, so memory is
-about one range a side.  Nothing is read before the first difference is asked for.
+Both sides advance window by window.  A window ends where a range of either side ends, so memory is
+about one range per side.  Nothing is read before the first difference is requested.
 For the engine, and for `merge.py`.
 """
 
@@ -26,8 +26,9 @@ def diff(
     start: bytes = b"",
     prefix: bytes = b"",
 ) -> Iterator[Difference]:
-    """Paths with `prefix` from `start` on whose values differ in identity, in key order: `added`
-    (only right), `removed` (only left), `changed`.  Cost: the ranges that one side alone has."""
+    """The paths with `prefix`, from `start` on, whose values differ in identity, in key order:
+    `added` (only right), `removed` (only left), `changed`.  Cost: reads the ranges that only one
+    side has."""
     if left_id == right_id:
         return iter(())
     left, right = space.metarange(left_id), space.metarange(right_id)
@@ -43,8 +44,8 @@ def compare(
     *,
     bytewise: bool = False,
 ) -> Iterator[Difference]:
-    """As `diff`, over ranges that are at hand.  `bytewise`: values of equal identity but other
-    bytes differ too."""
+    """As `diff`, over ranges that were read already.  `bytewise`: values of equal identity but
+    different bytes count as different too."""
     first, beyond = max(start, prefix), successor(prefix)
     shared: set[str | bytes] = {ref.id for ref in left}
     shared &= {ref.id for ref in right}
@@ -80,29 +81,29 @@ def _within(
     ]
 
 
-Piece = Chunk | list[Record]  # a list is part of a chunk that a window's end has cut
+Piece = Chunk | list[Record]  # a list is a part of a chunk that was cut at the end of a window
 
 
 class _Side:
-    """The ranges of one side, as pieces that are cut where the windows end."""
+    """The ranges of one side, as pieces that are cut at the ends of the windows."""
 
     def __init__(self, space: Keyspace, refs: Iterable[RangeRef], first: bytes) -> None:
         self._space = space
         self._refs = list(refs)
         self._at = 0
         self._first = first
-        self._chunks: list[Chunk] | None = None  # of the present range, nearest last
+        self._chunks: list[Chunk] | None = None  # of the current range, the next one last
         self._rest: list[Record] = []
 
     def is_over(self) -> bool:
         return self._at == len(self._refs)
 
     def end(self) -> bytes:
-        """How far the present range goes, or part of it if it is long."""
+        """The greatest key of the current range."""
         return self._refs[self._at].max_key
 
     def take(self, end: bytes) -> list[Piece]:
-        """Everything up to `end` that was not taken yet."""
+        """All pieces up to `end` that were not taken yet."""
         pieces: list[Piece] = []
         while not self.is_over() and self._refs[self._at].min_key <= end:
             ref = self._refs[self._at]

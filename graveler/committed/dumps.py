@@ -1,8 +1,8 @@
-"""Tables of dumped refs: ranges and a metarange as all others, with properties that say of what.
+"""Tables of a refs dump: ranges and a metarange in the usual format, with properties of their own.
 
-The properties count in the ids (docs/format.md), so a dump's table is never taken for one of
-entries.  Such tables are written whole and read seldom: they pass by every cache, straight to block
-storage.  For the engine.
+The properties name the kind of records.  They are hashed into the ids (docs/format.md), so a table
+of a dump is never confused with a table of entries.  These tables are written whole and rarely
+read, so they bypass all caches of files and go straight to block storage.  For the engine.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,15 +30,17 @@ _CACHE_BYTES = 4 << 20
 
 
 class Written(NamedTuple):
-    """A metarange, and the ids of all files that it needs, its own the last."""
+    """A metarange, and the ids of all files that it needs; its own is the last."""
 
     id: MetarangeId
     files: tuple[str, ...]
 
 
 class Begun(NamedTuple):
-    """Where a table goes on: ranges that stand already, in order, each ended by a break; `told` of
-    each further one of that kind."""
+    """The state from which an interrupted dump of one table continues.
+
+    `ranges`: the ranges that are stored already, in order; each ends at a break.
+    `told`: a callback that is called with each further range that ends at a break."""
 
     ranges: Sequence[RangeRef]
     told: Callable[[RangeRef], None]
@@ -48,11 +50,11 @@ FROM_START: Final = Begun((), lambda ref: None)
 
 
 class DumpTables(SstRangeStore):
-    """A `RangeStore` whose tables bear `marks`; `files`: the ids of what was written, `ranges`
-    those that are ranges."""
+    """A `RangeStore` whose tables have the properties `marks`.  `files`: the ids of all files that
+    were written; `ranges`: the references of the ranges among them."""
 
     def __init__(self, blocks: BlockStore, marks: Mapping[str, str]) -> None:
-        files = StoredFiles(blocks, Path())  # builds nothing on a disk
+        files = StoredFiles(blocks, Path())  # all tables are built in memory: no scratch folder
         super().__init__(files, _CACHE_BYTES, _CACHE_BYTES)
         self._marks = marks
         self._stored = files
@@ -86,10 +88,11 @@ def write(
     records: Iterable[Record],
     begun: Begun = FROM_START,
 ) -> Written:
-    """Store sorted records, all behind what has `begun`, as ranges and a metarange over all.
+    """Store sorted records as ranges, and a metarange over all ranges.  The keys must be greater
+    than those of the ranges in `begun`.
 
-    Raises `Invalid` at a key that is not greater than the one before it.  Cost: one put a range,
-    one for the metarange; memory: a range."""
+    Raises `Invalid` at a key that is not greater than the one before it.  Cost: one put per range,
+    one for the metarange.  Memory: one range."""
     tables = DumpTables(blocks, marks)
     assembler = writer.Assembler(Keyspace(tables, namespace, breaks))
     for ref in begun.ranges:

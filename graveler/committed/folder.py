@@ -1,18 +1,20 @@
-"""A folder of copies of files, of at most so many bytes, that any process may share.
+"""A folder that caches copies of files within a budget of bytes; several processes may share it.
 
-A copy enters by rename, with the hash of its bytes behind them, and is checked when it is opened.
-Who has opened it can read it to the end, whoever evicts it meanwhile.  Whatever fails the check is
-removed.  The folder may lie on a file system of the network, and may vanish at any time: then there
-are no copies.
+A copy enters by rename, followed by the hash of its bytes, which is checked when it is opened.  A
+copy that fails the check is removed.  A process that has opened a copy can read it to the end, even
+if another process evicts it.  The folder may be on a network file system and may vanish at any
+time; then there are no copies.
 
     <sha256 of the address>.sst     a copy: bytes ‖ SHA-256 of the bytes
-    <anything>.part                 being written
-    <nn>.lock                       held by whoever downloads one of the files that it stands for
+    <anything>.part                 a copy that is being written
+    <nn>.lock                       locked by the process that downloads one of its files: those
+                                    whose hash begins with nn
 
-The folder is not looked through for every copy that enters: room for a share of the budget is made
-at a time, and what has entered since is counted.  So it costs nothing to keep thousands of copies.
+The folder is not listed for every copy that enters.  Eviction makes room for 1/64 of the budget at
+a time, and the bytes that enter are counted against that room.  So entering a copy stays cheap with
+thousands of copies.
 
-Locks are those of the system: they end with the process that holds them.  For `tiers.py`.
+The locks are file locks of the operating system, which end with the process.  For `tiers.py`.
 """
 
 import fcntl
@@ -31,7 +33,7 @@ from graveler.errors import Corrupt
 from graveler.records import ABSENT, Absent
 
 _CHECK_LENGTH = 32
-_ROOM_SHARE = 64  # of the budget is made room for at a time
+_ROOM_SHARE = 64  # eviction makes room for 1/64 of the budget at a time
 _ABANDONED_SECONDS = 3_600
 _WAIT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.005
@@ -39,7 +41,7 @@ _PAUSE_SECONDS_MAX = 0.1
 
 
 class LocalFile:
-    """A file of the folder, open: it stays readable when it is evicted.  See `table.Source`."""
+    """An open copy.  It stays readable after it was evicted.  See `table.Source`."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor = descriptor
@@ -67,14 +69,14 @@ class LocalFile:
             yield self.read(offset, min(limits.chunk_length_bytes, self._size - offset))
 
     def is_gone(self) -> bool:
-        """Whether the folder has it no more: its bytes are on the disk only while it is open."""
+        """Whether the copy was evicted.  Then its bytes stay on the disk only while it is open."""
         try:
             return os.fstat(self._descriptor).st_nlink == 0
         except OSError:
             return True
 
     def is_whole(self) -> bool:
-        """Whether the bytes still are what was stored."""
+        """Whether the bytes match the stored hash."""
         if self._size < 0:
             return False
         digest = sha256()
@@ -84,19 +86,20 @@ class LocalFile:
 
 
 class CacheFolder:
-    """Copies by address.  What fails in the file system is as if there were no copy.
+    """Copies by address.  An error of the file system is treated as if there were no copy.
 
-    Who is alone with the folder keeps to the budget.  Of several threads or processes, each may
-    exceed it by what it enters while another makes room: a 64th of it, or one file."""
+    A single user of the folder stays within the budget.  Of several threads or processes, each may
+    exceed it by the bytes that it enters while another makes room: 1/64 of the budget, or one
+    file."""
 
     def __init__(self, folder: Path, budget: int, clock: Clock) -> None:
         self.folder = folder
         self._budget = budget
         self._clock = clock
-        self._room = Allowance()  # for what enters before the folder is looked through again
+        self._room = Allowance()  # bytes that may enter before the folder is listed again
 
     def opened(self, address: str) -> LocalFile | Absent:
-        """The copy, checked."""
+        """The copy, checked against its hash; ABSENT if there is none."""
         path = self._path(address)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -107,13 +110,14 @@ class CacheFolder:
             if not file.is_whole():
                 path.unlink(missing_ok=True)
                 return ABSENT
-            os.utime(path)  # recency for eviction
+            os.utime(path)  # eviction removes the copies with the oldest times
             return file
         return ABSENT
 
     def enter(self, address: str, chunks: Iterable[bytes]) -> bool:
-        """Take a copy of a file's bytes, unless it is too large or the file system refuses; whether
-        others may have gone for it.  An error of `chunks` passes on, and nothing is kept."""
+        """Store a copy of a file's bytes, unless it is larger than the budget or the file system
+        refuses.  Returns whether other copies may have been evicted for it.  An error of `chunks`
+        is raised, and nothing is kept."""
         path: Path | Absent = ABSENT
         made_room = False
         try:
@@ -123,7 +127,7 @@ class CacheFolder:
                 return False
             made_room = self._make_room(size)
             path.replace(self._path(address))
-        except OSError:  # full, or gone: a copy is a matter of speed
+        except OSError:  # the folder is full or gone: copies only make reads faster
             return made_room
         finally:
             if path is not ABSENT:
@@ -132,7 +136,7 @@ class CacheFolder:
         return made_room
 
     def _written(self, path: Path, chunks: Iterable[bytes]) -> int:
-        """The length of the copy; writing ends when it is too long."""
+        """Write the copy and return its length.  Writing stops when it exceeds the budget."""
         digest, size = sha256(), _CHECK_LENGTH
         with path.open("wb") as file:
             for chunk in chunks:
@@ -146,8 +150,9 @@ class CacheFolder:
 
     @contextmanager
     def alone(self, address: str) -> Iterator[bool]:
-        """Be the only one, of all threads and processes that share the folder, who is in here for
-        `address`.  Tells False if another did not come out in time."""
+        """A lock for `address` among all threads and processes that share the folder.  Yields False
+        if another holder did not release it within 10 seconds.  Yields True without a lock if the
+        lock file cannot be opened."""
         descriptor = -1
         with suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -169,7 +174,7 @@ class CacheFolder:
                     return False
                 self._clock.sleep(pause)
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)
-            except OSError:  # a file system without locks: each for himself
+            except OSError:  # a file system without locks: go on without one
                 return True
             else:
                 return True
@@ -181,8 +186,8 @@ class CacheFolder:
         return self.folder / f"{sha256(address.encode()).hexdigest()[:2]}.lock"
 
     def _make_room(self, coming: int) -> bool:
-        """Whether the folder had to be looked through, because what entered since has used up the
-        room that was made then."""
+        """Reserve room for `coming` bytes.  If the room of the last eviction is used up, evict
+        again.  Returns whether it evicted."""
         if self._room.spend(coming):
             return False
         room = max(coming, self._budget // _ROOM_SHARE)
@@ -191,8 +196,8 @@ class CacheFolder:
         return True
 
     def _evict(self, coming: int) -> None:
-        """Let the longest unused go.  Half-written files are left alone unless their writer must be
-        dead."""
+        """Remove the copies that were not used for the longest time.  Files that are being written
+        are removed only if they are so old that their writer must be dead."""
         found: list[tuple[float, int, str]] = []
         with os.scandir(self.folder) as entries:
             for entry in entries:

@@ -1,19 +1,19 @@
-"""Ranges that somebody else has written, put into a keyspace that may have moved on meanwhile.
+"""Puts ranges that were written elsewhere into a keyspace whose head may have moved since.
 
-    replace_prefix   head    ──────┤old  old│old old├──────     what is below the prefix goes,
-                     written       ┌new new new new new┐        the ranges written come by reference
+    replace_prefix   head    ──────┤old  old│old old├──────     content below the prefix is removed,
+                     written       ┌new new new new new┐        written ranges go in by reference
 
-    reapply          base ──changes──► written                  the changes go onto the head; where
-                     base ──others'──► head                     nobody else was, ranges by reference
+    reapply          base ──changes──► written                  the changes are applied to the head;
+                     base ──others'──► head                     where only one side changed, ranges
+                                                                go in by reference
 
-    follow           base ──other ranges──► written          the same content, otherwise cut; what
-                     base ──others'──► head                  the head says otherwise goes onto it
+    follow           base ──other ranges──► written          equal content in other ranges; the
+                     base ──others'──► head                  head's changes are applied to it
 
-Whole ranges of either side go in as they are.  Only a range that the prefix's edge cuts, or one of
-a stretch that both sides changed, is read and written.  The result is what applying the same
-records one after the other would give (`apply.py`), for a head whose ranges came from the same
-breaks.
-For the engine.
+Whole ranges of either side are added by reference.  Only two kinds of ranges are read and written:
+those that an edge of the prefix cuts, and those in regions that both sides changed.  If the head's
+ranges were written with the same break parameters, the result equals applying the same records one
+by one (`apply.py`).  For the engine.
 """
 
 from bisect import bisect_left
@@ -36,12 +36,11 @@ _Named = tuple[MetarangeId, tuple[RangeRef, ...]]
 def replace_prefix(
     space: Keyspace, head_id: MetarangeId, written_id: MetarangeId, prefix: bytes
 ) -> MetarangeId:
-    """The head, with the content of `written_id`, all of it below `prefix`, in place of what the
-    head has there.
+    """The head, with its content below `prefix` replaced by the content of `written_id`.
 
-    Raises `Invalid` if a range of it lies elsewhere.  Cost: the head's ranges that an edge of the
-    prefix cuts, two at most, and those behind each until an end agrees, are read and written; one
-    put for the metarange, none if it is there already.
+    Raises `Invalid` if a range of `written_id` has keys outside `prefix`.  Cost: reads and writes
+    the head's ranges that an edge of the prefix cuts (two at most), and those behind each until a
+    boundary agrees; one put for the metarange, none if the result equals the head or `written_id`.
     """
     head, written = space.metarange(head_id).ranges, space.metarange(written_id).ranges
     check_below(written, prefix)
@@ -67,21 +66,22 @@ def replace_prefix(
 
 
 def check_below(refs: Sequence[RangeRef], prefix: bytes) -> None:
-    """Raises `Invalid` if any of these ranges, which are in order, holds other keys."""
+    """Raises `Invalid` if any of these ranges, which are in key order, has a key outside
+    `prefix`."""
     for ref in (refs[0], refs[-1]) if refs else ():
         if not (ref.min_key.startswith(prefix) and ref.max_key.startswith(prefix)):
             raise Invalid(f"range does not lie below the prefix: range={ref.id} {prefix=}")
 
 
 def _is_cut(ref: RangeRef, beyond: bytes) -> bool:
-    """Whether a range begins before `beyond` and does not end there."""
+    """Whether a range begins before `beyond` and ends at or after it."""
     return beyond != b"" and ref.min_key < beyond <= ref.max_key
 
 
 def _below_added(
     space: Keyspace, assembler: Assembler, ref: RangeRef, prefix: bytes
 ) -> list[Columns]:
-    """Add the records of a range before `prefix`; what is left of it."""
+    """Add the records of a range that sort before `prefix`, and return the others."""
     rest: list[Columns] = []
     for columns in range_columns(space, ref):
         cut = bisect_left(columns.keys, prefix)
@@ -99,11 +99,12 @@ def _below_added(
 def reapply(
     space: Keyspace, base_id: MetarangeId, written_id: MetarangeId, head_id: MetarangeId
 ) -> MetarangeId:
-    """The head, with every path on which `written_id` differs from the base as `written_id` has it.
+    """The head, with the value of `written_id` on every path on which `written_id` differs from the
+    base.
 
-    Values of equal identity but other bytes differ.  Cost: the ranges of stretches that changed on
-    both sides are read, those whose paths change are written; one put for the metarange, none if it
-    is there already.
+    Values of equal identity but different bytes count as different.  Cost: reads the ranges of
+    regions that both sides changed, and writes those whose paths change; one put for the
+    metarange, none if the result equals the head or `written_id`.
     """
     if head_id == base_id:
         return written_id
@@ -127,10 +128,10 @@ def reapply(
 def follow(
     space: Keyspace, base_id: MetarangeId, written_id: MetarangeId, head_id: MetarangeId
 ) -> MetarangeId:
-    """What the head says, in the ranges of `written_id`, which says what the base says.
+    """The content of the head, in the ranges of `written_id`, whose content equals the base's.
 
-    Cost: the ranges in which head and base differ are read, those of `written_id` that hold such
-    paths read and written; one put for the metarange.  None if the head is the base.
+    Cost: reads the ranges in which head and base differ, reads and writes the ranges of
+    `written_id` with such paths, and one put for the metarange.  No cost if the head is the base.
     """
     if head_id == base_id:
         return written_id
@@ -139,7 +140,8 @@ def follow(
 
 
 def _settled(region: Sides) -> Sequence[RangeRef] | None:
-    """The side that a region takes as it is: nobody else was there, or nothing was to be done."""
+    """The side whose ranges a region takes unchanged, because only one side changed them, or both
+    are equal; None if both sides changed them."""
     base, written, head = ([ref.id for ref in side] for side in region)
     if written in (base, head):
         return region.destination

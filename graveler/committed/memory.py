@@ -1,6 +1,6 @@
-"""Ranges and metaranges as lists in memory: the reference of the contract, and the fake of tests.
+"""A range store in memory: the reference implementation of the contract, and the fake for tests.
 
-Safe for any number of threads, because what is stored never changes.
+Safe for any number of threads, because stored ranges never change.
 """
 
 from bisect import bisect_left
@@ -84,7 +84,7 @@ class MemoryWalk:
 
 
 class MemoryRangeStore:
-    """See `ranges.py`; `ranges` and `metaranges` are open to tests that damage or count."""
+    """See `ranges.py`.  Tests may read and damage `ranges` and `metaranges`."""
 
     def __init__(self) -> None:
         self.ranges: dict[tuple[str, RangeId], MemoryTable] = {}

@@ -1,12 +1,13 @@
-"""Three-way merge of keyspaces, path by path, by identity.
+"""Three-way merge of keyspaces, path by path, by the identity of values.
 
-    base b, source s, destination d; absence is an identity
-    s = d → d     s = b → d     d = b → s     else conflict, or the side that the strategy names
+    base b, source s, destination d; absence counts as an identity
+    s = d → d     s = b → d     d = b → s     otherwise a conflict, or the side that the strategy
+                                              names
 
-The key space falls into regions that no range of any side crosses.  In a region where two sides
-hold the same ranges the rule gives the answer for all its paths at once, and nobody opens it.  In
-the others the paths on which source and base differ are looked up in the destination; equal keys
-are compared, never neighbours.  For the engine.
+The keys are divided into regions that no range of any side crosses.  In a region where two sides
+hold the same ranges, the rule decides all paths at once, and no range is opened.  In all other
+regions, the paths on which source and base differ are looked up in the destination.  Only equal
+keys are compared.  For the engine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,14 +36,15 @@ _BATCH = 4096
 
 
 class Merged(NamedTuple):
-    """The merged metarange; or, without a strategy, the destination's and the first conflicts."""
+    """The merged metarange; or, if there are conflicts and no strategy, the destination's metarange
+    and the first conflicts."""
 
     metarange_id: MetarangeId
     conflicts: tuple[Difference, ...] = ()
 
 
 class Sides(NamedTuple):
-    """The ranges of the three sides, of a whole keyspace or of one region."""
+    """The ranges of the three sides, in a whole keyspace or in one region."""
 
     base: Sequence[RangeRef]
     source: Sequence[RangeRef]
@@ -58,10 +60,11 @@ def merge(
 ) -> Merged:
     """Merge the changes from base to source into the destination.
 
-    With conflicts and no strategy the result is the destination and at most
-    `limits.conflict_paths_reported_max` of them; no metarange is written then.  Where nothing is to
-    be done the result is the id of the side that already says it.
-    Cost: the ranges that changed on both sides are read, those whose paths change are written.
+    If there are conflicts and no strategy, the result is the destination and at most
+    `limits.conflict_paths_reported_max` conflicts; no metarange is written.  If the result equals
+    the destination or the source, its id is returned and no metarange is written.
+    Cost: reads the ranges that changed on both sides, writes those whose paths change, and one put
+    for the metarange.
     """
     if source_id in (destination_id, base_id):
         return Merged(destination_id)
@@ -101,9 +104,10 @@ def differences(
     start: bytes = b"",
     prefix: bytes = b"",
 ) -> Iterator[Difference]:
-    """What merging would do to the destination, without doing it: `left` is the destination's
-    value, `right` the source's; `conflict` where both changed a path differently.  Paths on which
-    the rule keeps the destination are left out.  In key order."""
+    """The changes that a merge would make to the destination, in key order, without making them.
+
+    `left` is the destination's value, `right` the source's.  The kind is `conflict` if both changed
+    a path differently.  Paths on which the rule keeps the destination are left out."""
     sides = sides_of(space, base_id, source_id, destination_id)
     return _differences(space, sides, start, prefix)
 
@@ -152,8 +156,8 @@ def _region_differences(
 
 
 def _judged(found: Difference, held: bytes | Absent) -> Iterator[Difference]:
-    """The rule, for a path on which source and base differ and of which the destination holds
-    `held`: one difference of destination and source, or none if they agree."""
+    """Apply the rule to a path on which source and base differ.  `held`: the destination's value.
+    Yields one difference between destination and source, or none if they agree."""
     base, source = _identity(found.left), _identity(found.right)
     destination = _identity(held)
     if source == destination:
@@ -169,8 +173,8 @@ def _identity(value: bytes | Absent) -> bytes | Absent:
 
 
 class _Resolved:
-    """The changes that a region's merge makes to the destination; conflicts without a strategy
-    are put aside, and end the stream."""
+    """The changes that the merge of a region makes to the destination.  Without a strategy, the
+    first conflict is added to `conflicts` and ends the stream."""
 
     def __init__(
         self, space: Keyspace, region: Sides, strategy: Strategy, conflicts: list[Difference]
@@ -191,7 +195,8 @@ class _Resolved:
 
 
 def _settled(region: Sides) -> Sequence[RangeRef] | None:
-    """The side that the rule takes for all paths of a region, if two sides are equal."""
+    """The side that the rule takes for all paths of a region, if two sides are equal; otherwise
+    None."""
     if _equal(region.source, region.destination) or _equal(region.source, region.base):
         return region.destination
     if _equal(region.destination, region.base):
@@ -207,12 +212,13 @@ def _equal(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> bool:
 
 
 def is_tail(refs: Sequence[RangeRef], sides: Sides) -> bool:
-    """Whether the last of `refs` is the last range of its own side."""
+    """Whether the last of `refs` is the last range of any side."""
     return bool(refs) and any(side and side[-1].id == refs[-1].id for side in sides)
 
 
 def regions(sides: Sides) -> Iterator[Sides]:
-    """The smallest groups of ranges, in key order, such that no range reaches into another."""
+    """The smallest groups of ranges, in key order, such that no range reaches into another
+    group."""
     marked = sorted(
         ((ref.min_key, ref.max_key, at, ref) for at, side in enumerate(sides) for ref in side),
         key=lambda mark: mark[:3],

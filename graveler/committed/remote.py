@@ -1,9 +1,10 @@
-"""A file of a table in block storage, read by ranges.
+"""A table file in block storage, read by byte ranges.
 
-The first request fetches the end of the file, and from what stands there follows how long the file
-is: no request asks for its size.  The end is kept until something before it is read, so that what
-opening needs costs nothing more; all files of a store share the room for such ends.  A file that is
-not longer than that is kept whole and never asked for again.  For `tiers.py`.
+The first request fetches the end of the file (64 KiB).  The footer gives the file's length, so no
+request asks for the size.  The fetched end is kept until bytes before it are read, so opening a
+table usually costs no further request.  All files of a store share the memory for these ends.  A
+file that is not longer than its fetched end is kept whole and is never requested again.  For
+`tiers.py`.
 """
 
 from graveler.block.adapter import BlockStore
@@ -12,18 +13,18 @@ from graveler.committed.table import TAIL_LENGTH, length_told
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Absent
 
-_TAILS_LENGTH = 64 * TAIL_LENGTH  # of files that are being opened, or were and not read since
+_TAILS_LENGTH = 64 * TAIL_LENGTH  # the ends of files that were just opened and not read further
 
 Tails = BudgetedCache["RemoteFile", bytes]
 
 
 def room_for_tails() -> Tails:
-    """Where the files of one store keep their ends."""
+    """A cache for the fetched ends of the files of one store."""
     return BudgetedCache(_TAILS_LENGTH)
 
 
 class RemoteFile:
-    """See `table.Source`.  Safe for any number of threads: a race costs a request, no more."""
+    """See `table.Source`.  Safe for any number of threads: a race costs only one more request."""
 
     def __init__(self, blocks: BlockStore, address: str, tails: Tails) -> None:
         self._blocks = blocks
@@ -33,7 +34,8 @@ class RemoteFile:
         self._tails = tails
 
     def size(self) -> int:
-        """Raises `NotFound`.  Cost: one request, the first time."""
+        """The length in bytes.  Raises `NotFound`, `Corrupt`.  Cost: one request, the first
+        time."""
         if self._size < 0:
             tail = self._blocks.read(self.name, -TAIL_LENGTH, TAIL_LENGTH)
             try:
@@ -49,13 +51,13 @@ class RemoteFile:
 
     @property
     def held(self) -> int:
-        """Bytes that are kept as long as this is."""
+        """The number of bytes that stay in memory as long as this object exists."""
         return len(self._whole)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Only what is not at hand is asked for."""
+        """These bytes.  Only bytes that are not in memory are requested."""
         tail = self._tail()
-        begin = self.size() - len(tail)  # where what is at hand begins
+        begin = self.size() - len(tail)  # where the bytes in memory begin
         if not tail or offset + length <= begin:
             self._tails.forget(self)
             return self._asked(offset, length)
@@ -65,24 +67,24 @@ class RemoteFile:
         return self._asked(offset, missing) + known if missing else known
 
     def _tail(self) -> bytes:
-        """What is at hand of the file's end."""
+        """The bytes in memory: the whole file, its end, or nothing."""
         return self._whole or self._tails.get(self) or b""
 
     def _asked(self, offset: int, length: int) -> bytes:
         return exactly(self._blocks.read(self.name, offset, length), length, self.name)
 
     def missing(self, offset: int, length: int) -> int:
-        """How many of these bytes are not at hand."""
+        """How many of these bytes are not in memory."""
         tail = self._tail()
         return max(0, min(length, self.size() - len(tail) - offset)) if tail else length
 
     def whole(self) -> bytes | Absent:
-        """All bytes, if they are at hand."""
+        """All bytes, if they are in memory; otherwise ABSENT."""
         return self._whole if 0 <= self._size == len(self._whole) else ABSENT
 
 
 def exactly(raw: bytes, length: int, name: str) -> bytes:
-    """`raw`, if it has this length.  Raises `Corrupt`."""
+    """`raw`, if it has this length.  Otherwise raises `Corrupt`."""
     if len(raw) != length:
         raise Corrupt(f"table is shorter than its index says: table={name}")
     return raw

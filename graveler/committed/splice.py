@@ -1,10 +1,9 @@
-"""Tables made of blocks that stand in other tables already, and of new records between them.
+"""Builds tables from blocks of stored tables, and from new records between them.
 
-A range of which a few records changed keeps most of its blocks byte for byte: they are not
-compressed again, and readers that compare ranges skip them without a look inside.  The result has
-the form that RocksDB's writer gives (`table.py` draws it): version 2, CRC32C, Snappy, keys whole,
-the same properties.  Pure; for `sstable.py`, and for whoever makes
-blocks of columns.
+If only a few records of a range changed, most of its blocks are reused byte for byte.  They are not
+compressed again, and readers that compare ranges skip them without decoding.  The result has the
+format of RocksDB's writer (`table.py` draws it): version 2, CRC32C, Snappy, every key whole, the
+same properties.  Pure; for `sstable.py`, and for other modules that make blocks of columns.
 """
 
 import struct
@@ -19,20 +18,20 @@ from graveler.committed.table import MAGIC, Handle, StoredChunk
 from graveler.records import Record
 
 BLOCK_LENGTH = 16 * 1024
-_SMALL = 2 * 1024  # stored blocks below this are made anew, lest they grow many
+_SMALL = 2 * 1024  # smaller stored blocks are rebuilt, so that small blocks do not pile up
 BEHIND_KEYS = b"\1" + bytes(7)  # type "set", sequence number 0
 _SNAPPY, _NONE = b"\1", b"\0"
 _NO_MARKS: Mapping[str, str] = {}
 
 
 def table(records: Sequence[Record], marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
-    """The bytes of a table of `records`, in order, which may be none.  `marks`: properties of its
-    own."""
+    """The bytes of a table of `records`, which must be in key order and may be empty.  `marks`:
+    additional properties."""
     return spliced([Columns.of(records)], marks) if records else _empty(marks)
 
 
 def spliced(run: Sequence[Columns], marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
-    """As `table`, of the records of `run`, at least one."""
+    """As `table`, for the records of `run`, at least one.  Stored chunks are reused."""
     keys = sum(columns.key_size for columns in run)
     size = sum(columns.size for columns in run)
     return of_blocks(_blocks(run), sum(len(columns.keys) for columns in run), keys, size, marks)
@@ -45,8 +44,10 @@ def of_blocks(
     size: int,
     marks: Mapping[str, str] = _NO_MARKS,
 ) -> list[bytes]:
-    """The bytes of a table of these blocks, each with its last key and as it is to be stored:
-    `count` records, `size` bytes of keys and values, `key_size` of keys."""
+    """The bytes of a table of the given blocks.
+
+    `blocks`: for each block, its last key and its stored bytes.  Together they have `count`
+    records, `size` bytes of keys and values, and `key_size` bytes of keys."""
     content: list[bytes] = []
     entries: list[Record] = []
     offset = 0
@@ -66,12 +67,13 @@ def of_blocks(
 
 
 def _empty(marks: Mapping[str, str]) -> list[bytes]:
-    """RocksDB's writer refuses to make it."""
+    """The bytes of a table without records, which RocksDB's own writer refuses to make."""
     return _ending([], {b"rocksdb.num.entries": 0}, 0, marks)
 
 
 def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
-    """Every block with its last key: stored ones as they are, new ones of what lies between."""
+    """Every block with its last key: stored blocks unchanged, new blocks for the records
+    between."""
     fresh: list[Record] = []
     for columns in run:
         chunk = columns.chunk
@@ -104,7 +106,7 @@ def _new_blocks(records: Sequence[Record]) -> Iterator[tuple[bytes, bytes]]:
 def _ending(
     entries: Sequence[Record], counts: dict[bytes, int], offset: int, marks: Mapping[str, str]
 ) -> list[bytes]:
-    """Properties, metaindex, index and footer of a table whose blocks end at `offset`."""
+    """Index, properties, metaindex and footer of a table whose blocks end at `offset`."""
     index = compressed(_payload(entries))
     counts = {**counts, b"rocksdb.index.size": len(index) - TRAILER_LENGTH}
     own = {name.encode(): text.encode() for name, text in marks.items()}
@@ -153,7 +155,7 @@ _PROPERTIES = {
 
 
 def _payload(entries: Sequence[Record]) -> bytes:
-    """An uncompressed block: entries, each a restart."""
+    """An uncompressed block, in which each entry is a restart point."""
     encoded = [
         b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in entries
     ]
@@ -162,7 +164,8 @@ def _payload(entries: Sequence[Record]) -> bytes:
 
 
 def compressed(payload: bytes) -> bytes:
-    """A block as it is stored: Snappy where that saves an eighth, checksum behind."""
+    """The stored form of a block: compressed with Snappy if that saves more than 1/8, and followed
+    by type and checksum."""
     packed = bytes(cramjam.snappy.compress_raw(payload))
     if len(packed) < len(payload) - len(payload) // 8:
         return _sealed(packed, _SNAPPY)
@@ -175,12 +178,12 @@ def _sealed(payload: bytes, kind: bytes) -> bytes:
 
 
 def encoded_handle(handle: Handle) -> bytes:
-    """Where a block's payload stands."""
+    """The encoded handle: where a block's payload is in the file."""
     return varint(handle.offset) + varint(handle.length)
 
 
 def varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """A varint: seven bits per byte, the lowest first."""
     if number < 0x80:
         return bytes((number,))
     out = bytearray()

@@ -1,9 +1,14 @@
-"""Where ranges end: after a key whose salted hash says so, or when they are large enough.
+"""Decides where ranges end: after a key whose salted hash is a break, or when they are large.
 
-After each record: never while the range is smaller than `min_size`; always once it is at least
-`max_size`; else where the key's hash is a multiple of `raggedness`.  Sizes are of keys and framed
-values, so every writer of a repository finds the same ends in the same records (docs/format.md).
-Pure; for this package, and for parallel writers.
+The rule, after each record:
+
+    size < min_size                           the range continues
+    size >= max_size                          the range ends
+    hash of the key % raggedness == 0         the range ends; otherwise it continues
+
+The first line that applies decides.  Sizes count keys and framed values, so every writer of a
+repository finds the same breaks in the same records (docs/format.md).  Pure; for this package, and
+for parallel writers.
 """
 
 from itertools import accumulate
@@ -17,26 +22,29 @@ NOWHERE = -1
 
 
 class Splitter:
-    """The rule of one repository."""
+    """The break rule of one repository."""
 
     def __init__(self, breaks: BreakParameters) -> None:
         self._breaks = breaks
         self._seed = break_seed(breaks.salt)
 
     def is_hash_break(self, key: bytes) -> bool:
-        """Whether a range may end after `key`; with `min_size` 0 it must."""
+        """Whether the hash of `key` is a break: the range ends after `key` if it has at least
+        `min_size` bytes."""
         return break_hash(key, self._seed) % self._breaks.raggedness == 0
 
     def closes(self, ref: RangeRef) -> bool:
-        """Whether a range ends where the rule ends it, rather than because its records did."""
+        """Whether a range ends at a break of the rule, and not only because the records ended."""
         size, breaks = ref.size, self._breaks
         if size < breaks.min_size:
             return False
         return size >= breaks.max_size or self.is_hash_break(ref.max_key)
 
     def cut(self, columns: Columns, before: int) -> tuple[int, int]:
-        """The position after the first record that ends a range which already holds `before`
-        bytes, or NOWHERE; and the size of the range up to there, or with all of `columns`."""
+        """Where to cut `columns`, which continue a range of `before` bytes.
+
+        Returns the position after the first record that ends the range, and the size of the range
+        up to there; or NOWHERE, and the size of the range with all of `columns`."""
         breaks = self._breaks
         keys, values = columns.keys, columns.values
         total = before + columns.size

@@ -1,12 +1,13 @@
-"""Ranges and metaranges as RocksDB tables, which lakeFS and RocksDB open as they are.
+"""The range store of production: ranges and metaranges as RocksDB tables, which lakeFS can open.
 
-Written with rocksdict: table version 2, CRC32C, every key whole, Snappy, 16 KiB blocks.  Read by
-`table.py`.  A file's name is the hash of its records, never of its bytes.  The one owner of
+Format: table version 2, CRC32C, every key whole, Snappy, 16 KiB blocks.  `table.py` reads it.  The
+name of a file is the hash of its records, never of its bytes.
+
+A write holds one range in memory.  Short tables, and tables of which at least half of the records
+are in stored blocks, are built in memory (`splice.py`).  Other tables are written by RocksDB
+(rocksdict), which is faster for them, into a file of a scratch folder.  Then `files` makes the
+table durable.  A crash before that leaves no file that anyone reads.  Only this module uses
 rocksdict's table writer.
-
-Writing holds one range in memory.  A short table is made there.  A longer one is written faster by
-RocksDB, into a file of a scratch folder, and waits until the disk has it.  Then `files` makes it
-durable; a crash before leaves nothing that anyone reads.
 """
 
 from bisect import bisect_left
@@ -35,14 +36,14 @@ from graveler.errors import Corrupt, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import ABSENT, Absent, RangeRef, Record
 
-_SPLICED_SHARE = 2  # if half of a range stands in blocks already, they are used again
-_SHORT_BYTES = 64 * 1024  # logical: about here RocksDB's writer overtakes
-_RANGE_COST = 400  # a decoded range reference, about
+_SPLICED_SHARE = 2  # if at least 1/2 of a range's records are in stored blocks, reuse the blocks
+_SHORT_BYTES = 64 * 1024  # logical size above which RocksDB's writer is faster
+_RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
 class SstRangeStore:
-    """The store of production.  Caches, each within its budget in bytes: blocks, the indexes of
-    open tables, decoded metaranges.  Safe for any number of threads."""
+    """See `ranges.RangeStore`.  Three caches, each within its budget in bytes: blocks, open tables
+    (their indexes), and decoded metaranges.  Safe for any number of threads."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class SstRangeStore:
         *,
         is_near: bool = False,
     ) -> None:
-        """`is_near`: the files lie on this machine, so that requests cost next to nothing."""
+        """`is_near`: the files are on this machine, so requests cost almost nothing."""
         self._files = files
         self._is_near = is_near
         self._blocks: BlockCache = BudgetedCache(block_cache_bytes)
@@ -82,7 +83,7 @@ class SstRangeStore:
             is_kept_whole = is_wanted_again and self._metaranges.fits(_metarange_cost(table.count))
             if table.length > TAIL_LENGTH and not is_kept_whole:
                 return _first_from(table, key)
-        # It is short, or wanted again: all of it is worth reading.
+        # The metarange is short, or is used again: read all of it.
         return self.read_metarange(namespace, metarange_id).first_from(key)
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
@@ -140,12 +141,13 @@ class SstRangeStore:
 
 
 def _metarange_cost(count: int) -> int:
-    """Bytes of memory that a decoded metarange of so many ranges takes, nearly."""
+    """The approximate memory of a decoded metarange of `count` ranges, in bytes."""
     return _RANGE_COST * (1 + count)
 
 
 def _first_from(table: SortedTable, key: bytes) -> RangeRef | Absent:
-    """The first range of a metarange's table that does not end before `key`.  Reads one block."""
+    """The first range of a metarange's table that does not end before `key`; ABSENT if there is
+    none.  Usually reads one block."""
     for chunk in table.chunks(key, streaming=False):
         records = chunk.records()
         at = bisect_left(records, (key, b""))
@@ -162,12 +164,13 @@ def _decoded_ref(record: Record) -> RangeRef:
 
 
 def build_table(path: Path, records: Sequence[Record]) -> None:
-    """Write `records`, sorted and at least one, as a table at `path`."""
+    """Write `records`, at least one and in key order, as a table at `path`.  Raises `StorageFull`,
+    `Unavailable`."""
     build_run(path, [Columns.of(records)])
 
 
 def build_run(path: Path, run: Sequence[Columns]) -> None:
-    """As `build_table`, of records in columns."""
+    """As `build_table`, for records in columns."""
     try:
         writer = rocksdict.SstFileWriter(_table_options())
         writer.open(str(path))
@@ -175,7 +178,7 @@ def build_run(path: Path, run: Sequence[Columns]) -> None:
             for key, value in zip(columns.keys, columns.values, strict=True):
                 writer[key] = value
         writer.finish()
-    except Exception as error:  # rocksdict raises nothing narrower
+    except Exception as error:  # rocksdict has no narrower error type
         kind = StorageFull if "No space left" in str(error) else Unavailable
         raise kind(f"write a table: {error}: path={path.name}") from error
 

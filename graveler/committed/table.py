@@ -1,4 +1,4 @@
-"""Reader of one RocksDB block-based table, over any bytes that can be read by offset.
+"""Reads one RocksDB block-based table from any bytes that can be read by offset.
 
     data blocks ‖ (filter) ‖ properties ‖ metaindex ‖ index … ‖ footer
 
@@ -6,12 +6,18 @@
                        length ‖ zeros ‖ version (4, little endian) ‖ magic (8)
     footer, 48 bytes   the oldest form: the varints ‖ zeros ‖ magic (8)
 
-Opening reads the end of the file, in one request unless the index is larger than that; a point
-look-up reads one block more.  Filters are not read.  Every block is checked before it is believed
-(`blocks.py`), handles must follow one another inside the file, the keys of a block that is looked
-into must lie between the bounds that the index gives it, and the entries that a full scan saw are
-counted against the properties, so a table is right or raises `Corrupt`.
-For `sstable.py` only; safe for any number of threads.
+Opening reads the last 64 KiB of the file in one request, and more only if the index is larger.  A
+look-up of one key reads one block more.  Filters are not read.
+
+A table is either correct or raises `Corrupt`, because these are checked:
+
+- the checksum of every block, before its bytes are used (`blocks.py`)
+- the handles of blocks: in order, without overlap, inside the file
+- the keys of a cached block: between the bounds that the index gives
+- the properties: no index, deletions or sequence numbers of a kind that cannot be read here
+
+`reader.py` compares the records of a full scan with the metarange.  For `sstable.py` only; safe for
+any number of threads.
 """
 
 import struct
@@ -41,8 +47,8 @@ _FOOTER_LENGTH_OLDEST = 48
 _CRC32C = 1
 TAIL_LENGTH = 64 * 1024
 SPAN_LENGTH = 1024 * 1024
-_TABLE_COST = 2_000  # an open table, its source and its place in a cache
-_BLOCK_COST = 60  # of a block in an index, without the bytes of its bound
+_TABLE_COST = 2_000  # bytes of memory: an open table, its source and its entry in a cache
+_BLOCK_COST = 60  # bytes of memory: a block in an index, without the bytes of its bound
 
 BlockCache = BudgetedCache[tuple[str, int], Block]
 
@@ -52,38 +58,38 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """For messages, and unique among all tables that share a cache."""
+        """The file's name: for messages, and unique among all tables that share a cache."""
         ...
 
     @property
     def held(self) -> int:
-        """Bytes of the file that stay in memory as long as the source does."""
+        """The number of bytes of the file that stay in memory as long as the source exists."""
         ...
 
     def size(self) -> int:
-        """Length in bytes."""
+        """The length of the file in bytes."""
         ...
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly these bytes.  Raises `Corrupt` if the file is shorter."""
+        """Exactly `length` bytes from `offset`.  Raises `Corrupt` if the file is shorter."""
         ...
 
 
 class Handle(NamedTuple):
-    """Where a block's payload stands."""
+    """Where a block's payload is in the file."""
 
     offset: int
     length: int
 
     @property
     def end(self) -> int:
-        """Where its type and checksum end."""
+        """The end of the block, with its type and checksum."""
         return self.offset + self.length + TRAILER_LENGTH
 
 
 class StoredChunk:
-    """One data block as it stands in the file; checked and decompressed when its records are
-    asked for."""
+    """One data block with its stored bytes.  It is checked and decompressed when its records are
+    requested."""
 
     __slots__ = ("_prefixed", "bound", "stored")
 
@@ -94,7 +100,7 @@ class StoredChunk:
 
     @property
     def is_current(self) -> bool:
-        """Whether the block may stand in a table of the version that is written today."""
+        """Whether the block can be reused in a table of the current version."""
         return self._prefixed
 
     def payload(self) -> bytes:
@@ -109,10 +115,10 @@ class StoredChunk:
 
 
 class SortedTable:
-    """An open table: its index in memory, its blocks read on demand through `cache`."""
+    """An open table.  Its index is in memory; its blocks are read on demand through `cache`."""
 
     def __init__(self, source: Source, cache: BlockCache, *, is_near: bool = False) -> None:
-        """`is_near`: requests cost next to nothing, so walks read no further than they must."""
+        """`is_near`: requests cost almost nothing, so walks read no further ahead than needed."""
         self._source = source
         self._is_near = is_near
         self._cache = cache
@@ -139,8 +145,8 @@ class SortedTable:
     def _read_index(
         self, tail: "_Tail", index: Handle
     ) -> tuple[Sequence[bytes], Sequence[int], Sequence[int]]:
-        """The bounds of all data blocks, and where they begin and end.  Numbers stand in arrays:
-        of a large repository, thousands of indexes are kept."""
+        """The bounds of all data blocks, and where the blocks begin and end.  The numbers are in
+        arrays to save memory: of a large repository, thousands of indexes stay in the cache."""
         bounds: list[bytes] = []
         starts, ends = array("Q"), array("Q")
         end = 0
@@ -157,8 +163,9 @@ class SortedTable:
         return bounds, starts, ends
 
     def _checked_count(self) -> int:
-        """The number of entries by the properties, which also must not tell of what cannot be
-        read here: an index of another kind, deletions, sequence numbers given to the whole file."""
+        """The number of entries in the properties; -1 if they do not state it.  Raises `Corrupt` if
+        the properties name a kind of table that cannot be read here: another kind of index,
+        deletions, or a sequence number for the whole file."""
         known = properties_of(self)
         for name, allowed in _PLAIN_PROPERTIES.items():
             if known.get(name, allowed) != allowed:
@@ -176,13 +183,13 @@ class SortedTable:
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """Properties that lakeFS hashes into the ids of dumped refs."""
+        """The properties that lakeFS hashes into the ids of dumped refs."""
         known = properties_of(self)
         return {name: known[name].decode(errors="replace") for name in _MARKS if name in known}
 
     @property
     def cost(self) -> int:
-        """Bytes of memory that the open table takes, nearly."""
+        """The approximate memory that the open table takes, in bytes."""
         index = sum(map(len, self._bounds)) + _BLOCK_COST * len(self._bounds)
         return _TABLE_COST + len(self.stored_properties) + self._source.held + index
 
@@ -214,13 +221,13 @@ class SortedTable:
         return TableWalk(self, far(self._share(first), self._share(wanted)))
 
     def _share(self, records: int) -> int:
-        """The length of so many records, a little more than on average."""
+        """The stored length of this number of records: the average plus 1/8."""
         end = self._ends[-1] if self._ends else 0
         return end * records // max(1, self.count) * 9 // 8
 
     @property
     def blocks_count(self) -> int:
-        """How many data blocks."""
+        """The number of data blocks."""
         return len(self._starts)
 
     def position(self, key: bytes) -> int:
@@ -228,12 +235,12 @@ class SortedTable:
         return bisect_left(self._bounds, key)
 
     def stored(self, index: int) -> bytes:
-        """A data block as it stands in the file."""
+        """The stored bytes of a data block.  One request."""
         return self.span(index, 0)[0]
 
     def span(self, index: int, reach: int) -> list[bytes]:
-        """Data blocks as they stand in the file, from `index` on, as many as lie within `reach`
-        bytes but at least one.  One request."""
+        """The stored bytes of data blocks, from block `index` on: as many as fit in `reach` bytes,
+        but at least one.  One request."""
         starts, ends = self._starts, self._ends
         begin = starts[index]
         after = max(index + 1, bisect_right(ends, begin + reach, index))
@@ -241,11 +248,11 @@ class SortedTable:
         return [raw[starts[at] - begin : ends[at] - begin] for at in range(index, after)]
 
     def cached(self, index: int) -> Block | None:
-        """A data block, if it is at hand."""
+        """A data block, if it is cached."""
         return self._cache.get((self._source.name, index))
 
     def opened(self, index: int, stored: bytes, *, kept: bool = True) -> Block:
-        """A data block from its bytes, checked."""
+        """A data block from its stored bytes, checked; cached if `kept`.  Raises `Corrupt`."""
         try:
             block = Block(unseal(stored, self._prefixed))
             self._check_bounds(index, block.columns()[0])
@@ -266,7 +273,7 @@ class SortedTable:
             raise Corrupt(f"block has keys outside of its bounds: block={index}")
 
     def block_columns(self, index: int) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The records of a data block, which stays cached."""
+        """The keys and values of a data block, which stays cached."""
         return self._block(index).columns()
 
 
@@ -306,7 +313,8 @@ _PLAIN_PROPERTIES = {
 
 
 class _Tail:
-    """The end of a file, which most tables' index and properties lie in, and the rest on demand."""
+    """The end of a file, which contains index and properties of most tables.  Other bytes are read
+    on demand."""
 
     def __init__(self, source: Source, start: int, tail: bytes) -> None:
         self._source = source
@@ -333,7 +341,7 @@ def _handle(raw: bytes, at: int) -> tuple[Handle, int]:
 
 
 def properties_of(table: SortedTable) -> Mapping[str, bytes]:
-    """What the file says of itself."""
+    """The properties of a table."""
     stored = table.stored_properties
     if not stored:
         return {}
@@ -341,8 +349,10 @@ def properties_of(table: SortedTable) -> Mapping[str, bytes]:
 
 
 def length_told(tail: bytes) -> int:
-    """How long a file is that ends so, if it is whole: index or metaindex stands right before the
-    footer.  Of the wrong length, blocks fail their checksums."""
+    """The length of the file that ends with `tail`, computed from its footer.  Raises `Corrupt`.
+
+    Index or metaindex is directly before the footer, so its handle gives the length.  If the file
+    is damaged and the length wrong, blocks fail their checksums."""
     if len(tail) < _FOOTER_LENGTH_OLDEST:
         raise Corrupt(f"table has an impossible length: length={len(tail)}")
     metaindex, index, _ = _footer(tail)
@@ -352,7 +362,8 @@ def length_told(tail: bytes) -> int:
 
 
 def _footer(tail: bytes) -> tuple[Handle, Handle, bool]:
-    """Metaindex, index, and whether compressed blocks carry their length."""
+    """The handles of metaindex and index, and whether compressed blocks begin with their
+    length.  Raises `Corrupt`."""
     (magic,) = struct.unpack_from("<Q", tail, len(tail) - 8)
     if magic == _MAGIC_OLDEST:
         body, prefixed = tail[-_FOOTER_LENGTH_OLDEST:-8], False

@@ -1,13 +1,13 @@
-"""Where the files of tables lie: block storage, and before it folders of copies.
+"""Stores table files in block storage, with folders of cached copies in front of it.
 
     memory                     blocks, indexes, metaranges (sstable.py)
     a folder of this machine   whole files that were scanned, hot, small or written here
-    a folder that all share    the same, where one is mounted
+    a folder that all share    the same, if one is mounted
     block storage              everything, at `<namespace>/_lakefs/<id>`
 
-Files are immutable and named by their content, so a copy never goes stale; only damage and removal
-matter.  Only what is in block storage is durable; folders may be deleted at any time (folder.py).
-For `sstable.py` and the assembly.
+Files are immutable and named by their content, so a copy never becomes stale; it can only be
+damaged or removed.  Only files in block storage are durable; the folders may be deleted at any time
+(folder.py).  For `sstable.py` and the assembly.
 """
 
 import errno
@@ -29,27 +29,28 @@ from graveler.committed.table import Source
 from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
 
-Content = Sequence[bytes] | Rereadable  # it is stored, perhaps twice, and copied into folders
+Content = Sequence[bytes] | Rereadable  # read several times: for block storage and for each folder
 
-_HOT_SHARE = 4  # a file of which a quarter was read is fetched whole
+_HOT_SHARE = 4  # a file is fetched whole after more than 1/4 of it was requested
 
 
 class TableFiles(Protocol):
-    """Files of tables by namespace and id."""
+    """Table files, by storage namespace and id."""
 
     def open(self, namespace: str, name: str) -> Source:
-        """That there is no such file is told by the first reading, as `NotFound`."""
+        """The file, for reading.  If it does not exist, the first read raises `NotFound`."""
         ...
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        """Have `build` write a file, and store it durably.  Raises `StorageFull`, `Unavailable`.
+        """Call `build` to write a file, and store it durably.  Raises `StorageFull`, `Unavailable`.
 
-        One that is there already keeps its bytes (as a new version): it has the same records, but
-        perhaps in other blocks, and who has read its index must find the blocks that it knows."""
+        If the file exists already, its bytes are kept, and are written again as a new version.  The
+        existing file has the same records, but perhaps in other blocks, and a reader that has read
+        its index must find the blocks of that index."""
         ...
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        """As `add`, of bytes that are at hand."""
+        """As `add`, for content that is in memory."""
         ...
 
 
@@ -59,9 +60,10 @@ def file_address(namespace: str, name: str) -> str:
 
 
 class StoredFiles:
-    """Block storage alone: for stores that are local anyway, where a copy would double the bytes.
+    """Block storage without folders of copies.  For block storage on this machine, where a copy
+    would only double the bytes.
 
-    Files are built below `scratch` and removed from it when they are stored."""
+    Files are built below `scratch` and removed from there after they are stored."""
 
     def __init__(self, blocks: BlockStore, scratch: Path) -> None:
         self._blocks = blocks
@@ -80,14 +82,14 @@ class StoredFiles:
 
 
 class TieredFiles:
-    """A folder of at most `budget` bytes before block storage, and between them perhaps a folder
-    that machines share.
+    """Block storage behind a local folder of at most `budget` bytes, with an optional folder
+    between them that machines share.
 
-    A file is read by ranges from block storage until a quarter of it was wanted; then it is fetched
-    whole, by one of all who want it at that moment, and enters the folders.  So does what is
-    written, and what came whole by the first request.  A copy in the shared folder is copied to
-    the local one when it is opened, and checked on the way.  Copies that were evicted are let go,
-    so that tables that stay open hold no more of the disk than the budget."""
+    A file is read from block storage by byte ranges until more than 1/4 of it was requested.  Then
+    it is fetched whole and enters the folders; of several clients that want it at that moment, one
+    fetches it.  Files that are written here, and files that the first request returns whole, enter
+    the folders too.  When a copy in the shared folder is opened, it is checked and copied to the
+    local folder.  Open tables close evicted copies, so the disk holds no more than the budget."""
 
     def __init__(
         self,
@@ -125,15 +127,15 @@ class TieredFiles:
 
     def _stored(self, address: str, content: Content) -> None:
         if not _store(self._blocks, address, content):
-            return  # a copy of ours might have other blocks than the file that is stored
-        with suppress(OSError):  # stored already: the copies are a matter of speed
+            return  # this copy may have other blocks than the stored file
+        with suppress(OSError):  # the file is durable already: copies only make reads faster
             self._enter(self._local, address, content)
             if self._shared is not ABSENT:
                 self._enter(self._shared, address, content)
 
     def fetch(self, address: str) -> LocalFile | Absent:
-        """The file as a local one, fetched whole if need be; `ABSENT` if no folder can hold it or
-        whoever fetches it takes too long."""
+        """A local copy of the file, which is fetched whole if there is none; ABSENT if no folder
+        can hold it, or if another client that fetches it takes too long."""
         meeting = self._local if self._shared is ABSENT else self._shared
         with meeting.alone(address) as in_time:
             copy = self._opened(address)
@@ -146,13 +148,14 @@ class TieredFiles:
             return copy
 
     def keep(self, address: str, content: bytes) -> None:
-        """Take a copy of a file that is at hand."""
+        """Store copies of a file whose bytes are in memory."""
         self._enter(self._local, address, [content])
         if self._shared is not ABSENT:
             self._enter(self._shared, address, [content])
 
     def _enter(self, folder: CacheFolder, address: str, chunks: Iterable[bytes]) -> None:
-        """Take a copy; open tables let go of those that had to make room for it."""
+        """Store a copy in `folder`.  If that evicted others, open tables close the evicted
+        copies."""
         if folder.enter(address, chunks):
             with self._open_lock:
                 for file in self._open:
@@ -170,7 +173,8 @@ class TieredFiles:
 
 
 class _WarmingFile:
-    """Read by ranges until it is hot, from then on local, until the copy is evicted."""
+    """A file that is read by byte ranges until it is hot, then from a local copy until the copy is
+    evicted."""
 
     def __init__(self, remote: RemoteFile, files: TieredFiles, copy: LocalFile | Absent) -> None:
         self._remote = remote
@@ -202,7 +206,8 @@ class _WarmingFile:
         return self._remote.read(offset, length) if local is ABSENT else local.read(offset, length)
 
     def _warmed(self, offset: int, length: int) -> LocalFile | Absent:
-        """The file as a local one if it is hot now."""
+        """Count the request.  Returns a local copy of the file if the file is hot now, otherwise
+        ABSENT."""
         self._wanted += self._remote.missing(offset, length)
         if self._wanted * _HOT_SHARE <= self.size():
             return ABSENT
@@ -211,22 +216,23 @@ class _WarmingFile:
         return copy
 
     def let_go(self) -> None:
-        """Hold on to no copy that was evicted; who reads it at this moment reads to the end."""
+        """Close the local copy if it was evicted.  A read that is running on it reads to the
+        end."""
         local = self._local
         if local is not ABSENT and local.is_gone():
             self._local = ABSENT
 
 
 def _store(blocks: BlockStore, address: str, content: Content) -> bool:
-    """Whether the file was not there before.
+    """Store a file.  Returns whether it did not exist before.
 
-    One that was is written again with the bytes that it has: garbage collection deletes a file
-    only as the version that it saw, and must see that somebody needs this one anew."""
+    An existing file is written again with its own bytes.  Garbage collection deletes only the
+    version of a file that it has seen; the new version protects the file."""
     for _ in range(limits.conditional_round_count_max):
         with suppress(AlreadyExists):
             blocks.put(address, content, CREATE)
             return True
-        with suppress(NotFound):  # collected in between
+        with suppress(NotFound):  # garbage collection deleted it in between
             blocks.copy(address, address)
             return False
     raise Unavailable(f"write a table: it keeps coming and going: table={address}")
@@ -234,7 +240,7 @@ def _store(blocks: BlockStore, address: str, content: Content) -> bool:
 
 @contextmanager
 def _built(folder: Path, build: Callable[[Path], None]) -> Iterator[Path]:
-    """A file of its own that `build` has written; it is gone afterwards."""
+    """A temporary file that `build` has written.  It is removed afterwards."""
     with _kinds():
         path = scratch_path(folder)
     try:

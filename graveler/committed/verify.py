@@ -1,7 +1,8 @@
-"""Checking stored metaranges and ranges in full: every id recomputed from the records themselves.
+"""Checks stored metaranges and ranges in full: recomputes every id from the records.
 
-Reads everything, trusts nothing, raises nothing for damage: damages are values, so that one does
-not hide the next.  For `graveler verify` and for whoever takes files from outside.
+It reads everything and trusts no stored id.  Damage is returned as values and not raised, so that
+one damage does not hide the next.  For `graveler verify`, and for verbs that accept files from
+outside.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from graveler.records import RangeRef, Record
 
 
 class Damage(NamedTuple):
-    """What is wrong with one file.  `id` names a range or a metarange."""
+    """The damage of one file.  `id`: the id of a range or a metarange."""
 
     id: str
     reason: str
@@ -27,9 +28,9 @@ class Damage(NamedTuple):
 def metarange_damages(
     space: Keyspace, metarange_id: MetarangeId, skip: frozenset[str] = frozenset()
 ) -> Iterator[Damage]:
-    """All damages of a metarange and of its ranges, without the ranges named by `skip`.
+    """All damages of a metarange and of its ranges, except the ranges whose ids are in `skip`.
 
-    Checks ids, order, counts, sizes, bounds, and identities where they are recorded.
+    Checks ids, order, counts, bounds, and identities if they are recorded.
     """
     try:
         refs = space.metarange(metarange_id).ranges

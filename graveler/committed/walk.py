@@ -1,8 +1,8 @@
-"""A listing's way through a table, forward: how much it asks for at once.
+"""A listing's forward walk through a table: decides how many bytes each request asks for.
 
-Where each request costs a round trip, who reads on gets more with each; who has jumped within a
-table will jump again, and gets all that may lie ahead.  Where requests cost next to nothing, blocks
-are read one by one.  For `table.py`.
+If each request costs a round trip, each further request of a reader asks for more bytes.  A reader
+that has jumped within a table will probably jump again, so its requests ask for all that may lie
+ahead.  If requests cost almost nothing, blocks are read one by one.  For `table.py`.
 """
 
 from typing import NamedTuple, Protocol
@@ -18,8 +18,8 @@ _KEPT_COUNT = 64  # blocks of one walk that stay cached: the next page begins wh
 
 
 class Reaches(NamedTuple):
-    """Lengths to ask for: of one request after the other (the last for all that follow), and after
-    a jump."""
+    """The lengths that requests ask for, in bytes.  `steps`: of consecutive requests; the last
+    value is for all that follow.  `sought`: after a jump."""
 
     steps: tuple[int, ...]
     sought: int
@@ -29,7 +29,8 @@ NEAR = Reaches((*(0,) * 32, _SPAN_LENGTH), 0)
 
 
 def far(first: int, wanted: int) -> Reaches:
-    """For a walk whose first request is for `first` bytes and that may read `wanted` on."""
+    """The lengths for a walk whose first request asks for `first` bytes, and which may then read
+    `wanted` bytes."""
     begun = min(first, _SOUGHT_LENGTH)
     reach = min(max(wanted, _AHEAD_LENGTH), _WANTED_LENGTH_MAX)
     then = (_AHEAD_LENGTH, _SPAN_LENGTH)
@@ -37,11 +38,11 @@ def far(first: int, wanted: int) -> Reaches:
 
 
 class WalkedTable(Protocol):
-    """What a walk needs of a table; blocks are known by their number."""
+    """The part of a table that a walk needs.  Blocks are identified by their index."""
 
     @property
     def blocks_count(self) -> int:
-        """How many blocks."""
+        """The number of blocks."""
         ...
 
     def position(self, key: bytes) -> int:
@@ -49,20 +50,21 @@ class WalkedTable(Protocol):
         ...
 
     def cached(self, index: int) -> Block | None:
-        """A block, if it is at hand."""
+        """A block, if it is cached."""
         ...
 
     def span(self, index: int, reach: int) -> list[bytes]:
-        """Blocks as they are stored, at least one.  One request."""
+        """The stored bytes of blocks from `index` on: as many as fit in `reach` bytes, but at least
+        one.  One request."""
         ...
 
     def opened(self, index: int, stored: bytes, *, kept: bool = True) -> Block:
-        """A block from its bytes, checked."""
+        """A block from its stored bytes, checked; cached if `kept`."""
         ...
 
 
 class TableWalk:
-    """See `ranges.Walk`; keeps what it was given until it has passed it."""
+    """See `ranges.Walk`.  Keeps the blocks of the last request until it has passed them."""
 
     __slots__ = (
         "_asked",
