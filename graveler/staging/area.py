@@ -115,13 +115,13 @@ def _partitions(token: StagingToken) -> tuple[bytes, ...]:
 
 
 def place_of(token: StagingToken, key: bytes) -> Place:
-    """Where the row of `key` stands."""
+    """The place of the row of `key`."""
     partitions = _partitions(token)
     return partitions[shard(key, len(partitions))], key
 
 
 def decode(row: Row) -> Staged:
-    """What a row says.  Raises `Corrupt`."""
+    """The staged row that a stored row holds.  Raises `Corrupt`."""
     return wire.decode_staged(row.value, row.order, row.version)
 
 

@@ -1,4 +1,7 @@
-"""The retention rule of a repository: for how many days commits are kept, per branch."""
+"""The retention rule of a repository: how many days commits are kept, for each branch.
+
+For the engine.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
