@@ -36,7 +36,7 @@ class Applied(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many paths differ from the base."""
+        """The number of paths that differ from the base."""
         return self.added + self.changed + self.removed
 
 

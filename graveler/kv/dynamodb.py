@@ -16,11 +16,12 @@ This driver repeats only requests that cannot be applied twice:
 
 retry.py repeats everything else.
 
-    get        GetItem                          set_if     PutItem with a condition
-    get_many   BatchGetItem a 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
-    scan       Query, at most 1 MB an answer    set_newer  PutItem with a condition
-    set        PutItem                          set_many, delete   BatchWriteItem a 25 rows
-                                                delete, by version DeleteItem a row
+    get        GetItem                          set_if       PutItem with a condition
+    get_many   BatchGetItem per 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
+    scan       Query, at most 1 MB per answer     paired     TransactWriteItems: Put, Put
+    set        PutItem                          set_newer    PutItem with a condition
+    set_many   BatchWriteItem per 25 rows       delete       BatchWriteItem per 25 rows
+                                                  versions   DeleteItem per row, with a condition
 
 Calls go through pynamodb's `Connection.dispatch` with a client of the given session, because the
 other methods of `Connection` request the table's description first.  Assembly opens this driver.

@@ -21,7 +21,8 @@ A row lives at (partition, key).  Both are bytes, and neither is empty.  A row h
         sent it twice, and finds another's row, answers `OutcomeUnknown`
     K10  a guarded write looks at both rows and writes in one step; a paired one writes both rows
         in that step, or neither
-    K11  a removal that names versions removes, in one step a row, only rows that have them
+    K11  a removal that names versions removes only rows that have them; it checks and removes each
+        row in one step
 
 Drivers and wrappers implement `Store`; staging, refs and engine call it.
 

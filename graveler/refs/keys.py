@@ -10,7 +10,8 @@
                                                               releases are recorded in `deleted`
     e/<uid>/<rule>/<n>           <object key>                 an arrival: the newest event of one
                                                               object that the rule took in
-    e/<uid>/<rule>/vouched/<n>   <call>                       a call whose rows all took effect
+    e/<uid>/<rule>/vouched/<n>   <call>                       a confirmation: all rows of the call
+                                                              count (events/arrivals.py)
     r/<name>/<uid>               see the prefixes below       all other records of one repository;
                                                               a re-created repository has a new uid
 
@@ -128,20 +129,20 @@ def arrivals(repository: Repository, rule: str, key: bytes) -> bytes:
 
 
 def of_events(repository: Repository, rule: str) -> list[bytes]:
-    """Every partition of a rule's event records: arrivals and completed calls."""
+    """Every partition of a rule's event records: arrivals and confirmations."""
     numbers = range(limits.staging_shard_count_max)
     arrived = [f"e/{repository.uid}/{rule}/{number}".encode() for number in numbers]
     return arrived + all_vouched(repository, rule)
 
 
 def vouched(repository: Repository, rule: str, call: bytes) -> bytes:
-    """The partition of the record that one call writes once all its rows took effect."""
+    """The partition of the confirmation of one call."""
     number = shard(call, limits.staging_shard_count_max)
     return _vouched(repository, rule, number)
 
 
 def all_vouched(repository: Repository, rule: str) -> list[bytes]:
-    """Every partition of the records of completed calls of a rule."""
+    """Every partition of the confirmations of a rule."""
     numbers = range(limits.staging_shard_count_max)
     return [_vouched(repository, rule, number) for number in numbers]
 

@@ -1,20 +1,21 @@
 """Arrivals: the newest event of each object that a rule took in, its staging token and its calls.
 
     e/<uid>/<rule>/<n>            <object key> → sequencer, token of the staged row, the calls that
-                                                 staged it
-    e/<uid>/<rule>/vouched/<n>    <call>       → when the call was completed
+                                                 rely on the row
+    e/<uid>/<rule>/vouched/<n>    <call>       → when the call confirmed: a confirmation
 
-A call is one attempt to take in a batch of notifications.  Its staged row counts if the row's token
-is still the branch's open token when the call reads the branch record again.  An arrival is written
-in one step with its staged row.
+A call is one execution of the engine's `take_in`, for one delivery of notifications.  A staged row
+*counts* if its token is still the branch's open token when the call reads the branch record again.
+The arrival of a new event is written in one step with its staged row.  If an event must be staged
+again, its row is written first and its arrival after it.
 
-A call writes its completion record (`vouch`) once: after it saw that all its rows count, and before
-its notifications are acknowledged.  So an event is done if one of its calls has a completion
-record.  If none has, no delivery of the event was acknowledged.
+A call *confirms* (`vouch`) once: after it saw that all its rows count, and before its notifications
+are acknowledged.  So an event is done if one of its calls has confirmed.  If none has, no delivery
+of the event was acknowledged.
 
 Rows here may be removed `limits.event_seconds` after they were written, because no notification is
-delivered so late.  A completion record is written once, so it may be removed without reading it
-again.  The arrival of an object is replaced by a newer one.  For the engine.
+delivered so late.  A confirmation is written once, so it may be removed without reading it again.
+The arrival of an object is replaced by a newer one.  For the engine.
 """
 
 from collections.abc import Collection, Iterable
@@ -33,7 +34,7 @@ _CALLS_MAX = 16  # a message is delivered few times, and not many times at once
 
 class Arrival(NamedTuple):
     """The newest event of an object: its sequencer, the token of the staged row, and the calls that
-    staged it."""
+    rely on that row."""
 
     sequencer: str
     token: StagingToken
@@ -92,7 +93,7 @@ def write_of(place: Place, arrival: Arrival, stamp: bytes) -> Write:
 
 
 def vouch(kv: Store, repository: Repository, rule: str, call: bytes, now_ns: int) -> None:
-    """Write the completion record of a call: all its rows count.  Raises `OutcomeUnknown`.  One
+    """Write the confirmation of a call: all its rows count.  Raises `OutcomeUnknown`.  One
     request."""
     said = wire.encode_pairs({_AT: str(now_ns)})
     kv.set(*_vouched_place(repository, rule, call), said, call)
@@ -101,18 +102,18 @@ def vouch(kv: Store, repository: Repository, rule: str, call: bytes, now_ns: int
 def vouched_of(
     kv: Store, repository: Repository, rule: str, calls: Iterable[bytes]
 ) -> Collection[bytes]:
-    """The calls that have a completion record.  One batch; no request if `calls` is empty."""
+    """The calls that have confirmed.  One batch; no request if `calls` is empty."""
     places = {_vouched_place(repository, rule, call): call for call in calls}
     return {places[place] for place in kv.get_many(list(places))} if places else ()
 
 
 def vouched_partitions(repository: Repository, rule: str) -> list[bytes]:
-    """The partitions of the completion records of a rule."""
+    """The partitions of the confirmations of a rule."""
     return all_vouched(repository, rule)
 
 
 def forget_vouched(kv: Store, partition: bytes, start: bytes, before_ns: int) -> int:
-    """Remove completion records that are older than `before_ns`, and return how many.
+    """Remove confirmations that are older than `before_ns`, and return how many.
 
     Reads at most 1,000 rows from `start` on, and at most 1,000 rows from the beginning of the
     partition up to `start`.  Ids of calls are random, so rounds with a random `start` reach all

@@ -1,9 +1,9 @@
-"""Commit records, and fold records: the staging tokens that a commit on a branch contains.
+"""Commit records, and fold records: the staging tokens whose rows went into a commit on a branch.
 
 A commit record is immutable and named by its content.  Writing it twice changes nothing, so it is
-written unconditionally, together with its fold record.  The fold record lists the tokens that the
-commit contains *on that branch*, because two branches may make equal commits from different tokens.
-For the engine.
+written unconditionally, together with its fold record.  The fold record lists the tokens whose rows
+went into the commit *on that branch*, because two branches may make equal commits from different
+tokens.  For the engine.
 """
 
 import re
@@ -75,7 +75,8 @@ def fold_write(
     fold: Fold,
     stamp: bytes,
 ) -> Write:
-    """The write that records the tokens of `commit` on `branch`.  `newest`: the newest of them."""
+    """The write that records which tokens went into `commit` on `branch`.  `newest`: the newest of
+    them."""
     key = fold_key(branch, commit, newest)
     return Write(space(repository), key, wire.encode_fold(fold), stamp)
 

@@ -1,9 +1,9 @@
 """The turn to collect a repository's garbage: one record that names one job or one cluster.
 
 A collection must first swap its job into this record.  So at most one collection of a repository is
-under way, however many are requested.  A collection on a cluster has no job: it holds a lease on
-the turn until a time, and renews it.  The record is never removed.  For graveler/jobs and the
-engine.
+under way, however many are requested.  A collection on a cluster has no job: it holds the turn by a
+lease, and each heartbeat extends the lease.  The record is never removed.  For graveler/jobs and
+the engine.
 """
 
 from typing import Final, Literal, NamedTuple

@@ -57,7 +57,7 @@ def find(kv: Store, id: RepositoryId, uid: RepositoryUid) -> Deleted | Literal[A
 
 
 def stands(kv: Store, gone: Deleted) -> bool:
-    """Whether the record is still the one that was read.  One request."""
+    """Whether the record still has the version that was read.  One request."""
     row = kv.get(DELETED, _key(gone.id, gone.uid))
     return row is not ABSENT and row.version == gone.version
 

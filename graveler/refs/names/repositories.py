@@ -38,7 +38,7 @@ def find(kv: Store, repository: RepositoryId) -> VersionedRepository | Literal[A
 
 
 def get(kv: Store, repository: RepositoryId) -> Repository:
-    """The live repository; raises `NotFound`.  One request."""
+    """The live repository.  Raises `NotFound`.  One request."""
     found = find(kv, repository)
     if found is ABSENT or found.repository.state is not RepositoryState.LIVE:
         raise NotFound("repository not found")

@@ -49,7 +49,7 @@ def find(kv: Store, repository: Repository, tag: TagId) -> Tag | Literal[Absent.
 
 
 def get(kv: Store, repository: Repository, tag: TagId) -> Tag:
-    """Raises `NotFound`.  One request."""
+    """The live tag.  Raises `NotFound`.  One request."""
     found = find(kv, repository, tag)
     if found is ABSENT:
         raise NotFound("tag not found")
