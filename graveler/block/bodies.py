@@ -1,9 +1,9 @@
-"""Bodies that can be sent again.
+"""Request bodies that can be sent more than once.
 
-A service may refuse a request whose body was read already.  A list or tuple of chunks can be sent
-again, and so can a `Rereadable`, which reads its chunks anew from a file.  A generator cannot:
-`held` keeps what was read of it, up to 8 MiB in memory, more in a temporary file.  For drivers,
-wrappers and whoever puts a file.
+A service may refuse a request after its body was read, so a retry must send the body again.  A list
+or tuple of chunks can be sent again, and so can a `Rereadable`, which reads a file again.  A
+generator cannot: `held` keeps the chunks that were read of it, up to 8 MiB in memory, more in a
+temporary file.  For drivers, wrappers and callers that put a file.
 """
 
 import errno
@@ -20,8 +20,7 @@ _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
 class Rereadable:
-    """A body whose `chunks` begins at the first byte whenever it is called.  One reader at a
-    time."""
+    """A body whose `chunks` begins at the first byte at every call.  Only one reader at a time."""
 
     def __init__(self, chunks: Callable[[], Iterator[bytes]]) -> None:
         self._chunks = chunks
@@ -31,7 +30,7 @@ class Rereadable:
 
 
 def of_path(path: Path) -> Rereadable:
-    """The bytes of a file that nobody changes."""
+    """The bytes of a file, which must not change."""
 
     def chunks() -> Iterator[bytes]:
         with path.open("rb") as file:
@@ -41,7 +40,7 @@ def of_path(path: Path) -> Rereadable:
 
 
 def of_file(file: IO[bytes]) -> Rereadable:
-    """The bytes of an open file that nobody changes, and that stays open."""
+    """The bytes of an open file, which must not change and must stay open."""
 
     def chunks() -> Iterator[bytes]:
         file.seek(0)
@@ -52,10 +51,10 @@ def of_file(file: IO[bytes]) -> Rereadable:
 
 @contextmanager
 def held(body: Iterable[bytes]) -> Iterator[Sequence[bytes] | Rereadable]:
-    """`body` as one that can be sent again; what was kept of it is gone afterwards.
+    """A body with the bytes of `body` that can be sent again, until the end of the block.
 
-    Nothing of it is read before somebody reads the result, which raises what `body` raises, and
-    `StorageFull` or `Unavailable` if the temporary file fails.
+    `body` is read only as far as the result is read.  Reading the result raises the errors of
+    `body`, and `StorageFull` or `Unavailable` if the temporary file fails.
     """
     if isinstance(body, Sequence | Rereadable):
         yield body
@@ -66,7 +65,7 @@ def held(body: Iterable[bytes]) -> Iterator[Sequence[bytes] | Rereadable]:
 
 
 class _Kept:
-    """A stream that is kept in a file as far as it was read."""
+    """A stream whose bytes are kept in a file as they are read."""
 
     def __init__(self, body: Iterable[bytes], file: "tempfile.SpooledTemporaryFile[bytes]") -> None:
         self._rest = iter(body)
@@ -75,7 +74,8 @@ class _Kept:
         self._broken: list[BaseException] = []
 
     def chunks(self) -> Iterator[bytes]:
-        """What was kept, then the rest.  A stream that broke off breaks off for every reader."""
+        """The kept bytes, then the rest of the stream.  If the stream fails, every later reader
+        gets the same error."""
         offset = 0
         while offset < self._size:
             self._file.seek(offset)

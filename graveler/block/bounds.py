@@ -1,4 +1,4 @@
-"""What a call may ask for, checked alike by every driver: byte ranges, pages, sizes.
+"""Checks of arguments that all drivers share: byte ranges, pages, sizes, parts.
 
 Pure; for the drivers of this folder.
 """
@@ -12,38 +12,40 @@ from graveler.errors import Invalid, NotFound, RangeUnsatisfiable
 
 
 def check_range(start: int, end: int) -> None:
-    """`Invalid` for a range that no object can have.  Called before anything is touched."""
+    """Raises `Invalid` for a range that no object can have.  A driver calls it before it sends
+    anything."""
     if start < 0 or (end != TO_END and end < start):
         raise Invalid(f"range must begin at 0 or later and not end before: {start=} {end=}")
 
 
 def clip_range(size: int, start: int, end: int) -> tuple[int, int]:
-    """The half-open range of an object of `size` bytes that `start` and `end` mean (B3)."""
+    """The half-open range that `start` and `end` mean for an object of `size` bytes (B3).  Raises
+    `RangeUnsatisfiable`."""
     if start >= size and (start or size):
         raise RangeUnsatisfiable(f"range begins behind the object's end: {start=} {size=}", size)
     return start, size if end == TO_END else min(end, size)
 
 
 def clip_read(size: int, start: int, length: int) -> tuple[int, int]:
-    """As `clip_range`, for a start that counts from the end if negative."""
+    """As `clip_range`, for `length` bytes; a negative `start` counts from the end."""
     begin = max(0, size + start) if start < 0 else start
     return clip_range(size, begin, begin + length)
 
 
 def check_read(length: int) -> None:
-    """`Invalid` for a negative length."""
+    """Raises `Invalid` for a negative length."""
     if length < 0:
         raise Invalid(f"length to read must not be negative: {length=}")
 
 
 def check_page(limit: int) -> None:
-    """`Invalid` for a page size out of bounds."""
+    """Raises `Invalid` for a page size out of bounds."""
     if not 1 <= limit <= limits.scan_page_count_max:
         raise Invalid(f"list limit must be 1 to {limits.scan_page_count_max}: {limit=}")
 
 
 def check_targets(targets: Sized) -> None:
-    """`Invalid` for more deletions than one call may ask for."""
+    """Raises `Invalid` for more deletions than one call may have."""
     if len(targets) > limits.block_delete_count_max:
         raise Invalid(
             f"at most {limits.block_delete_count_max} deletions at once: count={len(targets)}"
@@ -51,7 +53,8 @@ def check_targets(targets: Sized) -> None:
 
 
 def measured(body: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks of a body, none empty, until it exceeds what an object may hold."""
+    """The chunks of a body without empty ones.  Raises `Invalid` if the body exceeds the maximum
+    size of an object."""
     size = 0
     for chunk in body:
         size += len(chunk)
@@ -62,7 +65,7 @@ def measured(body: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def gathered(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in chunks that are worth a call: small ones are joined."""
+    """The same bytes, with small chunks joined, so that each chunk is worth a system call."""
     waiting: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -76,13 +79,14 @@ def gathered(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def check_part_number(number: int) -> None:
-    """`Invalid` outside 1 … `limits.multipart_parts_count_max`."""
+    """Raises `Invalid` outside 1 to `limits.multipart_parts_count_max`."""
     if not 1 <= number <= limits.multipart_parts_count_max:
         raise Invalid(f"part number must be 1 to {limits.multipart_parts_count_max}: {number=}")
 
 
 def check_presigned_part(method: str, part: PartOf) -> None:
-    """`Invalid` unless it is a PUT of a number in bounds; `NotFound` without an upload."""
+    """Raises `Invalid` unless it is a PUT of a part number in bounds; `NotFound` without an upload
+    id."""
     if method != "PUT":
         raise Invalid(f"only PUT of a part can be presigned: {method=}")
     check_part_number(part.number)
@@ -91,7 +95,7 @@ def check_presigned_part(method: str, part: PartOf) -> None:
 
 
 def check_parts(parts: tuple[Part, ...]) -> None:
-    """`Invalid` unless there is at least one part and their numbers increase."""
+    """Raises `Invalid` for no parts, too many parts, or numbers that do not increase."""
     if not parts:
         raise Invalid("upload has no parts to complete")
     if len(parts) > limits.multipart_parts_count_max:

@@ -1,7 +1,7 @@
-"""Counting requests: the wrapper that lets a test say what a verb costs.
+"""A wrapper that counts requests, so that tests can check the cost of an operation.
 
-A request is counted before it is sent, so one that fails is counted too; the chunks of a body are
-not counted apart, and presigning makes no request.  Answers and errors pass through untouched.
+A request is counted before it is sent, so a failed one counts too.  The chunks of a body do not
+count separately, and presigning makes no request.  Answers and errors pass through unchanged.
 Tests, benchmarks and assembly may use it.
 """
 
@@ -29,7 +29,7 @@ from graveler.requests import Counts
 
 
 class _Observed:
-    """Deletions; those of many count as one."""
+    """The deletions; a deletion of many counts as one request."""
 
     def __init__(self, store: Blocks, counts: Counts) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class _Observed:
 
 
 class ObservedBlocks(_Observed):
-    """`Blocks` that counts what it passes on."""
+    """`Blocks` that counts each call and forwards it."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         self._counts.add("get")

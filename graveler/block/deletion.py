@@ -1,6 +1,7 @@
-"""Deleting many objects: what drivers without a request for that do, and however many there are.
+"""Deletes many objects: one by one in drivers, and in batches of 1,000 for callers.
 
-`OneByOne` is for drivers; `delete_every` for the engine, and for Spark.
+`OneByOne` is for drivers whose storage has no request for many deletions.  `delete_every` is for
+the engine and for Spark.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ class _Deletes(Protocol):
 
 
 class OneByOne:
-    """`BulkDeletes` of whoever can delete one."""
+    """`BulkDeletes` for a driver that can delete one object per request."""
 
     keeps_versions = True
 
@@ -36,14 +37,16 @@ class OneByOne:
             raise failed[0]
 
     def check_versions(self, address: str) -> None:
-        """Nothing is asked."""
+        """Sends no request."""
         if not self.keeps_versions:
             raise Unsupported(f"no versions are kept here: keep them first: {address=}")
 
 
 def delete_every(blocks: BulkDeletes, addresses: Iterable[str]) -> int:
-    """Remove whatever is at these addresses; how many they were.  Cost: a deletion of many for each
-    1,000.  Raises at the first 1,000 of which any failed."""
+    """Delete the objects at these addresses, any version; return the number of addresses.
+
+    Cost: one `delete_all` per 1,000.  Raises after the first batch of 1,000 with a failure.
+    """
     rest, count = iter(addresses), 0
     while part := [Target(each) for each in islice(rest, limits.block_delete_count_max)]:
         blocks.delete_all(part)

@@ -1,8 +1,9 @@
-"""Whole files below the local store's root: written, read, removed, listed.
+"""Writes, reads, removes and lists whole files below the local store's root.
 
-Modification times are made here and never given twice, so that size and time tell one content of a
-name from the next (an inode number comes back at once).  Changes of one name that look before they
-act take one lock.  For the local driver only.
+This module sets modification times, and each one is unique.  So size and time distinguish one
+content of a name from the next; an inode number does not, because file systems reuse it
+immediately.  A change that first checks the present file holds a lock of its name.  For the local
+driver only.
 """
 
 import os
@@ -37,7 +38,7 @@ _LOCKS = 64
 
 
 class Doomed(NamedTuple):
-    """A file to remove, if it still is of that version."""
+    """A file to remove if it still has this version."""
 
     place: Place
     version: str
@@ -56,12 +57,12 @@ class Files:
         self._newest_ns = 0
 
     def open(self, place: Place, address: str) -> "Chunks":
-        """A file to read."""
+        """Open a file for reading."""
         with translated(address):
             return Chunks(open_file(self._folders.root, place), address)
 
     def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
-        """Store a body durably under a name, at once or not at all."""
+        """Store a body under a name, durably and atomically, under the condition of `mode`."""
         with self._folders.temporary.new(address) as temporary:
             for chunk in gathered(measured(body)):
                 with translated(address):
@@ -77,8 +78,9 @@ class Files:
                 return head_of(os.fstat(temporary.file))
 
     def remove(self, doomed: Sequence[Doomed]) -> None:
-        """Remove files of one folder, each if it is there and of that version; the folder is synced
-        once, for all that were removed.  Raises for the first that failed, after the others."""
+        """Remove files of one folder, each only if it exists and has its version.  The folder is
+        synced once for all.  If removals fail, the others are still tried, and then the first error
+        is raised."""
         first, failed = doomed[0], list[GravelerError]()
         with (
             translated(first.address),
@@ -97,7 +99,7 @@ class Files:
             raise failed[0]
 
     def _unlink(self, folder: int, doomed: Doomed) -> bool:
-        """Whether a file was removed."""
+        """Remove one file.  Returns whether a file was removed."""
         place, version, address = doomed
         with translated(address), suppress(FileNotFoundError), self._lock(place):
             status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
@@ -107,11 +109,11 @@ class Files:
         return False
 
     def start(self, parts: Parts) -> Start:
-        """Where a list of a bucket's keys begins."""
+        """The folder where a list of a bucket's keys begins."""
         return Start(parts.key[: parts.key.rfind("/") + 1], layout.folder(parts))
 
     def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
-        """What lies in a folder; nothing if it is not there."""
+        """The files and folders in a folder that belong to keys; none if it does not exist."""
         with (
             suppress(FileNotFoundError),
             closing(open_folder(self._folders.root, folders)) as at,
@@ -124,7 +126,7 @@ class Files:
                     yield Child(segment, entry.name, is_folder)
 
     def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
-        """What is known of files; those that have gone meanwhile, and links, are left out."""
+        """The heads of files, without links and without files that were deleted meanwhile."""
         for folders, group in groupby(found, key=lambda one: one.folders):
             with (
                 suppress(FileNotFoundError),
@@ -146,7 +148,7 @@ class Files:
 
 
 class Chunks:
-    """The bytes of an open file from one offset to another; closes it at the end."""
+    """The bytes of an open file from the offset `at` to `end`.  Closes the file at the end."""
 
     def __init__(self, descriptor: int, address: str) -> None:
         self._descriptor = descriptor
@@ -155,7 +157,7 @@ class Chunks:
         self.end = 0
 
     def head(self) -> ObjectHead:
-        """What is known of the file; `NotFound` if it is none."""
+        """The head of the file; `NotFound` if it is not a regular file."""
         with translated(self._address):
             status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -178,7 +180,7 @@ class Chunks:
         return chunk
 
     def close(self) -> None:
-        """Let go of the file; more than once is no error."""
+        """Close the file.  Idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -188,7 +190,7 @@ class Chunks:
 
 
 def head_of(status: os.stat_result) -> ObjectHead:
-    """What the file system knows of an object."""
+    """The head of an object, from the attributes of its file."""
     return ObjectHead(
         status.st_size,
         f"{status.st_mtime_ns:x}-{status.st_size:x}",

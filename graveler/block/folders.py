@@ -1,13 +1,14 @@
-"""Folders and files of the local store, below one root: opened without following any link, made
-and filled so that a crash of the machine leaves either all of a file or nothing.
+"""Opens and creates folders and files below the local store's root, durably and atomically.
 
-    write     a temporary file of this process, in `%tmp/<token>/`, synced
-    publish   link (must be new) or rename (replaces) into its folder: the one atomic step
+No link below the root is followed.  After a crash of the machine, a file is complete or absent.
+
+    write     a temporary file of this process, in `%tmp/<token>/`, and sync it
+    publish   link (must be new) or rename (replaces) it into its folder: the one atomic step
     sync      the folder, so that the name survives too; concurrent publications share one sync
 
-A folder is trusted to be durable once this process has synced its parent.  Each process holds a
-lock on its own folder of temporary files; whoever opens the store removes those without an owner.
-For the local driver only.
+A folder counts as durable once this process has synced its parent.  Each process holds a lock on
+its own folder of temporary files.  A process that opens the store removes such folders of processes
+that have ended.  For the local driver only.
 """
 
 import contextlib
@@ -57,7 +58,7 @@ _KINDS: dict[int, tuple[type[GravelerError], str]] = {
 
 @contextlib.contextmanager
 def translated(address: str) -> Iterator[None]:
-    """Errors of the operating system as kinds of ours, with the address that was asked for."""
+    """Translates errors of the operating system to those of errors.py, with the address."""
     try:
         yield
     except OSError as error:
@@ -66,7 +67,7 @@ def translated(address: str) -> Iterator[None]:
 
 
 def open_folder(root: str, names: Sequence[str]) -> int:
-    """A descriptor of a folder below `root` (which may itself be reached by links)."""
+    """A descriptor of a folder below `root`.  Only the path of `root` itself may contain links."""
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in names:
         try:
@@ -78,7 +79,7 @@ def open_folder(root: str, names: Sequence[str]) -> int:
 
 
 def open_file(root: str, place: Place) -> int:
-    """A descriptor to read a file; no component may be a link."""
+    """A descriptor to read a file.  No component below `root` may be a link."""
     at = open_folder(root, place.folders)
     try:
         return os.open(place.name, _READ, dir_fd=at)
@@ -88,7 +89,7 @@ def open_file(root: str, place: Place) -> int:
 
 @contextlib.contextmanager
 def closing(descriptor: int) -> Iterator[int]:
-    """Closes a descriptor in the end."""
+    """Closes a descriptor at the end of the block."""
     try:
         yield descriptor
     finally:
@@ -96,7 +97,7 @@ def closing(descriptor: int) -> Iterator[int]:
 
 
 class SharedSync:
-    """Syncs of one folder: whoever comes while one is running shares the next with all others."""
+    """Syncs of one folder.  All callers that arrive during a sync share the next one."""
 
     def __init__(self) -> None:
         self.users = 0  # guarded by the owner's lock
@@ -107,7 +108,7 @@ class SharedSync:
         self._running = False
 
     def sync(self, descriptor: int) -> None:
-        """Return once a sync has ended that began after this call."""
+        """Return after the end of a sync that began after this call."""
         with self._condition:
             mine = self._begun + 1
             while self._done < mine:
@@ -123,7 +124,7 @@ class SharedSync:
                 try:
                     os.fsync(descriptor)
                 except BaseException:
-                    turn = 0  # nobody may rely on it: the next waiter tries itself
+                    turn = 0  # the sync does not count: the next waiter syncs itself
                     raise
                 finally:
                     self._condition.acquire()
@@ -144,16 +145,16 @@ class Folders:
         self.temporary = TemporaryFiles(self, ids)
 
     def make(self, names: tuple[str, ...]) -> int:
-        """A descriptor of a folder, made if need be, durable up to the root."""
+        """A descriptor of a folder, created if it does not exist, durable up to the root."""
         if names in self._durable:
-            with contextlib.suppress(FileNotFoundError):  # somebody removed it: make it again
+            with contextlib.suppress(FileNotFoundError):  # it was removed: create it again
                 return open_folder(self.root, names)
             with self._lock:
                 self._durable.clear()
         at = open_folder(self.root, ())
         for depth in range(1, len(names) + 1):
             with closing(at):
-                # Even if another made it: that one may not have synced it yet.
+                # Syncs also a folder that another process made, which may not have synced it yet.
                 below = self._open_or_make(at, names[depth - 1], names[:depth] in self._durable)
             at = below
             with self._lock:
@@ -163,8 +164,8 @@ class Folders:
         return at
 
     def sync(self, names: tuple[str, ...], descriptor: int, address: str) -> None:
-        """Make what was linked, renamed or unlinked in a folder durable; a failure leaves the
-        outcome unknown."""
+        """Make links, renames and unlinks in a folder durable.  A failure raises
+        `OutcomeUnknown`."""
         with self._lock:
             shared = self._syncs.setdefault(names, SharedSync())
             shared.users += 1
@@ -196,7 +197,7 @@ class Folders:
 
 
 def make_root(root: Path) -> None:
-    """Make the root and what leads to it, durably."""
+    """Create the root and its missing parents, durably."""
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -205,7 +206,7 @@ def make_root(root: Path) -> None:
 
 
 class Temporary(NamedTuple):
-    """A file under way: its descriptor, its folder's, its name."""
+    """A temporary file being written: its descriptor, its folder's descriptor, its name."""
 
     file: int
     folder: int
@@ -219,7 +220,8 @@ class Temporary(NamedTuple):
 
 
 class TemporaryFiles:
-    """Files that nobody sees until they are published, and that die with their process."""
+    """Temporary files of one process.  They are invisible until published, and are removed after
+    the end of the process."""
 
     def __init__(self, folders: Folders, ids: Ids) -> None:
         self._folders = folders
@@ -232,7 +234,8 @@ class TemporaryFiles:
 
     @contextlib.contextmanager
     def new(self, address: str) -> Iterator[Temporary]:
-        """A fresh file.  Afterwards it is closed, and gone unless it was renamed away."""
+        """A fresh file.  At the end of the block it is closed, and deleted unless it was
+        renamed."""
         with translated(address):
             own = self._folder()
             name = f"{os.getpid()}-{next(self._serial)}"  # a forked process shares the folder
@@ -255,7 +258,7 @@ class TemporaryFiles:
         own = self._folders.make((TEMPORARY, token))
         fcntl.flock(own, fcntl.LOCK_EX)
         self._path = os.path.join(self._folders.root, TEMPORARY, token)
-        if not os.path.exists(self._path):  # swept away between making and locking
+        if not os.path.exists(self._path):  # another process removed it before it was locked
             os.close(own)
             return -1
         return own
@@ -268,7 +271,7 @@ class TemporaryFiles:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the temporary files of processes that are gone; what may not be removed stays."""
+    """Remove the temporary files of processes that have ended, as far as permissions allow."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError), closing(os.open(entry.path, _FOLDER)) as owned:

@@ -1,9 +1,9 @@
-"""Files of this machine that may be read in place: `local:///absolute/path` below an import root.
+"""Reads files of this machine in place: `local:///absolute/path` below an import root.
 
-Checked anew at every read.  A path must lie below a root as it is written, and again once its links
-are resolved; then it is opened from the root down without following any link, so that nothing that
-changes in between leads elsewhere.  Folders that are `closed` (the store itself) are never served,
-though a root hold them.  Read-only.  For the local driver only.
+Each read checks the path again.  The path must lie below a root as written, and also after its
+links are resolved.  Then the file is opened from the root down without following any link, so a
+change between check and open cannot lead elsewhere.  `closed` folders (the store itself) are never
+served, even below a root.  Read-only.  For the local driver only.
 """
 
 import os
@@ -28,30 +28,30 @@ class _Real(NamedTuple):
 
 
 class ImportRoots:
-    """The folders that an administrator named."""
+    """The folders from which the administrator allows imports."""
 
     def __init__(self, roots: Sequence[Path], closed: Sequence[Path]) -> None:
         self._roots = tuple(os.path.abspath(root) for root in roots)
         self._closed = tuple(os.path.realpath(folder) for folder in closed)
 
     def check(self, parts: Parts) -> None:
-        """`Invalid` if the file may not be read, whether it is there or not."""
+        """Raises `Invalid` if reading the file is not allowed, whether it exists or not."""
         self._real(parts.key)
 
     def open(self, parts: Parts) -> Chunks:
-        """A file to read."""
+        """Open a file for reading."""
         with translated(parts.address):
             return Chunks(self._open(parts.key), parts.address)
 
     def start(self, parts: Parts) -> Start:
-        """Where a list of the files below a folder begins."""
+        """The folder where a list begins."""
         key = parts.key[: parts.key.rfind("/") + 1]
         self._real(key)
         return Start(key, tuple(key.split("/")[:-1]))
 
     def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
-        """What lies in a folder; nothing if it is not there.  Links count as what they lead to;
-        broken ones, and what is neither file nor folder, are passed over."""
+        """The files and folders in a folder; none if it does not exist.  A link counts as its
+        target.  Broken links, and anything else than files and folders, are skipped."""
         key = "/".join(above)
         real = self._real(key)
         here = os.path.join(real.root, *real.names)
@@ -66,12 +66,12 @@ class ImportRoots:
                     yield Child(entry.name, entry.name, kind == "folder")
 
     def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
-        """What is known of files; those that have gone meanwhile are left out."""
+        """The heads of files, without files that were deleted meanwhile."""
         for folders, group in groupby(found, key=lambda one: one.folders):
             real = self._real("/".join(folders))
             with suppress(FileNotFoundError), closing(open_folder(*real)) as at:
                 for one in group:
-                    split(Parts("local", "", one.key).address)  # a name that none can hold
+                    split(Parts("local", "", one.key).address)  # refuse names no address can have
                     with suppress(FileNotFoundError):
                         status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
                         if stat.S_ISLNK(status.st_mode):

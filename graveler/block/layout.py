@@ -1,4 +1,4 @@
-"""How the keys of a bucket are named as files: every key has its own path, and back.
+"""Maps the keys of a bucket to file paths of the local store, one to one.
 
     local://lake/ns/data/<20>/<20>    lake/ns/data/<20>/<20>        object bytes
     local://lake/ns/_lakefs/<id>      lake/ns/_lakefs/<id>          ranges, metaranges, the marker
@@ -7,9 +7,10 @@
     local://lake/ns/a/                lake/ns/a/%                   the marker of a folder
     local://lake/50%                  lake/50%25%                   `%` itself is escaped
 
-A place of the first two shapes has a plain file and a marked folder, every other place a marked
-file and a plain folder, so no name is ever wanted for both.  Names of the system's own (`%tmp`,
-`%uploads`) hold a `%` that no key yields.  Pure; for the local driver only.
+Keys of the first two shapes have a plain file name and a marked folder name.  All other keys have a
+marked file name and a plain folder name.  So a file and a folder never need the same name.  The
+store's own names (`%tmp`, `%uploads`) contain a `%` in a position where no key has one.  Pure; for
+the local driver only.
 """
 
 import re
@@ -25,28 +26,29 @@ TEMPORARY = "%tmp"
 UPLOADS = "%uploads"
 _MARK = "%"
 _GENERATED = re.compile(r"[0-9a-v]{20}", re.ASCII)
-_NAME_LENGTH_BYTES_MAX = 255  # what every file system in use can hold
+_NAME_LENGTH_BYTES_MAX = 255  # every common file system allows this length
 
 
 class Place(NamedTuple):
-    """A file: the folders that lead to it below the store's own, and its name."""
+    """The place of a file: the folders below the store's root, and the file name."""
 
     folders: tuple[str, ...]
     name: str
 
 
 def served(address: str) -> Parts:
-    """The address of an object, if it has the local scheme."""
+    """Parse the address of an object.  Raises `Invalid` for another scheme than `local`."""
     return _checked_scheme(split(address), address)
 
 
 def served_prefix(prefix: str) -> Parts:
-    """The prefix of a list, if it has the local scheme."""
+    """Parse the prefix of a list.  Raises `Invalid` for another scheme than `local`."""
     return _checked_scheme(split_prefix(prefix), prefix)
 
 
 def owned(address: str) -> Parts:
-    """The address of an object in a bucket of the store, which may be written."""
+    """Parse the address of an object that may be written: it is in a bucket of the store.
+    `Unsupported` for a file outside of the store."""
     parts = served(address)
     if not parts.bucket:
         raise Unsupported(f"files outside of the store are only read: {address=}")
@@ -54,7 +56,7 @@ def owned(address: str) -> Parts:
 
 
 def place(parts: Parts) -> Place:
-    """Where the object of an address lies; `Invalid` if a segment is too long for a file name."""
+    """The place of an object's file.  Raises `Invalid` if a segment is too long for a file name."""
     segments = parts.key.split("/")
     folders = (_escaped(parts.bucket), *_folder_names(segments[:-1]))
     mark = "" if _is_plain_file(segments) else _MARK
@@ -62,13 +64,13 @@ def place(parts: Parts) -> Place:
 
 
 def folder(parts: Parts) -> tuple[str, ...]:
-    """The folders that hold every key beginning with a prefix; its last segment does not count."""
+    """The folders that contain all keys with a prefix; its last segment does not count."""
     return (_escaped(parts.bucket), *_folder_names(parts.key.split("/")[:-1]))
 
 
 def segment(above: Sequence[str], name: str, is_folder: bool) -> str | Absent:
-    """The segment that a file or folder named `name` stands for below the segments `above`;
-    `ABSENT` for what no key yields."""
+    """The key segment of a file or folder called `name`, below the segments `above`; `ABSENT` for a
+    name that no key has.  The inverse of `place` and `folder`."""
     for mark in ("", _MARK):
         if name.endswith(mark):
             found = name[: len(name) - len(mark)].replace("%25", "%")

@@ -1,4 +1,4 @@
-"""Everything below a prefix, page by page.  For the engine, and for Spark."""
+"""Lists everything below a prefix, page by page.  For the engine and for Spark."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ from graveler.block.adapter import BlockStore, ListedObject
 def list_all(blocks: BlockStore, prefix: str, after: str = "") -> Iterator[ListedObject]:
     """Objects whose address begins with `prefix` and is greater than `after`, in byte order.
 
-    A page is asked for when the one before it is used up: what is deleted or added meanwhile may
-    come or not.  Cost: a request for each 1,000, one if there are none.
+    The next page is requested when the previous one is used up.  Objects that are added or deleted
+    meanwhile may be listed or not.  Cost: one request per 1,000 objects, at least one.
     """
     more = True
     while more:

@@ -1,9 +1,11 @@
-"""Objects as files below one folder, `local://bucket/key`, and, read-only, files of this machine
-below import roots, `local:///absolute/path`.
+"""The driver for local files: objects in one folder, and files of this machine for imports.
 
-Files are named by `layout.py`, written by `files.py`, checked for imports by `imports.py`.  An
-object's etag is made of its time and size; no content is read to name it.  CREATE is exact among
-any processes; UPDATE, OVERWRITE beside it, and delete by version are exact within one, and one
+    local://bucket/key           a file below the store's folder
+    local:///absolute/path       a file of this machine below an import root; read-only
+
+`layout.py` names the files, `files.py` writes them, `imports.py` checks imports.  An etag consists
+of time and size, so it needs no reading of content.  CREATE is exact among several processes.
+UPDATE, OVERWRITE beside UPDATE, and delete by version are exact only within one process; one
 process serves a store.  Folders are never removed.
 """
 
@@ -39,9 +41,10 @@ from graveler.errors import GravelerError, Unsupported
 
 @dataclass(frozen=True, slots=True)
 class ImportRules:
-    """Which folders of this machine may be read.
+    """The folders of this machine that may be read.
 
-    `closed` are never read though a root hold them: name the folder of the whole store there.
+    `closed` folders are never read, even below a root.  They must include the folder of the whole
+    store.
     """
 
     roots: Sequence[Path] = ()
@@ -53,7 +56,7 @@ _NO_IMPORTS = ImportRules()
 
 
 class _LocalDeletes:
-    """Deletions: the files of one folder together, so that it is synced once."""
+    """The deletions.  Files of one folder are deleted together, so that it is synced once."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -79,12 +82,12 @@ class _LocalDeletes:
             raise failed[0]
 
     def check_versions(self, address: str) -> None:
-        """Every version is another one; only the address is checked."""
+        """Checks only the address: a version of a local file is never used again."""
         layout.owned(address)
 
 
 class LocalBlocks(_LocalDeletes):
-    """`BlockStore` and `Multipart` on a folder.  Without a `signer` nothing can be presigned."""
+    """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`."""
 
     def __init__(
         self,
@@ -145,7 +148,8 @@ class LocalBlocks(_LocalDeletes):
         return self._pages.page(tree, parts, after, limit)
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
-        # A true copy: a hard link would carry the old time, by which a sweep tells young from old.
+        # A real copy: a hard link would keep the old time, and garbage collection uses the time to
+        # tell young files from old ones.
         parts = layout.owned(destination)
         chunks = self._open(source)
         try:

@@ -1,11 +1,11 @@
-"""Uploads in parts on the local store: each part is a file of its own until all are joined.
+"""Multipart uploads on the local store: each part is a file until all parts are joined.
 
-    %uploads/<id>/address    the address that the upload is for
+    %uploads/<id>/address    the target address of the upload
     %uploads/<id>/<number>   a part; its etag is the MD5 of its bytes in hex
 
-Parts are compared with their etags while they are joined, so a join that fails leaves nothing at
-the address.  A crash after the join leaves the parts behind, and the join can be repeated.  For the
-local driver only.
+The join compares each part with its etag, so a failed join stores nothing at the address.  After a
+crash behind the join the parts still exist, and the join can be repeated.  For the local driver
+only.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
 
 
 class LocalUploads:
-    """`Multipart`, for addresses that the driver has checked and spelled canonically."""
+    """`Multipart` for addresses that the driver has checked and made canonical."""
 
     def __init__(self, root: str, files: Files, ids: Ids) -> None:
         self._root = root
@@ -75,7 +75,7 @@ class LocalUploads:
                 raise Invalid(f"part was not uploaded with this etag: number={part.number}")
 
     def _check(self, address: str, upload_id: str) -> None:
-        """Only ids that were handed out, and only for their address."""
+        """Raises `NotFound` for an unknown upload id, or one of another address."""
         known = _ID.fullmatch(upload_id) is not None
         try:
             stored = b"".join(self._stored(_place(upload_id, "address"), address)) if known else b""

@@ -39,8 +39,8 @@ class _Here:
 
 
 def tend(ports: Ports, repo: Repository) -> None:
-    """Do the janitor's work, and delete expired event records, which a store with a time to live
-    deletes itself.  Work without time left waits for the next round."""
+    """Do the janitor's work, and delete expired confirmations of event deliveries, which a store
+    with a time to live deletes itself.  If the time is over, the next round continues."""
     janitor.sweep(ports, repo, _TEND_SECONDS)
     expire.expire(ports, repo, _TEND_SECONDS)
 
