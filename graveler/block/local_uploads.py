@@ -4,8 +4,8 @@
     %uploads/<id>/<number>   a part; its etag is the MD5 of its bytes in hex
 
 The join compares each part with its etag, so a failed join stores nothing at the address.  After a
-crash behind the join the parts still exist, and the join can be repeated.  For the local driver
-only.
+crash right after the join the parts still exist, and the join can be repeated.  For the local
+driver only.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
-"""Objects in the memory of this process: the reference that says what every other driver must do.
+"""The memory driver: the reference for the behaviour of every other driver.
 
-An object's etag is the MD5 of its bytes in hex, its version a number that never comes back, or
-`null` while versions are not kept (`keeps_versions`), as in S3.  Bodies are
-taken whole before the lock, so a body that raises leaves nothing behind.  For tests, and as the
-fake of every test above.
+An object's etag is the MD5 of its bytes in hex.  Its version is a number that is never used again,
+or `null` while versions are not kept (`keeps_versions`), as in S3.  A body is read completely
+before the lock is taken, so a body that raises stores nothing.  For tests: of this contract, and as
+the fake storage of all higher layers.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class _Upload(NamedTuple):
 
 
 class MemoryBlocks(OneByOne):
-    """`BlockStore` and `Multipart` for the addresses of one scheme."""
+    """`Blocks` in memory, for the addresses of one scheme."""
 
     def __init__(self, clock: Clock, scheme: str = "mem") -> None:
         self._clock = clock
@@ -124,7 +124,8 @@ class MemoryBlocks(OneByOne):
         *,
         only_create: bool = False,
     ) -> Presigned:
-        """Parts have a URL that says what it is for; nobody serves it."""
+        """A URL for a part, which names the upload and part number.  No server answers it.  Whole
+        objects have no URL: `Unsupported`."""
         canonical = self._canonical(address)
         if part == WHOLE:
             raise Unsupported(f"objects in memory have no URL: {address=}")

@@ -1,11 +1,13 @@
-"""Folders for the bytes of new objects, `data/<partition>/`: one for each hour and 10,000 objects.
+"""Chooses the folder for the bytes of new objects, `data/<partition>/`.
+
+A process begins a new folder for each hour and each 10,000 objects:
 
     data/<hour, newest first><seed>/<unique>
 
-The seed of an hour's first folder follows from its owner, so that processes share it; later ones
-are random.  A file system grows slow with very large folders, and a list that is cut by folders
-needs many of them; an object store does not care.  A process counts what it names itself: 100
-processes may put 100 times as many objects into the first folder.
+The seed of an hour's first folder is derived from its owner, so that processes share the folder.
+The seeds of later folders are random.  Very large folders slow down a file system, and a list that
+is split by folders needs many of them; object stores are not affected.  Each process counts only
+its own objects, so 100 processes may put 100 times as many into the first folder.
 """
 
 import threading
@@ -16,7 +18,7 @@ from graveler import limits
 from graveler.block.address import data_address
 from graveler.clock import Clock, Ids
 
-_OWNERS_MAX = 1_000  # of which a count is kept
+_OWNERS_MAX = 1_000  # owners whose objects are counted
 _HOUR_NS = 3_600 * limits.SECOND_NS
 _SEED_LENGTH = 7
 
@@ -28,7 +30,7 @@ class _Folder(NamedTuple):
 
 
 class Partitions:
-    """Fresh addresses for the bytes of objects.  For any number of threads."""
+    """Makes fresh addresses for the bytes of objects.  Thread-safe."""
 
     def __init__(self, objects_max: int = limits.data_partition_objects_max) -> None:
         self._objects_max = objects_max
@@ -36,7 +38,7 @@ class Partitions:
         self._lock = threading.Lock()
 
     def new_address(self, clock: Clock, ids: Ids, owner: str) -> str:
-        """A fresh relative address for bytes of `owner`, which is the uid of a repository."""
+        """A fresh relative address for bytes of `owner`, the uid of a repository."""
         now_ns = clock.now_ns()
         return data_address(now_ns, ids, self._seed(now_ns // _HOUR_NS, ids, owner))
 

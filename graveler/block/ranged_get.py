@@ -1,8 +1,8 @@
-"""Reading S3 without a client: signed URLs over one pool of connections.
+"""Reads from S3 without an S3 client: signed URLs over one pool of connections.
 
-A request is sent once; whoever reads may read again.  Answers are told apart by status and, where
-the service sends one, by its error code.  A body that ends early is `Unavailable`, never short.
-The one owner of urllib3; for the S3 driver.
+Each request is sent once; the caller may read again.  Answers are classified by status and, if the
+service sends one, by error code.  A body that ends early raises `Unavailable`; it is never returned
+short.  The only owner of urllib3; for the S3 driver.
 """
 
 import re
@@ -28,7 +28,8 @@ _REGISTERED = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ReadingOptions:
-    """How long a read waits, how many connections stay open, whom to trust (empty: the system)."""
+    """Timeouts, the number of connections to keep open, and the file of trusted certificates
+    (empty: those of the system)."""
 
     connect_seconds: float = 1.0
     read_seconds: float = 10.0
@@ -37,7 +38,7 @@ class ReadingOptions:
 
 
 class Answer:
-    """An answered read: the whole object's head, the half-open bounds of the bytes that follow."""
+    """The answer to a read: the head of the whole object, and the half-open bounds of its bytes."""
 
     def __init__(self, response: BaseHTTPResponse, address: str) -> None:
         self._response = response
@@ -52,7 +53,8 @@ class Answer:
         )
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes; the connection is free again once they were read or the iterator closed."""
+        """The bytes.  The connection is free again after all are read or the iterator is
+        closed."""
         left = self.end - self.start
         try:
             while left:
@@ -61,7 +63,7 @@ class Answer:
                     raise Unavailable(f"read an object: body ends early: address={self._address}")
                 left -= len(chunk)
                 yield chunk
-            self._response.read(1)  # reads the end, so that the connection can be used again
+            self._response.read(1)  # reads the end of the body, so the connection can be reused
         except HTTPError as error:
             raise Unavailable(f"read an object: {error}: address={self._address}") from error
         finally:
@@ -71,7 +73,7 @@ class Answer:
 
 
 class RangedGets:
-    """Sends reads.  Thread-safe; connects when first used."""
+    """Sends reads.  Thread-safe; connects at the first use."""
 
     def __init__(self, urls: S3Urls, options: ReadingOptions) -> None:
         self._urls = urls
@@ -83,12 +85,14 @@ class RangedGets:
         )
 
     def get(self, address: str, span: str) -> Answer:
-        """Open an object; `span` is what stands behind `Range: bytes=`, empty for all of it."""
+        """Open an object.  `span` is the text after `Range: bytes=`; empty: the whole object.
+
+        Errors: `NotFound`, `RangeUnsatisfiable`, `Unavailable`."""
         headers = {"Range": f"bytes={span}"} if span else {}
         return Answer(self._sent("GET", address, headers), address)
 
     def head(self, address: str) -> ObjectHead:
-        """What is known of an object."""
+        """The head of an object.  Errors: `NotFound`, `Unavailable`."""
         response = self._sent("HEAD", address, {})
         response.release_conn()
         return Answer(response, address).head
@@ -122,7 +126,7 @@ class RangedGets:
 
 
 def parsed_date(text: str) -> int:
-    """Nanoseconds since 1970 of an HTTP date; 0 for anything else."""
+    """An HTTP date in nanoseconds since 1970; 0 for any other text."""
     try:
         return int(parsedate_to_datetime(text).timestamp()) * limits.SECOND_NS
     except (ValueError, TypeError, IndexError):
@@ -130,10 +134,10 @@ def parsed_date(text: str) -> int:
 
 
 def _bounds(response: BaseHTTPResponse, address: str) -> tuple[int, int, int]:
-    """Where the bytes that were sent begin and end, and the size of the object."""
+    """The begin and end of the bytes in an answer, and the size of the object."""
     if response.status == 206:
         named = response.headers.get("content-range", "")
-        if named.endswith("/0"):  # of an empty object: a service may answer so instead of 416
+        if named.endswith("/0"):  # an empty object: some services answer 206 instead of 416
             return 0, 0, 0
         found = _REGISTERED.fullmatch(named)
         if found is None:
@@ -146,7 +150,7 @@ def _bounds(response: BaseHTTPResponse, address: str) -> tuple[int, int, int]:
 
 
 def region_told(origin: str) -> str:
-    """The region that a bucket names to whoever asks at its origin, unsigned; empty: none.  One
+    """The region of the bucket at `origin`, from an unsigned request; empty: not named.  One
     request, sent once."""
     with urllib3.PoolManager(timeout=_REGION_SECONDS, retries=False) as pool:
         try:

@@ -1,10 +1,10 @@
-"""Opening object storage by name.
+"""Opens object storage by a URI.
 
-    mem:            nothing is kept (memory.py)
+    mem:            memory; nothing is kept (memory.py)
     local:FOLDER    files below a folder (local.py)
-    s3:NAME,NAME    the buckets named, by AWS's own chain of configuration (s3.py)
+    s3:NAME,NAME    the named buckets, with AWS's own chain of configuration (s3.py)
 
-A driver and what it depends on are imported when first asked for.  Assembly uses it.
+A driver and its dependencies are imported at first use.  For assembly.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from graveler.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a driver may need besides its place; each takes what it knows."""
+    """Further arguments of drivers; each driver takes those that it needs."""
 
     clock: Clock
     ids: Ids
@@ -29,8 +29,8 @@ class Surroundings:
 
 
 def open_blocks(uri: str, surroundings: Surroundings) -> Blocks:
-    """The storage that `uri` names; `Invalid` for a name outside the table above, else what the
-    driver raises."""
+    """Open the storage that `uri` names.  Errors: `Invalid` for a URI outside the table above;
+    those of the driver."""
     scheme, colon, place = uri.partition(":")
     driver = _DRIVERS.get(scheme) if colon else None
     if driver is None:

@@ -1,24 +1,28 @@
-"""Trying again, and recognising answers that were lost.
+"""A wrapper that repeats failed requests and recognises writes whose answer was lost.
 
-A put with a condition can land while its answer is lost; sent again, it fails against its own
-result.  What was stored is compared with what was sent, byte by byte (size first):
+A conditional put can be applied while its answer is lost.  A repetition then fails against its own
+result.  So the wrapper compares the stored bytes with the sent bytes (size first, then a hash):
 
-    the condition failed, nothing was unknown before     the failure stands
-    the outcome is unknown, ours is there                ours landed: success
-    the outcome is unknown, the old state is there       sent again: both cannot land
-    the outcome is unknown, anything else is there       OutcomeUnknown: ours may have landed and
-                                                         been replaced.  Never guessed
+    the condition failed, no outcome unknown before      the failure stands
+    an outcome is unknown, our bytes are stored          our put was applied: success
+    an outcome is unknown, the old state is stored       sent again: at most one can be applied
+    an outcome is unknown, other bytes are stored        `OutcomeUnknown`: ours may have been
+                                                         applied and replaced.  Never guess
 
-Two who send the same bytes both succeed, so an object that is to have one winner names its writer
-in its content.  Every body can be sent twice: lists and tuples of chunks, and `Rereadable` ones, as
-they are; what was read of any other is kept (bodies.py), up to 8 MiB in memory, more in a temporary
-file.
+Two writers that send the same bytes both succeed.  So an object that must have one winner names its
+writer in its content.
 
-What else is repeated, after `Unavailable` and `OutcomeUnknown` alike: reads, lists, copies,
-unconditional puts and deletes, parts.  A twin of those may land late, so they are for addresses
-that are never given to other bytes (all of ours are fresh).  Completing an upload is repeated only
-if it surely was not applied.  Chunks of an open body are not fetched again.  `StorageFull` is not
-repeated.  Assembly puts this around drivers whose service can lose answers.
+Every body can be sent twice.  Lists and tuples of chunks and `Rereadable` bodies are used as they
+are.  Of any other body the chunks read are kept (bodies.py), up to 8 MiB in memory, more in a
+temporary file.
+
+Also repeated, after `Unavailable` and after `OutcomeUnknown`: reads, lists, copies, unconditional
+puts and deletes, parts.  A duplicate of those may be applied late, so use them only for addresses
+that are never reused for other bytes (all of Graveler's are fresh).  Completing an upload is
+repeated only if it certainly was not applied.  Not repeated: reading the chunks of an open body,
+and any call after `StorageFull`.
+
+Assembly puts this wrapper around drivers whose service can lose answers.
 """
 
 import hashlib
@@ -54,9 +58,9 @@ Held = Sequence[bytes] | Rereadable
 
 
 class _Repeating:
-    """Deletions, of one and of many, and how they and the rest are repeated.
+    """The deletions, and the repetition of all other calls.
 
-    Of many deletions all are sent again when one fails: those that are gone cost next to nothing.
+    If one of many deletions fails, all are sent again.  Those already done cost almost nothing.
     """
 
     def __init__(self, store: Blocks, clock: Clock, policy: RetryPolicy) -> None:
@@ -78,7 +82,7 @@ class _Repeating:
 
 
 class RetryingBlocks(_Repeating):
-    """`Blocks` that repeats what may be repeated; each attempt is a request of its own."""
+    """`Blocks` that repeats failed calls where that is safe.  Each attempt is a request."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         return self._repeat(lambda: self._store.get(address, start, end))
@@ -151,7 +155,8 @@ class RetryingBlocks(_Repeating):
                     raise attempts.verdict(error) from error
 
     def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
-        """Send a conditional put; find out by its bytes whether it landed."""
+        """Send a conditional put.  If an answer was lost, compare the stored bytes to find out
+        whether it was applied."""
         attempts = Attempts(self._clock, self._policy)
         while True:
             try:
@@ -167,7 +172,8 @@ class RetryingBlocks(_Repeating):
                     raise
 
     def _recognise(self, address: str, sent: Held, cause: Exception) -> ObjectHead:
-        """The head of what is there, if that is what was sent."""
+        """The head of the stored object if its bytes are those that were sent; else raises
+        `OutcomeUnknown`."""
         try:
             found = self._stored(address, sent)
         except Unavailable:
@@ -190,7 +196,7 @@ class RetryingBlocks(_Repeating):
 
 
 def repeated(call: Callable[[], T], clock: Clock, policy: RetryPolicy) -> T:
-    """What `call` returns; it is made again after `Unavailable` and `OutcomeUnknown` alike."""
+    """The result of `call`, which is repeated after `Unavailable` and after `OutcomeUnknown`."""
     attempts = Attempts(clock, policy)
     while True:
         try:
@@ -201,7 +207,7 @@ def repeated(call: Callable[[], T], clock: Clock, policy: RetryPolicy) -> T:
 
 
 class Attempts:
-    """How often was tried, and whether any outcome is unknown."""
+    """Counts the attempts of one call, and remembers unknown outcomes."""
 
     def __init__(self, clock: Clock, policy: RetryPolicy) -> None:
         self._clock = clock
@@ -211,7 +217,7 @@ class Attempts:
         self.unknown: list[OutcomeUnknown] = []
 
     def another(self, error: Unavailable) -> bool:
-        """Take note of a failure; wait, if there is to be another attempt."""
+        """Record a failure.  Returns whether to try again, after the pause before that attempt."""
         self._made += 1
         if isinstance(error, OutcomeUnknown):
             self.unknown.append(error)
@@ -225,7 +231,8 @@ class Attempts:
         return True
 
     def verdict(self, last: Unavailable) -> Unavailable:
-        """What to report: an unknown outcome outweighs a later error that says nothing of it."""
+        """The error to raise.  An unknown outcome takes precedence over a later error, which does
+        not show that outcome."""
         return self.unknown[-1] if self.unknown else last
 
 

@@ -1,20 +1,26 @@
-"""Objects in S3 buckets: `s3://bucket/key`.
+"""The S3 driver: objects in S3 buckets, `s3://bucket/key`.
 
-Only buckets that are named may be touched, and some of them only read.  They keep versions: a
-version is what S3 calls so.  What was stored while a bucket kept none has the version `null`; it is
-deleted by that only while the bucket does keep versions, for then no later put is it (`Unsupported`
-otherwise: garbage collection needs it).  Etags and conditions are S3's own.  Times
-are in whole seconds; a put answers with the time of its answer, which may be seconds behind the
-object's own.
+The driver accesses only the named buckets, and some of them read-only.  Etags, versions and
+conditions are those of S3.  Times are in whole seconds.  A put returns the time of its answer,
+which may be seconds after the object's own time.
 
-Reads (`get`, `read`, `head`) are signed URLs over a pool of connections (ranged_get.py) and load no
-S3 client; the first write or list makes one.  Of what anybody can see nothing is ever sent twice
-from here: assembly puts `RetryingBlocks` around it.  The parts of a long put are, for they are one
-object only once all are there.
+Buckets should keep versions.  An object that was stored without versioning has the version `null`.
+It is deleted by that version only while the bucket keeps versions, because then no later put can
+have the version `null`.  Otherwise the deletion raises `Unsupported`, because garbage collection
+relies on exact versions.
 
-Requests: one for each verb, but a copy (2), the deletion of a version (2, a list among them), a
-long put (one for each part and two more), a range without bytes (a head), a deletion of many
-(s3_deletes.py).
+Reads (`get`, `read`, `head`) use signed URLs over a pool of connections (ranged_get.py) and load no
+S3 client.  The first write or list makes one.  The driver never sends a visible write or a read
+twice; assembly puts `RetryingBlocks` around it.  It repeats only the parts of a long put or copy,
+which are invisible until the upload is completed.
+
+Cost: one request per verb, except
+
+    copy                  2; more for a long object (s3_uploads.py)
+    delete of a version   2, one of them a list; more if it replaced older versions
+    long put              one per part, and 2
+    empty range           a head
+    deletion of many      see s3_deletes.py
 """
 
 import tempfile
@@ -52,8 +58,8 @@ from graveler.requests import RetryPolicy
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How long to wait for S3, how many connections to keep, how often to send a part, and which
-    of the buckets are only read."""
+    """Timeouts and connections for reads and writes, the retry policy for parts, and the buckets
+    that are only read."""
 
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     writing: CallPolicy = field(default_factory=lambda: CallPolicy(read_seconds=20.0))
@@ -62,7 +68,7 @@ class S3Options:
 
 
 class S3Blocks(S3Deletes):
-    """`Blocks`.  Thread-safe; sends nothing before the first verb."""
+    """`Blocks` on S3.  Thread-safe; sends nothing before the first verb."""
 
     def __init__(
         self,

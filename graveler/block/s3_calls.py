@@ -1,15 +1,15 @@
-"""Calls of S3's verbs through the AWS session's client, and what their errors mean.
+"""Sends S3 requests with the client of the AWS session, and translates their errors.
 
     404 NoSuchKey, NoSuchVersion    `NotFound`
     404 NoSuchUpload                `NoSuchUpload`
     412 PreconditionFailed          `PreconditionFailed`: the condition is false, nothing was stored
-    409 ConditionalRequestConflict  `Unavailable`: another write was under way, nothing was stored
-    503 SlowDown                    `Unavailable`: too much at once, nothing was stored
-    5xx, no answer                  `OutcomeUnknown` of a write, `Unavailable` of a read
+    409 ConditionalRequestConflict  `Unavailable`: a concurrent write, nothing was stored
+    503 SlowDown                    `Unavailable`: too many requests, nothing was stored
+    5xx, no answer                  `OutcomeUnknown` for a write, `Unavailable` for a read
 
-A call is sent once: a client that repeats a conditional write by itself would be told that the
-condition fails, by its own first attempt.  `RetryingBlocks` repeats, and recognises.  The client is
-made when first needed.  For the S3 driver.
+Each call is sent once.  If the client itself repeated a conditional write, its own first attempt
+could make the condition fail.  `RetryingBlocks` repeats calls and recognises their results.  The
+client is made at first use.  For the S3 driver.
 """
 
 import threading
@@ -35,12 +35,13 @@ _WRONG: Final = frozenset(
 
 
 class NoSuchUpload(NotFound):
-    """The upload is not there; of the object that a condition is about nothing is said."""
+    """The upload does not exist.  This does not show whether the object of a condition exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One verb, what it is for in words, whether it changes anything, and its target."""
+    """One request: its verb, its purpose in words (for messages), its target, and whether it
+    changes anything."""
 
     verb: str
     what: str
@@ -50,7 +51,7 @@ class Call:
 
 
 class S3Calls:
-    """Thread-safe."""
+    """Sends calls.  Thread-safe."""
 
     def __init__(self, session: AwsSession, policy: CallPolicy) -> None:
         self._session = session
@@ -59,7 +60,7 @@ class S3Calls:
         self._made: list[Client] = []
 
     def send(self, call: Call, **arguments: Any) -> dict[str, Any]:
-        """The service's answer, or the kind of error that the table above says."""
+        """The answer of S3.  Raises the errors of the table above."""
         client = self._client()
         target = {"Bucket": call.bucket, **({"Key": call.key} if call.key else {})}
         try:
@@ -75,7 +76,8 @@ class S3Calls:
                 options = {
                     "s3": {"addressing_style": style},
                     "signature_version": "s3v4",
-                    # Reads are signed without a client and know the settings' endpoint alone.
+                    # Reads are signed without a client and use only the endpoint of the settings,
+                    # so writes must not use a configured one either.
                     "ignore_configured_endpoint_urls": True,
                 }
                 self._made.append(self._session.client("s3", self._policy, options))
@@ -83,7 +85,7 @@ class S3Calls:
 
 
 def error_of(failure: Failure, call: Call) -> GravelerError:
-    """The kind of error that the table above says."""
+    """The error for a failure, by the table above."""
     said = f"{call.what}: address=s3://{call.bucket}/{call.key}"
     if failure.code in _ABSENT:
         return NotFound(f"{said} code={failure.code}")

@@ -1,16 +1,20 @@
-"""The deletion of objects, one and many.
+"""Deletes objects in S3, one or many.
 
-What a version has replaced goes before it (s3_versions.py says why).  So many are deleted in two
-rounds: first all older versions of all of them, then the versions named.  A key of which an older
-version stays keeps the named one too, and is told.
+The versions that a version replaced are deleted before it (s3_versions.py gives the reason).  So a
+deletion of many by version has two rounds: first all older versions of all keys, then the named
+versions.  If an older version of a key cannot be deleted, its named version stays too, and an error
+is raised.
 
-    versions   one list over the stretch from the first key to the last, 1,000 versions a
-               page; what lies between two keys is passed over once a page ends in it, so there are
-               hardly ever more pages than keys.  Keys that lie far apart are looked for by eight
-    deletions  1,000 a request, in each round
-    versioning one request for each bucket of which a key was stored before versions were kept
+Cost:
 
-S3 answers for each key; an answer that is lost says nothing of any.  For the S3 driver.
+    versions    one list from the first key to the last, 1,000 versions a page.  If a page ends
+                between two keys, the list skips to the next key, so there are rarely more pages
+                than keys.  For more than 100 remaining keys, eight lists run concurrently.
+    deletions   1,000 per request, in each round
+    versioning  one request for each bucket with a target of the version `null`
+
+S3 answers for each key.  If an answer is lost, all outcomes of that request are unknown.  For the
+S3 driver.
 """
 
 import re
@@ -29,20 +33,20 @@ from graveler.block.s3_places import Places
 from graveler.block.s3_versions import PAGE_MAX, Place
 from graveler.errors import GravelerError
 
-_AT_ONCE: Final = 8  # walks, where what is wanted lies far apart
+_AT_ONCE: Final = 8  # concurrent lists of versions
 _FEW: Final = 100
 _GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion"})
-_UNSPEAKABLE: Final = re.compile("[\x00-\x1f\x7f\ufffe\uffff]")  # in XML
+_UNSPEAKABLE: Final = re.compile("[\x00-\x1f\x7f\ufffe\uffff]")  # XML cannot contain these
 
 
 class _Named(NamedTuple):
-    """A version of a key; the version may be empty."""
+    """A version of a key.  An empty version means the object, whatever its version."""
 
     key: str
     version: str
 
     def told(self) -> dict[str, str]:
-        """As S3 wants it."""
+        """The form that S3's `DeleteObjects` takes."""
         return {"Key": self.key} | ({"VersionId": self.version} if self.version else {})
 
 
@@ -88,7 +92,7 @@ class S3Deletes:
 
 
 def _in_bucket(calls: S3Calls, bucket: str, names: Iterable[_Named]) -> list[GravelerError]:
-    """What went wrong."""
+    """Delete the named versions in one bucket; return the errors."""
     whole: set[_Named] = set()
     wanted: dict[str, set[str]] = {}
     for each in names:
@@ -111,7 +115,7 @@ def _in_bucket(calls: S3Calls, bucket: str, names: Iterable[_Named]) -> list[Gra
 
 
 def _versions(calls: S3Calls, bucket: str, keys: Sequence[str]) -> list[_Named]:
-    """All versions of these keys, in their order, the newest of each first."""
+    """All versions of `keys` (sorted), in the order of the keys, the newest of each first."""
     if not keys:
         return []
     found, place = _page(calls, bucket, keys, Place("", ""))
@@ -126,7 +130,7 @@ def _versions(calls: S3Calls, bucket: str, keys: Sequence[str]) -> list[_Named]:
 
 
 def _walk(calls: S3Calls, bucket: str, keys: Sequence[str], place: Place) -> list[_Named]:
-    """As `_versions`, of keys that are not before `place`, page after page."""
+    """As `_versions`, for keys at or after `place`, page after page."""
     found: list[_Named] = []
     while keys:
         page, place = _page(calls, bucket, keys, place)
@@ -138,7 +142,8 @@ def _walk(calls: S3Calls, bucket: str, keys: Sequence[str], place: Place) -> lis
 def _page(
     calls: S3Calls, bucket: str, keys: Sequence[str], place: Place
 ) -> tuple[list[_Named], Place]:
-    """Versions of some of these keys, and where to go on; no key there: they are at an end."""
+    """One page: versions of some of these keys, and the place where the list continues.  A place
+    without a key: the list has ended."""
     call = Call("list_object_versions", "list versions", bucket, is_write=False)
     wanted, prefix = frozenset(keys), _common(keys[0], keys[-1])
     place = max(place, Place(_before(keys[0]), ""))
@@ -155,7 +160,7 @@ def _page(
 
 
 def _common(first: str, last: str) -> str:
-    """What all keys from the one to the other begin with."""
+    """The common prefix of all keys from `first` to `last`."""
     count = 0
     while count < min(len(first), len(last)) and first[count] == last[count]:
         count += 1
@@ -163,13 +168,13 @@ def _common(first: str, last: str) -> str:
 
 
 def _before(key: str) -> str:
-    """Some text that sorts before `key`, with next to nothing between the two."""
+    """A text that sorts before `key`, with almost no possible keys between the two."""
     last = key[-1:]
     return f"{key[:-1]}{chr(ord(last) - 1)}~" if " " < last <= "~" else key[:-1]
 
 
 def _send(calls: S3Calls, bucket: str, names: Sequence[_Named]) -> Mapping[str, GravelerError]:
-    """Delete; the keys that are still there, and why."""
+    """Delete versions; return the keys whose deletion failed, with their errors."""
     call = Call("delete_objects", "delete objects", bucket)
     failed: dict[str, GravelerError] = {}
     for at in range(0, len(names), PAGE_MAX):

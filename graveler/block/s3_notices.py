@@ -1,8 +1,9 @@
-"""Which queue a bucket tells of its changes: one configuration of our own among those of others.
+"""Adds or removes Graveler's entry in the notification configuration of an S3 bucket.
 
-S3 keeps one document for a bucket, which is replaced whole, unconditionally.  So: read, change our
-entry alone, write, read again.  Our entry is known by its id, which says queue and prefix.  S3
-refuses entries that overlap; that is said here with the name of the other one.  For the commands.
+S3 keeps one document per bucket, which a write replaces completely and unconditionally.  So this
+module reads the document, changes only its own entry, writes it, and reads it again.  The id of the
+entry is a hash of queue and prefix.  S3 refuses entries that overlap; this module checks that first
+and names the other entry.  For the commands.
 """
 
 import hashlib
@@ -20,23 +21,26 @@ Document = dict[str, Any]
 
 
 def connect(session: AwsSession, bucket: str, queue: str, prefix: str = "") -> bool:
-    """Have the bucket tell the queue of every object below `prefix`; False: it did already.
+    """Make the bucket notify the queue of every object below `prefix`.  Returns False if it did
+    already.
 
-    Errors: `NotFound` (no such bucket), `Invalid` (another entry overlaps, the queue is not there
-    or does not let the bucket send), `Conflict` (somebody else changed the document at the same
-    time: look, and try again), `Unavailable`, `OutcomeUnknown`.  3 requests.
+    Errors: `NotFound` (the bucket does not exist), `Invalid` (another entry overlaps, or the queue
+    does not exist or does not let the bucket send), `Conflict` (another client changed the document
+    at the same time: check it, and try again), `Unavailable`, `OutcomeUnknown`.  Cost: 3 requests,
+    1 if nothing changes.
     """
     wanted = _entry(queue, prefix)
     return _change(session, bucket, wanted["Id"], wanted)
 
 
 def disconnect(session: AwsSession, bucket: str, queue: str, prefix: str = "") -> bool:
-    """Take our entry away; False: there was none.  As `connect`."""
+    """Remove Graveler's entry.  Returns False if there was none.  Errors and cost as `connect`."""
     return _change(session, bucket, _entry(queue, prefix)["Id"], ABSENT)
 
 
 def changed(document: Document, id: str, entry: Document | Literal[Absent.ABSENT]) -> Document:
-    """The document with this entry, or without; everything else as it was.  Raises `Invalid`."""
+    """The document with `entry` under this id, or without one if `ABSENT`; all other entries are
+    unchanged.  Raises `Invalid` if another entry overlaps."""
     new = {name: value for name, value in document.items() if name != "ResponseMetadata"}
     others = [each for each in new.get(_QUEUES, []) if each.get("Id") != id]
     if entry is not ABSENT:
@@ -105,7 +109,7 @@ def _check_apart(document: Document, entry: Document) -> None:
 
 
 def _filter(entry: Document) -> list[tuple[str, str]]:
-    """What names must be like: (prefix or suffix, text)."""
+    """The rules for keys: pairs of ("prefix" or "suffix", text)."""
     rules = entry.get("Filter", {}).get("Key", {}).get("FilterRules", [])
     return sorted((str(rule["Name"]).lower(), str(rule["Value"])) for rule in rules)
 
@@ -115,12 +119,12 @@ def _prefix(entry: Document) -> str:
 
 
 def _families(entry: Document) -> set[str]:
-    """`s3:ObjectCreated:Put` is of the family ObjectCreated."""
+    """The event families of an entry: `s3:ObjectCreated:Put` belongs to ObjectCreated."""
     return {event.split(":")[1] for event in entry["Events"]}
 
 
 def _same(document: Document, other: Document) -> bool:
-    """Whether two documents say the same; services change order, and the case of names."""
+    """Whether two documents are equivalent.  Services change the order, and the case of names."""
     return _said(document) == _said(other)
 
 

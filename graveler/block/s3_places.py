@@ -1,8 +1,8 @@
-"""Which addresses the S3 driver serves, and under which origin each bucket answers.
+"""Checks which addresses the S3 driver serves, and makes the URL origin of each bucket.
 
-Access is denied unless a bucket is named.  Amazon's own buckets answer under a host of their own
-(but for names with dots, which certificates do not cover); an endpoint of another kind has the
-bucket in the path.  Pure; for the S3 driver.
+Only named buckets are allowed.  On AWS each bucket has its own host name, except names with dots,
+which certificates do not cover.  With a configured endpoint the bucket is in the path.  Pure; for
+the S3 driver.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ SCHEME = "s3"
 
 
 class Places:
-    """The buckets that may be touched, and those among them that are only read."""
+    """The buckets that the driver may access, and those of them that are only read."""
 
     def __init__(
         self, buckets: Collection[str], endpoint_url: str, read_only: Collection[str] = ()
@@ -25,13 +25,13 @@ class Places:
         self._endpoint_url = endpoint_url.rstrip("/")
 
     def object(self, address: str) -> Parts:
-        """The parts of an object's address; `Invalid` if it is not served here."""
+        """The parts of an object's address.  Raises `Invalid` if its bucket is not allowed."""
         parts = split(address)
         self._check(parts, address)
         return parts
 
     def written(self, address: str) -> Parts:
-        """As `object`, of an address that is to be written or deleted; `Invalid` if its bucket is
+        """As `object`, for an address to write or delete.  Also raises `Invalid` if its bucket is
         only read."""
         parts = self.object(address)
         if parts.bucket in self._read_only:
@@ -42,13 +42,13 @@ class Places:
         return parts
 
     def prefix(self, prefix: str) -> Parts:
-        """The parts of a list's prefix; `Invalid` if it is not served here."""
+        """The parts of a list's prefix.  Raises `Invalid` if its bucket is not allowed."""
         parts = split_prefix(prefix)
         self._check(parts, prefix)
         return parts
 
     def origin(self, bucket: str, region: str) -> str:
-        """`scheme://host`, with the bucket in it or behind it."""
+        """`scheme://host` with the bucket in the host, or `scheme://host/bucket`."""
         if self._endpoint_url:
             return f"{self._endpoint_url}/{bucket}"
         domain = f"{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"

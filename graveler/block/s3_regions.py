@@ -1,10 +1,10 @@
-"""In which region a bucket is: S3 says so to whoever asks, signed or not.
+"""Finds the region of each bucket.
 
-A signature names the region, and a bucket answers under a host of its region.  Buckets of a
-deployment may be anywhere, so each is asked once for a process, without a signature: S3 names the
-region in the answer whatever its status.  While S3 does not answer, the session's region is
-assumed and the bucket is asked again.  An endpoint that is not Amazon's is never asked.  For the S3
-driver.
+A signature names the region, and the host name of a bucket contains it.  The buckets of a
+deployment may be in any region.  So each process asks once per bucket, without a signature: S3
+names the region in the answer, whatever its status.  While S3 does not answer, the session's region
+is used, and the next call asks again.  A configured endpoint other than AWS is never asked.  For
+the S3 driver.
 """
 
 import threading
@@ -13,11 +13,11 @@ from collections.abc import Callable
 from graveler.aws import AwsSession
 from graveler.block.s3_places import Places
 
-Ask = Callable[[str], str]  # the region that the bucket's origin names; empty: none
+Ask = Callable[[str], str]  # bucket's origin -> the region that it names; empty: none
 
 
 class Regions:
-    """The regions of buckets.  Thread-safe; sends nothing before it is asked."""
+    """The regions of buckets.  Thread-safe; sends nothing before the first call."""
 
     def __init__(self, session: AwsSession, places: Places, ask: Ask) -> None:
         self._session = session
@@ -27,8 +27,8 @@ class Regions:
         self._known: dict[str, str] = {}
 
     def of(self, bucket: str) -> str:
-        """The region of a bucket.  `Unavailable` if none is configured.  Cost: one request, the
-        first time."""
+        """The region of a bucket.  `Unavailable` if the session has no region.  Cost: one request
+        until S3 has answered once."""
         usual = self._session.region()
         if self._session.settings.endpoint_url:
             return usual

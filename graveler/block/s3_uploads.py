@@ -1,10 +1,11 @@
-"""Writing S3: one request for a short body, parts for a long one, and copies.
+"""Writes to S3: one request for a short body, a multipart upload for a long one, and copies.
 
-A body of up to 8 MiB is one put.  A longer one goes up in parts, which nobody sees before the last
-call makes them one object, under the same condition as a put.  The upload and its parts are sent
-again after a failure that passes; if they fail for good, the parts are dropped.  Parts double every
-2,000 from 8 MiB on, so that memory holds one part (128 MiB behind the first 240 GB) and 484 GiB
-fit.  For the S3 driver.
+A body of up to 8 MiB is one put.  A longer one is uploaded in parts.  The parts are invisible until
+the last call makes them one object, under the same condition as a put.  Creating the upload and
+sending its parts are repeated after temporary failures.  If they still fail, the upload is aborted.
+
+The first 2,000 parts have 8 MiB; then the size doubles every 2,000 parts.  So memory holds one part
+(128 MiB after the first 240 GB), and an object may have 484 GiB.  For the S3 driver.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -43,19 +44,20 @@ Body = bytes | IO[bytes]
 
 
 class Lengths(NamedTuple):
-    """What is copied in one request, and of something longer by each."""
+    """Sizes for copies, in bytes: the largest object copied in one request, and the size of each
+    part of a larger one."""
 
     at_once: int
     part: int
 
 
-# S3 would copy 5 GiB at once, and say nothing until it is done.
+# S3 could copy 5 GiB in one request, but would send no answer until it is done.
 COPIED = Lengths(limits.copy_in_request_bytes_max, 512 * 1024**2)
 _COPIED_AT_ONCE = 16  # parts: half of the connections of a client
 
 
 class Resending(NamedTuple):
-    """How often what nobody sees before its upload is completed is sent."""
+    """The retry policy for requests that are invisible until their upload is completed."""
 
     clock: Clock
     policy: RetryPolicy
@@ -72,7 +74,7 @@ def put(
     storage_class: str,
     resending: Resending,
 ) -> ObjectHead:
-    """See `BlockStore.put`.  One request, or one for each part and two more."""
+    """See `BlockStore.put`.  Cost: one request; for more than 8 MiB, one per part and two more."""
     how = {**_condition(mode, parts), **_kept(storage_class)}
     pieces = _pieces(bounds.measured(body))
     first = next(pieces, b"")
@@ -104,20 +106,20 @@ def _put_long(
         made = complete(calls, parts, upload_id, tuple(stored), mode, size)
         return made._replace(storage_class=storage_class)
     except BaseException:
-        with suppress(GravelerError):  # the bucket's lifecycle drops what stays behind
+        with suppress(GravelerError):  # the bucket's lifecycle rule deletes upload remains
             abort(calls, parts, upload_id)
         raise
 
 
 def create(calls: S3Calls, parts: Parts, storage_class: str) -> str:
-    """The id of a new upload."""
+    """Begin an upload and return its id."""
     call = Call("create_multipart_upload", "create an upload", parts.bucket, parts.key)
     answer = calls.send(call, **_kept(storage_class))
     return str(answer["UploadId"])
 
 
 def put_part(calls: S3Calls, parts: Parts, upload_id: str, number: int, body: Body) -> Part:
-    """Store a part."""
+    """Store one part."""
     call = Call("upload_part", "put a part", parts.bucket, parts.key)
     answer = calls.send(call, UploadId=upload_id, PartNumber=number, Body=body)
     return Part(number, str(answer["ETag"]).strip('"'))
@@ -126,7 +128,7 @@ def put_part(calls: S3Calls, parts: Parts, upload_id: str, number: int, body: Bo
 def complete(
     calls: S3Calls, parts: Parts, upload_id: str, stored: tuple[Part, ...], mode: Mode, size: int
 ) -> ObjectHead:
-    """Make one object of the parts, under the condition of `mode`."""
+    """Make the parts one object of `size` bytes, under the condition of `mode`."""
     call = Call("complete_multipart_upload", "complete an upload", parts.bucket, parts.key)
     listed = [{"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in stored]
     condition = _condition(mode, parts)
@@ -141,7 +143,7 @@ def complete(
 
 
 def abort(calls: S3Calls, parts: Parts, upload_id: str) -> None:
-    """Drop an upload; `NotFound` if it is not known."""
+    """Discard an upload and its parts; `NotFound` if it is unknown."""
     call = Call("abort_multipart_upload", "abort an upload", parts.bucket, parts.key)
     calls.send(call, UploadId=upload_id)
 
@@ -156,17 +158,17 @@ def copy(
     *,
     beat: Beat = unwatched,
 ) -> ObjectHead:
-    """A copy of the version that `found` names; an object may be copied onto itself.
+    """Copy the version of the source that `found` names.  Source and target may be the same.
 
-    Cost: one request; of what is longer than 1 GiB, one for each part and two more, sixteen parts
-    at a time, with `beat` called after each."""
+    Cost: one request; for more than 1 GiB, one per part and two more.  Sixteen parts are copied
+    concurrently, and `beat`, the heartbeat callback, is called after each part."""
     origin = {"Bucket": source.bucket, "Key": source.key}
     if found.version != UNVERSIONED:
         origin["VersionId"] = found.version
     if found.size > lengths.at_once:
         return _copy_long(calls, origin, found, target, resending, lengths.part, beat)
     call = Call("copy_object", "copy an object", target.bucket, target.key)
-    # Without the second directive S3 reads the tags of the source, which needs a right of its own.
+    # Without the tagging directive S3 reads the tags of the source, which needs a further right.
     directives = {"MetadataDirective": "REPLACE", "TaggingDirective": "REPLACE"}
     answer = calls.send(call, CopySource=origin, **directives)
     copied = answer["CopyObjectResult"]
@@ -214,7 +216,7 @@ def _copy_long(
                     beat()
             finally:
                 for each in begun:
-                    each.cancel()  # what has not begun, if one failed or nobody waits any more
+                    each.cancel()  # parts not begun, if a part failed or `beat` raised
         return complete(calls, target, upload_id, tuple(stored), OVERWRITE, found.size)
     except BaseException:
         with suppress(GravelerError):
@@ -251,7 +253,8 @@ def _conditionally(mode: Mode, parts: Parts, send: Callable[[], dict[str, Any]])
 
 
 def _head(answer: dict[str, Any], size: int, storage_class: str = "") -> ObjectHead:
-    """What a put's answer says; the time is that of the answer, since the object's is not told."""
+    """The head from the answer to a put.  The time is that of the answer, because S3 does not
+    return the object's time."""
     headers = answer["ResponseMetadata"]["HTTPHeaders"]
     return ObjectHead(
         size,
@@ -263,7 +266,7 @@ def _head(answer: dict[str, Any], size: int, storage_class: str = "") -> ObjectH
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of the length of parts; only the last may be shorter."""
+    """The same bytes in pieces of the size of parts; only the last one may be shorter."""
     waiting = bytearray()
     number, length = 1, PART_LENGTH
     for chunk in chunks:

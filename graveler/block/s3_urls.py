@@ -1,8 +1,8 @@
-"""Signed requests to S3: for clients, and for our own reads.
+"""Signs S3 URLs: for clients, and for the driver's own reads.
 
-A URL for reading an object is signed once and used until shortly before it expires: one signature
-and one look at the credentials for all reads of a file.  URLs of temporary credentials end with
-these.  For the S3 driver.
+A URL for reading an object is signed once and used until shortly before it expires.  So all reads
+of a file need one signature and one look-up of the credentials.  A URL signed with temporary
+credentials expires with them at the latest.  For the S3 driver.
 """
 
 import threading
@@ -24,7 +24,7 @@ _MARGIN_NS = 120 * limits.SECOND_NS
 
 
 class S3Urls:
-    """Makes URLs; sends nothing but the question for a bucket's region.  Thread-safe."""
+    """Makes URLs.  Sends only the requests for the regions of buckets.  Thread-safe."""
 
     def __init__(self, session: AwsSession, places: Places, clock: Clock, regions: Regions) -> None:
         self._session = session
@@ -43,10 +43,11 @@ class S3Urls:
         *,
         only_create: bool = False,
     ) -> Presigned:
-        """See `BlockStore.presign`.  Of a PUT the content type is bound; a GET answers with it.
+        """See `BlockStore.presign`.  The request of a PUT must have the content type; the answer to
+        a GET has it.
 
-        `only_create` signs `If-None-Match: *`: S3 refuses a request that does not send it, and one
-        that sends it for an object that is there."""
+        `only_create` signs `If-None-Match: *`.  S3 refuses a request without this header, and a
+        request with it if the object exists."""
         if method not in ("GET", "PUT"):
             raise Invalid(f"only GET and PUT can be presigned: {method=}")
         places = self._places
@@ -77,7 +78,7 @@ class S3Urls:
         )
 
     def reading(self, address: str, method: Literal["GET", "HEAD"]) -> str:
-        """A URL for our own use, signed already if it was asked for of late."""
+        """A URL for the driver's own reads, from a cache of signed URLs."""
         kept = self._kept.get((method, address))
         if kept is not None and kept.expires_ns - _MARGIN_NS > self._clock.now_ns():
             return kept.url
@@ -91,7 +92,7 @@ class S3Urls:
         return fresh.url
 
     def forget(self, address: str) -> None:
-        """Sign anew next time: the service refused the URL."""
+        """Remove the URLs of an address from the cache, because the service refused one."""
         with self._lock:
             self._kept.pop(("GET", address), None)
             self._kept.pop(("HEAD", address), None)

@@ -1,8 +1,8 @@
-"""Lists of what is there, and the deletion of exactly one version.
+"""Lists the objects of a bucket with their versions, and deletes exactly one version.
 
-S3's plain list names no versions, so versions are listed and those that are not the newest of their
-key left out.  Deleting a version uncovers the one before it; that one goes first, so that nothing
-that was replaced ever comes back.  For the S3 driver.
+S3's plain list has no versions, so this module lists all versions and skips those that are not the
+newest of their key.  Deleting a version makes the one before it visible again.  So all versions
+that it replaced are deleted first, and a replaced object never comes back.  For the S3 driver.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from graveler.block.address import Parts
 from graveler.block.s3_calls import Call, S3Calls
 from graveler.errors import Unavailable, Unsupported
 
-PAGE_MAX = 1_000  # what S3 lists at most in one request
-_PAGES_MAX = 10_000  # replaced versions may stand between two that are there
+PAGE_MAX = 1_000  # S3 lists at most this many versions per request
+_PAGES_MAX = 10_000  # many replaced versions may lie between two current ones
 
 
 def page(calls: S3Calls, prefix: Parts, after: str, limit: int) -> ObjectPage:
-    """See `BlockStore.list`.  One request for each 1,000 versions, replaced ones included."""
+    """See `BlockStore.list`.  Cost: one request per 1,000 versions, including replaced ones."""
     stem = Parts(prefix.scheme, prefix.bucket, "").address
     inside = after.startswith(stem)
     if after > stem and not inside:
@@ -36,8 +36,10 @@ def page(calls: S3Calls, prefix: Parts, after: str, limit: int) -> ObjectPage:
 
 
 def delete(calls: S3Calls, target: Parts, version: str) -> None:
-    """Remove a version, and before it whatever it replaced.  Two requests, and one more for each
-    replaced version."""
+    """Delete a version, and before it every version that it replaced.
+
+    Cost: two requests, one more for each replaced version, and one more for the version `null`.
+    """
     check_version(calls, target, version)
     doomed: list[str] = []
     for found in _versions(calls, target, "", PAGE_MAX):
@@ -51,14 +53,15 @@ def delete(calls: S3Calls, target: Parts, version: str) -> None:
 
 
 def check_version(calls: S3Calls, target: Parts, version: str) -> None:
-    """`Unsupported` for a version that the next put would replace.  One request for what was stored
-    while the bucket kept no versions, none for others."""
+    """Raises `Unsupported` for a version that the next put could have too.  One request for the
+    version `null` (stored without versioning), none for others."""
     if version == UNVERSIONED:
         check_bucket(calls, target.bucket)
 
 
 def check_bucket(calls: S3Calls, bucket: str) -> None:
-    """`Unsupported` unless every put makes a new version.  One request."""
+    """Raises `Unsupported` unless versioning is enabled, so that every put makes a new version.
+    One request."""
     what = "ask whether versions are kept (s3:GetBucketVersioning)"
     answer = calls.send(Call("get_bucket_versioning", what, bucket, is_write=False))
     if answer.get("Status") != "Enabled":
@@ -70,26 +73,27 @@ def check_bucket(calls: S3Calls, bucket: str) -> None:
 
 
 def head(calls: S3Calls, target: Parts, version: str) -> ObjectHead:
-    """What is known of one version, whether or not it was replaced meanwhile."""
+    """The head of one version, even if it was replaced meanwhile.  One request."""
     call = Call("head_object", "head a version", target.bucket, target.key, is_write=False)
     answer = calls.send(call, **({} if version == UNVERSIONED else {"VersionId": version}))
     return _head({"Size": answer["ContentLength"], "VersionId": version, **answer})
 
 
 class Place(NamedTuple):
-    """Where a list of versions goes on: behind a key, or behind a version of it."""
+    """The place after which a list of versions continues: a key, or a version of a key."""
 
     key: str
     version: str
 
     def arguments(self) -> dict[str, str]:
-        """How S3 is told to go on behind here."""
+        """The arguments that make S3 continue after this place."""
         marker = {"KeyMarker": self.key} if self.key else {}
         return marker | ({"VersionIdMarker": self.version} if self.version else {})
 
 
 def _versions(calls: S3Calls, prefix: Parts, after: str, count: int) -> Iterator[dict[str, Any]]:
-    """Versions with a key behind `after`, in byte order of keys, the newest of each key first."""
+    """Versions with a key greater than `after`, in byte order of keys, the newest of each key
+    first."""
     call = Call("list_object_versions", "list versions", prefix.bucket, is_write=False)
     place = Place(after, "")
     for _ in range(_PAGES_MAX):

@@ -1,12 +1,14 @@
-"""Presigned URLs of the drivers that have no service of their own: made here, served by ours.
+"""Makes and verifies presigned URLs that Graveler's own service serves, for local files.
 
     <base>/_presigned/<address in base64url>?method=..&expires=..&content_type=..&signature=..
 
 The signature is HMAC-SHA256, under a key of the deployment, over method, address, expiry (seconds
-since 1970) and content type, each with its length before it, so that no two requests share one.  A
-URL may be used more than once until it expires, because clients repeat a PUT whose answer was lost.
-The server stores with CREATE and accepts only the same bytes again: the holder of a PUT URL cannot
-replace what was written with it.  For the local driver and the API.
+since 1970) and content type.  Each field has its length before it, so two different requests never
+share a signature.
+
+A URL may be used repeatedly until it expires, because clients repeat a PUT whose answer was lost.
+The server stores with CREATE and afterwards accepts only the same bytes.  So the holder of a PUT
+URL cannot replace the object that was written with it.  For the local driver and the API.
 """
 
 import base64
@@ -29,15 +31,18 @@ _KEY_LENGTH = 32
 
 
 class Grant(NamedTuple):
-    """What a valid URL permits.  An empty `content_type` binds none; of a PUT it was compared, in
-    the answer to a GET it is to be sent."""
+    """The request that a valid URL permits.
+
+    `content_type`: for a PUT, the request has this type (`verify` compared them).  For a GET, the
+    answer must have it.  Empty: none is bound.
+    """
 
     address: str
     content_type: str
 
 
 class Presigner(Protocol):
-    """What a driver asks for URLs."""
+    """Makes presigned URLs for a driver."""
 
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
@@ -47,7 +52,7 @@ class Presigner(Protocol):
 
 
 class Unsigned:
-    """For a store without a server."""
+    """The presigner of a store without a server: always raises `Unsupported`."""
 
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
@@ -56,7 +61,7 @@ class Unsigned:
 
 
 class Signer:
-    """Makes and verifies URLs below `base_url` (may be empty: then they are relative)."""
+    """Makes and verifies URLs below `base_url`.  With an empty one the URLs are relative."""
 
     def __init__(self, key: bytes, base_url: str, clock: Clock) -> None:
         if len(key) != _KEY_LENGTH:
@@ -86,11 +91,11 @@ class Signer:
         return Presigned(url, expires * limits.SECOND_NS)
 
     def verify(self, method: str, name: str, query: Mapping[str, str], content_type: str) -> Grant:
-        """What the URL whose last path segment is `name` permits to a request.
+        """The request that a URL permits; `name` is the last segment of its path.
 
-        `content_type` is the request's own.  `Unauthenticated` for a URL that was not made here,
-        has expired, or is for another method or content type; which of them is said only of a
-        valid signature.
+        `content_type`: that of the client's request.  Raises `Unauthenticated` for a URL with a
+        wrong signature, after its expiry, or for another method or content type.  The message names
+        the reason only if the signature is valid.
         """
         address = _address(name)
         expires, bound = query.get("expires", ""), query.get("content_type", "")

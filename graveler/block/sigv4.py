@@ -1,11 +1,11 @@
-"""Presigned URLs of S3: AWS's signature, version 4, in the query.
+"""Makes presigned S3 URLs: AWS Signature Version 4 in the query.
 
     canonical request   method ‖ path ‖ query ‖ headers ‖ their names ‖ UNSIGNED-PAYLOAD, by lines
     text to sign        AWS4-HMAC-SHA256 ‖ time ‖ scope ‖ SHA-256 of the canonical request
     key                 HMAC of HMAC …: secret, day, region, service, "aws4_request"
 
-Made by hand because it needs neither a client nor its models: a function that only reads starts
-without them.  Pure; for the S3 driver.
+It does not use botocore's client and models, so a function that only reads starts without loading
+them.  Pure; for the S3 driver.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ _QUERY_SAFE = "-_.~"
 
 
 class Signable(NamedTuple):
-    """A request that may be made: `key` is not encoded yet, `headers` have names in lower case and
-    must be sent as they are here."""
+    """A request to sign.  `key` is not percent-encoded.  Names of `headers` are in lower case; the
+    client must send these headers with exactly these values."""
 
     method: str
     origin: str
@@ -35,7 +35,7 @@ class Signable(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """With what, from when on and for how long to sign."""
+    """The credentials, region, start time and validity of a signature."""
 
     credentials: Credentials
     region: str
@@ -44,7 +44,8 @@ class Signature(NamedTuple):
 
 
 def presigned(request: Signable, signature: Signature) -> str:
-    """The URL.  `origin` is `scheme://host` and perhaps a first segment of the path."""
+    """The signed URL.  The request's `origin` is `scheme://host`, optionally with a first segment
+    of the path."""
     moment = datetime.fromtimestamp(signature.now_ns // SECOND_NS, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{moment[:8]}/{signature.region}/s3/aws4_request"
     scheme, _, rest = request.origin.partition("://")

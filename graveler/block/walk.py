@@ -1,4 +1,4 @@
-"""A tree of folders as one sorted sequence of keys, entered where a page begins.
+"""Lists a tree of folders as one sorted sequence of keys, page by page.
 
 The order is that of whole keys, not of folders: `a!b` < `a.csv` < `a/x`, because `/` counts as a
 character like any other.  A folder is read only if keys of the page may lie below it.
@@ -6,9 +6,9 @@ character like any other.  A folder is read only if keys of the page may lie bel
     folder ──scanned once──► runs of 50,000 names, sorted ──► one run: in memory
                                                               more: in a temporary file, merged
 
-A file system gives names in no order, so a folder must be read whole before its first key is known.
-A list of many pages would read a large folder once for each of its pages.  So a walk that has read
-many names is kept, and the next page goes on with it.  For the local driver only.
+A file system returns names in no order, so a folder must be read completely before its first key is
+known.  Without a cache, a list of many pages would read a large folder once per page.  So a walk
+that has read many names is kept, and the next page continues it.  For the local driver only.
 """
 
 import heapq
@@ -26,15 +26,15 @@ from graveler.block.folders import translated
 from graveler.clock import Clock
 
 _RUN_COUNT: Final = 50_000  # names that a folder's walk holds in memory
-_KEPT_NAMES_MIN: Final = 4_096  # a walk that has read fewer is cheaper to begin anew
+_KEPT_NAMES_MIN: Final = 4_096  # a walk that has read fewer is cheap to repeat
 _KEPT_WALKS_MAX: Final = 4
 _KEPT_SECONDS: Final = 60
-_READ_LENGTH: Final = 4 * 1024  # of each run
-_NUL: Final = b"\0"  # stands in no name
+_READ_LENGTH: Final = 4 * 1024  # bytes of one read of each run
+_NUL: Final = b"\0"  # no name contains it
 
 
 class Child(NamedTuple):
-    """One name in a folder; `segment` is what it adds to the key."""
+    """One file or folder in a folder.  `segment` is its part of the key, `name` its file name."""
 
     segment: str
     name: str
@@ -46,7 +46,7 @@ class Child(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A key, and where its file lies."""
+    """A key, and the place of its file."""
 
     key: str
     folders: tuple[str, ...]
@@ -54,14 +54,15 @@ class Found(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The folder to begin in: its key with a slash behind (empty for the top), and its path."""
+    """The folder where a list begins: its key with a slash at the end (empty for the root), and its
+    path."""
 
     key: str
     folders: tuple[str, ...]
 
 
 class FoundHead(NamedTuple):
-    """A key of a list and what is known of its file."""
+    """A key of a list, and the head of its file."""
 
     key: str
     head: ObjectHead
@@ -71,26 +72,26 @@ class Tree(Protocol):
     """Folders that can be listed."""
 
     def start(self, parts: Parts) -> Start:
-        """Where a list of a prefix begins."""
+        """The folder where a list of a prefix begins."""
         ...
 
     def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
-        """What lies in a folder (its path, its key's segments), in any order; nothing if it is not
-        there."""
+        """The files and folders in a folder, in any order; none if it does not exist.  `folders`:
+        its path; `above`: the segments of its key."""
         ...
 
     def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
-        """What is known of files; those that have gone meanwhile are left out."""
+        """The heads of files, without files that were deleted meanwhile."""
         ...
 
 
 class Pages:
-    """The lists of one driver, page by page.  For any number of threads.
+    """The lists of one driver, page by page.  Thread-safe.
 
-    A list of n files costs n names read and n looks at files, however large its folders are.  Of a
-    walk that is kept, later pages show what was there when it read the folder: what was added since
-    may be missing from them (B4).  Memory: `run_count` names for each folder from the top to where
-    a walk stands, and a temporary file for each of them that has more."""
+    A list of n files reads n names and n heads, however large its folders are.  The later pages of
+    a kept walk show the folder as it was when the walk read it: files added since may be missing
+    (B4).  Memory: `run_count` names for each folder from the root to the position of the walk, and
+    a temporary file for each of these folders that has more names."""
 
     def __init__(self, clock: Clock, run_count: int = _RUN_COUNT) -> None:
         self._clock = clock
@@ -99,7 +100,8 @@ class Pages:
         self._lock = threading.Lock()
 
     def page(self, tree: Tree, parts: Parts, after: str, limit: int) -> ObjectPage:
-        """One page of the objects below a prefix.  Reads the folders that may hold keys of it."""
+        """One page of the objects below a prefix.  Reads only folders that may contain keys of the
+        page."""
         stem = Parts(parts.scheme, parts.bucket, "").address
         inside = after.startswith(stem)
         if after > stem and not inside:
@@ -118,7 +120,8 @@ class Pages:
         return ObjectPage(tuple(ListedObject(stem + key, head) for key, head in heads), more)
 
     def _taken(self, prefix: str, after: str) -> "_Walk | None":
-        """The walk that goes on there, which nobody else goes on with."""
+        """The kept walk that continues after `after`, removed from the cache so that no other
+        thread continues it; None if there is none."""
         with self._lock:
             self._forget(before=self._clock.steady_seconds() - _KEPT_SECONDS)
             _, walk = self._kept.pop((prefix, after), (0.0, None))
@@ -137,7 +140,7 @@ class Pages:
 
 
 class _Walk:
-    """The keys of one list from one place on, and how far it got."""
+    """The keys of one list after a position, and the number of names read so far."""
 
     def __init__(self, tree: Tree, parts: Parts, after: str, run_count: int) -> None:
         self.names_read = 0
@@ -146,7 +149,7 @@ class _Walk:
         self._ahead = list(islice(self._keys, 1))
 
     def next(self, limit: int) -> list[Found]:
-        """The next keys."""
+        """The next keys, at most `limit`."""
         found = list(islice(chain(self._ahead, self._keys), limit))
         self._ahead = list(islice(self._keys, 1))
         return found
@@ -169,7 +172,7 @@ def keys(
 ) -> Iterator[Found]:
     """Keys below `start` that begin with `prefix` and are greater than `after`, in order.
 
-    `read` is a tree's `children`.
+    `read` is the method `children` of a tree.
     """
 
     def children(folder: Start) -> Iterator[Child]:
@@ -197,7 +200,7 @@ def keys(
 
 
 def sorted_children(children: Iterable[Child], run_count: int) -> Iterator[Child]:
-    """`children` by their fragments, at most `run_count` of them in memory at a time."""
+    """`children` sorted by their fragments, with at most `run_count` in memory at a time."""
     source = iter(children)
     run = _sorted(islice(source, run_count))
     if len(run) < run_count:
@@ -232,7 +235,7 @@ def _line(child: Child) -> bytes:
 
 
 def _lines(file: IO[bytes], begin: int, end: int) -> Iterator[Child]:
-    """The children that stand in one part of a file, read little by little."""
+    """The children in one part of a file, read in small pieces."""
     rest = b""
     while begin < end:
         raw = os.pread(file.fileno(), min(_READ_LENGTH, end - begin), begin)
