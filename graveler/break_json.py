@@ -1,4 +1,7 @@
-"""Converts break parameters to and from JSON, for the API, its clients and job records.  Pure."""
+"""Converts break parameters to and from JSON, for the API, its clients and the orders of jobs.
+
+Pure; every module may import this.
+"""
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping

@@ -4,9 +4,9 @@
                       │            └─► parents
                       └─► staging token, sealed tokens ──► staged entries (uncommitted)
 
-A branch is the only record that two writers compete for.  It changes only by compare-and-swap on
-its record.  Commits, metaranges and ranges never change, so two commits share every range with
-equal content.  Records are immutable: derive a new one with `dataclasses.replace` or `_replace`.
+Two writers compete only for a branch record, which changes by compare-and-swap on that record
+alone.  Commits, metaranges and ranges never change, so two commits share every range with equal
+content.  Records are immutable: derive a new one with `dataclasses.replace` or `_replace`.
 
 `rest` of a record that can change holds the fields that a later release wrote, as stored bytes.  A
 swap by this release therefore keeps them.  Pure; every module may import this.

@@ -65,7 +65,7 @@ _NO_METADATA: MappingProxyType[str, str] = MappingProxyType({})
 _BRANCHES_KEPT = 1_024
 _DELETION = FORMAT + b"\x12\x10"  # a staged row without a value, with a wid of 16 bytes
 _ENTRIES_KEPT = 8_192
-_ADDRESS_TYPES = {int(kind): kind for kind in AddressType}  # calling the enum costs 3 µs
+_ADDRESS_TYPES = {int(kind): kind for kind in AddressType}  # calling the enum takes 3 µs
 _KINDS = (RepositoryState, BranchState, JobState)
 _STATES: Any = {kind: {int(m): m for m in kind} for kind in _KINDS}
 M = TypeVar("M", bound=Message)

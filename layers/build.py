@@ -32,7 +32,7 @@ PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
 SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch")
 # Packages of the product that no function imports.
 LEFT_OUT = ("cli", "testing", "spark", "gateway")
-# Files that describe a package to tools, test it or type it; none is read at run time.
+# Files for tools, tests and type checkers; none is read at run time.
 UNREAD = ("*.pyi", "*.pyx", "*.pxd", "*.h", "*.c", "py.typed", "*.md", "*.rst")
 
 

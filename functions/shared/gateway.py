@@ -15,7 +15,7 @@ from mangum.handlers import HTTPGateway
 from mangum.types import Response
 
 _KEPT_BACK_SECONDS = 2.0
-_ANSWER_BYTES_MAX = 6 * 1024 * 1024 - 64 * 1024  # of 6 MB that Lambda takes
+_ANSWER_BYTES_MAX = 6 * 1024 * 1024 - 64 * 1024  # Lambda takes 6 MB
 _GROWTH_MAX = 6  # in JSON a character may become an escape of six characters
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 

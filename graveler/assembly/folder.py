@@ -10,7 +10,7 @@ from graveler.clock import Ids
 from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
 
 KEY_LENGTH = 32
-_PARTS = ("kv", "objects", "scratch", "key", "credentials")  # of a store's folder
+_PARTS = ("kv", "objects", "scratch", "key", "credentials")  # the content of a store's folder
 
 
 def prepared(store: Path) -> Path:

@@ -89,7 +89,7 @@ class _Failures:
 
     def __init__(self, most: int) -> None:
         self._most = float(most)
-        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how many, since when
+        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()  # failures, at time
 
     def add(self, name: str, now: float) -> None:
         _remember(self._used, name, (self._spent(name, now) + 1, now))

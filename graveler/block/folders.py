@@ -228,7 +228,7 @@ class TemporaryFiles:
         self._ids = ids
         self._lock = threading.Lock()
         self._serial = itertools.count()
-        self._own = -1  # made by the first write, so that a read-only store can be opened
+        self._own = -1  # the first write creates it, so that a read-only store can be opened
         self._path = ""
         remove_abandoned(Path(folders.root) / TEMPORARY)
 

@@ -58,7 +58,7 @@ class MemoryBlocks(OneByOne):
         self._scheme = scheme
         self._lock = threading.Lock()
         self._objects: dict[str, _Stored] = {}
-        self._addresses: list[str] = []  # sorted
+        self._addresses: list[str] = []  # the keys of _objects, sorted
         self._uploads: dict[str, _Upload] = {}
         self._serial = 0
 

@@ -149,7 +149,7 @@ class RetryingBlocks(_Repeating):
             except NotFound:
                 if not attempts.unknown:
                     raise
-                return None  # an earlier attempt did it
+                return None  # an earlier attempt has aborted the upload
             except Unavailable as error:
                 if not attempts.another(error):
                     raise attempts.verdict(error) from error

@@ -44,7 +44,7 @@ def delete(calls: S3Calls, target: Parts, version: str) -> None:
     doomed: list[str] = []
     for found in _versions(calls, target, "", PAGE_MAX):
         if found["Key"] != target.key:
-            break  # the key itself comes before those that it begins
+            break  # the key itself sorts before all longer keys with this prefix
         if doomed or found["VersionId"] == version:
             doomed.append(str(found["VersionId"]))
     call = Call("delete_object", "delete a version", target.bucket, target.key)

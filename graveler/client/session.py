@@ -98,7 +98,7 @@ class Session:
         try:
             with opener.open(request, timeout=_SECONDS) as found:
                 return _answer(found)
-        except urllib.error.URLError as error:  # before the whole of the request was sent
+        except urllib.error.URLError as error:  # the request was not sent completely
             raise Unavailable(f"the server does not answer: {error} url={self.url}") from error
         except (OSError, HTTPException) as error:
             kind = Unavailable if method in _READ else OutcomeUnknown
@@ -176,7 +176,7 @@ def _answer(found: HTTPResponse) -> _Answer:
     if found.length:
         raise IncompleteRead(body, found.length)
     said = found.headers.get("Retry-After", "")
-    pause = int(said) if _WHOLE.fullmatch(said) else _PAUSE_SECONDS  # it may also be a date
+    pause = int(said) if _WHOLE.fullmatch(said) else _PAUSE_SECONDS  # Retry-After may also be a date
     return _Answer(found.status, body, pause)
 
 
