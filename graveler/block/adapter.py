@@ -20,9 +20,9 @@ completely or not at all.
     B8  Deleting an absent object is no error.  With a version, only that version is deleted.
     B9  A presigned URL is valid for one method, one address, at most `limits.presign_seconds_max`.
         With `only_create`, a PUT of the whole object never replaces an object.
-    B10 A deletion of many does to each what B8 says, in any order.  If one fails, the others are
+    B10  A deletion of many does to each what B8 says, in any order.  If one fails, the others are
         still tried, and then an error is raised.  The whole call may be repeated.
-    B11 If the storage cannot distinguish a version from one that is written later,
+    B11  If the storage cannot distinguish a version from one that is written later,
         `check_versions` and every deletion by such a version raise `Unsupported`, and nothing is
         deleted.
 
@@ -55,7 +55,7 @@ CREATE: Final = PutMode.CREATE
 OVERWRITE: Final = PutMode.OVERWRITE
 
 ANY_VERSION = ""  # delete the object, whatever its version
-UNVERSIONED = "null"  # the version of an object that S3 stored while its bucket kept none
+UNVERSIONED = "null"  # the version of an S3 object that was stored without versioning
 TO_END = -1  # the range extends to the end of the object
 
 

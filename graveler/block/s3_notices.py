@@ -16,7 +16,7 @@ from graveler.records import ABSENT, Absent
 EVENTS: Final = ("s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*")
 _QUEUES: Final = "QueueConfigurations"
 _LISTS: Final = (_QUEUES, "TopicConfigurations", "LambdaFunctionConfigurations")
-_POLICY: Final = CallPolicy(read_seconds=30.0)  # S3 sends a test message to the queue before it answers
+_POLICY: Final = CallPolicy(read_seconds=30.0)  # S3 tests the queue before it answers
 Document = dict[str, Any]
 
 

@@ -176,7 +176,8 @@ def _answer(found: HTTPResponse) -> _Answer:
     if found.length:
         raise IncompleteRead(body, found.length)
     said = found.headers.get("Retry-After", "")
-    pause = int(said) if _WHOLE.fullmatch(said) else _PAUSE_SECONDS  # Retry-After may also be a date
+    # Retry-After may also be a date.
+    pause = int(said) if _WHOLE.fullmatch(said) else _PAUSE_SECONDS
     return _Answer(found.status, body, pause)
 
 
