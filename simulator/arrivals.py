@@ -1,13 +1,13 @@
-"""What must hold of events and their batches, besides what `invariants.py` asks of every write.
+"""What must hold of events and their batches, beside the checks of `invariants.py` on every write.
 
     E1  a message that is delivered until it is acknowledged is acknowledged in the end
-    E2  what was acknowledged, delivered again, changes nothing
-    E3  the history has one commit of a batch at most, and every one that somebody was told of
-    E4  the commit of a batch holds all that was acknowledged before the batch was closed
-    E5  once time is over no batch waits, and what only events changed is committed
+    E2  an acknowledged message that is delivered again changes nothing
+    E3  the history has at most one commit of a batch, and every commit that a caller was given
+    E4  the commit of a batch holds everything that was acknowledged before the batch was closed
+    E5  after enough time no batch waits, and paths that only events changed are committed
 
-That an event is one write, and a newer one of its object hides it, is legality.py's.  For tests
-only.
+legality.py checks that an event is one write, and that a newer event of its object hides it.  For
+tests only.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,15 @@ from simulator.schedule import NEVER, Call
 from simulator.stage import NO_BRANCH
 from simulator.verbs.arrivals import RULE, SEQUENCES, Event
 
-_LONG_NS = 100 * 1_000_000_000  # longer than a batch stays open, whosever clock is asked
+_LONG_NS = 100 * 1_000_000_000  # longer than a batch stays open by any client's clock
 _PASSES = SEQUENCES + 1
 _MOVING = ("hard", "reset", "merge")
 _CLOSING = "closing:"
 
 
 class Arrived:
-    """Watches a run in which events arrive; made before it is played, with the rule."""
+    """Watches a run in which events arrive.  It creates the event rule, before the run is
+    played."""
 
     def __init__(self, run: Run) -> None:
         rules.create(run.ports(), run.stage.repo, RULE)
@@ -46,7 +47,8 @@ class Arrived:
                     self._closed.setdefault(name.removeprefix(_CLOSING), self._run.world.step)
 
     def settle(self, clients: Sequence[Sequence[Call]]) -> list[Call]:
-        """Deliver all that nobody acknowledged, let all batches end; then everything again."""
+        """Deliver all messages that were not acknowledged, end all batches, then deliver everything
+        again."""
         run = self._run
         told = [call for call in chain(*clients) if call.verb == "arrive" and call.start != NEVER]
         settled: list[Call] = []
@@ -69,7 +71,7 @@ class Arrived:
         return settled + self._ended()
 
     def _ended(self) -> list[Call]:
-        """Two ticks after a long time: one ends all batches, the other finds none."""
+        """Two ticks after a long time: the first ends all batches, the second must find none."""
         self._run.world.jumped_ns += _LONG_NS
         ticks = [self._alone(Call(AFTERWARDS, "tick")) for _ in range(2)]
         if ticks[-1].answer:
@@ -87,7 +89,7 @@ class Arrived:
         return done
 
     def judge(self, clients: Sequence[Sequence[Call]]) -> None:
-        """Add to the run's `wrong` what is wrong."""
+        """Add violations to the run's `wrong`."""
         run = self._run
         calls = [call for call in chain(*clients) if call.start != NEVER]
         history = self._history()
@@ -105,7 +107,7 @@ class Arrived:
                 verdict.check(f"E4 batch {batch}", run.content_of(commit), since)
 
     def _history(self) -> dict[str, str]:
-        """The commits behind the head, and of which batch they say that they are."""
+        """The commits reachable from the head, each with the batch in its metadata ("" if none)."""
         found: dict[str, str] = {}
         todo, seen = [str(self._run.watched("main").heads[-1][1])], set[str]()
         while todo:

@@ -1,11 +1,11 @@
-"""Object storage and range files of simulated clients: each call is one step, and may go wrong.
+"""Object storage and range files of simulated clients: each call is one step, and may fail.
 
-    SimulatedBlocks   objects of a world; a put or a deletion may be lost, or answered by nothing
-    SimulatedRanges   range files whose presence is an object of those blocks, so that what is
-                      deleted there is gone here
+    SimulatedBlocks   the objects of a world; a put or a deletion may be lost, or get no answer
+    SimulatedRanges   range files that exist if their object in those blocks exists, so a file that
+                      is deleted there is gone here too
 
-Every put makes a new version.  A client's operation has an end: past it, each of its calls fails
-without effect, as those of a function that was stopped.  For tests only.
+Every put makes a new version.  A client's operation has a deadline: after it, each of its calls
+fails without effect, like those of a function that was stopped.  For tests only.
 """
 
 from bisect import bisect_right
@@ -49,7 +49,7 @@ Step = Callable[[], None]
 
 
 class SharedObjects:
-    """All objects of a world, and who wants to know of deletions."""
+    """All objects of a world, and the callbacks for deletions."""
 
     def __init__(self, world: World, objects: Objects) -> None:
         self.world = world
@@ -75,7 +75,7 @@ class SharedObjects:
 
 
 class _WithoutParts:
-    """`Multipart` of a driver that lacks it."""
+    """`Multipart` of a driver that does not support it."""
 
     def create_upload(self, address: str) -> str:
         raise _no_parts(address)
@@ -95,8 +95,9 @@ def _no_parts(address: str) -> Unsupported:
 
 
 class SimulatedBlocks(_WithoutParts, OneByOne):
-    """`Blocks` of one client, without uploads in parts.  `step` is called before each effect; it
-    may raise."""
+    """`Blocks` of one client, without multipart uploads.  `step` is called before each effect, and
+    may
+    raise."""
 
     def __init__(self, shared: SharedObjects, step: Step) -> None:
         self._shared = shared
@@ -184,13 +185,17 @@ class SimulatedBlocks(_WithoutParts, OneByOne):
 
 
 class SimulatedRanges:
-    """`RangeStore` of one client.  `files` remembers what any run ever wrote: a name says what is
-    in it; whether it is there, the blocks say."""
+    """`RangeStore` of one client.
+
+    `files` keeps everything that any run ever wrote, because a name determines the content.  The
+    blocks
+    decide whether a file exists.
+    """
 
     def __init__(self, files: MemoryRangeStore, blocks: SimulatedBlocks) -> None:
         self._files = files
         self._blocks = blocks
-        self._stored = StoredFiles(blocks, Path())  # nothing is built: the folder is not used
+        self._stored = StoredFiles(blocks, Path())  # no file is built, so the folder is not used
 
     def open_range(self, namespace: str, range_id: RangeId) -> MemoryTable:
         self._blocks.head(range_file(namespace, range_id))
@@ -233,8 +238,9 @@ class MortalStore(SimulatedStore):
 def storage_ports(
     world: World, shared: SharedObjects, files: MemoryRangeStore, step: Step, life_seconds: int
 ) -> Ports:
-    """Ports of a client whose every call of a store or of blocks is a `step`; a commit may live for
-    `life_seconds`."""
+    """The ports of a client whose every call of a store or of blocks is a `step`.  `life_seconds`:
+    how long
+    a commit may run."""
     blocks = SimulatedBlocks(shared, step)
     ranges = SimulatedRanges(files, blocks)
     ports = client_ports(world, Deployment(ranges, blocks, {}))

@@ -1,9 +1,9 @@
-"""Bytes and texts that no writer of ours made, given to everything that reads.
+"""Bytes and texts that no writer of Graveler made, given to every reader.
 
-Each `fuzz_*` draws its inputs from a generator, runs so many of them, and returns what was wrong:
-an error of a kind that the reader does not promise.  Inputs are random bytes, and real ones that
-were cut, flipped, spliced and repeated.  Blocks of tables get checksums that hold, as those of an
-attacker would.  For tests only.
+Each `fuzz_*` draws its inputs from a generator, reads `count` of them, and returns the violations:
+errors of a kind that the reader does not promise.  The inputs are random bytes, and real ones that
+were cut, flipped, spliced and repeated.  Blocks of tables get valid checksums, as an attacker would
+give them.  For tests only.
 """
 
 import struct
@@ -30,7 +30,7 @@ Fuzz = Callable[[Random, int], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """A file in memory, as the table reader wants it."""
+    """A file in memory, in the form that the table reader takes."""
 
     content: bytes
     name: str = "malformed"
@@ -63,7 +63,7 @@ def fuzz_tables(random: Random, count: int) -> list[str]:
 
 
 def fuzz_blocks(random: Random, count: int) -> list[str]:
-    """Take apart payloads as they come out of a block whose checksum holds."""
+    """Parse payloads as if they came from a block with a valid checksum."""
 
     def read(payload: bytes) -> None:
         for parse in (_block_records, _index, plain_entries):
@@ -87,7 +87,7 @@ def fuzz_records(random: Random, count: int) -> list[str]:
 
 
 def fuzz_framing(random: Random, count: int) -> list[str]:
-    """Unframe whatever; what unframes frames again to the same parts."""
+    """Unframe random and damaged bytes; what can be unframed must frame again to the same parts."""
 
     def read(raw: bytes) -> None:
         for part in (framing.body_of, framing.identity_of):
@@ -105,7 +105,7 @@ def fuzz_framing(random: Random, count: int) -> list[str]:
 
 
 def fuzz_refs(random: Random, count: int) -> list[str]:
-    """Parse texts as ref expressions."""
+    """Parse random texts as ref expressions."""
     return _all_wrong((_ref_text(random) for _ in range(count)), expression.parse, (Invalid,))
 
 
@@ -113,8 +113,9 @@ def fuzz_refs(random: Random, count: int) -> list[str]:
 
 
 def read_table(raw: bytes) -> None:
-    """Everything that is ever done with a table: opening, look-ups, both kinds of scan.  A first
-    error does not keep the rest from being tried."""
+    """Everything that the product does with a table: opening, look-ups, both kinds of scan.  After
+    a first
+    error, the rest is still tried."""
     table = SortedTable(Bytes(raw), BudgetedCache(0))
     for key in (b"", b"k0003", b"\xff" * 9):
         _quietly(table.get, key)
@@ -201,7 +202,7 @@ def mutated(random: Random, raw: bytes) -> bytes:
 
 
 def crafted(random: Random) -> bytes:
-    """A table whose every checksum holds, and whose every number may be wrong."""
+    """A table in which every checksum is valid and every number may be wrong."""
     blocks: list[tuple[int, int]] = []
     raw = bytearray()
 
@@ -230,7 +231,7 @@ def footer(handles: bytes) -> bytes:
 
 
 def sealed(payload: bytes, kind: int) -> bytes:
-    """A block as it stands in a file."""
+    """A block in the form in which it is stored in a file."""
     body = payload + bytes([kind])
     return body + struct.pack("<I", masked_crc(body))
 
@@ -244,7 +245,7 @@ def _handle(random: Random, offset: int, length: int) -> bytes:
 
 
 def payload_of(entries: Sequence[Record]) -> bytes:
-    """The payload of a block of these entries, every key stored whole."""
+    """The payload of a block with these entries; every key is stored whole."""
     raw, restarts = bytearray(), []
     for key, value in entries:
         restarts.append(len(raw))
@@ -261,7 +262,7 @@ def _block(records: Sequence[Record]) -> bytes:
 
 
 def _payload(random: Random) -> bytes:
-    """Entries with wrong numbers, behind restarts that hold more often than not."""
+    """Entries with wrong numbers, followed by restarts that are usually valid."""
     raw = bytearray()
     for _ in range(random.randrange(8)):
         key = random.randbytes(random.randrange(4)) + b"\1" + bytes(7)

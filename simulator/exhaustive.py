@@ -1,9 +1,14 @@
-"""Every schedule of a small program, up to a bound: no seed, all choices one after the other.
+"""Runs every schedule of a small program, up to a bound: all choices are enumerated, none is drawn.
 
-Bounds: preemptions (another client steps although the present one could go on), faults (a client
-killed before a step; a write lost, applied without an answer, or applied and reported as declined),
-and old records from a cache.  Depth first: a run repeats the choices that led to its branch point,
-takes the next one there, and goes on with the first of each.  For tests only.
+Three things are bounded:
+
+- preemptions: another client steps although the present one could continue;
+- faults: a client is killed before a step; a write is lost, applied without an answer, or applied
+  and reported as declined;
+- old records from a cache.
+
+The search is depth-first: a run repeats the choices that led to its branch point, takes the next
+choice there, and continues with the first choice of each.  For tests only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +20,7 @@ from simulator.invariants import judge
 from simulator.schedule import NEVER, Actor, Call, Event, Fault
 from simulator.stage import Stage
 
-# Bars part the clients.  0: the value that is committed; m: a key that the merge changes.
+# A bar separates clients.  0: write the value that is committed; m: a key that the merge changes.
 PROGRAMS = (
     "w|c|c",
     "w w|c|c",
@@ -38,7 +43,9 @@ PROGRAMS = (
     "p|p|c",
     "p|p c|c",
 )
-# Verbs that the twenty leave out: empty commits, reverts, picks, bulk deletion, links, metadata.
+# Verbs that the twenty programs above leave out: empty commits, reverts, cherry-picks, bulk
+# deletion,
+# links, metadata.
 MORE_PROGRAMS = (
     "e|e|w c",
     "v|v",
@@ -82,7 +89,7 @@ _FAULTS = (Fault.NONE, Fault.LOST, Fault.APPLIED, Fault.DECLINED)
 
 
 class Bound(NamedTuple):
-    """How much may happen in one schedule."""
+    """How much of each kind may happen in one schedule."""
 
     preemptions: int = 2
     faults: int = 0
@@ -90,7 +97,8 @@ class Bound(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What an exhaustive search did; `wrong` stops it, `path` leads there again."""
+    """The result of an exhaustive search.  A violation (`wrong`) stops it; `path` replays the
+    schedule."""
 
     schedules: int
     wrong: list[str]
@@ -98,7 +106,7 @@ class Found(NamedTuple):
 
 
 class Enumerated:
-    """`Choices` that follow a path and then take the first option of each."""
+    """`Choices` that follow a path, and then take the first option of each choice."""
 
     def __init__(self, bound: Bound, path: Sequence[int] = ()) -> None:
         self._path = path
@@ -114,7 +122,7 @@ class Enumerated:
         return chosen
 
     def following(self) -> list[int] | None:
-        """The path of the next schedule; None after the last."""
+        """The path of the next schedule; None after the last one."""
         for at in range(len(self.taken) - 1, -1, -1):
             if self.taken[at] + 1 < self.options[at]:
                 return [*self.taken[:at], self.taken[at] + 1]
@@ -164,7 +172,7 @@ class Enumerated:
 
 
 def clients_of(text: str) -> list[list[Call]]:
-    """The program that `text` stands for."""
+    """The program that `text` describes."""
     clients = []
     for number, words in enumerate(text.split("|")):
         calls = []
@@ -178,7 +186,7 @@ def clients_of(text: str) -> list[list[Call]]:
 
 
 def schedules(stage: Stage, program: str, bound: Bound) -> Iterator[tuple[list[str], list[int]]]:
-    """Every schedule within the bound: what is wrong with it, and its path."""
+    """Run every schedule within the bound; yield what is wrong with each, and its path."""
     path: list[int] | None = []
     while path is not None:
         choices = Enumerated(bound, path)
@@ -188,7 +196,7 @@ def schedules(stage: Stage, program: str, bound: Bound) -> Iterator[tuple[list[s
 
 
 def run_path(stage: Stage, program: str, choices: Enumerated) -> list[str]:
-    """One schedule."""
+    """Run one schedule; return what is wrong."""
     clients = clients_of(program)
     run = Run(stage, choices)
     run.play(clients)
@@ -196,7 +204,7 @@ def run_path(stage: Stage, program: str, choices: Enumerated) -> list[str]:
 
 
 def search(stage: Stage, program: str, bound: Bound) -> Found:
-    """All schedules within the bound, up to the first that breaks an invariant."""
+    """Run all schedules within the bound, up to the first that breaks an invariant."""
     count = 0
     for wrong, path in schedules(stage, program, bound):
         count += 1

@@ -1,4 +1,4 @@
-"""Which programs are simulated: families of verbs by weight, and profiles of what goes wrong.
+"""The programs that are simulated: families of verbs with weights, and profiles of faults.
 
 A program is some clients with one to four calls each, drawn from a seed.  For tests only.
 """
@@ -16,7 +16,8 @@ SCHEDULERS: tuple[Scheduler, ...] = ("uniform", "pct", "sticky")
 
 
 class Family(NamedTuple):
-    """Verbs and their weights, the keys that they are used on, the branches, how many clients."""
+    """Verbs and their weights, the keys and branches that they use, and the range of the number of
+    clients."""
 
     weights: dict[str, float]
     keys: tuple[str, ...] = ("k1", "k2")
@@ -120,7 +121,7 @@ PROFILES = {
     "aging": Profile("aging", write_fault=0.02, delayed=0.02, jump=0.08),
     "storm": Profile("storm", kill=0.004, write_fault=0.2, delayed=0.2, jump=0.002),
 }
-# The thirty cells with which the protocol was designed: the smallest programs.
+# The thirty cells with which the protocol was designed; their programs are the smallest.
 DESIGNED_FAMILIES = ("core", "commits", "merge", "reset", "branch", "cond")
 DESIGNED_PROFILES = ("clean", "crash", "amb", "delay", "all")
 _SCHEDULED = {
@@ -130,12 +131,13 @@ _SCHEDULED = {
 
 
 def profile_of(name: str, seed: int) -> Profile:
-    """The profile, with one scheduler after the other."""
+    """The profile, with a scheduler by the seed."""
     return _SCHEDULED[name][seed % 3]
 
 
 def sweeps_of(name: str, seed: int) -> int:
-    """How often the janitor sweeps beside the clients: in every fourth run, and as time jumps."""
+    """How often the janitor sweeps beside the clients: in one of four runs, and always if time
+    jumps often."""
     return 8 if name == "aging" else 4 if seed % 4 == 0 else 0
 
 
@@ -158,7 +160,7 @@ def program(family: Family, choose: Random) -> list[list[Call]]:
 
 
 def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[Any, ...]:
-    """What a call is given; now and then a value that is there already, so that nothing changes."""
+    """The arguments of a call; sometimes a value that is there already, so that nothing changes."""
     if verb == "arrive":
         return drawn(key, serial, chance)
     if verb == "delete_many":

@@ -1,8 +1,8 @@
-"""One simulated run: a program performed by the real verbs, watched at every change of a row.
+"""One simulated run: production verbs perform a program, and every change of a row is watched.
 
-Watched all along (I1, I4, I5): a head has its commit record, the first parent of a new head is the
-head before, nobody deletes rows of a token that a branch names.  What callers saw is judged
-afterwards (invariants.py).  For tests only.
+Checks during the run (I1, I4, I5): every head has its commit record; the first parent of a new head
+is the head before it; no client deletes rows of a token that a branch names.  What callers saw is
+judged afterwards (invariants.py).  For tests only.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,13 @@ from simulator.verbs.heads import ELSEWHERE
 
 JANITOR, AFTERWARDS = 99, 98
 NO_HEAD = CommitId("")
-SLOW_STEP_NS = 60_000_000  # so that equal commits are seldom of one second
+SLOW_STEP_NS = 60_000_000  # equal commits then rarely fall into one second
 
 
 class Watched:
-    """One branch as it changed: its heads with the step since when, and the tokens it names."""
+    """The history of one branch: its heads, each with the step from which it was the head, and the
+    tokens
+    that the branch names."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,16 +47,17 @@ class Watched:
         self.heads.append((step, NO_HEAD))
 
     def installed(self, since: int) -> list[str]:
-        """The heads that the branch was put on since a step."""
+        """The heads to which the branch moved since a step."""
         pairs = zip(self.heads, self.heads[1:], strict=False)
         return [after for (_, before), (step, after) in pairs if after != before and step >= since]
 
 
 class Run:
-    """A world with clients; `wrong` says what was found."""
+    """A world with clients; `wrong` lists the violations."""
 
     def __init__(self, stage: Stage, choices: Choices, options: Random | None = None) -> None:
-        """`options` draws what differs between runs besides choices: none of it without."""
+        """`options` draws what differs between runs beside the choices; without it, nothing
+        differs."""
         self.stage = stage
         self.world = World(stage.rows, choices)
         self.wrong: list[str] = []
@@ -85,8 +88,9 @@ class Run:
     # ---- performing ----
 
     def play(self, clients: Sequence[Sequence[Call]], *, sweeps: int = 0) -> None:
-        """Run the clients, and a janitor that sweeps so often beside them; then all that is still
-        on its way arrives."""
+        """Run the clients, and beside them a janitor that sweeps `sweeps` times; then let all
+        delayed writes
+        arrive."""
         janitor = [Call(JANITOR, "sweep") for _ in range(sweeps)]
         self._steps_back = any(call.verb == "hard_back" for calls in clients for call in calls)
         self.world.play([*clients, janitor], self.perform)
@@ -103,11 +107,11 @@ class Run:
         return found
 
     def ports(self) -> Ports:
-        """Those of somebody who comes afterwards."""
+        """The ports of a client that comes after the run."""
         return self.client(AFTERWARDS).ports
 
     def alone(self, call: Call) -> Call:
-        """Perform a call with nobody else around and nothing broken."""
+        """Perform a call with no other client and without faults."""
         call.start = self.world.step
         try:
             call.answer = VERBS[call.verb](self.client(AFTERWARDS), call)
@@ -131,13 +135,13 @@ class Run:
         return known
 
     def content_of(self, commit: str) -> Content:
-        """What a commit says; the commit is there."""
+        """The content of a commit, which must exist."""
         record = self.commit_record(commit)
         assert record is not None, f"no such commit: {commit}"
         return self.stage.content_of(record.metarange)
 
     def shown(self, branch: str) -> Content | str:
-        """What a reader would see, worked out from the rows without any of the verbs."""
+        """What a reader of the branch sees, computed from the rows without any verb."""
         row = self.world.rows[self._records].get(branch_key(BranchId(branch)))
         record = ABSENT if row is None else wire.decode_branch(row.value)
         if record is ABSENT or not record.live:
@@ -183,7 +187,8 @@ class Run:
         watched.note(self.world.step, new)
 
     def _was_chosen(self, watched: Watched, commit: CommitId) -> bool:
-        """Whether a reset may have put the branch on it: from elsewhere, or behind a head."""
+        """Whether a reset may have put the branch on the commit: one made elsewhere, or one behind
+        a head."""
         record = self.commit_record(commit)
         if record is not None and record.committer == ELSEWHERE:
             return True

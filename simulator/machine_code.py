@@ -1,10 +1,10 @@
-"""The flows and the simulator as machine code: `python -m simulator.machine_code FOLDER`.
+"""The production code and the simulator as machine code: `python -m simulator.machine_code FOLDER`.
 
-Both packages are copied to FOLDER, and the modules below are compiled there by mypyc, out of the
-very same sources; with FOLDER first in PYTHONPATH, `simulator.rates` runs them, and a long
-soak has such a folder made for its schedules.  Same seed, same run: what a compiled run finds, the
-tests replay from the sources.  Takes minutes and needs a C compiler.  For tests only: the product
-is never compiled.
+Both packages are copied to FOLDER, and mypyc compiles the modules below there from the same
+sources.  With FOLDER first in PYTHONPATH, `simulator.rates` runs the compiled code; a long soak
+makes such a folder for its schedules.  The same seed gives the same run, so the tests replay from
+the sources what a compiled run finds.  The build takes minutes and needs a C compiler.  For tests
+only: the product is never compiled.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from graveler.records import ABSENT, Absent
 
 _ROOT = Path(__file__).parent.parent
 _PACKAGES = ("graveler", "simulator")
-# One C file a module: of a single one for all, compilers need many times as long.
+# One C file for each module: compilers need many times as long for a single file.
 _SETUP = """\
 from mypyc.build import mypycify
 from setuptools import setup
@@ -75,26 +75,26 @@ _COMPILED = (
     "simulator/stage.py",
     "simulator/verbs/*.py",
 )
-# Clients have a cache of their own in its place, which is none by inheritance.
+# Simulated clients replace this cache with their own class, which does not inherit from it.
 _INTERPRETED = ("graveler/refs/cache.py",)
 
 
 def modules(root: Path) -> list[Path]:
-    """The files that are compiled, of the packages in the folder `root`."""
+    """The files to compile, of the packages in the folder `root`."""
     left = {root / name for name in _INTERPRETED}
     return sorted({file for each in _COMPILED for file in root.glob(each)} - left)
 
 
 def is_running() -> bool:
-    """Whether this process runs compiled flows."""
+    """Whether this process runs compiled code."""
     return not str(commit.__file__).endswith(".py")
 
 
 def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lambda: False) -> None:
-    """Copy and compile, until `stop` says so.
+    """Copy and compile, until `stop` returns true.
 
-    Raises `FileExistsError` for a folder that is there already, `TimeoutExpired` when the time is
-    over, and `CalledProcessError` if the compiler fails or was stopped.
+    Raises `FileExistsError` if the folder exists, `TimeoutExpired` when the time is over, and
+    `CalledProcessError` if the compiler fails or was stopped.
     """
     folder.mkdir(parents=True)
     for package in _PACKAGES:
@@ -103,7 +103,7 @@ def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lam
     shutil.copy(_ROOT / "pyproject.toml", folder)
     names = [str(file.relative_to(folder)) for file in modules(folder)]
     (folder / "setup.py").write_text(_SETUP.format(names=names), encoding="utf-8")
-    # On a leash: whatever ends this process ends the compiler.
+    # The compiler runs on a leash: it ends when this process ends, in any way.
     leash = [sys.executable, "-m", "simulator.soak.leash"]
     command = [*leash, sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     until = time.monotonic() + seconds
@@ -116,7 +116,7 @@ def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lam
         while compiler.poll() is None and time.monotonic() < until and not stop():
             time.sleep(0.2)
         is_late = compiler.poll() is None and not stop()
-        # Leaving the block closes its stdin, and waits.
+        # Leaving the block closes the compiler's stdin, and waits for it.
     if is_late:
         raise subprocess.TimeoutExpired(command, seconds)
     if compiler.returncode:
@@ -125,8 +125,12 @@ def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lam
 
 
 def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Literal[Absent.ABSENT]:
-    """The folder below `parent` with what is compiled of these very sources: made within so many
-    seconds unless it is there; ABSENT where that cannot be.  Those of other sources go."""
+    """The folder below `parent` with the code compiled from these sources.
+
+    It is built within `seconds` unless it exists.  Folders of other sources are removed.  Returns
+    ABSENT
+    if the code cannot be built.
+    """
     if shutil.which(str(sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         return ABSENT
     folder = place(parent)
@@ -142,7 +146,7 @@ def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Liter
 
 
 def place(parent: Path) -> Path:
-    """The folder below `parent` for what is compiled of these very sources."""
+    """The folder below `parent` for the code compiled from these sources."""
     digest = sha256(sys.version.encode())
     for file in sorted(file for package in _PACKAGES for file in (_ROOT / package).rglob("*.py")):
         digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes() + b"\0")
@@ -150,8 +154,8 @@ def place(parent: Path) -> Path:
 
 
 def does_the_same(folder: Path, seconds: float = 600) -> bool:
-    """Whether the package in the folder does, step by step, what these sources do, for some seeds
-    of every cell."""
+    """Whether the package in the folder runs some seeds of every cell step by step like these
+    sources."""
     command = [sys.executable, "-m", "simulator.rates", "--fingerprint", "--seeds", "2"]
     said = [
         subprocess.run(
@@ -169,7 +173,7 @@ def does_the_same(folder: Path, seconds: float = 600) -> bool:
 
 @contextlib.contextmanager
 def imported_from(folder: Path | Literal[Absent.ABSENT]) -> Iterator[None]:
-    """Processes that are spawned meanwhile import this package from the folder, if there is one."""
+    """Inside the block, spawned processes import the packages from the folder, if there is one."""
     if folder is ABSENT:
         yield
         return
@@ -181,7 +185,7 @@ def imported_from(folder: Path | Literal[Absent.ABSENT]) -> Iterator[None]:
 
 
 def main() -> None:
-    """Build into the folder that is named."""
+    """Build into the given folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="is made")
     build(parser.parse_args().folder)

@@ -1,4 +1,5 @@
-"""Ranges in memory that remember what was written: simulated runs write the same files for ever.
+"""Ranges in memory that are cached over runs, because simulated runs write the same files again and
+again.
 
 For tests only.
 """
@@ -25,7 +26,7 @@ class RememberedTable(MemoryTable):
 
 
 class RememberedRanges(MemoryRangeStore):
-    """Files in memory; one that was written in an earlier run is not made again."""
+    """Files in memory; a file that an earlier run wrote is not made again."""
 
     def __init__(self) -> None:
         super().__init__()

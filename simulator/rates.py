@@ -1,9 +1,9 @@
-"""How fast schedules are run, by family and profile: `python -m simulator.rates`.
+"""Measures how fast schedules run, by family and profile: `python -m simulator.rates`.
 
-Processor time of one process is what counts, and of some rounds over the same seeds the best one,
-so that a busy machine does not look like slow code.  The last line is one JSON object.  Reports,
-never fails.  With --collections N it runs and judges N seeds of each profile of garbage collection
-instead, and fails if anything was wrong.  For tests and measurements only.
+It measures the processor time of one process, and takes the best of several rounds over the same
+seeds, so that a busy machine does not look like slow code.  The last line is one JSON object.  The
+measurement never fails.  With --collections N it instead runs and judges N seeds of each profile of
+garbage collection, and fails if anything was wrong.  For tests and measurements only.
 """
 
 import argparse
@@ -30,9 +30,11 @@ Cell = tuple[str, str]
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Collect garbage once every few dozen runs, and never look at what is there already.
+    """Run Python's garbage collector once every few dozen runs, and never over the objects that
+    exist now.
 
-    For processes that do nothing but run schedules: memory stays within some tens of megabytes.
+    For processes that do nothing but run schedules: their memory stays within some tens of
+    megabytes.
     """
     before = gc.get_threshold()
     gc.collect()
@@ -46,7 +48,7 @@ def rarely_collected() -> Iterator[None]:
 
 
 def measure(stage: Stage, seeds: int, rounds: int) -> dict[Cell, float]:
-    """Seconds that a schedule takes, checks and all, for each family and profile."""
+    """The seconds that a schedule takes, with its checks, for each family and profile."""
     best: dict[Cell, float] = {}
     for _ in range(rounds):
         for family in FAMILIES:
@@ -60,8 +62,9 @@ def measure(stage: Stage, seeds: int, rounds: int) -> dict[Cell, float]:
 
 
 def report(seconds: dict[Cell, float]) -> str:
-    """Schedules a second: a table, then as JSON the cells of the protocol's design, and all cells,
-    each with equal weight."""
+    """Schedules per second: a table; then, as JSON, the mean over the cells of the protocol's
+    design and
+    over all cells, each cell with equal weight."""
     lines = [f"{'':10}" + "".join(f"{profile:>8}" for profile in PROFILES)]
     for family in FAMILIES:
         cells = [f"{1 / seconds[family, profile]:8.0f}" for profile in PROFILES]
@@ -81,8 +84,9 @@ def _rate(seconds: dict[Cell, float]) -> int:
 
 
 def fingerprint(stage: Stage, seeds: int) -> str:
-    """What so many seeds of each cell did, step by step, as one hash: the same wherever they run,
-    compiled or not."""
+    """A hash over every step of `seeds` seeds of each cell.  It is the same wherever they run,
+    compiled or
+    not."""
     digest = sha256()
     for family in FAMILIES:
         for profile in PROFILES:
@@ -96,8 +100,12 @@ def fingerprint(stage: Stage, seeds: int) -> str:
 
 
 def collections(seeds: int) -> dict[str, int]:
-    """Run and judge so many seeds of each profile of garbage collection: how many `runs`, what they
-    `deleted`, the `faults` in them, and in how many something was `wrong`, each told on stderr."""
+    """Run and judge `seeds` seeds of each profile of garbage collection.
+
+    Returns the number of `runs`, of `deleted` files, of `faults`, and of runs in which something
+    was
+    `wrong`; each of those is also written to stderr.
+    """
     stage = build_collect_stage()
     total = {"runs": 0, "deleted": 0, "faults": 0, "wrong": 0}
     for profile in COLLECT_PROFILES:

@@ -1,12 +1,12 @@
-"""What must hold of names and of heads that calls choose, besides what `invariants.py` asks.
+"""What must hold of names, and of heads that calls choose, beside the checks of `invariants.py`.
 
-    N1  what a name is seen to say is legal, at the end too; so is a refusal because of it
-    N2  a tag is made anew only after it was deleted
-    N3  a commit that was acknowledged to be stored is there as it was given
-    N4  an import for which a cancellation was acknowledged never lands
-    N5  a relative reset steps back from the head that it replaces, and once
+    N1  the value read from a name is legal, also at the end; so is a refusal because of the name
+    N2  a tag is created again only after it was deleted
+    N3  a commit whose storing was acknowledged is there as it was given
+    N4  an import whose cancellation was acknowledged never lands
+    N5  a relative reset steps back from the head that it replaces, and only once
 
-A name is judged as a path is (legality.py).  For tests only.
+A name is judged like a path (legality.py).  For tests only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _MOVING = ("hard", "adopt", "drop", "create")
 
 
 def judge_registers(run: Run, calls: Sequence[Call]) -> None:
-    """Add to `run.wrong` what is wrong."""
+    """Add violations to `run.wrong`."""
     verbs = {call.verb for call in calls}
     for making, (unmaking, reading, listing) in _MAKING.items():
         if not verbs.isdisjoint((making, unmaking)):
@@ -43,7 +43,7 @@ def judge_registers(run: Run, calls: Sequence[Call]) -> None:
 
 
 class _Register:
-    """Who made and unmade names of one kind, and what they said."""
+    """The calls that created and deleted names of one kind, and the values that they set."""
 
     def __init__(self, run: Run, calls: Sequence[Call], making: str, unmaking: str) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""One record of every kind, encoded: what damage starts from.  For tests only."""
+"""One encoded record of every kind, from which damaged bytes are made.  For tests only."""
 
 from graveler import wire
 from graveler.ids import (
@@ -31,7 +31,7 @@ _BORN_NS = 1_700_000_000_123_456_789
 
 
 def encoded_records() -> dict[str, bytes]:
-    """The bytes of a record for each `decode_*` of wire.py, by what follows `decode_`."""
+    """The bytes of a record for each `decode_*` of wire.py, by the name after `decode_`."""
     entry = Entry("data/x/y", 12, "c" * 32, _BORN_NS, {"k": "v", "ä": ""})
     pairs = {"owner": "somebody", "": "x"}
     repository = Repository(

@@ -1,1 +1,1 @@
-"""Simulated runs of garbage collection beside everything that may begin to use a file."""
+"""Simulated runs of garbage collection beside all verbs that may begin to use a file."""

@@ -1,4 +1,4 @@
-"""What simulated clients do with objects while garbage is collected, on real addresses.
+"""What simulated clients do with objects during garbage collection, on real addresses.
 
 A call's arguments are a path, a ref, a date and a metarange.  For tests only.
 """
@@ -17,7 +17,7 @@ CAREFUL = CollectSettings()
 
 
 class Keeper(NamedTuple):
-    """What a verb is performed with."""
+    """What a verb needs to run."""
 
     ports: Ports
     repo: Repository
@@ -26,7 +26,7 @@ class Keeper(NamedTuple):
     by_steps: bool = False
 
     def now(self) -> Repository:
-        """The repository's record."""
+        """The present record of the repository."""
         return repository.get(self.ports, self.repo.id)
 
 
@@ -36,7 +36,7 @@ def upload(keeper: Keeper, call: Call) -> None:
 
 
 def full(keeper: Keeper, call: Call) -> None:
-    """An entry by a full address, in another spelling, inside the namespace."""
+    """Stage an entry with a full address inside the namespace, in another spelling."""
     repo = keeper.now()
     body = objects.Upload([b"full"])
     made = objects.upload(keeper.ports, repo, call.branch, "tmp", body)

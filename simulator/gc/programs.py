@@ -13,7 +13,8 @@ from simulator.schedule import Actor, Call, Profile, SeededChoices
 BRANCHES = ("main", "side", "new")
 _PACES = (1.0, 1.0, 0.1, 0.03, 0.01)
 _START_NS = 1_700_000_000 * limits.SECOND_NS
-# What is done while the first run condemns what has expired, and while a later one deletes it.
+# The verbs during the first run, which condemns expired content, and during a later run, which
+# deletes it.
 _OLD = {
     "create": 4, "hard": 2, "merge": 3, "revert": 3, "pick": 3, "tag": 2, "commit_metarange": 3,
     "drop": 2, "upload": 2, "commit": 3, "describe": 1, "copy": 1, "reset": 1,
@@ -31,8 +32,9 @@ PROFILES = {
 
 
 class PacedChoices(SeededChoices):
-    """Some clients are a hundred times slower than others, so that what they do spans whole runs
-    of the collector."""
+    """Some clients are a hundred times slower than others, so their operations span whole runs of
+    the
+    collector."""
 
     def __init__(self, random: Random, profile: Profile) -> None:
         super().__init__(random, profile)
@@ -54,7 +56,7 @@ class PacedChoices(SeededChoices):
 
 
 def program(stage: CollectStage, choose: Random, *, is_first: bool) -> list[list[Call]]:
-    """Two to four clients, a collector, and time."""
+    """Two to four clients, a collector, and leaps of time."""
     weights = _OLD if is_first else _NEW
     clients = []
     for client in range(choose.randint(2, 4)):
@@ -81,13 +83,14 @@ def _call(stage: CollectStage, choose: Random, client: int, verb: str) -> Call:
 
 
 def check_collect_seed(stage: CollectStage, profile: str, seed: int) -> CollectRun:
-    """One run to its end.  In every other one the collector is a job whose runs are cut off."""
+    """Run one seed to its end.  For half of the seeds the collector is a job whose attempts are cut
+    off."""
     random = Random(f"collect {profile} {seed}")
     cuts = drawn_cuts(Random(f"cuts {profile} {seed}")) if seed // 4 % 2 else ABSENT
     run = CollectRun(stage, PacedChoices(random, PROFILES[profile]), cuts)
     is_first = random.random() < 0.5
     clients = program(stage, random, is_first=is_first)
-    if not is_first:  # a run has condemned what is old, and may go on any time
+    if not is_first:  # a run has condemned old content, and may continue at any time
         run.alone("sweep", "leap", "leap", "leap", "sweep", "collect")
         run.alone(*["leap"] * random.randint(2, 3))
     run.play(clients)

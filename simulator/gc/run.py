@@ -1,9 +1,14 @@
-"""Simulated runs of garbage collection beside everything that may begin to use a file.
+"""Simulated runs of garbage collection beside all verbs that may begin to use a file.
 
-Watched at every change: nothing that a branch, a tag or a staged row of a live branch uses is
-deleted, nor a table of anything that a ref leads to, nor what a ref has led to until lately; and
-what they begin to use is there.  Afterwards, with everybody gone, collection goes on
-until nothing moves: then what is stored is what is in use.  For tests only.
+Checks at every change:
+
+- no file is deleted that a branch, a tag or a staged row of a live branch uses;
+- no metarange or range is deleted of a commit that a ref leads to;
+- nothing is deleted too early that a ref has led to until recently;
+- files that they begin to use exist.
+
+Afterwards, without clients, collection runs until nothing changes.  Then the stored files are the
+files in use.  For tests only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +31,7 @@ from simulator.schedule import Actor, Call, Choices, World
 
 
 class CollectRun:
-    """One run; `wrong` says what was found."""
+    """One run; `wrong` lists the violations."""
 
     def __init__(
         self,
@@ -34,7 +39,8 @@ class CollectRun:
         choices: Choices,
         cuts: Iterator[int] | Literal[Absent.ABSENT] = ABSENT,
     ) -> None:
-        """`cuts`: the collector is a job, and its runs are cut off after so many requests."""
+        """`cuts`: the collector is a job, and each of its attempts is cut off after this many
+        requests."""
         self.stage = stage
         self.world = World(stage.rows, choices)
         self.world.jumped_ns = 4 * 24 * 3600 * limits.SECOND_NS
@@ -51,16 +57,16 @@ class CollectRun:
     # ---- performing ----
 
     def play(self, clients: Sequence[Sequence[Call]]) -> None:
-        """Everybody at once."""
+        """Run all clients together."""
         self.world.play(clients, self._perform)
 
     def alone(self, *verbs: str) -> None:
-        """Somebody who comes afterwards."""
+        """Run verbs as a client that comes after the others."""
         for verb in verbs:
             VERBS[verb](self._keeper(self.world.pause), Call(98, verb))
 
     def settle(self) -> None:
-        """Collect until nothing moves any more; say what is left that nobody uses, or was lost."""
+        """Collect until nothing changes; report files that are left without use, or lost."""
         for _ in range(8):
             self.alone("leap", "leap", "leap", "sweep", "sweep", "collect")
         used = self.used() | self.tables(self.led_to())
@@ -73,7 +79,7 @@ class CollectRun:
     def _perform(self, actor: Actor, call: Call) -> object:
         begun, life = self._seconds(), LIFE_SECONDS
         left = 0
-        if call.verb == "collect":  # may stop and go on at any time
+        if call.verb == "collect":  # may stop and continue at any time
             life = 1 << 60
             left = 0 if self._cuts is ABSENT else next(self._cuts)
 
@@ -122,8 +128,10 @@ class CollectRun:
             self.wrong.append(f"deleted too early: {name}")
 
     def _lately_used(self) -> set[str]:
-        """What commits use that no ref leads to since less than the days of the rule.  The objects
-        of one that was condemned by then had expired before."""
+        """The files of commits to which no ref has led for less than `unreachable_days` of the
+        rule.  A commit
+        that was already condemned when its last ref left had expired before, so its objects do not
+        count."""
         days_ns = RULE.unreachable_days * 24 * 3600 * limits.SECOND_NS
         now_ns = SimulatedClock(self.world, 0).now_ns()
         used: set[str] = set()
@@ -143,7 +151,7 @@ class CollectRun:
         return {name for name in map(self._name, self.shared.held) if is_ours(name)}
 
     def led_to(self) -> set[str]:
-        """Commits that branches and tags lead to."""
+        """The commits to which branches and tags lead."""
         rows = self.world.rows[self._records]
         todo: list[str] = []
         for key, row in rows.items():
@@ -164,7 +172,7 @@ class CollectRun:
         return {name for id in commits for name in self._content(id) if name.startswith(FILES)}
 
     def unreached(self) -> dict[CommitId, int]:
-        """Since when runs know of commits that no ref leads to them."""
+        """The commits that runs know as unreachable, with the time since when."""
         return {
             CommitId(key[2:].decode()): int(wire.decode_pairs(row.value)["since_ns"])
             for key, row in self.world.rows[self._records].items()
@@ -172,7 +180,7 @@ class CollectRun:
         }
 
     def used(self) -> set[str]:
-        """What refs and staged rows of live branches use, worked out without any of the verbs."""
+        """What refs and staged rows of live branches use, computed without any verb."""
         used: set[str] = set()
         for key, row in self.world.rows[self._records].items():
             if key.startswith(b"t/"):
@@ -198,8 +206,9 @@ class CollectRun:
         return self.stage.content_of(self.stage.commit(commit_id, row.value).metarange)
 
     def kept(self) -> set[str]:
-        """What commits use that the rule keeps.  What has lost its objects while a ref led to it
-        does not come back when no ref does."""
+        """The files of commits that the rule keeps.  A commit that lost its objects while a ref led
+        to it does
+        not get them back when no ref does."""
         history: dict[CommitId, Commit] = {}
         heads: list[tuple[BranchId, CommitId]] = []
         tagged: list[CommitId] = []

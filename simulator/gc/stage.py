@@ -1,4 +1,5 @@
-"""Where simulated runs of garbage collection begin: a repository with some past, on real addresses.
+"""The start state of simulated runs of garbage collection: a repository with some past, on real
+addresses.
 
 For tests only.
 """
@@ -29,7 +30,8 @@ RULE = Retention(default_days=1, unreachable_days=3)
 
 @dataclass
 class CollectStage:
-    """A repository with some past; `history` are commits, oldest first, `metaranges` theirs."""
+    """A repository with some past.  `history`: its commits, oldest first; `metaranges`: their
+    metaranges."""
 
     rows: Rows
     objects: Objects
@@ -41,14 +43,14 @@ class CollectStage:
     commits: dict[str, Commit] = field(default_factory=dict)
 
     def commit(self, id: str, stored: bytes) -> Commit:
-        """A commit, whose row never changes."""
+        """A commit; its row never changes."""
         known = self.commits.get(id)
         if known is None:
             known = self.commits[id] = wire.decode_commit(stored)
         return known
 
     def content_of(self, metarange: str) -> frozenset[str]:
-        """What a metarange uses: itself, ranges, objects."""
+        """The files of a metarange: itself, its ranges, the objects."""
         known = self.uses.get(metarange)
         if known is None:
             names: set[str] = set()
@@ -65,7 +67,9 @@ class CollectStage:
 
 
 def build_collect_stage() -> CollectStage:
-    """One branch with four commits, one with one more, one commit that nothing leads to."""
+    """Build the state: one branch with four commits, one with one more, and one commit to which no
+    ref
+    leads."""
     files = RememberedRanges()
     world = World({}, SeededChoices(Random(0), Profile()))
     shared = SharedObjects(world, {})
@@ -95,7 +99,7 @@ def build_collect_stage() -> CollectStage:
     for branch, path in (("main", "d"), ("side", "a")):
         objects.upload(ports, repo, branch, path, objects.Upload([b"staged"]))
         made.append((made[-1][0], _died(ports, shared, repo, branch)))
-    collect.collect(ports, repo, delete=True)  # notes the lost commit; all files are young
+    collect.collect(ports, repo, delete=True)  # records the unreachable commit; all files are young
     return CollectStage(
         rows={partition: keys.copy() for partition, keys in world.rows.items()},
         objects=dict(shared.held),
@@ -107,15 +111,16 @@ def build_collect_stage() -> CollectStage:
 
 
 class _Dead(MortalStore):
-    """Takes no batch any more."""
+    """A store that refuses every batch."""
 
     def set_many(self, writes: object) -> None:
         raise Unavailable("the committer has ended")
 
 
 def _died(ports: Any, shared: SharedObjects, repo: Repository, branch: str) -> str:
-    """A committer that ended before it had a commit: its files are what the next one will write.
-    The metarange that it left."""
+    """Let a committer die before it writes its commit, and return the metarange that it left.  The
+    next
+    commit will write the same files."""
     before = set(shared.held)
     dead = replace(ports, kv=_Dead(shared.world, lambda: None))
     try:

@@ -1,4 +1,5 @@
-"""The simulated collector; as a job, each of its runs goes on where the last one was cut off.
+"""The simulated collector.  As a job, each of its attempts continues where the last one was cut
+off.
 
 For tests only.
 """
@@ -16,18 +17,19 @@ from simulator.gc.objects import Keeper
 from simulator.schedule import Call
 
 _KIND = "gc"
-_ROWS = 3  # of a step
+_ROWS = 3  # in one checkpoint
 _REQUESTS_MAX = 120
 
 
 def drawn_cuts(random: Random) -> Iterator[int]:
-    """After how many requests the runs of a collector are cut off; 0: not at all."""
+    """After how many requests each attempt of a collector is cut off; 0: never."""
     while True:
         yield random.choice((0, random.randint(1, _REQUESTS_MAX)))
 
 
 def collect_(keeper: Keeper, call: Call) -> collect.Collected:
-    """One run: of the job that has not ended, or of a new one; or of no job."""
+    """Run one collection: an attempt of the job that has not ended, or of a new job, or without a
+    job."""
     if not keeper.by_steps:
         return collect.collect(keeper.ports, keeper.repo, keeper.settings, delete=True)
     ports, repo = keeper.ports, keeper.repo

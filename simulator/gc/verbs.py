@@ -1,4 +1,4 @@
-"""What simulated clients do with commits and refs while garbage is collected; the collector; time.
+"""What simulated clients do with commits and refs during garbage collection; the collector; time.
 
 For tests only.
 """
@@ -72,7 +72,7 @@ def sweep(keeper: Keeper, call: Call) -> None:
 
 
 def leap(keeper: Keeper, call: Call) -> None:
-    """Hours pass; what was on its way arrives before."""
+    """Let hours pass; delayed writes arrive before."""
     keeper.world.pause()
     while keeper.world.late:
         keeper.world.late.pop(0)()

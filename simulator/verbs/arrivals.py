@@ -1,7 +1,8 @@
-"""Events of a bucket as simulated workers are told of them, and the batches that they become.
+"""Events of a bucket, as simulated workers get them, and the batches that they become.
 
-A message tells of one event or of two, each one of few, so that every event comes often, late, and
-in any order.  Answers are the commits that were made, by batch.  For `calls.py`.
+A message carries one event or two.  There are only few different events, so each event comes often,
+late, and in any order.  The result of a call is the commits that it made, by batch.  For
+`calls.py`.
 """
 
 import json
@@ -17,24 +18,24 @@ from simulator.schedule import Call
 
 RULE = NewRule("main", "landing", objects_max=2, seconds_max=1, marker="k2")
 SEQUENCES = 4
-REMOVAL = 3  # the event of that number says that the object is gone
+REMOVAL = 3  # the event with this sequence number is a deletion of the object
 Made = dict[str, str]
 
 
 class Event(NamedTuple):
-    """One event of one object; `sequence` orders those of an object."""
+    """One event of one object; `sequence` orders the events of an object."""
 
     key: str
     sequence: int
 
     @property
     def value(self) -> str | None:
-        """What the path says once the event was taken in."""
+        """The value of the path after the event was taken in."""
         return None if self.sequence == REMOVAL else f"{self.key}-event-{self.sequence}"
 
 
 def drawn(key: str, serial: int, chance: float) -> tuple[Event, ...]:
-    """What a delivery tells: of `key`, and sometimes of another object."""
+    """The events of a message: one of `key`, and sometimes one of another object."""
     event = Event(key, 1 + int(chance * SEQUENCES))
     if serial % 4:
         return (event,)
@@ -42,7 +43,8 @@ def drawn(key: str, serial: int, chance: float) -> tuple[Event, ...]:
 
 
 def arrive(client: Any, call: Call) -> Made:
-    """Take a message in, and perhaps commit the batches that it closed; fails as the message."""
+    """Take a message in, and sometimes commit the batches that it closed.  Raises if the message
+    fails."""
     jobs: list[BatchJob] = []
     said = Message("message", _body(client, call.arguments))
     _, failed = intake.take_in(client.ports, [said], jobs.append)
@@ -56,7 +58,7 @@ def arrive(client: Any, call: Call) -> Made:
 
 
 def tick(client: Any, call: Call) -> Made:
-    """Close what is overdue, and commit all that waits."""
+    """Close overdue batches, and commit all batches that wait."""
     made: Made = {}
     intake.tick(client.ports, lambda job: _run(client, job, made))
     return made
@@ -84,7 +86,7 @@ def _record(event: Event, moment: str) -> dict[str, Any]:
 
 
 def _text(event: Event) -> str:
-    """Sequencers have no common length."""
+    """A sequencer; sequencers have no common length."""
     return f"{event.sequence:02X}" + "0" * (event.sequence % 3)
 
 

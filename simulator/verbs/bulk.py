@@ -1,5 +1,5 @@
-"""Bulk jobs that simulated clients begin, finish and cancel; a finish is asked for twice.  And the
-break parameters, which nobody may take from another unseen.
+"""Bulk jobs that simulated clients begin, finish and cancel (a finish without an answer is sent
+again), and break parameters, which are only changed by compare-and-swap.
 
 For `calls.py`.
 """
@@ -26,7 +26,7 @@ _PACKED: Final = BreakParameters(raggedness=2, salt=b"packed")
 
 
 def bulk_job(client: Any, call: Call) -> str:
-    """Put ranges that a cluster wrote in place of what is below i/."""
+    """Replace everything below i/ by ranges that a cluster wrote."""
     ports, repo, stage = client.ports, client.repo, client.stage
     job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.REPLACE, "i/"))
     entries = {key.encode(): encode_entry(entry(stage.imported[key])) for key in stage.imported}
@@ -36,7 +36,7 @@ def bulk_job(client: Any, call: Call) -> str:
 
 
 def pack(client: Any, call: Call) -> str:
-    """Write the branch's head in other ranges, whatever others commit meanwhile."""
+    """Write the branch's head in other ranges, while other clients may commit."""
     ports, repo = client.ports, client.repo
     job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.PACK, breaks=_PACKED))
     space = keyspace(ports, repo)
@@ -47,7 +47,7 @@ def pack(client: Any, call: Call) -> str:
 
 
 def breaks(client: Any, call: Call) -> bytes:
-    """Choose other break parameters; answers by what the ones that were replaced are known."""
+    """Set other break parameters; return the salt of the parameters that were replaced."""
     ports, repo = client.ports, client.repo
     seen = break_parameters.read(ports, repo)
     wanted = replace(seen, salt=call.arguments[1].encode())
@@ -56,7 +56,7 @@ def breaks(client: Any, call: Call) -> bytes:
 
 
 def _finished(client: Any, call: Call, asked: Finish) -> str:
-    """Land what the job of that request wrote; what is not answered is asked for once more."""
+    """Land what the job wrote; if there is no answer, ask once more."""
     try:
         return _landed(client, call, asked)
     except Unavailable:
@@ -75,7 +75,7 @@ def _landed(client: Any, call: Call, asked: Finish) -> str:
 
 
 def beat(client: Any, call: Call) -> None:
-    """Show that every bulk job is alive that is."""
+    """Send a heartbeat for every bulk job that is alive."""
     for job in bulk.list_alive(client.ports, client.repo):
         bulk.heartbeat(client.ports, client.repo, job.job.branch, job.job.id, 1)
 

@@ -1,6 +1,6 @@
 """What simulated clients call: the production verbs, each with the arguments of a `Call`.
 
-Answers are values, contents (path to value) or commit ids.  For tests only.
+Results are values, contents (path to value) or commit ids.  For tests only.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from simulator.verbs.more import MORE_VERBS
 
 
 class Client(NamedTuple):
-    """What a verb is performed with."""
+    """What a verb needs to run."""
 
     ports: Ports
     stage: Stage

@@ -1,4 +1,4 @@
-"""More ways to move a branch: imports that others cancel, relative resets, commits from elsewhere.
+"""More ways to move a branch: imports that others cancel, relative resets, commits made elsewhere.
 
 For `calls.py`.
 """
@@ -18,12 +18,12 @@ from graveler.refs.jobs import record as records
 from simulator.schedule import Call
 from simulator.stage import SOURCE, Stage
 
-ELSEWHERE = "elsewhere"  # who made the commits that come from elsewhere
+ELSEWHERE = "elsewhere"  # the committer of commits made elsewhere
 JOB = "job"  # metadata of the commit that an import makes
 
 
 def import_job(client: Any, call: Call) -> str:
-    """Import, as a job that others may cancel; its commit says which job made it."""
+    """Import as a job that other clients may cancel; the commit's metadata names the job."""
     ports, repo = client.ports, client.repo
     paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
     asked = run.ImportRequest(paths, "import", "sim")
@@ -43,7 +43,7 @@ def import_job(client: Any, call: Call) -> str:
 
 
 def cancel(client: Any, call: Call) -> tuple[str, ...]:
-    """Cancel every job that runs; the ids of those for which that was said to be done."""
+    """Cancel every running job; return the ids of the jobs whose cancellation was acknowledged."""
     done = []
     for seen in list(records.list_all(client.ports.kv, client.repo)):
         with suppress(Conflict):
@@ -53,7 +53,7 @@ def cancel(client: Any, call: Call) -> tuple[str, ...]:
 
 
 def elsewhere(stage: Stage, call: Call) -> tuple[str, Commit]:
-    """A commit that was made elsewhere: what `other` says, on `base`."""
+    """A commit made elsewhere: the content of `other`, with the parent `base`."""
     made = Commit(
         committer=ELSEWHERE,
         message=f"{call.client} {call.arguments[1]}",
@@ -66,14 +66,14 @@ def elsewhere(stage: Stage, call: Call) -> tuple[str, Commit]:
 
 
 def record(client: Any, call: Call) -> str:
-    """Store a commit from elsewhere."""
+    """Store a commit made elsewhere."""
     id, made = elsewhere(client.stage, call)
     adopting.add_record(client.ports, client.repo, adopting.NewCommitRecord(id, made))
     return id
 
 
 def adopt(client: Any, call: Call) -> str:
-    """Store a commit from elsewhere, and put the branch on it."""
+    """Store a commit made elsewhere, and put the branch on it."""
     id = record(client, call)
     reset.hard_reset(client.ports, client.repo, call.branch, id)
     return id

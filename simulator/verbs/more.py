@@ -1,4 +1,4 @@
-"""More of what simulated clients call: replays, imports, upload addresses, bulk deletion, metadata.
+"""More verbs of simulated clients: replays, imports, upload addresses, bulk deletion, metadata.
 
 For `calls.py`.
 """
@@ -22,21 +22,21 @@ LATE = "the second link was refused"
 
 
 def revert(client: Any, call: Call) -> str:
-    """Undo `base`, which changed r1 alone."""
+    """Undo `base`, which changed only r1."""
     request = replay.ReplayRequest("sim")
     ref = client.stage.base
     return replay.revert(client.ports, client.repo, call.branch, ref, request).id
 
 
 def cherry_pick(client: Any, call: Call) -> str:
-    """Do again what `other` did: m1 and m2."""
+    """Apply the change of `other` again: m1 and m2."""
     request = replay.ReplayRequest("sim")
     ref = client.stage.other
     return replay.cherry_pick(client.ports, client.repo, call.branch, ref, request).id
 
 
 def import_(client: Any, call: Call) -> str:
-    """Put two objects below i/, in place of what is there."""
+    """Import two objects below i/, in place of what is there."""
     ports, repo = client.ports, client.repo
     paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
     request = run.ImportRequest(paths, "import", "sim")
@@ -53,19 +53,19 @@ def import_(client: Any, call: Call) -> str:
 
 
 def upload(client: Any, call: Call) -> None:
-    """Bytes through the service; the path then says their checksum."""
+    """Upload bytes through the service; the value of the path is then their checksum."""
     key, value = call.arguments
     body = objects.Upload([value.encode()])
     objects.upload(client.ports, client.repo, call.branch, key, body)
 
 
 def link(client: Any, call: Call) -> str:
-    """Ask for an address, link it, and link it again, as one whose answer was lost would."""
+    """Ask for an address, link it, and link it again, like a client that lost the first answer."""
     return _link(client, call, False)
 
 
 def link_only(client: Any, call: Call) -> str:
-    """The same, where nothing is at the path; the second link may come too late."""
+    """The same with `only_if_absent`; the second link may come too late."""
     return _link(client, call, True)
 
 
@@ -83,13 +83,13 @@ def _link(client: Any, call: Call, only_if_absent: bool) -> str:
 
 
 def delete_many(client: Any, call: Call) -> tuple[str, ...]:
-    """The paths that could not be deleted."""
+    """Delete several paths; return those that could not be deleted."""
     failed = objects.delete_many(client.ports, client.repo, call.branch, call.arguments)
     return tuple(each.path for each in failed)
 
 
 def note(client: Any, call: Call) -> None:
-    """Set user metadata: what else the path says stays."""
+    """Set user metadata; the rest of the entry stays."""
     key, number = call.arguments
     objects.set_user_metadata(client.ports, client.repo, call.branch, key, {"n": number})
 

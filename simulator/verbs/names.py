@@ -1,6 +1,6 @@
-"""Names that simulated clients make and unmake: tags, and pairs of a repository's metadata.
+"""Names that simulated clients create and delete: tags, and pairs of a repository's metadata.
 
-For `calls.py`.  Answers are commit ids or values; GONE where nothing has the name.
+For `calls.py`.  Results are commit ids or values; GONE if the name does not exist.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Names = dict[str, str]
 
 
 def commit_named(stage: Stage, value: str) -> str:
-    """The commit that a tag is put on by a call with this value."""
+    """The commit on which a call with this value puts a tag."""
     choices = (stage.base, stage.other, stage.root)
     return choices[int(value.rpartition("-")[2]) % len(choices)]
 
@@ -40,7 +40,7 @@ def tag_of(client: Any, call: Call) -> str | None:
 
 
 def tags(client: Any, call: Call) -> Names:
-    """All of them, in pages of one."""
+    """All tags, read in pages of one."""
     found: Names = {}
     after, more = "", True
     while more:

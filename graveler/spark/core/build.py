@@ -131,7 +131,7 @@ def _longest(array: Any) -> int:
 
 
 def _id(keys: Any, values: Any) -> str:
-    """The id of the range, as `committed.hashing.columns_id` computes it."""
+    """The id of the range, as `committed.hash.columns_id` computes it."""
     key_length, value_length = (_DECIMALS.take(pc.binary_length(x)) for x in (keys, values))
     said = joined(key_length, keys, b"|", value_length, values, b"|")
     digest = sha256(bytes_of(said))
