@@ -1,1 +1,1 @@
-"""The model of a repository: dictionaries that say what every verb must answer."""
+"""The model of a repository: dictionaries that give the right answer of every verb."""

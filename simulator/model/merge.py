@@ -2,8 +2,9 @@
 
     s = d -> d      s = b -> d      d = b -> s      else conflict        (absence is an identity)
 
-The merge base is a best common ancestor as git defines it, by brute force over sets of ancestors;
-of several the one of greatest generation, then of smallest id.  Tests may use it.
+The merge base is a best common ancestor as git defines it, found by brute force over sets of
+ancestors.  If there are several, it is the one with the greatest generation, then the smallest id.
+Tests may use it.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -30,7 +31,8 @@ Side = Blob | Literal[Absent.ABSENT]
 
 
 class Merged(NamedTuple):
-    """What a three-way merge gives: the tree (conflicts decided by the strategy), the conflicts."""
+    """The result of a three-way merge: the tree (the strategy decides conflicts), and the
+    conflicts."""
 
     tree: dict[str, Blob]
     conflicts: tuple[str, ...]
@@ -46,7 +48,7 @@ class Line(NamedTuple):
 
 
 def best_common_ancestors(model: Model, one: CommitKey, other: CommitKey) -> list[CommitKey]:
-    """Common ancestors that are no ancestors of another common ancestor."""
+    """The common ancestors that are not ancestors of another common ancestor."""
     shared = model.commits[one].ancestors & model.commits[other].ancestors
     covered: set[CommitKey] = set()
     for key in shared:
@@ -90,7 +92,7 @@ def differences(left: Tree, right: Tree) -> list[Line]:
 
 
 def merge_lines(base: Tree, source: Tree, dest: Tree) -> list[Line]:
-    """What a merge of `source` into `dest` would change, conflicts among it."""
+    """What a merge of `source` into `dest` would change, including conflicts."""
     merged = three_way(base, source, dest, "source-wins")
     return [
         line._replace(kind="conflict") if line.path in merged.conflicts else line
@@ -99,7 +101,7 @@ def merge_lines(base: Tree, source: Tree, dest: Tree) -> list[Line]:
 
 
 def diff_two_dot(model: Model, left: str, right: str) -> list[Line]:
-    """What turns the commit `left` into the commit `right`."""
+    """The changes from commit `left` to commit `right`."""
     trees = [model.commits[resolve(model, ref).commit].content for ref in (left, right)]
     return differences(*trees)
 
@@ -113,12 +115,13 @@ def diff_three_dot(model: Model, left: str, right: str) -> list[Line]:
 
 
 def diff_uncommitted(model: Model, branch: str) -> list[Line]:
-    """What is staged and differs."""
+    """The staged changes that differ from the head."""
     return differences(head_tree(model, branch), visible(model, branch))
 
 
 def shown(lines: list[Line], prefix: str, delimiter: str, after: str) -> list[Line]:
-    """Lines below `prefix`, after `after`, those that share a stem as one."""
+    """The lines below `prefix` and after `after`; lines that share a stem up to `delimiter` become
+    one."""
     result: list[Line] = []
     for line in lines:
         if not line.path.startswith(prefix) or not is_after(line.path, prefix, delimiter, after):
@@ -134,7 +137,7 @@ def shown(lines: list[Line], prefix: str, delimiter: str, after: str) -> list[Li
 
 
 def is_after(path: str, prefix: str, delimiter: str, after: str) -> bool:
-    """Whether `path` belongs to the pages behind the line `after`."""
+    """Whether `path` belongs to the pages that follow the line `after`."""
     if not after:
         return True
     collapsed = (
@@ -160,7 +163,7 @@ PLAIN: Final = Options()
 def merge(
     model: Model, source: str, dest: str, draft: Draft, options: Options = PLAIN
 ) -> CommitKey:
-    """A commit with the parents (destination, source), or one parent if squashed."""
+    """Make a commit with the parents (destination, source), or with one parent if squashed."""
     meant = resolve(model, source)
     if meant.branch == dest:
         raise Invalid("model: a branch into itself")
@@ -187,7 +190,7 @@ class _Sides(NamedTuple):
         return three_way(self.base.content, self.source.content, self.dest.content, strategy)
 
     def has_table(self, tree: Tree) -> bool:
-        """Whether the merge has a table: it takes the side that says the same; of two the
+        """Whether the merge has a table.  It takes the side that equals the result; if both do, the
         destination, unless only the source changed."""
         takes_source = self.dest.content or _same(self.base, self.dest)
         return bool(tree) or (self.source if takes_source else self.dest).has_table
@@ -200,7 +203,7 @@ def _same(one: ModelCommit, other: ModelCommit) -> bool:
 def revert(
     model: Model, branch: str, ref: str, draft: Draft, options: Options = PLAIN
 ) -> CommitKey:
-    """Undo what `ref` changed against its parent."""
+    """Undo the changes of `ref` against its parent."""
     target = resolve(model, ref).commit
     if len(model.commits[target].parents) > 1 and not options.parent_number:
         raise Conflict("model: revert of a merge needs a parent number")
@@ -211,7 +214,7 @@ def revert(
 def cherry_pick(
     model: Model, branch: str, ref: str, draft: Draft, options: Options = PLAIN
 ) -> CommitKey:
-    """Do again what `ref` changed against its parent."""
+    """Apply the changes of `ref` against its parent again."""
     target = resolve(model, ref).commit
     if len(model.commits[target].parents) > 1 and not options.parent_number:
         raise Invalid("model: cherry-pick of a merge needs a parent number")

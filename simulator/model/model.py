@@ -1,9 +1,9 @@
-"""The dictionary model of one repository: what every verb must answer, as plainly as can be.
+"""The dictionary model of one repository: the right answer of every verb, as simply as possible.
 
 A commit holds the whole keyspace as a dictionary path -> blob; a branch holds its head and a
-dictionary of what is staged.  Nothing here is fast, shared or stored, so that nothing can be wrong
-for the reasons that the product could be.  Always: a commit's content never changes once made.
-Verbs mirror those of the engine and raise the same kinds of error.  Tests may use it.
+dictionary of what is staged.  Nothing here is fast, shared or stored, so the model cannot have the
+kinds of bugs that the product could have.  Always: the content of a commit never changes.  The
+verbs mirror those of the engine and raise the same kinds of error.  Tests may use it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ from graveler.records import TOMBSTONE, Tombstone
 
 
 class Blob(NamedTuple):
-    """What makes two entries the same: neither address nor time."""
+    """What decides whether two entries are equal: neither address nor time."""
 
     checksum: str
     size: int
@@ -32,7 +32,7 @@ class Blob(NamedTuple):
 
 
 Tree = Mapping[str, Blob]
-CommitKey = int  # the model's own name of a commit: the order in which they were made
+CommitKey = int  # the model's own name of a commit: its number in the order of creation
 
 ROOT: Final[CommitKey] = 0
 
@@ -53,7 +53,7 @@ class ModelCommit:
 
 @dataclass
 class ModelBranch:
-    """A branch: the key of its head, and what is staged on it."""
+    """A branch: the key of its head, and its staged rows."""
 
     head: CommitKey
     staged: dict[str, Blob | Literal[Tombstone.TOMBSTONE]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ModelBranch:
 
 
 class Ref(NamedTuple):
-    """What a ref expression means: a commit, or a branch with what is staged on it."""
+    """The target of a ref expression: a commit, or a branch with its staged rows."""
 
     commit: CommitKey
     branch: str = ""
@@ -69,7 +69,7 @@ class Ref(NamedTuple):
 
 @dataclass
 class Model:
-    """A repository.  `ids` maps commits to the names that the system under test gave them."""
+    """A repository.  `ids` maps commits to their ids in the system under test."""
 
     default_branch: str = "main"
     commits: list[ModelCommit] = field(default_factory=list)
@@ -96,7 +96,7 @@ def record(
     *,
     has_table: bool = True,
 ) -> CommitKey:
-    """Add a commit; the caller names it (`named`) once the system under test answered."""
+    """Add a commit.  The caller names it (`named`) after the system under test has answered."""
     key = len(model.commits)
     above = [model.commits[parent] for parent in parents]
     ancestors = frozenset({key}).union(*(parent.ancestors for parent in above))
@@ -110,7 +110,7 @@ def record(
 
 
 def named(model: Model, commit_id: str) -> None:
-    """Give the newest commit the name that the system under test answered."""
+    """Give the newest commit the id that the system under test answered."""
     assert len(model.ids) == len(model.commits) - 1, "each commit is named once, when it is made"
     model.ids.append(commit_id)
 
@@ -119,7 +119,7 @@ def named(model: Model, commit_id: str) -> None:
 
 
 def branch_of(model: Model, name: str) -> ModelBranch:
-    """`NotFound` if there is none."""
+    """The branch.  Raises `NotFound` if there is none."""
     if name not in model.branches:
         raise NotFound(f"model: branch not found: branch={name}")
     return model.branches[name]
@@ -131,12 +131,12 @@ def head_of(model: Model, name: str) -> ModelCommit:
 
 
 def head_tree(model: Model, name: str) -> Tree:
-    """What the head of a branch holds."""
+    """The content of the head of a branch."""
     return head_of(model, name).content
 
 
 def visible(model: Model, name: str) -> dict[str, Blob]:
-    """What a reader of a branch sees: the head under what is staged."""
+    """What a reader of a branch sees: the head with the staged rows over it."""
     branch = branch_of(model, name)
     tree = dict(model.commits[branch.head].content)
     for path, blob in branch.staged.items():
@@ -148,12 +148,12 @@ def visible(model: Model, name: str) -> dict[str, Blob]:
 
 
 def is_dirty(model: Model, name: str) -> bool:
-    """Whether something staged differs from the head; staging the same again does not."""
+    """Whether a staged row differs from the head; a staged row equal to the head does not count."""
     return visible(model, name) != head_tree(model, name)
 
 
 def resolve(model: Model, ref: str) -> Ref:
-    """A ref expression: full id, branch, tag or unique prefix of an id, then modifiers."""
+    """Resolve a ref expression: full id, branch, tag or unique prefix of an id, then modifiers."""
     cut = min((ref.index(mark) for mark in "~^@$" if mark in ref), default=len(ref))
     name, modifiers = ref[:cut], ref[cut:]
     if name in model.ids:
@@ -196,7 +196,8 @@ def _parent(model: Model, commit: CommitKey, number: int) -> CommitKey:
 
 
 def tree_of(model: Model, ref: str) -> Tree:
-    """What a reader of `ref` sees: with staging for a branch, without for all else."""
+    """What a reader of `ref` sees: with staged rows for a branch, without them for any other
+    ref."""
     found = resolve(model, ref)
     return visible(model, found.branch) if found.branch else model.commits[found.commit].content
 
@@ -210,7 +211,7 @@ def _check_free(model: Model, name: str) -> None:
 
 
 def create_branch(model: Model, name: str, source: str, hidden: bool = False) -> CommitKey:
-    """A branch whose head is the commit that `source` means."""
+    """Create a branch whose head is the commit to which `source` resolves."""
     _check_free(model, name)
     commit = resolve(model, source).commit
     model.branches[name] = ModelBranch(commit, hidden=hidden)
@@ -218,7 +219,7 @@ def create_branch(model: Model, name: str, source: str, hidden: bool = False) ->
 
 
 def delete_branch(model: Model, name: str) -> None:
-    """Drops what is staged too; the default branch stays."""
+    """Delete a branch and its staged rows; the default branch cannot be deleted."""
     if name == model.default_branch:
         raise Refused("model: the default branch stays")
     branch_of(model, name)
@@ -226,7 +227,7 @@ def delete_branch(model: Model, name: str) -> None:
 
 
 def create_tag(model: Model, name: str, ref: str) -> CommitKey:
-    """A name that never moves."""
+    """Create a name that never moves."""
     _check_free(model, name)
     commit = resolve(model, ref).commit
     model.tags[name] = commit
@@ -234,7 +235,7 @@ def create_tag(model: Model, name: str, ref: str) -> CommitKey:
 
 
 def delete_tag(model: Model, name: str) -> None:
-    """`NotFound` if there is none."""
+    """Delete a tag.  Raises `NotFound` if there is none."""
     if name not in model.tags:
         raise NotFound(f"model: tag not found: tag={name}")
     del model.tags[name]
@@ -252,14 +253,14 @@ def stage(model: Model, branch: str, path: str, blob: Blob, only_if_absent: bool
 
 
 def delete(model: Model, branch: str, paths: Iterable[str]) -> None:
-    """Remove paths; those that are absent are no error."""
+    """Remove paths; an absent path is no error."""
     staged = branch_of(model, branch).staged
     for path in paths:
         staged[path] = TOMBSTONE
 
 
 def stat(model: Model, ref: str, path: str) -> Blob:
-    """`NotFound` if nothing is there."""
+    """The blob at `path`.  Raises `NotFound` if there is none."""
     tree = tree_of(model, ref)
     if path not in tree:
         raise NotFound(f"model: path not found: path={path}")
@@ -267,7 +268,7 @@ def stat(model: Model, ref: str, path: str) -> Blob:
 
 
 def copy(model: Model, branch: str, path: str, source_ref: str, source_path: str) -> Blob:
-    """Stage at `path` what `source_ref` holds at `source_path`."""
+    """Stage at `path` the blob that `source_ref` has at `source_path`."""
     branch_of(model, branch)
     blob = stat(model, source_ref, source_path)
     stage(model, branch, path, blob)
@@ -275,14 +276,14 @@ def copy(model: Model, branch: str, path: str, source_ref: str, source_path: str
 
 
 def set_user_metadata(model: Model, branch: str, path: str, metadata: Mapping[str, str]) -> None:
-    """Replace the metadata of what is visible at `path`."""
+    """Replace the metadata of the visible blob at `path`."""
     branch_of(model, branch)
     blob = stat(model, branch, path)
     stage(model, branch, path, blob._replace(metadata=tuple(sorted(metadata.items()))))
 
 
 def reset(model: Model, branch: str, of: Callable[[str], bool] = lambda path: True) -> None:
-    """Forget what is staged at the paths that `of` accepts."""
+    """Drop the staged rows at the paths that `of` accepts."""
     staged = branch_of(model, branch).staged
     for path in [path for path in staged if of(path)]:
         del staged[path]
@@ -292,7 +293,7 @@ def reset(model: Model, branch: str, of: Callable[[str], bool] = lambda path: Tr
 
 
 class Draft(NamedTuple):
-    """What the author of a commit says of it."""
+    """The message and the time of a commit, and whether it may be empty."""
 
     message: str
     created_ns: int
@@ -300,7 +301,7 @@ class Draft(NamedTuple):
 
 
 def commit(model: Model, branch: str, draft: Draft) -> CommitKey:
-    """What is visible becomes the head; what is staged is folded in."""
+    """Make the visible content the new head; no row stays staged."""
     target = branch_of(model, branch)
     content = visible(model, branch)
     if content == head_tree(model, branch) and not draft.allow_empty:
@@ -311,7 +312,7 @@ def commit(model: Model, branch: str, draft: Draft) -> CommitKey:
 
 
 def _has_table(model: Model, branch: str, content: Tree) -> bool:
-    """Whether a commit of `content` has one: what changes nothing keeps what the head has."""
+    """Whether a commit of `content` has a table: a commit that changes nothing keeps the head's."""
     return content != head_tree(model, branch) or head_of(model, branch).has_table
 
 
@@ -324,20 +325,20 @@ def advance(
     *,
     has_table: bool,
 ) -> CommitKey:
-    """Move a branch to a new commit; nothing remains staged."""
+    """Move a branch to a new commit; no row stays staged."""
     key = record(model, parents, content, draft.created_ns, draft.message, has_table=has_table)
     model.branches[branch] = ModelBranch(key, hidden=model.branches[branch].hidden)
     return key
 
 
 def check_clean(model: Model, branch: str) -> None:
-    """`DirtyBranch` if something staged would be lost."""
+    """Raise `DirtyBranch` if a staged row would be lost."""
     if is_dirty(model, branch):
         raise DirtyBranch(f"model: uncommitted changes: branch={branch}")
 
 
 def hard_reset(model: Model, branch: str, ref: str) -> None:
-    """Move a clean branch to the commit that `ref` means."""
+    """Move a clean branch to the commit to which `ref` resolves."""
     target = branch_of(model, branch)
     check_clean(model, branch)
     commit_key = resolve(model, ref).commit
@@ -360,7 +361,8 @@ def import_tree(
 
 
 def parent_number(model: Model, commit_key: CommitKey, number: int) -> CommitKey:
-    """The parent that a revert or cherry-pick counts from 1; `Invalid` if there is none."""
+    """The parent for a revert or cherry-pick, counted from 1.  Raises `Invalid` if there is
+    none."""
     parents = model.commits[commit_key].parents
     if not 1 <= number <= len(parents):
         raise Invalid(f"model: no such parent: {number=}")

@@ -1,4 +1,4 @@
-"""The model's listings and logs: everything is sorted whole, then cut.  Tests may use it."""
+"""The model's listings and logs: everything is sorted, then cut.  Tests may use it."""
 
 from collections.abc import Sequence
 
@@ -23,8 +23,9 @@ def listing(tree: Tree, prefix: str, delimiter: str, after: str) -> list[ListedL
 
 
 def log(model: Model, ref: str, first_parent: bool = False) -> list[CommitKey]:
-    """Ancestors, a child before its parents; of those that may come next the newest, then the one
-    of smallest id."""
+    """The ancestors, a child before its parents.  Among the commits that may come next, the newest
+    comes
+    first, then the one with the smallest id."""
     start = resolve(model, ref).commit
     if first_parent:
         line = [start]

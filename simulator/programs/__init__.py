@@ -1,1 +1,1 @@
-"""Random programs of verbs, run against the engine and the model in lock step."""
+"""Random programs of verbs, run on the engine and on the model in lock step."""

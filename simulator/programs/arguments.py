@@ -1,6 +1,6 @@
-"""The arguments of random programs: names and paths from small pools, so that verbs meet.
+"""The arguments of random programs: names and paths from small pools, so that verbs interact.
 
-Most are of something that is there; one in some is not.  For the verbs of programs.
+Most arguments name something that exists; some do not.  For the verbs of programs.
 """
 
 import random
@@ -39,7 +39,8 @@ def head_id(ports: Ports, repo: Repository, branch: str) -> str:
 
 
 def a_branch(world: World, rng: random.Random, *, clean: float = 0) -> str:
-    """Mostly one that is there; with the probability `clean` one without changes, if there is."""
+    """Usually an existing branch; with probability `clean` one without staged changes, if there is
+    one."""
     if rng.random() < _NOTHING_THERE:
         return rng.choice(BRANCHES)
     names = sorted(world.model.branches)
@@ -49,7 +50,7 @@ def a_branch(world: World, rng: random.Random, *, clean: float = 0) -> str:
 
 
 def a_ref(world: World, rng: random.Random) -> str:
-    """A branch, tag, id or beginning of an id, with modifiers or without, mostly of something."""
+    """A branch, tag, id or prefix of an id, with or without modifiers; it usually resolves."""
     draw = ""
     for _ in range(4):
         draw = _any_ref(world, rng)
@@ -79,12 +80,12 @@ def _any_ref(world: World, rng: random.Random) -> str:
 
 
 def a_path(rng: random.Random) -> str:
-    """Half of the time one of few, so that changes meet."""
+    """In half of the cases one of a few paths, so that changes interact."""
     return rng.choice(PATHS[:5] if rng.random() < 0.5 else PATHS)
 
 
 def a_path_of(world: World, rng: random.Random, ref: str) -> str:
-    """Mostly one that is there."""
+    """Usually a path that exists at `ref`."""
     try:
         paths = sorted(m.tree_of(world.model, ref))
     except NotFound:
@@ -93,7 +94,7 @@ def a_path_of(world: World, rng: random.Random, ref: str) -> str:
 
 
 def a_blob(rng: random.Random) -> tuple[Blob, Entry]:
-    """One of few contents, now and then with metadata or a content type."""
+    """One of a few contents, sometimes with metadata or a content type."""
     number = rng.randrange(len(CONTENTS))
     checksum = next(known for known, body in CONTENT_OF.items() if body == CONTENTS[number])
     metadata = (("colour", rng.choice("ab")),) if rng.random() < 0.15 else ()

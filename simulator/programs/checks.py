@@ -1,6 +1,6 @@
-"""What random programs look at: listings, differences, logs, and the whole state at the end.
+"""The checks of random programs: listings, differences, logs, and the whole state at the end.
 
-Each look goes through all pages of a drawn size.  For `programs.py` and its verbs.
+Each check reads all pages, with a drawn page size.  For `programs.py` and its verbs.
 """
 
 import random
@@ -29,7 +29,7 @@ def _window(rng: random.Random) -> tuple[str, str, str, int]:
 
 
 def check_stat(world: World, rng: random.Random, ref: str, path: str) -> None:
-    """One path, and its bytes or a range of them."""
+    """Compare one path, and its bytes or a range of them."""
     done, entry, blob = world.both(
         f"stat {ref} {path}",
         lambda: objects.stat(world.ports, world.repo, ref, path),
@@ -47,7 +47,7 @@ def check_stat(world: World, rng: random.Random, ref: str, path: str) -> None:
 
 
 def check_listing(world: World, rng: random.Random, ref: str) -> None:
-    """All pages of a window."""
+    """Compare all pages of a listing."""
     prefix, delimiter, after, amount = _window(rng)
 
     def engine() -> list[views.ListedLine]:
@@ -122,7 +122,7 @@ def _check_lines(
 
 
 def check_uncommitted(world: World, rng: random.Random, branch: str) -> None:
-    """What is staged and differs."""
+    """Compare the staged changes."""
     _check_lines(
         world,
         rng,
@@ -133,7 +133,7 @@ def check_uncommitted(world: World, rng: random.Random, branch: str) -> None:
 
 
 def check_diff(world: World, rng: random.Random, left: str, right: str) -> None:
-    """Two refs, with two or three dots."""
+    """Compare the diff of two refs, with two or three dots."""
     three_dot = rng.random() < 0.5
     model = mm.diff_three_dot if three_dot else mm.diff_two_dot
     _check_lines(
@@ -148,7 +148,7 @@ def check_diff(world: World, rng: random.Random, left: str, right: str) -> None:
 
 
 def check_preview(world: World, rng: random.Random, source: str, dest: str) -> None:
-    """What a merge would do, or only its conflicts."""
+    """Compare the changes of a merge, or only its conflicts."""
     if rng.random() < 0.5:
         _check_lines(
             world,
@@ -172,7 +172,7 @@ def _merge_lines(world: World, source: str, dest: str) -> list[mm.Line]:
 
 
 def check_merge_base(world: World, source: str, dest: str) -> None:
-    """The base that a merge would use."""
+    """Compare the merge base."""
     done, got, wanted = world.both(
         f"merge_base {source} {dest}",
         lambda: log.merge_base(world.ports, world.repo, source, dest),
@@ -188,7 +188,7 @@ def _bases(world: World, source: str, dest: str) -> tuple[int, int, int]:
 
 
 def check_log(world: World, rng: random.Random, ref: str) -> None:
-    """All pages of a log, or those commits of it that touch a path."""
+    """Compare all pages of a log, or of those commits that touch a path."""
     first, amount = rng.random() < 0.3, rng.choice((1, 2, 5, 100))
     objects_, prefixes = rng.choice(
         (((), ()), ((), ()), (("a/b",), ()), ((), ("z/",)), (("c", "~"), ("a/",)))
@@ -226,7 +226,7 @@ def check_log(world: World, rng: random.Random, ref: str) -> None:
 
 
 def check_all(world: World, rng: random.Random) -> None:
-    """Every branch with its staging, every commit, the names."""
+    """Compare every branch with its staged rows, every commit, and the names."""
     model = world.model
     query = branches.PageQuery(amount=rng.choice((1, 2, 100)))
     views_, more = branches.list_branches(world.ports, world.repo, query)

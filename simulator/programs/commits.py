@@ -1,6 +1,6 @@
 """The verbs of random programs that move a branch's head.
 
-Each draws its arguments, asks engine and model, compares.  For `verbs.py`.
+Each draws its arguments, runs on engine and model, and compares.  For `verbs.py`.
 """
 
 import random
@@ -82,7 +82,7 @@ def _replay(world: World, rng: random.Random, verb: str) -> None:
 
 
 def commits(world: World, title: str, engine: Callable[[], str], model: Callable[[], int]) -> None:
-    """Run a verb that makes a commit; name the model's after the engine's and compare them."""
+    """Run a verb that makes a commit; give the model's commit the engine's id, and compare them."""
     done, commit_id, key = world.both(title, engine, model)
     if not done:
         return

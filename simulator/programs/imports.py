@@ -18,7 +18,8 @@ from simulator.programs.world import SOURCES, World, source_blob
 
 
 class _Drawn(NamedTuple):
-    """One source: how to ask for it, what it gives, and the prefix that it replaces, if any."""
+    """One source: the request for it, the tree that it gives, and the prefix that it replaces, if
+    any."""
 
     asked: ImportPath
     found: m.Tree
@@ -26,7 +27,7 @@ class _Drawn(NamedTuple):
 
 
 def import_objects(world: World, rng: random.Random) -> None:
-    """One or two sources; a folder replaces what is below its destination."""
+    """Import one or two sources; a folder replaces everything below its destination."""
     if not world.sources:
         return
     branch = a_branch(world, rng, clean=0.8)

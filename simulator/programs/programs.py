@@ -1,11 +1,11 @@
-"""Random programs: verbs against an engine and against the model, in lock step.
+"""Random programs: verbs run on an engine and on the model in lock step.
 
     seed ──► verb 1, verb 2, …   each: engine answers ── same result, same kind of error? ── model
                     └──► at the end: every branch with its staging, every commit, every log
 
-A program is a pure function of its seed: each verb draws from a generator of its own, so that
-dropping one leaves the arguments of the others alone (which is how a failing program is shrunk).
-Works on any `Ports`; the verbs themselves stand in `verbs.py`.  Tests may use it.
+A program is a pure function of its seed.  Each verb draws from its own generator, so dropping a
+verb does not change the arguments of the others; this is how a failing program is shrunk.  Programs
+run on any `Ports`; the verbs are in `verbs.py`.  Tests may use it.
 """
 
 import random
@@ -30,7 +30,7 @@ _BREAKS = (
 
 
 class Failure(NamedTuple):
-    """A program that the engine and the model disagree about, as short as it was made."""
+    """A program on which engine and model disagree, after shrinking."""
 
     seed: int
     kept: tuple[int, ...]
@@ -47,7 +47,7 @@ def run(
 ) -> World:
     """Run the verbs `kept` of the program `seed` to its end; raises `Mismatch`.
 
-    A clock and ids of the seed stand in the place of the machine's.
+    A clock and ids from the seed replace those of the machine.
     """
     world = begin(make_ports(), seed)
     try:
@@ -62,9 +62,9 @@ def run(
 
 
 def begin(ports: Ports, seed: int) -> World:
-    """A fresh repository, small ranges, one to three shards at first, and its model."""
+    """A fresh repository with small ranges and one to three shards at first, and its model."""
     rng = random.Random(f"{seed}/begin")
-    unique = ports.ids.unique(12)  # so that a program runs again on a store that is kept
+    unique = ports.ids.unique(12)  # a program can then run again on the same store
     growing = replace(ports.settings, staging_shards_max=3, staging_shard_rows=2)
     ports = replace(ports, clock=TickingClock(), ids=SeededIds(seed), settings=growing)
     new = repository.NewRepository(
@@ -87,7 +87,7 @@ def begin(ports: Ports, seed: int) -> World:
 
 
 def shrink(make_ports: Callable[[], Ports], seed: int, kept: Sequence[int]) -> Failure:
-    """Drop verbs as long as the program still fails; two passes at most."""
+    """Drop verbs while the program still fails; at most two passes."""
     left = list(kept)
     failure = _attempt(make_ports, seed, left)
     assert failure is not None, "only a failing program can be shrunk"

@@ -1,6 +1,6 @@
-"""The verbs of random programs that change what is staged.
+"""The verbs of random programs that change staged rows.
 
-Each draws its arguments, asks engine and model, compares.  For `verbs.py`.
+Each draws its arguments, runs on engine and model, and compares.  For `verbs.py`.
 """
 
 import random
@@ -16,7 +16,7 @@ def stage(world: World, rng: random.Random, branch: str = "") -> None:
     path, (blob, entry) = a_path(rng), a_blob(rng)
     branch = branch or a_branch(world, rng)
     only = rng.random() < 0.15
-    if only:  # an address of its own, as the verb demands
+    if only:  # the verb requires an address that no other entry has
         entry = entry._replace(address=f"data/own/{len(world.trace)}")
         address = objects.physical_address(world.repo, entry)
         world.ports.blocks.put(address, [CONTENT_OF[blob.checksum]])

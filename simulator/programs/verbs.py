@@ -1,6 +1,7 @@
 """The verbs of random programs, and how often each is drawn.
 
-Those on names stand here, those on staging and commits in modules of their own.  For `programs.py`.
+The verbs on names are here; those on staging and commits have their own modules.  For
+`programs.py`.
 """
 
 import random
@@ -60,7 +61,7 @@ def delete_tag(world: World, rng: random.Random) -> None:
 
 
 def sweep(world: World, rng: random.Random) -> None:
-    """Time passes, the janitor works: nobody can tell."""
+    """Let time pass and run the janitor: no reader may notice."""
     world.trace.append("sweep")
     world.ports.clock.sleep(rng.choice((0, 4_000, 90_000)))
     janitor.sweep(world.ports, world.repo)
@@ -72,7 +73,7 @@ def look_at_path(world: World, rng: random.Random) -> None:
 
 
 def commit_a_change(world: World, rng: random.Random) -> None:
-    """Two verbs in one, so that histories grow, and apart from one another."""
+    """Two verbs in one, so that histories grow and diverge."""
     branch = a_branch(world, rng)
     staging.stage(world, rng, branch)
     commits.make_commit(world, rng, branch)
@@ -118,7 +119,9 @@ _OPENING: Final[tuple[Verb, ...]] = (
 
 
 def step(world: World, rng: random.Random, number: int) -> None:
-    """Verb `number` of a program: the first ones lay a ground, then all are drawn by weight."""
+    """Verb `number` of a program.  The first verbs are fixed and create a start; the others are
+    drawn by
+    weight."""
     if number < len(_OPENING):
         _OPENING[number](world, rng)
         return

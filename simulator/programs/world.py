@@ -1,4 +1,4 @@
-"""What a random program works on: ports, repository, model, and the comparison of the two.
+"""The state of a random program: ports, repository, model, and the comparison of the two.
 
 Always: after `both` returned, engine and model gave the same answer or the same kind of error.
 For `programs.py` and its verbs.
@@ -14,7 +14,7 @@ from graveler.errors import GravelerError
 from graveler.records import Entry, Repository
 from simulator.model.model import Blob, Draft, Model
 
-FIRST_COMMIT_NS: Final = 0  # before any other, whatever the system's clock said
+FIRST_COMMIT_NS: Final = 0  # before any other, whatever the system's clock showed
 _COMMITS_FROM_NS: Final = 2_000_000_000 * 1_000_000_000
 
 CONTENTS: Final = (b"", b"one", b"two!", b"three", b"four and more", b"five" * 50)
@@ -37,7 +37,7 @@ class World:
     ports: Ports
     repo: Repository
     model: Model
-    sources: str = ""  # the folder to import from, if this deployment lets programs have one
+    sources: str = ""  # the folder to import from, if the deployment allows one
     trace: list[str] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class World:
     def both(
         self, title: str, engine: Callable[[], Any], model: Callable[[], Any]
     ) -> tuple[bool, Any, Any]:
-        """Run both; (whether they succeeded, the engine's result, the model's)."""
+        """Run both; return (whether they succeeded, the engine's result, the model's result)."""
         self.trace.append(title)
         got, got_error = attempt(engine)
         wanted, wanted_error = attempt(model)
@@ -65,7 +65,7 @@ class World:
         return got_error is None, got, wanted
 
     def same(self, what: str, got: object, wanted: object) -> None:
-        """Raises `Mismatch` if they differ."""
+        """Raise `Mismatch` if they differ."""
         if got != wanted:
             self.fail(f"{what}:\n    engine {got!r}\n    model  {wanted!r}")
 
@@ -74,7 +74,7 @@ class World:
 
 
 def attempt(call: Callable[[], Any]) -> tuple[Any, GravelerError | None]:
-    """(result, no error) or (nothing, the error)."""
+    """Return (result, None), or (None, the error)."""
     try:
         return call(), None
     except GravelerError as error:
@@ -82,7 +82,7 @@ def attempt(call: Callable[[], Any]) -> tuple[Any, GravelerError | None]:
 
 
 def shown(result: object, error: GravelerError | None) -> str:
-    """For people."""
+    """A result or an error as text for people."""
     return f"{type(error).__name__} {error}" if error else f"done {result!r}"
 
 
@@ -93,6 +93,6 @@ def blob_of(entry: Entry) -> Blob:
 
 
 def source_blob(path: str) -> Blob:
-    """What importing the source `path` gives."""
+    """The blob that an import of the source `path` gives."""
     content = CONTENTS[SOURCES[path]]
     return Blob(hashlib.md5(content).hexdigest(), len(content))

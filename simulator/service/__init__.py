@@ -1,1 +1,1 @@
-"""A served store as a process of its own, and clients that try to break it."""
+"""A served store as its own process, and clients that try to break it."""

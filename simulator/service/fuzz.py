@@ -1,8 +1,11 @@
 """Sends drawn requests to a served store, and judges every answer.
 
-An answer must come, within `ANSWER_SECONDS`; its status is below 500, or 501 for what this store
-does not serve; from 400 on it is JSON with a message; below, it has the status and the shape
-that the table promises.  Afterwards the service must still answer.  For tests only.
+- An answer must come within `ANSWER_SECONDS`.
+- Its status is below 500, or 501 for what this store does not serve.
+- From status 400 on, it is JSON with a message.
+- Below 400, it has a status and the shape that the table of routes declares.
+
+Afterwards the service must still answer.  For tests only.
 """
 
 import http.client
@@ -24,13 +27,14 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {}
 
 
 class Fuzzer:
-    """One connection, kept open, and what came over it.  `wrong`: every answer that broke a rule.
-    `statuses`: how often each was answered."""
+    """One kept connection and its results.  `wrong`: every answer that broke a rule.  `statuses`:
+    how
+    often each status was answered."""
 
     def __init__(self, host: str, port: int, authorization: str) -> None:
         self.wrong: list[str] = []
         self.statuses: Counter[int] = Counter()
-        self.operations: Counter[str] = Counter()  # with an answer below 400
+        self.operations: Counter[str] = Counter()  # with a status below 400
         self._authorization = authorization
         self._connection = http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
 
@@ -38,7 +42,8 @@ class Fuzzer:
         self._connection.close()
 
     def run(self, random: Random, count: int, enough: Callable[[], bool] = lambda: False) -> None:
-        """Lay the ground, then send `count` requests, or fewer if there are `enough`."""
+        """Create the repositories, then send `count` requests, or fewer if `enough` returns
+        true."""
         stream = Requests(random)
         self.send_all(stream.ground())
         for _ in range(count):
@@ -51,7 +56,7 @@ class Fuzzer:
             self.send(request)
 
     def send(self, request: Request) -> None:
-        """One request and its answer."""
+        """Send one request and judge its answer."""
         headers = dict(request.headers)
         if request.authorized:
             headers["Authorization"] = self._authorization

@@ -32,7 +32,9 @@ class Answered:
 
 
 class Client:
-    """One connection as somebody.  A service that is gone raises one of `GONE`."""
+    """One connection with the credentials of one user.  If the service has ended, a call raises one
+    of
+    `GONE`."""
 
     def __init__(self, host: str, port: int, authorization: str) -> None:
         self._authorization = authorization
@@ -47,7 +49,9 @@ class Client:
     def send(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
     ) -> Answered:
-        """`path` lies below the API; `body`: bytes go as they are, anything else as JSON."""
+        """Send a request.  `path` is relative to the API; `body`: bytes are sent unchanged,
+        anything else as
+        JSON."""
         headers = {"Authorization": self._authorization}
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()

@@ -1,7 +1,7 @@
-"""The real service as a process of its own: started, watched from outside, killed.  For tests only.
+"""The real service as its own process: started, watched from outside, killed.  For tests only.
 
-It listens on a free port and says which when it is ready; that line is what is waited for.  It
-hears nothing of the terminal, and ends with the process that started it, however that one ends.
+It listens on a free port and prints the address when it is ready; the caller waits for that line.
+It gets no signals from the terminal, and ends with the process that started it, in any way.
 """
 
 import os
@@ -30,7 +30,7 @@ _OURS = ("GRAVELER_", "LAKECTL_", "LAKEFS_")
 
 @dataclass(frozen=True, slots=True)
 class LiveService:
-    """A process that serves."""
+    """A process that serves a store."""
 
     process: subprocess.Popen[str]
     host: str
@@ -41,29 +41,30 @@ class LiveService:
         return basic(KEY, SECRET)
 
     def client(self) -> Client:
-        """A connection of the administrator's."""
+        """A connection with the administrator's credentials."""
         return Client(self.host, self.port, self.authorization)
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and wait; the exit code."""
+        """Send a signal and wait; return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(_END_SECONDS)
 
     def memory_bytes(self) -> int:
-        """What of it is in memory."""
+        """The resident memory of the process."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", text)
         return int(found[1]) * 1024 if found else 0
 
     def open_files(self) -> int:
-        """How many descriptors it holds."""
+        """The number of its file descriptors."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
 
 @contextmanager
 def serving(store: Path, log: Path, prelude: str = "") -> Iterator[LiveService]:
-    """`graveler serve` on a free port; what it says on stderr goes to the end of `log`; killed at
-    the end if it still runs.  The process first runs the statements of `prelude`."""
+    """Run `graveler serve` on a free port.  Its stderr is appended to `log`.  It is killed at the
+    end if it
+    still runs.  The process first executes the statements of `prelude`."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(_OURS)
     } | {"GRAVELER_ACCESS_KEY_ID": KEY, "GRAVELER_SECRET_ACCESS_KEY": SECRET}
@@ -96,13 +97,15 @@ def _address(process: subprocess.Popen[str], log: Path) -> tuple[str, int]:
 
 
 def verify(store: Path) -> str:
-    """What `graveler verify` finds wrong with a store that nobody serves; "" if nothing."""
+    """What `graveler verify` finds wrong with a store that no process serves; "" if nothing."""
     return command("verify", "--store", str(store), "--objects")
 
 
 def command(*arguments: str, prelude: str = "") -> str:
-    """Run one of the product's commands after the statements of `prelude`; what it said if it
-    failed, "" if not.  It ends with this process."""
+    """Run a command of the product after the statements of `prelude`.
+
+    Returns its output if it failed, else "".  The command ends with this process.
+    """
     with subprocess.Popen(
         [*_COMMAND[:2], prelude + _COMMAND[2], *arguments],
         stdin=subprocess.PIPE,

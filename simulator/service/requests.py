@@ -1,12 +1,12 @@
-"""Requests drawn from the table of routes: parameters and bodies that are right, or broken.
+"""Requests drawn from the table of routes, with valid or broken parameters and bodies.
 
     stream = Requests(random)
     stream.draw()      one request to any operation
-    stream.ground()    what makes the repositories that most requests name
+    stream.ground()    the requests that create the repositories which most requests name
 
-Names come from small pools, so that most requests find what they name, and follow one another in
-any order.  Whatever the table or a schema says about a value is kept most of the time, and broken
-in some way the rest of it.  For tests only.
+Names come from small pools, so most requests find what they name, and operations follow one another
+in any order.  A drawn value usually follows the table or the schema, and is otherwise broken in
+some way.  For tests only.
 """
 
 import json
@@ -42,7 +42,7 @@ Draw = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent; `target` is quoted already, and may be broken in that too."""
+    """A request to send.  `target` is quoted already, and may be quoted wrongly."""
 
     route: Route
     target: str
@@ -87,7 +87,7 @@ class Requests:
         )
 
     def draw(self) -> Request:
-        """Any operation, with any values."""
+        """A request to any operation, with any values."""
         (route,) = self._random.choices(self._routes, self._weights)
         target = API_PREFIX + self._path(route) + self._query(route)
         headers = {
@@ -100,7 +100,7 @@ class Requests:
         )
 
     def ground(self) -> Iterator[Request]:
-        """Requests that make every repository of the pool, its branches and some content."""
+        """The requests that create every repository of the pool, its branches and some content."""
         rows = {route.operation: route for route in ROUTES}
         for name in REPOSITORIES:
             yield _sent(rows["createRepository"], {}, self._creation(name))
@@ -169,7 +169,7 @@ class Requests:
         return {"name": name, "storage_namespace": f"local://fuzz/{name}-{self._serial}/"}
 
     def _value(self, schema: Mapping[str, Any], name: str) -> Any:
-        """A value by its schema, or not."""
+        """A value that follows its schema, or not."""
         if "$ref" in schema:
             return self._value(CATALOGUE[schema["$ref"].removeprefix(REFERENCE)], name)
         if not self._kept() and self._random.random() < 0.3:

@@ -1,12 +1,12 @@
-"""Calls schemathesis, a program of its own, against the OpenAPI document of a served store.
+"""Runs schemathesis, an external program, against the OpenAPI document of a served store.
 
     case = SchemaFuzz(service, folder)
     case.run(seed, examples)        what it sent, and what it found wrong
 
-It draws requests from the document, right ones and broken ones, and holds each answer against the
+Schemathesis draws valid and broken requests from the document, and checks each answer against the
 document: no server error (501 is allowed: not served here), documented statuses, content types and
-schemas.  Most requests name a repository that exists.  The program is found in `$GRAVELER_TOOLS`,
-or in `.venv-tools/bin` beside the package.  For tests only.
+schemas.  Most requests name a repository that exists.  The program is looked for in
+`$GRAVELER_TOOLS`, or in `.venv-tools/bin` beside the package.  For tests only.
 """
 
 import os
@@ -57,14 +57,15 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SchemaFuzz:
-    """A served store to send to, and a folder for what the program writes."""
+    """A served store, and a folder for the files of schemathesis."""
 
     service: LiveService
     folder: Path
 
     def run(self, seed: int, examples: int) -> Found:
-        """Up to `examples` cases of each operation beside the systematic ones; determined by the
-        seed, but for what earlier runs left in the store."""
+        """Send up to `examples` cases for each operation, beside the systematic ones.  The seed
+        determines
+        them, except for what earlier runs left in the store."""
         self._ground()
         configuration = self.folder / "schemathesis.toml"
         configuration.write_text(_CONFIGURATION)
@@ -97,7 +98,7 @@ class SchemaFuzz:
         return Found(requests, "" if code == 0 and requests else _told(said))
 
     def _ground(self) -> None:
-        """A repository with a commit; it may be there already."""
+        """Create a repository with a commit; it may exist already."""
         where = f"/repositories/{_REPOSITORY}"
         with self.service.client() as client:
             given = {"name": _REPOSITORY, "storage_namespace": f"local://{_REPOSITORY}/"}
@@ -107,7 +108,7 @@ class SchemaFuzz:
 
 
 def program() -> Path:
-    """Where schemathesis is.  Raises `FileNotFoundError` that says what to do."""
+    """Where schemathesis is.  Raises `FileNotFoundError` with a remedy."""
     given = os.environ.get("GRAVELER_TOOLS", "")
     folder = Path(given) if given else ROOT / ".venv-tools" / "bin"
     found = folder / "schemathesis"
@@ -119,6 +120,6 @@ def program() -> Path:
 
 
 def _told(said: str) -> str:
-    """The part on failures."""
+    """The part of the output about failures."""
     at = max(said.find("= FAILURES ="), said.find("= ERRORS ="), 0)
     return said[at : at + _SHOWN]
