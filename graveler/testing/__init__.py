@@ -1,1 +1,1 @@
-"""Contract suites, models and faults for tests; the product never imports them."""
+"""Contract suites, oracles and faults for tests; the product never imports them."""

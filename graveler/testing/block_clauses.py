@@ -1,6 +1,6 @@
 """The first clauses of the contract of object storage: bodies, conditions, ranges.
 
-`block_suite.py` joins them with the rest; tests of drivers inherit from there.
+`block_suite.py` combines them with the rest; the tests of drivers inherit from it.
 """
 
 import threading
@@ -24,19 +24,19 @@ from graveler.errors import (
 
 
 class Capabilities:
-    """What the suite must know of the driver."""
+    """What the suite must know about the driver."""
 
     bucket: ClassVar[str] = "mem://suite"
     presigns: ClassVar[bool] = False
     uploads_parts: ClassVar[bool] = True
     presigns_parts: ClassVar[bool] = True
     keeps_classes: ClassVar[bool] = True
-    tells_put_time: ClassVar[bool] = True  # a put answers with the time that `head` shows
-    completes_again: ClassVar[bool] = False  # completing a complete upload is no error
-    unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that lists of the engine lack
+    tells_put_time: ClassVar[bool] = True  # a put returns the time that `head` returns
+    completes_again: ClassVar[bool] = False  # completing an upload twice is no error
+    unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that the engine's lists cannot show
 
     def seen(self, head: ObjectHead) -> ObjectHead:
-        """What a put's head has in common with later ones."""
+        """The part of a put's head that later heads must equal."""
         return head if self.tells_put_time else head._replace(modified_ns=0)
 
 
@@ -46,7 +46,7 @@ def content(blocks: Blocks, address: str) -> bytes:
 
 
 class PutClauses(Capabilities):
-    """B1, B2, B7: bodies arrive whole, under the condition named."""
+    """B1, B2, B7: bodies arrive whole, under the given condition."""
 
     @pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
     def test_b1_an_object_is_kept_as_asked(self, blocks: Blocks, mode: Mode) -> None:

@@ -1,7 +1,8 @@
-"""Object storage that fails as services do: the n-th request refused, lost, repeated or late.
+"""Object storage that fails like a remote service: the n-th request is refused, lost, repeated or
+late.
 
-Plans and faults are those of `faults.py`.  The body of a request that is to go wrong is taken whole
-first, as a service would have it when its answer is lost.  For tests only.
+Plans and faults are those of `faults.py`.  The body of a request that fails is read whole first, as
+a service has read it when its answer is lost.  For tests only.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,11 +32,11 @@ T = TypeVar("T")
 
 
 class _Faulty:
-    """Deletions, and what becomes of any request."""
+    """Deletions, and the fate of every request."""
 
     def __init__(self, store: Blocks, plan: FaultPlan) -> None:
         self.requests = 0
-        self.late: list[Callable[[], object]] = []  # call them to let them land
+        self.late: list[Callable[[], object]] = []  # a test calls them to apply the late requests
         self._store = store
         self._plan = plan
 
@@ -66,7 +67,7 @@ class _Faulty:
 
 
 class FaultyBlocks(_Faulty):
-    """`Blocks` whose requests go wrong by plan."""
+    """`Blocks` whose requests fail by plan."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
         return self._send("get", lambda: self._store.get(address, start, end))

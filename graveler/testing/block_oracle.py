@@ -1,7 +1,8 @@
-"""A dictionary that says what object storage must answer, and random programs that compare.
+"""An oracle for object storage: a dictionary that gives the right answers, and random programs that
+compare them with a driver's.
 
-Written apart from the memory driver, in the plainest way, so that the two do not share a mistake.
-The contract suite uses it.
+It is written separately from the memory driver, as simply as possible, so that the two do not share
+a mistake.  The contract suite uses it.
 """
 
 import random
@@ -10,12 +11,12 @@ from collections.abc import Callable
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
 from graveler.errors import AlreadyExists, NotFound, PreconditionFailed
 
-Seen = Callable[[ObjectHead], ObjectHead]  # what heads of one object have in common
+Seen = Callable[[ObjectHead], ObjectHead]  # the part of the heads of one object that must be equal
 _SEGMENTS = ("a", "a.csv", "a!", "b", "data", "%", "é")
 
 
 class _Program:
-    """One random walk over a store and its oracle."""
+    """One random program on a driver and the oracle."""
 
     def __init__(self, blocks: Blocks, stem: str, seed: int, seen: Seen) -> None:
         self._seen = seen
@@ -25,7 +26,7 @@ class _Program:
         self._objects: dict[str, tuple[bytes, ObjectHead]] = {}
 
     def step(self) -> None:
-        """One verb, and its answer compared."""
+        """Run one verb and compare its answer."""
         verb = self._random.choice((self._put, self._put, self._read, self._delete, self._copy))
         verb(self._address())
         if self._random.random() < 0.2:
@@ -103,7 +104,7 @@ def compare_at_random(
     programs: int = 6,
     steps: int = 60,
 ) -> None:
-    """Random programs, each below a prefix of its own.
+    """Run random programs, each below its own prefix.
 
     A failure names the seed; the same seed runs the same program.
     """

@@ -1,8 +1,8 @@
 """The contract of object storage, clause by clause (block/adapter.py).
 
-A driver's or wrapper's tests subclass `BlockSuite` and supply the fixture `blocks`, an empty one;
-they may not change a test, only say what the driver lacks, and a verb that it lacks must raise
-`Unsupported`.
+The tests of a driver or wrapper subclass `BlockSuite` and supply the fixture `blocks`, an empty
+store.  They may not change a test.  They may only declare what the driver lacks, and a verb that it
+lacks must raise `Unsupported`.
 """
 
 import random
@@ -189,7 +189,7 @@ class ChangeClauses(Capabilities):
 
 
 class AddressClauses(Capabilities):
-    """B6: nothing is touched that is not addressed."""
+    """B6: only addressed objects are touched."""
 
     def test_b6_no_verb_serves_an_address_that_escapes(self, blocks: Blocks) -> None:
         good = f"{self.bucket}/good"
@@ -306,7 +306,7 @@ class UploadClauses(Capabilities):
 
 
 class PresignClauses(Capabilities):
-    """B9."""
+    """B9: presigned URLs."""
 
     def test_b9_urls_are_bound_in_time(self, blocks: Blocks) -> None:
         address = f"{self.bucket}/a"
@@ -329,7 +329,7 @@ class PresignClauses(Capabilities):
 
 
 class PresignedPartClauses(Capabilities):
-    """B9, of the parts of an upload."""
+    """B9: presigned URLs of the parts of an upload."""
 
     def test_b9_urls_of_parts_are_bound(self, blocks: Blocks) -> None:
         address = f"{self.bucket}/a"

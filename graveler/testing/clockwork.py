@@ -1,6 +1,6 @@
-"""Time and names that repeat: a clock that moves only when asked, ids drawn from a seed.
+"""Time and ids that repeat: a clock that moves only when it is called, and ids drawn from a seed.
 
-With both in its ports a verb is a pure function of seed and input.  Tests and programs may use it.
+With both in its ports, a verb is a pure function of seed and input.  Tests and programs may use it.
 """
 
 import random
@@ -11,7 +11,7 @@ _START_NS = 1_700_000_000 * 1_000_000_000
 
 
 class TickingClock:
-    """`Clock` that gains one microsecond with each look, and more only by `sleep`."""
+    """`Clock` that advances by one microsecond at each `now_ns`, and further only by `sleep`."""
 
     def __init__(self, start_ns: int = _START_NS) -> None:
         self._lock = threading.Lock()

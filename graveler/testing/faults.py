@@ -1,7 +1,8 @@
-"""Stores that fail as services do: the n-th request refused, lost, repeated or late.
+"""Key-value stores that fail like a remote service: the n-th request is refused, lost, repeated or
+late.
 
-A plan decides, by the request's number (from 1) and verb, what becomes of it; so a test can fail
-each request of an operation in turn, and a simulator can decide by a seed.  For tests only.
+A plan decides the fate of each request by its number (from 1) and verb.  So a test can fail each
+request of an operation in turn, and a simulator can decide by a seed.  For tests only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 
 class Fault(Enum):
-    """What becomes of a request."""
+    """The fate of a request."""
 
     NONE = "answered"
     REFUSED = "not applied, and says so"
@@ -31,12 +32,12 @@ FaultPlan = Callable[[int, str], Fault]  # number of the request, verb
 
 
 def nth(faults: Mapping[int, Fault]) -> FaultPlan:
-    """The plan that breaks just the requests of these numbers."""
+    """The plan that breaks only the requests with these numbers."""
     return lambda number, verb: faults.get(number, Fault.NONE)
 
 
 class FaultyStore:
-    """`Store` whose requests go wrong by plan.  A batch counts as one request here."""
+    """`Store` whose requests fail by plan.  A batch counts as one request here."""
 
     def __init__(self, store: Store, plan: FaultPlan) -> None:
         self.requests = 0
@@ -45,7 +46,7 @@ class FaultyStore:
         self._late: list[Callable[[], object]] = []
 
     def land(self) -> None:
-        """Apply what is still on its way, oldest first."""
+        """Apply the late requests, oldest first."""
         while self._late:
             self._late.pop(0)()
 

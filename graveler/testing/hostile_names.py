@@ -1,6 +1,6 @@
-"""Names that try to break out, or that sort where one does not expect them.
+"""Names that try to escape from a folder, or that sort in an unexpected order.
 
-For the contract of object storage and for tests of anything that takes a path from outside.
+For the contract of object storage, and for tests of everything that takes a path from outside.
 """
 
 from collections.abc import Iterator

@@ -3,8 +3,8 @@
     script.before("set_if", run)       run() just before the next set_if is sent
     script.after("set_newer", run, 2)  run() just after the second set_newer from now was answered
 
-An action runs once, outside the script, so that what it does itself is not interposed.  Requests
-that no action waits for pass untouched.  For tests only.
+An action runs once.  Requests that the action itself makes are not interposed.  Requests for which
+no action waits pass unchanged.  For tests only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ class _Waiting(NamedTuple):
 
 
 class Script:
-    """What is to happen, and when.  `seen` lists every request that passed."""
+    """The actions, and when they run.  `seen` lists every request that passed."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -46,7 +46,7 @@ class Script:
         return not self._waiting
 
     def pass_through(self, verb: str, call: Callable[[], T]) -> T:
-        """One request."""
+        """Send one request."""
         if self._acting:
             return call()
         self.seen.append(verb)

@@ -1,7 +1,8 @@
-"""A sorted dictionary that says what a store must answer, and random programs that compare.
+"""An oracle for key-value stores: a sorted dictionary that gives the right answers, and random
+programs that compare them with a store's.
 
-Written apart from the memory store, in the plainest way, so that the two do not share a mistake.
-The contract suite uses it.
+It is written separately from the memory store, as simply as possible, so that the two do not share
+a mistake.  The contract suite uses it.
 """
 
 import random
@@ -30,7 +31,7 @@ _PIECES = (b"\0", b"\xff", b"a", b"b", b"a\0")
 
 
 class Oracle:
-    """Rows by place; every answer is computed afresh."""
+    """Rows by place; every answer is computed anew."""
 
     def __init__(self) -> None:
         self.rows: dict[Place, Row] = {}
@@ -164,7 +165,7 @@ class _Program:
 
 
 def compare_at_random(store: Store, seed: int, steps: int) -> None:
-    """Run `steps` random requests on an empty store and on the oracle; every answer must agree.
+    """Run `steps` random requests on an empty store and on the oracle; every answer must be equal.
 
     A failure names the seed; the same seed runs the same program.
     """

@@ -1,8 +1,8 @@
-"""What every key-value store must do, clause by clause of kv/store.py.
+"""The contract of key-value stores as tests, clause by clause of kv/store.py.
 
-A driver's or wrapper's tests subclass `KvSuite` and supply the fixture `store`, an empty one; they
-redefine no test.  A random test that fails names its seed.  K6 needs a second life of the
-store and K8 a network that fails: the drivers' own tests and those of `retrying` see to them.
+The tests of a driver or wrapper subclass `KvSuite` and supply the fixture `store`, an empty store.
+They redefine no test.  A random test that fails names its seed.  K6 needs a second life of the
+store, and K8 a network that fails: the drivers' own tests and those of kv/retry.py check them.
 """
 
 import random
@@ -88,7 +88,7 @@ class RowClauses:
         store.delete(b"p", [b"b"], [b"2"])
         assert store.get(b"p", b"b") is ABSENT
         store.set(b"p", b"b", b"anew", b"3")
-        store.delete(b"p", [b"b"], [b"2"])  # a late twin
+        store.delete(b"p", [b"b"], [b"2"])  # a delayed duplicate
         assert store.get(b"p", b"b") == Row(b"anew", b"3")
         assert store.set_if(b"p", b"b", b"x", b"4", Matches(b"3")) is WRITTEN
         with pytest.raises(Invalid):
@@ -120,7 +120,7 @@ class RowClauses:
 class ConditionClauses:
     """Conditional writes."""
 
-    recognises_stamps = False  # True: a write refused on finding itself is WRITTEN
+    recognises_stamps = False  # True: a write that is refused because it finds itself returns WRITTEN
 
     def test_set_if_absent(self, store: Store) -> None:
         assert store.set_if(b"p", b"k", b"v", b"1", ABSENT) is WRITTEN
@@ -233,9 +233,10 @@ class ConditionClauses:
 
 
 class ScanClauses:
-    """Scans, page by page.  Where a request takes milliseconds, do less of the same."""
+    """Scans, page by page.  A store whose requests take milliseconds can reduce the numbers
+    below."""
 
-    bounds_step = 1  # every how many-th key is a bound of a scan
+    bounds_step = 1  # one in this many keys is a bound of a scan
     random_steps = 20_000
 
     @pytest.mark.parametrize("page", [1, 2, 3, 7, 1_000])
@@ -343,7 +344,7 @@ KEY_BYTES = b"\0\x01a\xfe\xff"
 
 
 def in_threads(*calls: Callable[[], None]) -> None:
-    """Run all at once, and wait for them.  What one of them raises is raised here."""
+    """Run all calls at once and wait for them.  Raises the first error of any of them."""
     raised: list[BaseException] = []
 
     def guarded(call: Callable[[], None]) -> None:

@@ -1,5 +1,5 @@
-"""The contract of range storage, clause by clause: every `RangeStore` inherits this and supplies
-one fixture, `store`."""
+"""The contract of range storage, clause by clause: the tests of every `RangeStore` inherit this and
+supply one fixture, `store`."""
 
 import pytest
 
@@ -20,7 +20,7 @@ NAMESPACE = "mem://suite/ranges"
 
 
 def numbered(count: int, value_length: int = 40) -> list[Record]:
-    """Records with even numbers for keys."""
+    """`count` records whose keys are even numbers."""
     return [
         (b"key/%08d" % (2 * number), framing.frame(b"%032d" % number, b"v" * value_length))
         for number in range(count)
