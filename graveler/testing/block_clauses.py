@@ -33,7 +33,7 @@ class Capabilities:
     keeps_classes: ClassVar[bool] = True
     tells_put_time: ClassVar[bool] = True  # a put returns the time that `head` returns
     completes_again: ClassVar[bool] = False  # completing an upload twice is no error
-    unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that the engine's lists cannot show
+    unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that its lists cannot show
 
     def seen(self, head: ObjectHead) -> ObjectHead:
         """The part of a put's head that later heads must equal."""

@@ -120,7 +120,7 @@ class RowClauses:
 class ConditionClauses:
     """Conditional writes."""
 
-    recognises_stamps = False  # True: a write that is refused because it finds itself returns WRITTEN
+    recognises_stamps = False  # True: a write that meets its own stamp returns WRITTEN
 
     def test_set_if_absent(self, store: Store) -> None:
         assert store.set_if(b"p", b"k", b"v", b"1", ABSENT) is WRITTEN
