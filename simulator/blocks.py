@@ -96,8 +96,7 @@ def _no_parts(address: str) -> Unsupported:
 
 class SimulatedBlocks(_WithoutParts, OneByOne):
     """`Blocks` of one client, without multipart uploads.  `step` is called before each effect, and
-    may
-    raise."""
+    may raise."""
 
     def __init__(self, shared: SharedObjects, step: Step) -> None:
         self._shared = shared
@@ -188,8 +187,7 @@ class SimulatedRanges:
     """`RangeStore` of one client.
 
     `files` keeps everything that any run ever wrote, because a name determines the content.  The
-    blocks
-    decide whether a file exists.
+    blocks decide whether a file exists.
     """
 
     def __init__(self, files: MemoryRangeStore, blocks: SimulatedBlocks) -> None:
@@ -239,8 +237,7 @@ def storage_ports(
     world: World, shared: SharedObjects, files: MemoryRangeStore, step: Step, life_seconds: int
 ) -> Ports:
     """The ports of a client whose every call of a store or of blocks is a `step`.  `life_seconds`:
-    how long
-    a commit may run."""
+    how long a commit may run."""
     blocks = SimulatedBlocks(shared, step)
     ranges = SimulatedRanges(files, blocks)
     ports = client_ports(world, Deployment(ranges, blocks, {}))

@@ -114,8 +114,7 @@ def fuzz_refs(random: Random, count: int) -> list[str]:
 
 def read_table(raw: bytes) -> None:
     """Everything that the product does with a table: opening, look-ups, both kinds of scan.  After
-    a first
-    error, the rest is still tried."""
+    a first error, the rest is still tried."""
     table = SortedTable(Bytes(raw), BudgetedCache(0))
     for key in (b"", b"k0003", b"\xff" * 9):
         _quietly(table.get, key)

@@ -27,8 +27,7 @@ SLOW_STEP_NS = 60_000_000  # equal commits then rarely fall into one second
 
 class Watched:
     """The history of one branch: its heads, each with the step from which it was the head, and the
-    tokens
-    that the branch names."""
+    tokens that the branch names."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,8 +88,7 @@ class Run:
 
     def play(self, clients: Sequence[Sequence[Call]], *, sweeps: int = 0) -> None:
         """Run the clients, and beside them a janitor that sweeps `sweeps` times; then let all
-        delayed writes
-        arrive."""
+        delayed writes arrive."""
         janitor = [Call(JANITOR, "sweep") for _ in range(sweeps)]
         self._steps_back = any(call.verb == "hard_back" for calls in clients for call in calls)
         self.world.play([*clients, janitor], self.perform)

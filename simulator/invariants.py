@@ -77,8 +77,7 @@ def judge(
     run: Run, clients: Sequence[Sequence[Call]], *, calm: bool = False, fully: bool = True
 ) -> list[str]:
     """Everything that is wrong with a finished run.  `calm`: no fault was injected.  `fully`: also
-    make a
-    last commit."""
+    make a last commit."""
     calls = [call for client in clients for call in client]
     for branch in sorted({call.branch for call in calls}):
         verdict = Judge(run, branch, calls)

@@ -88,8 +88,7 @@ class Judge:
 
     def _add_events(self, deliveries: Sequence[Call]) -> None:
         """An event is one write, however often it is delivered.  The write ends when the first
-        delivery of the
-        event is acknowledged."""
+        delivery of the event is acknowledged."""
         told: dict[Event, list[Call]] = {}
         for call in deliveries:
             for event in call.arguments:
@@ -164,8 +163,8 @@ class Judge:
 
     def _landed_perhaps_twice(self, call: Call) -> bool:
         """Whether a merge may have landed without an answer, been undone by a reset, and landed
-        again.  Readers
-        then saw its content, although the commit that it returned need not change anything."""
+        again.  Readers then saw its content, although the commit that it returned need not change
+        anything."""
         return call.verb in ("merge", "squash") and any(
             other.verb in ("hard", "hard_back", "adopt", "drop")
             and other.start <= call.end
@@ -218,8 +217,7 @@ class Judge:
 
     def legal(self, key: str, value: Value, start: int, end: int, *, seen: bool = False) -> bool:
         """Whether the value is legal (see the module).  `seen`: by a reader, who may see a row of a
-        refused
-        call."""
+        refused call."""
         writes = self.writes.get(key)
         if writes is None:
             return value == self.untouched[key]

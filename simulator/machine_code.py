@@ -128,8 +128,7 @@ def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Liter
     """The folder below `parent` with the code compiled from these sources.
 
     It is built within `seconds` unless it exists.  Folders of other sources are removed.  Returns
-    ABSENT
-    if the code cannot be built.
+    ABSENT if the code cannot be built.
     """
     if shutil.which(str(sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         return ABSENT

@@ -63,8 +63,7 @@ def measure(stage: Stage, seeds: int, rounds: int) -> dict[Cell, float]:
 
 def report(seconds: dict[Cell, float]) -> str:
     """Schedules per second: a table; then, as JSON, the mean over the cells of the protocol's
-    design and
-    over all cells, each cell with equal weight."""
+    design and over all cells, each cell with equal weight."""
     lines = [f"{'':10}" + "".join(f"{profile:>8}" for profile in PROFILES)]
     for family in FAMILIES:
         cells = [f"{1 / seconds[family, profile]:8.0f}" for profile in PROFILES]
@@ -85,8 +84,7 @@ def _rate(seconds: dict[Cell, float]) -> int:
 
 def fingerprint(stage: Stage, seeds: int) -> str:
     """A hash over every step of `seeds` seeds of each cell.  It is the same wherever they run,
-    compiled or
-    not."""
+    compiled or not."""
     digest = sha256()
     for family in FAMILIES:
         for profile in PROFILES:
@@ -103,8 +101,7 @@ def collections(seeds: int) -> dict[str, int]:
     """Run and judge `seeds` seeds of each profile of garbage collection.
 
     Returns the number of `runs`, of `deleted` files, of `faults`, and of runs in which something
-    was
-    `wrong`; each of those is also written to stderr.
+    was `wrong`; each of those is also written to stderr.
     """
     stage = build_collect_stage()
     total = {"runs": 0, "deleted": 0, "faults": 0, "wrong": 0}

@@ -308,8 +308,8 @@ class World:
 
 def without_frames(error: Exception) -> Exception:
     """Remove the tracebacks of a `GravelerError`, because their frames would keep the run alive
-    until the
-    garbage collector comes.  Other errors keep them, because they show where the mistake is."""
+    until the garbage collector comes.  Other errors keep them, because they show where the mistake
+    is."""
     part: BaseException | None = error
     seen: list[BaseException] = []  # an error that was raised again may refer to itself
     while isinstance(part, GravelerError) and part not in seen:

@@ -54,8 +54,7 @@ _HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix 
 
 class Piece(NamedTuple):
     """The work of one task: the input rows of its function, and between which paths its result rows
-    lie,
-    if that is known."""
+    lie, if that is known."""
 
     rows: Sequence[Mapping[str, Any]]
     first: bytes = b""
@@ -157,8 +156,7 @@ class _Bounds:
 
 class PruningReader(Reader):
     """A reader that leaves out pieces that cannot hold a path which the filters accept.  Spark
-    applies all
-    filters again."""
+    applies all filters again."""
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
         bounds, kept = _Bounds(), list(filters)
@@ -177,8 +175,7 @@ class PruningReader(Reader):
 
 def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
     """Answer a planning worker's question: with options that have commits in place of refs, or with
-    a
-    plan."""
+    a plan."""
     if question["call"] == PIN:
         return pin(lake, question["options"])
     said = question["schema"]
@@ -187,9 +184,8 @@ def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
 
 def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
     """Replace the refs in the options by commits, so that the schema and the rows that are read
-    later
-    belong to one commit.  Errors: `Invalid`, `NotFound`.  Cost: one request to the API for each
-    ref."""
+    later belong to one commit.  Errors: `Invalid`, `NotFound`.  Cost: one request to the API for
+    each ref."""
     names = ["path", *(["left"] if options.get("left") else [])]
     return {**options, **{name: at_commit(lake, options.get(name, "")) for name in names}}
 
@@ -205,8 +201,7 @@ class Asked(NamedTuple):
 
 def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = None) -> Planned:
     """The plan of a read with these options.  Raises `Invalid`, and the errors of the functions
-    `entries`,
-    `diff`, `read`, `log` and `ranges`."""
+    `entries`, `diff`, `read`, `log` and `ranges`."""
     where, table = options.get("path", ""), options.get("table", "files")
     if table not in _PLANS:
         raise Invalid(f"no such table: {table!r:.100} of={','.join(_PLANS)}")

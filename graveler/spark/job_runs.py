@@ -1,6 +1,5 @@
 """What each job does once its arguments are parsed; each function returns its result as JSON
-values.
-For `job.py`."""
+values.  For `job.py`."""
 
 from argparse import Namespace
 from dataclasses import replace
@@ -22,8 +21,7 @@ from graveler.spark.verbs.pack import pack
 
 def run_import(said: Namespace, spark: SparkSession) -> dict[str, Any]:
     """Import the rows of the source.  Errors: those of `import_`; `Invalid` if Spark cannot read
-    the
-    source or cannot parse the expressions."""
+    the source or cannot parse the expressions."""
     with _lake(said, spark) as lake:
         rows = _rows(said, spark)
         landed = import_(lake, rows, said.target, said.mode, on_bad=said.on_bad, terms=_terms(said))
@@ -41,8 +39,7 @@ def run_commit(said: Namespace, spark: SparkSession) -> dict[str, Any]:
 
 def run_pack(said: Namespace, spark: SparkSession) -> dict[str, Any]:
     """Pack a branch, or with --dry-run report the estimate.  Errors: those of `pack`; `Invalid` if
-    no
-    parameter is given."""
+    no parameter is given."""
     names = ("min_size", "max_size", "raggedness")
     chosen = {name: getattr(said, name) for name in names if getattr(said, name) is not None}
     if not chosen:

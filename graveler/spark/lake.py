@@ -36,8 +36,7 @@ class Lake:
     """A connection to the API.
 
     `store`: the folder of the embedded store, under the name by which every executor sees it; empty
-    if
-    there is none.  Leaving the `with` block, or calling `close`, stops the server that `connect`
+    if there is none.  Leaving the `with` block, or calling `close`, stops the server that `connect`
     started.
     """
 
@@ -96,8 +95,7 @@ class Target(NamedTuple):
 
 def parse_target(text: str) -> Target:
     """Parse `repository/branch` or `repository/branch/some/folder`; a folder without a slash at its
-    end
-    gets one.  Raises `Invalid`."""
+    end gets one.  Raises `Invalid`."""
     target = parse_ref(text)
     parse_branch_id(target.branch)
     return target
@@ -105,8 +103,7 @@ def parse_target(text: str) -> Target:
 
 def parse_ref(text: str) -> Target:
     """Parse `repository/ref` or `repository/ref/some/folder`; a folder without a slash at its end
-    gets
-    one.  Raises `Invalid`.  The API, not this function, checks the form of the ref."""
+    gets one.  Raises `Invalid`.  The API, not this function, checks the form of the ref."""
     repository, _, rest = text.removeprefix("lakefs://").partition("/")
     ref, _, prefix = rest.partition("/")
     parse_repository_id(repository)
@@ -119,8 +116,7 @@ def parse_ref(text: str) -> Target:
 
 def place_of(lake: Lake, namespace: str, breaks: BreakParameters = _NO_WRITING) -> Place:
     """Where executors find the objects of a repository.  Only writers need `breaks`.  Raises
-    `Invalid` if
-    the objects lie in a folder of the server and `lake.store` does not name it."""
+    `Invalid` if the objects lie in a folder of the server and `lake.store` does not name it."""
     parts = split_prefix(f"{namespace}/")
     if parts.scheme == "s3":
         return Place(f"s3:{parts.bucket}", namespace, breaks, endpoint_url())

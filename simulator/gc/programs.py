@@ -33,8 +33,7 @@ PROFILES = {
 
 class PacedChoices(SeededChoices):
     """Some clients are a hundred times slower than others, so their operations span whole runs of
-    the
-    collector."""
+    the collector."""
 
     def __init__(self, random: Random, profile: Profile) -> None:
         super().__init__(random, profile)

@@ -129,9 +129,8 @@ class CollectRun:
 
     def _lately_used(self) -> set[str]:
         """The files of commits to which no ref has led for less than `unreachable_days` of the
-        rule.  A commit
-        that was already condemned when its last ref left had expired before, so its objects do not
-        count."""
+        rule.  A commit that was already condemned when its last ref left had expired before, so its
+        objects do not count."""
         days_ns = RULE.unreachable_days * 24 * 3600 * limits.SECOND_NS
         now_ns = SimulatedClock(self.world, 0).now_ns()
         used: set[str] = set()
@@ -207,8 +206,7 @@ class CollectRun:
 
     def kept(self) -> set[str]:
         """The files of commits that the rule keeps.  A commit that lost its objects while a ref led
-        to it does
-        not get them back when no ref does."""
+        to it does not get them back when no ref does."""
         history: dict[CommitId, Commit] = {}
         heads: list[tuple[BranchId, CommitId]] = []
         tagged: list[CommitId] = []

@@ -68,8 +68,7 @@ class CollectStage:
 
 def build_collect_stage() -> CollectStage:
     """Build the state: one branch with four commits, one with one more, and one commit to which no
-    ref
-    leads."""
+    ref leads."""
     files = RememberedRanges()
     world = World({}, SeededChoices(Random(0), Profile()))
     shared = SharedObjects(world, {})
@@ -119,8 +118,7 @@ class _Dead(MortalStore):
 
 def _died(ports: Any, shared: SharedObjects, repo: Repository, branch: str) -> str:
     """Let a committer die before it writes its commit, and return the metarange that it left.  The
-    next
-    commit will write the same files."""
+    next commit will write the same files."""
     before = set(shared.held)
     dead = replace(ports, kv=_Dead(shared.world, lambda: None))
     try:

@@ -24,8 +24,7 @@ def listing(tree: Tree, prefix: str, delimiter: str, after: str) -> list[ListedL
 
 def log(model: Model, ref: str, first_parent: bool = False) -> list[CommitKey]:
     """The ancestors, a child before its parents.  Among the commits that may come next, the newest
-    comes
-    first, then the one with the smallest id."""
+    comes first, then the one with the smallest id."""
     start = resolve(model, ref).commit
     if first_parent:
         line = [start]

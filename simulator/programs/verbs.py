@@ -120,8 +120,7 @@ _OPENING: Final[tuple[Verb, ...]] = (
 
 def step(world: World, rng: random.Random, number: int) -> None:
     """Verb `number` of a program.  The first verbs are fixed and create a start; the others are
-    drawn by
-    weight."""
+    drawn by weight."""
     if number < len(_OPENING):
         _OPENING[number](world, rng)
         return

@@ -28,8 +28,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {}
 
 class Fuzzer:
     """One kept connection and its results.  `wrong`: every answer that broke a rule.  `statuses`:
-    how
-    often each status was answered."""
+    how often each status was answered."""
 
     def __init__(self, host: str, port: int, authorization: str) -> None:
         self.wrong: list[str] = []

@@ -33,8 +33,7 @@ class Answered:
 
 class Client:
     """One connection with the credentials of one user.  If the service has ended, a call raises one
-    of
-    `GONE`."""
+    of `GONE`."""
 
     def __init__(self, host: str, port: int, authorization: str) -> None:
         self._authorization = authorization
@@ -50,8 +49,7 @@ class Client:
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
     ) -> Answered:
         """Send a request.  `path` is relative to the API; `body`: bytes are sent unchanged,
-        anything else as
-        JSON."""
+        anything else as JSON."""
         headers = {"Authorization": self._authorization}
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()

@@ -63,8 +63,7 @@ class LiveService:
 @contextmanager
 def serving(store: Path, log: Path, prelude: str = "") -> Iterator[LiveService]:
     """Run `graveler serve` on a free port.  Its stderr is appended to `log`.  It is killed at the
-    end if it
-    still runs.  The process first executes the statements of `prelude`."""
+    end if it still runs.  The process first executes the statements of `prelude`."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(_OURS)
     } | {"GRAVELER_ACCESS_KEY_ID": KEY, "GRAVELER_SECRET_ACCESS_KEY": SECRET}

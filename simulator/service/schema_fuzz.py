@@ -64,8 +64,7 @@ class SchemaFuzz:
 
     def run(self, seed: int, examples: int) -> Found:
         """Send up to `examples` cases for each operation, beside the systematic ones.  The seed
-        determines
-        them, except for what earlier runs left in the store."""
+        determines them, except for what earlier runs left in the store."""
         self._ground()
         configuration = self.folder / "schemathesis.toml"
         configuration.write_text(_CONFIGURATION)

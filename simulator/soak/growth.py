@@ -57,8 +57,8 @@ Point = tuple[float, float]  # seconds, value
 
 class Rule(NamedTuple):
     """A quantity of a block, and how much it may rise in an hour: absolutely, or as a share of its
-    level.
-    `controlled`: the field of samples from which the fixed work is taken out; empty: none."""
+    level.  `controlled`: the field of samples from which the fixed work is taken out; empty:
+    none."""
 
     name: str
     unit: str
@@ -70,8 +70,7 @@ class Rule(NamedTuple):
 
 class Trend(NamedTuple):
     """The trend of a quantity.  `raw_per_hour`: as measured; `per_hour`: without what the fixed
-    work
-    explains; `z`: by how many standard deviations the ranks rise."""
+    work explains; `z`: by how many standard deviations the ranks rise."""
 
     name: str
     unit: str
@@ -161,10 +160,8 @@ def _verdict(trend: Trend, values: Sequence[float], lasted: float) -> str:
 
 def _controlled(rule: Rule, blocks: Sequence[Block], raw: Sequence[float]) -> Sequence[Block]:
     """The samples without the part that the fixed work explains, by a line of the quantity over the
-    fixed
-    work.  The slope is not negative, because a slower machine never makes requests faster.  A leak
-    on a
-    machine that becomes busier during the whole run is mistaken for the machine."""
+    fixed work.  The slope is not negative, because a slower machine never makes requests faster.  A
+    leak on a machine that becomes busier during the whole run is mistaken for the machine."""
     if not rule.controlled:
         return blocks
     work = [_middle([sample.fixed_work_ms for sample in block]) for block in blocks]
@@ -207,8 +204,7 @@ def _pairs_variance(count: int) -> float:
 
 def _inflation(seconds: Sequence[float], values: Sequence[float]) -> float:
     """How many blocks carry the information of one independent block, by the correlation of
-    neighbouring
-    blocks after the trend line is subtracted."""
+    neighbouring blocks after the trend line is subtracted."""
     slope = theil_sen(list(zip(seconds, values, strict=True)))
     left = [value - slope * at for at, value in zip(seconds, values, strict=True)]
     centre = fmean(left)

@@ -25,8 +25,7 @@ def end_with_stdin() -> None:
 
 def end_with_parent() -> None:
     """From now on this worker is killed when its parent has ended, and ignores the signals of a
-    terminal:
-    the parent gets them too, and ends its workers in order."""
+    terminal: the parent gets them too, and ends its workers in order."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     parent = parent_process()

@@ -10,8 +10,7 @@ from simulator.soak.growth import Sample
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A violation, and the seed line that reproduces it.  `kind` selects the file where the seed is
-    kept;
-    empty if no seed reproduces the failure."""
+    kept; empty if no seed reproduces the failure."""
 
     kind: str
     seed: str

@@ -29,8 +29,7 @@ from simulator.soak.service_tracks import collection, kills, requests, schemathe
 
 class Track(NamedTuple):
     """The function, its `nice` value (plentiful work yields to the rest), and the number of copies
-    (more
-    for a track that mostly waits for answers)."""
+    (more for a track that mostly waits for answers)."""
 
     run: Callable[[Reports, Event], None]
     nice: int = 0

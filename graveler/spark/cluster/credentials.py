@@ -18,9 +18,8 @@ _FIELDS: Final = ("access_key_id", "secret_access_key")
 
 def credentials(secret: str) -> tuple[str, str]:
     """The access key id and its secret, from the named secret of Secrets Manager, or from the
-    environment
-    if `secret` is empty.  Errors: `Invalid` if there are none, or the secret has another form;
-    `Unavailable`.  One request to Secrets Manager if a secret is named."""
+    environment if `secret` is empty.  Errors: `Invalid` if there are none, or the secret has
+    another form; `Unavailable`.  One request to Secrets Manager if a secret is named."""
     if not secret:
         variables = environment()
         found = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")

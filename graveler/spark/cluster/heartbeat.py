@@ -18,8 +18,7 @@ def beating(
     """Send a heartbeat with the job's `progress` every `job.heartbeat_seconds`.
 
     If the job was cancelled meanwhile, the heartbeats end, and landing the job then fails, as
-    intended.
-    Any other failed heartbeat does no harm: the next one may arrive.
+    intended.  Any other failed heartbeat does no harm: the next one may arrive.
     """
     over = threading.Event()
 
@@ -69,10 +68,8 @@ def turns_held(
     """Hold the turn to collect these repositories: all of them or none.
 
     Yields a function that the caller calls before it deletes anything: it raises `Conflict` if a
-    turn
-    was lost.  A failed heartbeat does no harm: the next one may arrive.  Errors: `Conflict` if
-    another
-    collection of a repository is running.
+    turn was lost.  A failed heartbeat does no harm: the next one may arrive.  Errors: `Conflict` if
+    another collection of a repository is running.
     """
     over = threading.Event()
 

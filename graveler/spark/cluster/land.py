@@ -44,15 +44,12 @@ class Imported:
 @dataclass(frozen=True, slots=True)
 class JobTerms:
     """The message and metadata of the commit (empty: the default), and the job's name if it may be
-    run
-    again.
+    run again.
 
     A job with a name is not cancelled when it fails.  A later call with the same name runs the same
     job on the same base, and lands it once.  If the job has landed, the call returns its commit.
-    The
-    name of a job of another verb, branch, folder or mode is a `Conflict`.  An import reuses what
-    the
-    attempt before has written.
+    The name of a job of another verb, branch, folder or mode is a `Conflict`.  An import reuses
+    what the attempt before has written.
     """
 
     message: str = ""
@@ -77,12 +74,10 @@ def import_(
     Errors: `Invalid` (target, mode, columns); `BadRows` with a report; `NotFound`; `Refused`;
     `Conflict` (the branch has staged rows; the job was cancelled or has expired; the input changed
     while it was read; the job's name belongs to another prefix, mode or verb); `OutcomeUnknown` if
-    the
-    answer to the landing was lost.  After any error but `OutcomeUnknown`, nothing has landed.
+    the answer to the landing was lost.  After any error but `OutcomeUnknown`, nothing has landed.
 
     A named job that has landed before is answered with its commit and an empty report.  While the
-    job
-    runs, its progress is the number of finished buckets; then the number of rows.
+    job runs, its progress is the number of finished buckets; then the number of rows.
     """
     if mode not in ("replace", "merge"):
         raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
@@ -109,8 +104,8 @@ def import_(
 
 def begun(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
     """A job on the head of the branch.  In the mode merge the metarange of the job is that of the
-    whole
-    branch, so the job has no prefix.  The folder and the `verb` stand in the job's purpose."""
+    whole branch, so the job has no prefix.  The folder and the `verb` stand in the job's
+    purpose."""
     prefix = where.prefix if mode == "replace" else ""
     purpose = f"{verb} below {where.prefix!r}"
     return bulk.begin(

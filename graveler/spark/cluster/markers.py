@@ -40,8 +40,7 @@ class Marks:
     @property
     def prefix(self) -> str:
         """The common prefix of the addresses of the job's checkpoints.  It contains the birth,
-        because another
-        job can get the name after the first is forgotten."""
+        because another job can get the name after the first is forgotten."""
         return join(self.namespace, f"_graveler/jobs/{self.job}/part-{self.birth}-")
 
 

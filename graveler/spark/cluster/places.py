@@ -35,8 +35,8 @@ class Place:
     """Where a repository's ranges are stored, and where they break.
 
     `storage`: in the notation of `block.registry`, `s3:BUCKET,BUCKET` or `local:FOLDER`; every
-    executor
-    must see the folder under that name.  `endpoint_url`: the endpoint of S3, if it is not AWS's.
+    executor must see the folder under that name.  `endpoint_url`: the endpoint of S3, if it is not
+    AWS's.
     """
 
     storage: str
@@ -85,8 +85,7 @@ def _blocks(place: Place) -> Blocks:
 
 def _scratch() -> Path:
     """A folder for tables while they are built, shared by the processes of one user.  Spark's
-    processes
-    end without a chance to clean up, so none has its own folder."""
+    processes end without a chance to clean up, so none has its own folder."""
     folder = Path(tempfile.gettempdir()) / f"graveler-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)

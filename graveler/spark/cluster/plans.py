@@ -43,8 +43,7 @@ _LENGTH: Final = 8  # bytes before an answer: its length, so that a truncated on
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Where plans are made.  It goes to the executors, so it holds no secret.  `socket`: of the
-    driver;
-    `url`, `store`: of the lake, as in `Lake`."""
+    driver; `url`, `store`: of the lake, as in `Lake`."""
 
     socket: str
     url: str
@@ -52,12 +51,10 @@ class Planner:
 
     def ask(self, question: Question, answering: Answering) -> Any:
         """The driver's answer.  On another machine than the driver's, `answering` is called here,
-        with the
-        credentials of the environment.
+        with the credentials of the environment.
 
         Errors: those of the answer; `Invalid` if there are no credentials; `Internal` if the driver
-        fails
-        (its traceback is on its standard error).
+        fails (its traceback is on its standard error).
         """
         with socket.socket(socket.AF_UNIX) as way:
             try:

@@ -18,22 +18,18 @@ def register(lake: Lake) -> None:
     Options:
 
     - `table`: `files` (the default: the table in the folder; with `format`, and `partitions` as a
-      JSON
-      object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`; both
-      refs
-      without a folder), `log` (of a ref; with `limit`) or `ranges`;
+      JSON object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`;
+      both refs without a folder), `log` (of a ref; with `limit`) or `ranges`;
     - `columns`: names of columns, separated by commas.
 
     A `schema` applies to files, as in `read`.  If Spark's setting for the pushdown of filters to
-    Python
-    is on at this call, filters on the path of entries and of a diff leave ranges out.  The ref is
-    resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame stays at
-    that commit.
+    Python is on at this call, filters on the path of entries and of a diff leave ranges out.  The
+    ref is resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame
+    stays at that commit.
 
     The credentials stay in this process, which answers Spark's planning workers on this machine.
-    Over
-    Spark Connect to another machine, the environment of the Spark server must hold credentials.
-    Raises `Unsupported` before Spark 4.
+    Over Spark Connect to another machine, the environment of the Spark server must hold
+    credentials.  Raises `Unsupported` before Spark 4.
     """
     if find_spec("pyspark.sql.datasource") is None:
         raise Unsupported("Spark has data sources of Python from 4.0 on; use read, entries, diff")

@@ -45,8 +45,7 @@ def arrow_schema() -> pa.Schema:
 
 class Rejected(NamedTuple):
     """An input row that did not become an entry.  `path` and `address` are empty or have
-    replacement
-    characters where they are not text."""
+    replacement characters where they are not text."""
 
     kind: str
     reason: str
@@ -97,12 +96,10 @@ class BadRows(Invalid):
 
 class Content(NamedTuple):
     """A digest of rows that does not depend on their order: the sum of 30 bits of each row's 64-bit
-    hash,
-    and the exclusive or of all hashes.
+    hash, and the exclusive or of all hashes.
 
     The sum detects a case that the exclusive or does not: one row that occurs twice in place of
-    another
-    row that occurred twice.
+    another row that occurred twice.
     """
 
     total: int
@@ -120,10 +117,8 @@ class Part(NamedTuple):
     """What one task made of the rows of its bucket.
 
     The ranges are in key order and include the base's, if there is a base.  The other fields say
-    how
-    many rows became entries, how many did not, some of those, and the content of the rows read,
-    where
-    it is compared.
+    how many rows became entries, how many did not, some of those, and the content of the rows read,
+    where it is compared.
     """
 
     bucket: int

@@ -42,8 +42,7 @@ def serve(store: Path, credentials: tuple[str, str], import_roots: Sequence[Path
     answers.
 
     Raises `Unavailable` if the server does not start: another process has the store open, or the
-    folder
-    cannot be written.  The server's errors go to this process's standard error.
+    folder cannot be written.  The server's errors go to this process's standard error.
     """
     folder = os.path.abspath(store)
     keys = dict(zip((ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE), credentials, strict=True))

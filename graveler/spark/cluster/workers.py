@@ -21,8 +21,7 @@ from graveler.settings import environment
 
 def settle() -> None:
     """Prepare this process for many tasks, if it runs tasks.  Calling it again, or in any other
-    process,
-    does no harm."""
+    process, does no harm."""
     if TaskContext.get() is not None:
         settle_archives()
         gc.freeze()
@@ -37,8 +36,7 @@ class _Settled(zipimporter):
 
 def settle_archives(paths: Iterable[str] = ()) -> None:
     """Keep the directories of the archives with which this process was started (`PYTHONPATH`, or
-    `paths`).
-    Archives that are added to the path later are read as usual."""
+    `paths`).  Archives that are added to the path later are read as usual."""
     archives = list(paths) or environment().get("PYTHONPATH", "").split(os.pathsep)
     stems = {archive for archive in archives if os.path.isfile(archive)}
     for path, finder in list(sys.path_importer_cache.items()):

@@ -75,8 +75,7 @@ class ArrowColumns(Columns):
     """Records whose keys and values are `Texts`.
 
     `ends`: the positions of their hash breaks.  Spark has found them with the break parameters by
-    which
-    the records are written.
+    which the records are written.
     """
 
     def __init__(self, keys: Texts, values: Texts, ends: Sequence[int]) -> None:
@@ -157,8 +156,7 @@ def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
 
 def _cuts(offsets: Any) -> list[int]:
     """Where each block begins, and the end of the last one.  A block ends at the first entry with
-    which it
-    has reached its length."""
+    which it has reached its length."""
     bounds, found, last = offsets.tolist(), [0], len(offsets) - 1
     while found[-1] < last:
         found.append(min(last, bisect_left(bounds, bounds[found[-1]] + splice.BLOCK_LENGTH)))

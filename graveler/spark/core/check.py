@@ -1,6 +1,5 @@
 """Checks which rows of an import can be entries, and gives the reason for the others; vectorised
-over
-Arrow columns.
+over Arrow columns.
 
 The limits are those of `limits.py`; the rules for addresses are those of `block.address`.  A row
 gets the first reason that applies.  Pure; for this package.
@@ -88,8 +87,7 @@ _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 def check(table: pa.Table, rules: Rules) -> Checked:
     """Check every row.  Addresses and checksums are returned in their canonical spelling; columns
-    other
-    than `COLUMNS` are returned unchanged."""
+    other than `COLUMNS` are returned unchanged."""
     names = {name: _column(table, name) for name in table.column_names}
     reasons = np.zeros(table.num_rows, dtype=np.int8)
     for name in ("address", "checksum", "content_type"):
@@ -209,8 +207,7 @@ def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
 
 def _are_canonical(column: Any) -> Any:
     """Which texts certainly are addresses in canonical spelling, if their S3 scheme is spelled so.
-    Some
-    other texts are canonical too."""
+    Some other texts are canonical too."""
     plain = _mask(pc.match_substring_regex(column, _PLAIN))
     return plain & _mask(pc.less_equal(pc.binary_length(column), limits.address_length_bytes_max))
 

@@ -26,8 +26,7 @@ _REQUIRED: Final = ("path", "address", "size", "checksum", "mtime")
 
 def canonical(df: DataFrame, prefix: bytes) -> DataFrame:
     """`df` with these columns and no other.  Raises `Invalid` if a column is missing or has another
-    type.
-    Reads no data."""
+    type.  Reads no data."""
     fields = {each.name: each.dataType for each in df.schema.fields}
     missing = [name for name in _REQUIRED if name not in fields]
     if missing:

@@ -38,8 +38,7 @@ _ROWS: Final = 4_096  # in a batch
 
 class Stretch(NamedTuple):
     """The ranges of both sides that have keys greater than `after` and up to `upto`, with all
-    ranges of
-    the other side that overlap them.
+    ranges of the other side that overlap them.
 
     Only the keys in this interval are compared.  An empty bound means no bound.
     """
@@ -78,8 +77,7 @@ def stretches(
     left: Sequence[RangeRef], right: Sequence[RangeRef], records_max: int = _RECORDS_MAX
 ) -> list[Stretch]:
     """The ranges that only one side has, in stretches, in key order.  `left` and `right` are in key
-    order.
-    A stretch of more than `records_max` records is cut, if its ranges are small enough."""
+    order.  A stretch of more than `records_max` records is cut, if its ranges are small enough."""
     whole = _overlapping(left, right)
     return [part for each in whole for part in _parts(each, records_max)]
 
@@ -148,8 +146,7 @@ def _refs(rows: Sequence[Any]) -> tuple[RangeRef, ...]:
 
 def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:
     """The keys of a stretch whose values differ in identity, in key order.  Reads every range to
-    its end.
-    Raises `Corrupt`."""
+    its end.  Raises `Corrupt`."""
     sides = _Side(space, stretch.left, stretch), _Side(space, stretch.right, stretch)
     while ends := [side.keys[-1] for side in sides if side.keys]:
         old, new = (side.take(min(ends)) for side in sides)
@@ -165,8 +162,7 @@ def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:
 
 class _Side:
     """The records of some ranges within the bounds of a stretch, block by block.  `keys` is empty
-    only at
-    the end."""
+    only at the end."""
 
     def __init__(self, space: Keyspace, refs: Sequence[RangeRef], stretch: Stretch) -> None:
         self._blocks = chain.from_iterable(range_columns(space, ref) for ref in refs)

@@ -58,8 +58,7 @@ class Survey:
 
     `count`: how many rows; `breaks`: the break keys, sorted, each once; `content`: of the rows that
     have a path, if it was asked for; `spare`: the spare keys, sorted; `nameless`: how many rows
-    have no
-    path.
+    have no path.
     """
 
     count: int
@@ -120,8 +119,7 @@ def is_break(path: Column, breaks: BreakParameters) -> Column:
 
 def with_ends(rows: DataFrame, breaks: BreakParameters) -> DataFrame:
     """`rows` with one more column, `ENDS`: whether a range may end after the path.  Spark needs a
-    fifth of
-    the time that Python needs to hash a key."""
+    fifth of the time that Python needs to hash a key."""
     return rows.withColumn(ENDS, is_break(F.col("path"), breaks))
 
 
@@ -153,8 +151,8 @@ def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, .
     """The keys to cut at.
 
     Buckets have a few hundred thousand rows, or more if ranges have a minimum size.  There are at
-    least
-    `tasks` buckets if there are enough breaks.  Spare keys are added where breaks are missing.
+    least `tasks` buckets if there are enough breaks.  Spare keys are added where breaks are
+    missing.
     """
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
@@ -173,8 +171,7 @@ def spread(
     rows: DataFrame, cuts: Sequence[bytes], without: Collection[int] = frozenset()
 ) -> DataFrame:
     """`rows`, each in the task of its bucket, without the rows of the buckets in `without`.  Rows
-    without
-    a path go to the first bucket."""
+    without a path go to the first bucket."""
     count = len(cuts) + 1
     if count == 1:
         return rows.where(F.lit(0 not in without)).repartition(1)
@@ -190,9 +187,8 @@ def with_bucket(rows: DataFrame, cuts: Sequence[bytes]) -> DataFrame:
     """`rows` with one more column: the number of cuts below the path.
 
     This is a binary search inside the JVM, with one column for each step; as one expression, it
-    would
-    double in size at each step.  Keys are compared in hexadecimal, which has the same order, so all
-    cuts fit into one constant.
+    would double in size at each step.  Keys are compared in hexadecimal, which has the same order,
+    so all cuts fit into one constant.
     """
     bounds = _constants([cut.hex().upper() for cut in cuts])
     found, key = F.col(_BUCKET), F.col(_HEX)
@@ -221,8 +217,7 @@ def task_numbers(count: int) -> list[int]:
 
 def _hashed(number: int) -> int:
     """Murmur3 of a 32-bit number, as in Spark's partitioner.  The result is signed; Python's
-    remainder of
-    it is then the one that Spark takes."""
+    remainder of it is then the one that Spark takes."""
     word = _rotated(number * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
     state = _rotated(_PARTITIONER_SEED ^ word, 13) * 5 + 0xE6546B64 & _WORD
     state ^= 4

@@ -97,8 +97,7 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
 
 def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
     """Addresses in full.  A relative address below `data/` (most of ours) costs one concatenation,
-    a full
-    address is returned as stored, and all others are resolved one by one."""
+    a full address is returned as stored, and all others are resolved one by one."""
     relative = pc.equal(kind, int(AddressType.RELATIVE))
     ours = pc.and_(relative, pc.starts_with(text, "data/"))
     full = pc.equal(kind, int(AddressType.FULL))

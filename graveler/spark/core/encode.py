@@ -38,8 +38,7 @@ _NO_PAIRS: Final = pairs({})
 
 def encoded(table: pa.Table, addresses: Addresses) -> Any:
     """The framed value of every row as a binary array.  `table` has checked rows (`check.COLUMNS`),
-    a few
-    thousand of them."""
+    a few thousand of them."""
     if not table.num_rows:
         return pa.array([], pa.binary())
     kind = AddressType.RELATIVE if addresses is Addresses.RELATIVE else AddressType.FULL

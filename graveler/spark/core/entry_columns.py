@@ -37,8 +37,7 @@ def entry_columns(
 ) -> dict[str, Any] | Literal[Absent.ABSENT]:
     """The columns `wanted` and `address_type` of `records`, by name: texts as binary, `mtime` in
     microseconds.  Returns ABSENT if a row does not have the form above.  Raises
-    `pyarrow.ArrowInvalid`
-    for metadata that is not UTF-8."""
+    `pyarrow.ArrowInvalid` for metadata that is not UTF-8."""
     try:
         identity, entries = _unframed(records)
         found = _fields(entries, wanted)

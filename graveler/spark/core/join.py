@@ -44,8 +44,7 @@ _SEAMS: Final = (
 
 class Piece(NamedTuple):
     """A stored range of the result, or its records within `bounds`.  `is_last`: the range may end
-    only
-    because its bucket, or the base, ended."""
+    only because its bucket, or the base, ended."""
 
     ref: RangeRef
     is_last: bool
@@ -199,8 +198,7 @@ def _add_side(space: Keyspace, assembler: Assembler, piece: Piece) -> None:
 
 def sewing(place: Place) -> Task:
     """The function for `mapInArrow`: it takes seams and returns for each the rows of a part.  The
-    part's
-    bucket is the seam's start, and its `taken` is the number of pieces used."""
+    part's bucket is the seam's start, and its `taken` is the number of pieces used."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         space = opened(place).space
@@ -217,8 +215,7 @@ def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> S
     """Seams sewn by Spark tasks that execute `run`.
 
     There is about one seam for each task.  If there are many more seams than parallel tasks, each
-    task
-    gets `seams_each`.  Only references to ranges reach the driver.
+    task gets `seams_each`.  Only references to ranges reach the driver.
     """
 
     def sew(seams: Sequence[Seam]) -> Iterator[Sewn]:

@@ -1,6 +1,5 @@
 """The cost of the ranges of a metarange for readers and commits, and how many ranges other
-parameters
-would give.
+parameters would give.
 
 Pure; for `pack.py`, and for users who want an estimate before they pack.
 """
@@ -19,17 +18,13 @@ _SHARE_MAX: Final = 0.7  # of the ranges that may remain
 
 class Layout(NamedTuple):
     """The number of ranges and of the entries in them, the bytes of keys and values, and the bytes
-    of the
-    stored files.
+    of the stored files.
 
     `read_requests`: requests to read everything with empty caches, as tasks do: the metarange, and
-    of
-    each range its tail and spans of 1 MiB.  `commit_requests`, `commit_bytes`: the average cost of
-    a
-    commit of `CHANGES` entries that are spread evenly.  Such a commit reads and writes the
-    metarange
-    and each range with a changed entry; each write is one request.  The bytes of files assume the
-    compression of the files that were sampled.
+    of each range its tail and spans of 1 MiB.  `commit_requests`, `commit_bytes`: the average cost
+    of a commit of `CHANGES` entries that are spread evenly.  Such a commit reads and writes the
+    metarange and each range with a changed entry; each write is one request.  The bytes of files
+    assume the compression of the files that were sampled.
     """
 
     ranges: int
@@ -69,8 +64,7 @@ def expected_ranges(now: Layout, breaks: BreakParameters) -> int:
     nothing.
 
     Beyond `min_size`, a range ends after each record with the same probability.  So the bytes until
-    the
-    end are distributed exponentially, and cut off at `max_size`.
+    the end are distributed exponentially, and cut off at `max_size`.
     """
     if not now.entries:
         return 0

@@ -58,9 +58,8 @@ def merged(
     """The ranges of one bucket of the base after `changes` are put onto it.
 
     `changes`: sorted, and all changes of the bucket.  Without `replace`, a change whose identity
-    equals
-    that of the older record leaves the older record.  Cost: the ranges that `changes` touch or the
-    bounds divide are read; one put for each new range.
+    equals that of the older record leaves the older record.  Cost: the ranges that `changes` touch
+    or the bounds divide are read; one put for each new range.
     """
     here = [ref for ref in base if bounds.meets(ref)]
     whole = [ref for ref in here if bounds.holds(ref)]
@@ -90,8 +89,7 @@ def side(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Columns]:
 
 def _last_of_each(*sources: Iterable[Change], replace: bool) -> Iterator[Change]:
     """All changes by key.  Among equal keys, the change of the last source counts; without
-    `replace`, an
-    equal earlier one counts."""
+    `replace`, an equal earlier one counts."""
     ranked = merge(*map(_ranked, range(len(sources)), sources), key=itemgetter(0, 1))
     held: tuple[bytes, int, StagedValue] | None = None
     for found in ranked:

@@ -37,8 +37,7 @@ class Overlay:
 
 def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -> tuple[str, int]:
     """The metarange of the base after `rows` of `staged_rows.SCHEMA` are put onto it, and the
-    number of
-    rows.
+    number of rows.
 
     Cost: `rows` are evaluated twice; the ranges that they touch are read and written again.
     """

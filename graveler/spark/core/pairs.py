@@ -40,8 +40,7 @@ class Pairs(NamedTuple):
 
     def _are_ascending(self) -> Any:
         """For each pair but the first: whether it is the first of its row, or its key is greater
-        than the key
-        before it."""
+        than the key before it."""
         keys = self.keys
         if len(keys) < 2:
             return np.ones(0, dtype=bool)

@@ -55,8 +55,7 @@ def ranges_of(place: Place, metarange: str) -> tuple[RangeRef, ...]:
 
 def stored_share(place: Place, refs: Sequence[RangeRef]) -> float:
     """The bytes of the files of ranges for each byte of their keys and values, from an evenly
-    spread
-    sample.  One request for each sampled range, at most 100."""
+    spread sample.  One request for each sampled range, at most 100."""
     looked_at = refs[:: max(1, -(-len(refs) // _LOOKED_AT))]
     if not looked_at:
         return 1.0
@@ -74,14 +73,11 @@ def repacked(
     spark: SparkSession, place: Place, refs: Sequence[RangeRef], expected: int, tasks: int = 0
 ) -> Repacked:
     """The records of `refs` in ranges that end by `place.breaks`.  `expected`: the approximate
-    number of
-    new ranges.
+    number of new ranges.
 
     The ranges are those that a single writer of all the records makes.  Raises `Corrupt` if the
-    result
-    has other records than `refs`.  Cost: every range is read, one put for each new range; the
-    records
-    near the ends of stretches are read and written again.
+    result has other records than `refs`.  Cost: every range is read, one put for each new range;
+    the records near the ends of stretches are read and written again.
     """
     wanted = tasks or parallel_tasks(spark)
     stretches = list(stretches_of(refs, place.breaks, expected, wanted))

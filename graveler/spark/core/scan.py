@@ -64,8 +64,7 @@ def records_of(keys: Sequence[bytes], values: Sequence[bytes]) -> Records:
 
 def range_records(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
     """All records of a range, in groups.  Raises `Corrupt` unless their number, order and bounds
-    agree
-    with the metarange.  Memory: 2 MiB of records."""
+    agree with the metarange.  Memory: 2 MiB of records."""
     census = Census(ref)
     for records in _groups(space, ref):
         paths = records.paths
@@ -107,8 +106,7 @@ def _parsed(chunks: Sequence[StoredChunk], payloads: Sequence[bytes]) -> Iterato
 
 def whole_records(payloads: Sequence[bytes]) -> Records | Literal[Absent.ABSENT]:
     """The records of blocks in which every key stands whole.  Returns ABSENT if a block is of
-    another kind
-    or damaged; the parser that reads record by record then finds the reason."""
+    another kind or damaged; the parser that reads record by record then finds the reason."""
     layouts = list(map(_restarts, payloads))
     if not all(each is not ABSENT for each in layouts):
         return ABSENT

@@ -104,8 +104,7 @@ def _sorted_once(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The rows by path with each path once, and the duplicates.
 
     Of rows with one path, the row with the latest `mtime` counts; of those, the row with the
-    greatest
-    values in the other columns.  So the choice does not depend on the order of the rows.
+    greatest values in the other columns.  So the choice does not depend on the order of the rows.
     """
     ordered = table.take(pc.sort_indices(table.column("path")))
     if not _has_twins(ordered):

@@ -52,8 +52,7 @@ def octets(raw: pa.Buffer, at: Slices) -> Any:
 
 def varints(raw: Any, at: Any) -> tuple[Any, Any]:
     """The varints that begin at the places `at`, and where each ends.  The end is -1 for a varint
-    that is
-    longer than ten bytes."""
+    that is longer than ten bytes."""
     byte = raw[at]
     value = (byte & 0x7F).astype(np.uint64)
     end = at + 1
@@ -103,8 +102,7 @@ def bytes_of(column: Any) -> memoryview:
 
 def varints_of(numbers: Any, tag: bytes = EMPTY) -> Any:
     """The numbers as varints: seven bits a byte, the lowest first.  With a `tag`, each number is
-    preceded
-    by the tag, and zero becomes an empty text."""
+    preceded by the tag, and zero becomes an empty text."""
     width_max = max(1, -(-int(numbers.max()).bit_length() // 7))
     width = np.ones(len(numbers), dtype=np.int64)
     for byte in range(1, width_max):

@@ -22,8 +22,7 @@ _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 
 class File(NamedTuple):
     """A data file: its logical path, its address, its size, and the values in its path as they are
-    spelled
-    there."""
+    spelled there."""
 
     path: str
     address: str

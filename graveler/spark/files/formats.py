@@ -52,12 +52,9 @@ class Format:
     """One format.
 
     `holds`: whether it can hold a type.  `columns`: the columns of an object.  `rows`: the rows of
-    a
-    stretch of an object, with the columns asked for, null where the object lacks one.  `columns`
-    and
-    `rows` raise `Corrupt` for what is not a file of this format; each costs one or a few requests
-    for
-    each block or row group.
+    a stretch of an object, with the columns asked for, null where the object lacks one.  `columns`
+    and `rows` raise `Corrupt` for what is not a file of this format; each costs one or a few
+    requests for each block or row group.
     """
 
     name: str
@@ -123,8 +120,7 @@ def _orc_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
 
 def _orc_rows(blocks: BlockStore, stretch: Stretch, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read stripe by stripe.  pyarrow does not expose where a stripe begins, so the stripes are
-    assumed to
-    be spread evenly over the file."""
+    assumed to be spread evenly over the file."""
     with _opened("orc", blocks, stretch.address, stretch.size) as remote:
         file = po.ORCFile(pa.PythonFile(remote, mode="r"))
         names = [name for name in wanted.names if name in file.schema.names]

@@ -56,8 +56,7 @@ class Remote(io.RawIOBase):
 @contextmanager
 def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
     """An open Parquet file.  Raises `Corrupt` for what pyarrow cannot read.  Cost: one request for
-    the
-    file's end, and one or a few for each row group."""
+    the file's end, and one or a few for each row group."""
     try:
         with pq.ParquetFile(
             pa.PythonFile(Remote(blocks, address, size), mode="r"),
@@ -84,8 +83,8 @@ def groups_between(file: Any, start: int, stop: int) -> list[int]:
 
 def batches_of(file: Any, groups: Sequence[int], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of some groups with the columns of `wanted`, cast to its types; null where the file
-    lacks a
-    column.  Raises `Corrupt` unless the number of rows is the one in the file's metadata."""
+    lacks a column.  Raises `Corrupt` unless the number of rows is the one in the file's
+    metadata."""
     names = [name for name in wanted.names if name in file.schema_arrow.names]
     expected = sum(file.metadata.row_group(number).num_rows for number in groups)
     count = 0
@@ -104,8 +103,8 @@ def batches_of(file: Any, groups: Sequence[int], wanted: pa.Schema) -> Iterator[
 
 def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     """A batch with the columns of `wanted`, cast to its types; null where a column is missing.  If
-    `wanted`
-    has no columns, the batch is returned unchanged, because a batch without columns has no length.
+    `wanted` has no columns, the batch is returned unchanged, because a batch without columns has no
+    length.
     """
     arrays = [
         batch.column(field.name).cast(field.type)

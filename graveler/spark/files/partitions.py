@@ -86,8 +86,7 @@ def _number_kind(text: str) -> pa.DataType:
 
 def value_of(text: str | None, kind: pa.DataType) -> Any:
     """The value of `text` in a column of type `kind`: an int, Decimal, float, date, datetime or
-    str; None
-    for null.  Raises `Invalid` if the text is not a value of that type."""
+    str; None for null.  Raises `Invalid` if the text is not a value of that type."""
     if text is None or pa.types.is_string(kind):
         return text
     found = _parsed(text, kind)

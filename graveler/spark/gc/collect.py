@@ -68,8 +68,7 @@ class Careful:
     """The limits of a run.
 
     `settings`: as in the server's own collection.  `share_max`: a run ends without deleting if it
-    would
-    condemn a greater share of the files of a repository with at least 1,000 files.
+    would condemn a greater share of the files of a repository with at least 1,000 files.
     """
 
     settings: CollectSettings = field(default_factory=CollectSettings)
@@ -88,8 +87,7 @@ class Collection:
     """What a run did, or for a dry run would do.
 
     `report` has the columns repository, name, version, size and state: `condemned`, `due` (dry run)
-    or
-    `deleted`.
+    or `deleted`.
     """
 
     run: str
@@ -105,20 +103,16 @@ def collect(
     nothing.
 
     Errors: `Invalid` (settings; no repository); `Refused` if the files of a repository may belong
-    to
-    another one too; `Corrupt` if the list lacks files in use, or too much would be condemned;
+    to another one too; `Corrupt` if the list lacks files in use, or too much would be condemned;
     `Conflict` if the run was undone at once, or another collection of a repository is running; the
     errors of tasks that cannot read a file, wrapped by Spark.  After an error that a step before
-    the
-    sweep raises, nothing was deleted.
+    the sweep raises, nothing was deleted.
 
     A dry run does not check whether the run that condemned the due files was undone.
 
     Cost: a list of all files, the roots twice, `uses.by_metaranges`; for each repository the cost
-    of
-    `client.collections.condemn`, four more requests to the API, and one each 90 s; one read for
-    each
-    file of `_lakefs/` that is deleted.
+    of `client.collections.condemn`, four more requests to the API, and one each 90 s; one read for
+    each file of `_lakefs/` that is deleted.
     """
     chosen = careful or Careful()
     check_settings(chosen.settings)
@@ -150,8 +144,7 @@ def _deleted(
     check: Callable[[], None],
 ) -> tuple[list[Found], list[Found]]:
     """All steps; returns what was condemned now and what was deleted.  `times`: now, and the time
-    before
-    which a run must have been made to be due."""
+    before which a run must have been made to be due."""
     now_ns, due_ns = times
     found, roots = _found(lake, scope, now_ns, careful)
     scopes.condemn(lake, scope, found, now_ns)
@@ -215,8 +208,7 @@ def shuffled(rows: DataFrame) -> DataFrame:
 
 def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
     """Refuse a list whose names are spelled in another way than the names in use: every file would
-    be
-    condemned."""
+    be condemned."""
     there = stored.select("repo", "hash", F.lit(1).alias("found"))
     counted = (
         content.distinct()
@@ -301,8 +293,7 @@ def _due(
 
 def _numbered(scope: Scope) -> Any:
     """The function for `mapInArrow`: it takes pieces and returns their rows, with the number that
-    the
-    repository has in this run."""
+    the repository has in this run."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -30,12 +30,10 @@ _REMOVED: Final = "files bigint"
 
 def remove(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) -> int:
     """Delete the leftovers; return the number of files.  `jobs`: the bulk jobs that may still land,
-    with
-    the numbers of their repositories.
+    with the numbers of their repositories.
 
     Cost: one request for each 1,000 ranges, each 1,000 kept hash files and each 1,000 files of
-    jobs; at
-    least one for each first digit; one for each 1,000 deleted files.
+    jobs; at least one for each first digit; one for each 1,000 deleted files.
     """
     work: list[tuple[int, str, list[str]]] = []
     for one in scope.repositories:

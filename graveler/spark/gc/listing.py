@@ -79,8 +79,7 @@ def runs_folder(namespace: str) -> str:
 
 def hashed(name: str) -> int:
     """The hash by which a relative address is compared.  A clash of two hashes keeps garbage; it
-    never
-    deletes a file in use."""
+    never deletes a file in use."""
     found = break_hash(name.encode(), _SEED)
     return found - (1 << 64) if found >> 63 else found
 
@@ -95,8 +94,7 @@ class Listed(NamedTuple):
 
 def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[Listed]:
     """Make the list; return its pieces.  One request for each 1,000 files, at least one for each
-    slice;
-    one put for each 50,000 files."""
+    slice; one put for each 50,000 files."""
     count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
     slices = [
         (each.number, number, *slice)

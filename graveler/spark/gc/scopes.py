@@ -62,13 +62,11 @@ class Roots:
 
     `addresses`: pieces with the hashes of relative addresses; there may be more than the driver can
     hold.  `metaranges`: their content is kept.  `expiring`: metaranges that retention releases;
-    their
-    objects may be deleted once their commits have been condemned for the undo period.  `due`: the
-    same,
-    after that period; their objects may be deleted once a run that deletes has announced it.
-    `tables`:
-    metaranges whose content is not kept, but whose own files and ranges stay.  `lent`: those whose
-    files stay only while something else keeps them.  `jobs`: bulk jobs that may still land.
+    their objects may be deleted once their commits have been condemned for the undo period.  `due`:
+    the same, after that period; their objects may be deleted once a run that deletes has announced
+    it.  `tables`: metaranges whose content is not kept, but whose own files and ranges stay.
+    `lent`: those whose files stay only while something else keeps them.  `jobs`: bulk jobs that may
+    still land.
     """
 
     addresses: tuple[str, ...]
@@ -109,8 +107,8 @@ def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) 
 
     Errors: `NotFound`; `Refused` for a repository whose files may belong to another one too;
     `Unsupported` for one whose bucket keeps no versions; `Invalid`.  Cost: one request to the API
-    for
-    each 1,000 repositories of the installation, and two to the storage for each that is collected.
+    for each 1,000 repositories of the installation, and two to the storage for each that is
+    collected.
     """
     everyone = list(_everyone(lake))
     asked = [each for each in everyone if each.id in set(repositories)]
@@ -150,8 +148,7 @@ def _joined(places: Sequence[Place]) -> Place:
 
 def _check_own(place: Place, one: Collected, everyone: Namespaces) -> None:
     """Refuse a repository on files of another one: stores of earlier versions may have read-only or
-    bare
-    repositories like that."""
+    bare repositories like that."""
     claim = f"{one.id} ".encode()
     try:
         found = opened(place).blocks.read(address.marker(one.namespace), 0, len(claim))
@@ -169,8 +166,7 @@ def roots(lake: Lake, scope: Scope, label: str) -> Roots:
     """What is in use now, of every repository; each is read to its end in the API's order.
 
     The pieces of addresses have the `label` in their names.  Cost: one request for each 10,000
-    roots,
-    one put for each 50,000 addresses.
+    roots, one put for each 50,000 addresses.
     """
 
     def read(repo: Collected) -> tuple[list[str], list[bulk.Root]]:
@@ -226,8 +222,7 @@ def _put_addresses(scope: Scope, repo: Collected, name: str, hashes: "array[int]
 
 def condemn(lake: Lake, scope: Scope, found: Sequence[Found], now_ns: int) -> None:
     """Make the API refuse the commits that retention releases; then write the summaries, from which
-    on the
-    run counts.
+    on the run counts.
 
     Raises `Conflict` if the run was undone meanwhile.  Cost for each repository: that of
     `client.collections.condemn`, and a put.
@@ -290,8 +285,7 @@ def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, 
 
 def forget(scope: Scope, due_ns: int) -> None:
     """Delete results that no later run reads: files written before `due_ns`, also of dry runs, of
-    failed
-    runs and of the service's snapshots.
+    failed runs and of the service's snapshots.
 
     The last run before `due_ns` and all runs since are kept.  Cost: a list of the files of each
     repository, and one request for each 1,000 deleted files.

@@ -35,10 +35,8 @@ def sweep(scope: Scope, due: DataFrame) -> list[Found]:
     """Delete files; return the pieces that name the deleted ones.
 
     The due files are stored first, so that both rounds and every attempt delete the same files.
-    They
-    are in the order of their names, because the store lists the versions of one stretch of names at
-    a
-    time.
+    They are in the order of their names, because the store lists the versions of one stretch of
+    names at a time.
     """
     due = _in_order(due).persist()
     try:

@@ -53,9 +53,8 @@ def by_metaranges(
     spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
 ) -> DataFrame:
     """Hashes of the names of these metaranges, of their ranges, and of the files that their entries
-    name.
-    Cost: one get for each metarange; one get for each range, and the first time also a scan and a
-    put."""
+    name.  Cost: one get for each metarange; one get for each range, and the first time also a scan
+    and a put."""
     rows = pieces.rows(spark, metaranges, "repo int, id string")
     ranges = rows.mapInArrow(_ranges(scope), _RANGES).dropDuplicates(["repo", "id"])
     files = named(spark, [(repo, FILES + id) for repo, id in metaranges])

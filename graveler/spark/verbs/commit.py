@@ -44,17 +44,14 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
 
     `terms.id`: a name for the job.  If a job with this name exists, the call runs it again.  Such a
     job is not cancelled when it fails, and lands once.  A commit that the service handed over is
-    such
-    a job: it commits what was staged at the hand-over, with the message and metadata of the
-    original
-    request unless `terms` replace them.
+    such a job: it commits what was staged at the hand-over, with the message and metadata of the
+    original request unless `terms` replace them.
 
     `table`: the DynamoDB table of the deployment.  With it, the executors read the staged rows
     directly.  Without it, the driver copies the rows page by page from the API to the object store.
 
     Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges`, `Conflict` (the branch was reset, or
-    another
-    commit took part of the rows: call again), `OutcomeUnknown`.  After any error but
+    another commit took part of the rows: call again), `OutcomeUnknown`.  After any error but
     `OutcomeUnknown`, nothing has landed and all rows stay staged.
     """
     where, said = parse_target(branch), terms or JobTerms()

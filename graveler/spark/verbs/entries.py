@@ -48,15 +48,13 @@ def entries(
     """The entries at "repository/ref/folder" with the given columns of `decode.COLUMNS`.
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  The folder is
-    read
-    as in `import_`: "in" means "in/".  `prefix`: only paths that continue with it; it need not end
-    at a
-    slash.  The call looks the commit up.  Each evaluation of the DataFrame reads the ranges.
+    read as in `import_`: "in" means "in/".  `prefix`: only paths that continue with it; it need not
+    end at a slash.  The call looks the commit up.  Each evaluation of the DataFrame reads the
+    ranges.
 
     Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.  Cost: 2
     requests to the API and one to the object store for the metarange; each evaluation makes one or
-    a
-    few requests for each range.
+    a few requests for each range.
     """
     at = pinned(lake, where)
     return entries_of(lake.spark, at.place, at.metarange, at.prefix + prefix, columns)

@@ -49,8 +49,7 @@ _NO_BUCKET: Final = -1
 @dataclass(frozen=True, slots=True)
 class Written:
     """What an import stored: a metarange, its ranges in key order, how many rows became entries,
-    and a
-    report of the rows that did not."""
+    and a report of the rows that did not."""
 
     metarange: MetarangeId
     ranges: tuple[RangeRef, ...]
@@ -61,13 +60,10 @@ class Written:
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
     """`base`: the metarange onto which the rows are put; if the base has a path, the row replaces
-    its
-    entry.  Without a base the result has the rows only.  `tasks`: the least number of buckets, if
-    there
-    are enough break keys (0: Spark's number of partitions after a shuffle).  `job`: the name under
-    which tasks leave checkpoints (`markers.py`); `birth`: when the job began, in seconds.
-    `taken_up`:
-    reuse the checkpoints that exist, if they are of the same input."""
+    its entry.  Without a base the result has the rows only.  `tasks`: the least number of buckets,
+    if there are enough break keys (0: Spark's number of partitions after a shuffle).  `job`: the
+    name under which tasks leave checkpoints (`markers.py`); `birth`: when the job began, in
+    seconds.  `taken_up`: reuse the checkpoints that exist, if they are of the same input."""
 
     prefix: str = ""
     base: MetarangeId = NO_METARANGE
@@ -83,10 +79,8 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     """Store the rows of `df` as ranges and a metarange; `columns.py` lists the columns.
 
     Errors: `Invalid` (columns, prefix); `BadRows` with a report, unless `on_bad` is "skip";
-    `Conflict`
-    if the second pass over the input gave other rows than the first; those of the object store.
-    Cost:
-    Spark evaluates `df` twice; one put for each range and one for the metarange.
+    `Conflict` if the second pass over the input gave other rows than the first; those of the object
+    store.  Cost: Spark evaluates `df` twice; one put for each range and one for the metarange.
     """
     chosen = options or ImportOptions()
     if chosen.on_bad not in ("fail", "skip"):

@@ -32,8 +32,7 @@ _FORMATS: Final = {"csv": "csv", "orc": "orc", "parquet": "parquet"}
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """The content of a manifest: the Spark name of the format, the addresses of the files, and for
-    CSV the
-    columns."""
+    CSV the columns."""
 
     format: str
     files: tuple[str, ...]
@@ -44,10 +43,8 @@ def delivery(spark: SparkSession, manifest: str) -> Delivery:
     """The delivery whose `manifest.json` lies at a path that Spark can read.
 
     The files are looked for in `data/` beside the manifest's folder, so a copy of the whole
-    structure
-    works too.  Raises `Invalid` if the path is not a `manifest.json` (a folder has the files of
-    many
-    deliveries), cannot be read, or holds no manifest.
+    structure works too.  Raises `Invalid` if the path is not a `manifest.json` (a folder has the
+    files of many deliveries), cannot be read, or holds no manifest.
     """
     folder, slash, name = manifest.rpartition("/")
     if name != MANIFEST or not slash:
@@ -100,8 +97,7 @@ def inventory(df: DataFrame, below: str = "", *, file_schema: str = "") -> DataF
 
     `below`: only keys that begin with it; the paths do not contain it.  `file_schema`: for CSV, the
     `fileSchema` of the manifest ("Bucket, Key, Size, …").  Raises `Invalid` if columns are missing.
-    A
-    row without a size or time gets null there, and `import_` reports it as a bad row.
+    A row without a size or time gets null there, and `import_` reports it as a bad row.
     """
     said = file_schema.split(",") if file_schema else df.columns
     names = [name.strip().lower().replace("_", "") for name in said]

@@ -34,8 +34,7 @@ class Packed(NamedTuple):
     """The layout before, the expected number of ranges, and the layout after.
 
     If nothing landed, `commit` is empty and `after` equals `before`.  `is_set`: whether the
-    repository
-    has the new parameters.
+    repository has the new parameters.
     """
 
     before: Layout
@@ -54,23 +53,19 @@ def pack(
     dry_run: bool = False,
 ) -> Packed:
     """Write the head of "repository/branch" in ranges that end by `breaks`, if at most 70 % of the
-    ranges
-    remain; then set `breaks` as the repository's parameters for future ranges.
+    ranges remain; then set `breaks` as the repository's parameters for future ranges.
 
     `client.break_parameters.read` returns the present ones.  The call first estimates from the
     metarange alone whether packing pays; with `dry_run` it does only that.  The parameters are set
-    by
-    compare-and-swap against those at the start of this call: if another client has set others
+    by compare-and-swap against those at the start of this call: if another client has set others
     meanwhile, those stay.
 
     `terms.id`: a name for the job.  If a job with this name exists, the call runs it again.  Such a
     job is not cancelled when it fails, and lands once.
 
     Errors: `Invalid`, `NotFound`, `Refused`, `Conflict` (the branch has staged rows: commit them
-    first;
-    or the job was cancelled); `OutcomeUnknown` if the answer to the landing was lost.  After any
-    error
-    but `OutcomeUnknown`, nothing has landed.
+    first; or the job was cancelled); `OutcomeUnknown` if the answer to the landing was lost.  After
+    any error but `OutcomeUnknown`, nothing has landed.
     """
     where, said = parse_target(branch), terms or JobTerms()
     if where.prefix:

@@ -43,8 +43,7 @@ class Loading:
     secret.
 
     `data`: the columns of the files; `folders`: the columns of the paths, in the order of the
-    values of
-    a split; `columns`: the columns of the result.
+    values of a split; `columns`: the columns of the result.
     """
 
     place: Place
@@ -66,8 +65,7 @@ class Wanted:
 
 class Split(NamedTuple):
     """A stretch of bytes of a file (or the whole file), whose groups of rows one task reads, and
-    the
-    partition values in the file's path."""
+    the partition values in the file's path."""
 
     address: str
     size: int
@@ -97,20 +95,17 @@ def read(
     the ref.
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
-    parquet,
-    orc, csv or json, as in `SaveOptions`.  `columns`: read only these, in this order.
-    `partitions`:
-    open only files under these values; None means null.  `schema`: use it instead of the schema of
-    the
-    first file by path; columns that a file lacks are null, and a partition column in it gets its
-    type.
-    Timestamps without a zone count as UTC.  For csv and json the types are inferred from the first
-    block, and a later value of another type is an error; pass a schema to avoid this.
+    parquet, orc, csv or json, as in `SaveOptions`.  `columns`: read only these, in this order.
+    `partitions`: open only files under these values; None means null.  `schema`: use it instead of
+    the schema of the first file by path; columns that a file lacks are null, and a partition column
+    in it gets its type.  Timestamps without a zone count as UTC.  For csv and json the types are
+    inferred from the first block, and a later value of another type is an error; pass a schema to
+    avoid this.
 
     Errors: `Invalid`, `NotFound` (also if there is no file), `Unsupported`; in tasks `Corrupt` or
     `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; tasks read the ranges that hold
-    the
-    prefix; the driver reads the end or the first block of one file, and holds a row for each file.
+    the prefix; the driver reads the end or the first block of one file, and holds a row for each
+    file.
     """
     wanted = Wanted(format, columns, partitions or {}, schema)
     format_of(format)

@@ -84,8 +84,7 @@ def _batch(rows: Sequence[tuple[bytes, Any]], rank: int) -> pa.RecordBatch:
 
 def from_table(spark: SparkSession, shards: Sequence[Shard], table: Table) -> DataFrame:
     """The rows as the executors read them from the table, with the role of the job.  Cost: one
-    query for
-    each 10,000 rows of a shard, at least one."""
+    query for each 10,000 rows of a shard, at least one."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -121,9 +120,8 @@ def spooled(session: Session, repository: str, job: BulkJob, place: Place) -> li
     pieces.
 
     The same rows give the same names, so a driver that starts again overwrites the pieces of its
-    last
-    attempt.  Cost: one request for each 10,000 rows or 3 MiB of a shard, one put for each 20,000
-    rows.
+    last attempt.  Cost: one request for each 10,000 rows or 3 MiB of a shard, one put for each
+    20,000 rows.
     """
 
     def carry(shard: Shard) -> list[str]:

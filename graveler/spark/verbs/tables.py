@@ -55,13 +55,11 @@ def diff(
 
     Columns: `type` (added, removed, changed), `path`, and for each of `columns` (those of `entries`
     without the path) its value at the left ref, `left_…`, and at the right ref, `right_…`; null
-    where
-    there is no entry.  Only content counts: the same bytes at another address are no change.
+    where there is no entry.  Only content counts: the same bytes at another address are no change.
 
     Errors: `Invalid`, `NotFound`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.  Cost: 4
     requests to the API and one metarange for each side; each evaluation reads the ranges that only
-    one
-    side has and that may hold the prefix.
+    one side has and that may hold the prefix.
     """
     found = compared(lake, left, right, prefix, columns)
     tasks = tasks_for(lake.spark, sum(each.records for each in found.stretches))
@@ -111,8 +109,7 @@ def log(lake: Lake, where: str, limit: int = LIMIT) -> DataFrame:
     """The history of "repository/ref", newest first, at most `limit` commits.
 
     The column `created` has whole seconds.  The driver holds all rows.  Errors: `Invalid`,
-    `NotFound`.
-    Cost: one request to the API for each 1,000 commits.
+    `NotFound`.  Cost: one request to the API for each 1,000 commits.
     """
     return lake.spark.createDataFrame(history(lake, where, limit), LOG)
 

@@ -44,12 +44,9 @@ class SaveOptions:
     """How the files and the commit are written.
 
     `format`: parquet, orc, csv (with a header line) or json (one object a line).  `rows_max`: rows
-    in
-    one file; a file also ends at about 256 MiB.  `message`, `metadata`: of the commit.  `id`: a
-    name
-    for the job, if it may be run again (`JobTerms`).  One name stands for one write, whatever the
-    rows:
-    if the job of that name has landed, nothing is written again.
+    in one file; a file also ends at about 256 MiB.  `message`, `metadata`: of the commit.  `id`: a
+    name for the job, if it may be run again (`JobTerms`).  One name stands for one write, whatever
+    the rows: if the job of that name has landed, nothing is written again.
     """
 
     format: str = "parquet"
@@ -62,8 +59,7 @@ class SaveOptions:
 @dataclass(frozen=True, slots=True)
 class Saved:
     """The commit that landed, the number of files that this call stored (0 if the job had landed
-    before),
-    and the number of rows in the write."""
+    before), and the number of rows in the write."""
 
     commit: str
     files: int
@@ -92,12 +88,9 @@ def write(
 
     Errors: `Invalid` (target, mode, columns; no rows to append), `Unsupported` (the format, or a
     column type that it cannot hold), `NotFound`, `Refused`; `Conflict` (mode error: the folder has
-    an
-    entry; the branch has staged rows; the job was cancelled; the job's name belongs to another
-    folder,
-    mode, format or verb); the errors of the Spark job; `OutcomeUnknown` if the answer to the
-    landing
-    was lost.  After any error but `OutcomeUnknown`, no commit names any of the files.
+    an entry; the branch has staged rows; the job was cancelled; the job's name belongs to another
+    folder, mode, format or verb); the errors of the Spark job; `OutcomeUnknown` if the answer to
+    the landing was lost.  After any error but `OutcomeUnknown`, no commit names any of the files.
 
     Cost: one put for each file; the driver holds a row for each file; then the cost of an import of
     these rows.
