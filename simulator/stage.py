@@ -110,7 +110,7 @@ def _stage_all(ports: Ports, repo: Repository, branch: str, values: Content) -> 
 
 
 def _rows(ports: Ports) -> Rows:
-    """All rows except those of staging tokens, and the records of folds and clean-ups."""
+    """All rows except staged rows, fold records and clean-up records."""
     store: Any = ports.kv
     rows = {partition: dict(held.rows) for partition, held in store._partitions.items()}
     kept = {partition: keys for partition, keys in rows.items() if not partition.startswith(b"s/")}

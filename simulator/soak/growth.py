@@ -1,6 +1,6 @@
 """Decides whether a sampled quantity grows under an even load: a slow leak does, noise does not.
 
-    samples ─► 24 blocks, the median of each ─► Mann and Kendall: does the rank rise with time?
+    samples ─► 24 blocks, the middle of each ─► Mann and Kendall: does the rank rise with time?
                                               ─► Theil and Sen: how much in an hour?
                                               ─► thirds: does it rise from each third to the next?
 

@@ -17,7 +17,7 @@ Why nothing in use is deleted:
   no entry.
 - A file that is written again has another version, and stays.
 - A clash of hashes keeps garbage.
-- If any file cannot be read, the run ends before it deletes anything.
+- If a metarange or range in use cannot be read, the run ends before it deletes anything.
 
 A metarange that no commit names is garbage like any other file: commit it within a day of writing
 it.  A commit that retention releases stays a root of step 5 until its mark has stood for the undo
