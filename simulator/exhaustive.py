@@ -44,8 +44,7 @@ PROGRAMS = (
     "p|p c|c",
 )
 # Verbs that the twenty programs above leave out: empty commits, reverts, cherry-picks, bulk
-# deletion,
-# links, metadata.
+# deletion, links, metadata.
 MORE_PROGRAMS = (
     "e|e|w c",
     "v|v",

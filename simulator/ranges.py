@@ -1,7 +1,6 @@
-"""Ranges in memory that are cached over runs, because simulated runs write the same files again and
-again.
+"""Ranges in memory that are cached over runs.
 
-For tests only.
+Simulated runs write the same files again and again.  For tests only.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,7 @@
-"""What each job does once its arguments are parsed; each function returns its result as JSON
-values.  For `job.py`."""
+"""What each job does after its arguments are parsed; each returns its result as JSON values.
+
+For `job.py`.
+"""
 
 from argparse import Namespace
 from dataclasses import replace

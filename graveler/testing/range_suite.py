@@ -1,5 +1,7 @@
-"""The contract of range storage, clause by clause: the tests of every `RangeStore` inherit this and
-supply one fixture, `store`."""
+"""The contract of range storage, clause by clause (committed/ranges.py).
+
+The tests of every `RangeStore` inherit it and supply one fixture, `store`.
+"""
 
 import pytest
 

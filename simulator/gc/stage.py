@@ -1,5 +1,4 @@
-"""The start state of simulated runs of garbage collection: a repository with some past, on real
-addresses.
+"""The start state of simulated garbage collection: a repository with some past, on real addresses.
 
 For tests only.
 """

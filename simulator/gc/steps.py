@@ -1,7 +1,6 @@
-"""The simulated collector.  As a job, each of its attempts continues where the last one was cut
-off.
+"""The simulated collector, also as a job that is cut off and continued.
 
-For tests only.
+Each attempt of the job continues where the last one was cut off.  For tests only.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
-"""A leash: a process on it ends with the process that started it, on any system, by watching a
-pipe.
+"""A leash: a process on it watches a pipe, and ends with the process that started it.
 
     python -m simulator.soak.leash COMMAND...    runs it; kills it when stdin is closed
 
 The operating system closes a pipe when the last process that could write to it has ended, in any
-way.  The interpreters of `multiprocessing` hold such a pipe already.  For tests only.
+way.  This works on any system.  The interpreters of `multiprocessing` hold such a pipe already.
+For tests only.
 """
 
 import os

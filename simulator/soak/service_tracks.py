@@ -77,8 +77,7 @@ def kills(reports: Reports, ended: Event) -> None:
 def steady(reports: Reports, ended: Event) -> None:
     """Run one load for the whole time."""
     # The folder of the soak is removed with its hundred thousands of files; removing them here
-    # would take
-    # minutes.
+    # would take minutes.
     folder = Path(tempfile.mkdtemp(prefix="graveler-soak-"))
     load = SteadyLoad(folder, random.SystemRandom().randrange(1 << 32))
     load.run(

@@ -1,7 +1,7 @@
-"""Bulk jobs that simulated clients begin, finish and cancel (a finish without an answer is sent
-again), and break parameters, which are only changed by compare-and-swap.
+"""Bulk jobs that simulated clients begin, finish and cancel, and changes of break parameters.
 
-For `calls.py`.
+A finish without an answer is sent again.  Break parameters change only by compare-and-swap.  For
+`calls.py`.
 """
 
 from collections.abc import Callable

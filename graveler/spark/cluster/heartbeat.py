@@ -1,5 +1,7 @@
-"""Heartbeats of bulk jobs, and of the turns of collections, while Spark works.  For this
-package."""
+"""Heartbeats of bulk jobs, and of the turns of collections, while Spark works.
+
+For this package.
+"""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence

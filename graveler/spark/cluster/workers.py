@@ -1,5 +1,4 @@
-"""Settles Python worker processes of Spark, so that they do not repeat the same work for every
-task.
+"""Settles Python worker processes of Spark, so that they do not repeat work for every task.
 
 Before each task, a Spark worker makes Python invalidate its import caches.  Python then reads the
 directory of every archive on the path again.  Spark puts two or three of its own archives first,

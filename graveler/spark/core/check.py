@@ -1,8 +1,7 @@
-"""Checks which rows of an import can be entries, and gives the reason for the others; vectorised
-over Arrow columns.
+"""Checks which rows of an import can be entries, and says why the others cannot.
 
-The limits are those of `limits.py`; the rules for addresses are those of `block.address`.  A row
-gets the first reason that applies.  Pure; for this package.
+It works on whole Arrow columns.  The limits are those of `limits.py`; the rules for addresses are
+those of `block.address`.  A row gets the first reason that applies.  Pure; for this package.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,14 @@
-"""The framed values of many entries at once, from Arrow columns; equal to those of
-`wire.encode_entry`.
+"""The framed values of many entries at once, from Arrow columns.
 
     value      40 ‖ identity ‖ zigzag-varint(length) ‖ entry                        docs/format.md
     entry      0a address 12 (08 seconds 10 nanoseconds) 18 size 22 checksum
                2a (0a key 12 value) … 30 type 3a content type
     identity   h(02 08 size ‖ 01 checksum ‖ 04 count 01 key 01 value … ‖ 01 content type, if any)
 
-Whole columns are joined piece by piece, at a tenth of the cost of encoding entry by entry.  Only
-the hash is computed in a loop.  Zeros and empty texts are left out, as in protobuf.  Entries whose
-metadata has a key twice go through `wire.py`.  Pure; for this package.
+The values equal those of `wire.encode_entry`.  Whole columns are joined piece by piece, at a tenth
+of the cost of encoding entry by entry.  Only the hash is computed in a loop.  Zeros and empty texts
+are left out, as in protobuf.  Entries whose metadata has a key twice go through `wire.py`.  Pure;
+for this package.
 """
 
 from hashlib import sha256

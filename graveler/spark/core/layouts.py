@@ -1,7 +1,7 @@
-"""The cost of the ranges of a metarange for readers and commits, and how many ranges other
-parameters would give.
+"""The cost of a metarange's ranges, and how many ranges other break parameters would give.
 
-Pure; for `pack.py`, and for users who want an estimate before they pack.
+The cost is that of readers and of commits.  Pure; for `pack.py`, and for users who want an estimate
+before they pack.
 """
 
 from collections.abc import Sequence

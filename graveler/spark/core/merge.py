@@ -1,13 +1,13 @@
-"""Puts a job's entries onto a base, bucket by bucket; the result is that of applying them in
-sequence.
+"""Puts a job's entries onto a base, bucket by bucket.
 
     base      ──┤range│range│ra‖nge│range├──       ‖: a cut may fall inside a range of the base
     bucket        (after, upto]
     rows            + +     +
 
-A task reads the ranges of the base that its rows touch, and keeps the others by reference.  From a
-range that a cut divides, it takes the records on its side of the cut.  Buckets without rows keep
-the base's ranges (`join.py`).  For this package.
+The result is that of applying the entries one after another.  A task reads the ranges of the base
+that its rows touch, and keeps the others by reference.  From a range that a cut divides, it takes
+the records on its side of the cut.  Buckets without rows keep the base's ranges (`join.py`).  For
+this package.
 """
 
 from bisect import bisect_right

@@ -1,10 +1,10 @@
-"""Puts staged rows onto a base in parallel; the ranges are those of an ordinary commit of these
-rows.
+"""Puts staged rows onto a base in parallel.
 
     rows of all tokens ──► cuts ──► one task a bucket: of each path the row of the newest token,
     put onto the base's ranges ──► joined in the driver ──► one metarange
 
-A task that runs twice writes the same ranges.  For `commit.py`.
+The ranges are those of an ordinary commit of these rows.  A task that runs twice writes the same
+ranges.  For `commit.py`.
 """
 
 from bisect import bisect_left

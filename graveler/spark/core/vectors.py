@@ -1,11 +1,11 @@
-"""Slices of one buffer, and numbers in it, for many rows at once: numpy finds them, Arrow copies
-them.
+"""Slices of one buffer, and numbers in it, for many rows at once.
 
     raw        …│key│…│value      │…│key│…│value│…
     offsets     b0  e0            b1 e1              of one field, a pair for each row
 
-Arrow reads these pairs as the offsets of twice as many texts; every second text is a gap.  Taking
-the even ones copies all slices at the speed of C.  Pure; for this package.
+numpy finds the slices, and Arrow copies them.  Arrow reads these pairs as the offsets of twice as
+many texts; every second text is a gap.  Taking the even ones copies all slices at the speed of C.
+Pure; for this package.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,4 @@
-"""Garbage collection on Spark: it finds unused files of many repositories, and a later run deletes
-them.
+"""Garbage collection on Spark: a run finds unused files, and a later run deletes them.
 
     1 list     everything that is stored; listed once, kept in pieces
     2 roots    staged addresses, issued addresses, and last the metaranges in use: the API's order
@@ -10,7 +9,7 @@ them.
                version, unless that run was undone; the roots are read once more just before
     6 tidy     files that only saved work for what is now deleted (`leftovers.py`)
 
-Why nothing in use is deleted:
+One run collects any number of repositories.  Why nothing in use is deleted:
 
 - The collection touches no file younger than `min_age_seconds`.
 - An entry moves from a staging token into a commit and never back, so the order of step 2 misses

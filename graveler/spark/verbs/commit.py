@@ -79,8 +79,7 @@ def _written(
     base = MetarangeId(job.base_metarange)
     if job.state == _LANDING and not _is_staged(lake, repository, job):
         # An earlier attempt has landed.  `finish` then returns its commit and lands nothing else,
-        # because
-        # the branch no longer names the tokens.
+        # because the branch no longer names the tokens.
         space = opened(place).space
         return base or space.store.write_metarange(space.namespace, ()), job.progress
     with _rows(lake, repository, job, place, table) as rows:
