@@ -1,9 +1,9 @@
 """A folder that caches copies of files within a budget of bytes; several processes may share it.
 
-A copy enters by rename, followed by the hash of its bytes, which is checked when it is opened.  A
-copy that fails the check is removed.  A process that has opened a copy can read it to the end, even
-if another process evicts it.  The folder may be on a network file system and may vanish at any
-time; then there are no copies.
+A copy is written to a temporary file and enters by rename.  The hash of its bytes is stored behind
+them and is checked when the copy is opened.  A copy that fails the check is removed.  A process
+that has opened a copy can read it to the end, even if another process evicts it.  The folder may be
+on a network file system and may vanish at any time; then there are no copies.
 
     <sha256 of the address>.sst     a copy: bytes ‖ SHA-256 of the bytes
     <anything>.part                 a copy that is being written

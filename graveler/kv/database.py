@@ -5,7 +5,7 @@ Each answer, a refusal included, waits for the log sync that covers the rows it 
 repair is needed.
 
 If the write-ahead log rejects a write (the device is full), the database still answers reads but
-refuses writes until it was reopened.  The next writer reopens it, at most once a second, and only
+refuses writes until it is reopened.  The next writer reopens it, at most once a second, and only
 if a trial file shows that there is room.  Acknowledged rows stay, and no restart is needed.
 rocksdb.py is the only user; no other module uses RocksDB's names.
 """
