@@ -1,8 +1,8 @@
 """Physical addresses, `scheme://bucket/key`: parsing, canonical spelling, and Graveler's own files.
 
-    s3://lake/tables/data/<partition>/<unique>      a key below a storage namespace `s3://lake/tables`
-    local://name/data/...                           a file below the store's own folder
-    local:///srv/lake/a.csv                         no bucket: a file of this machine, for imports
+    s3://lake/tables/data/<partition>/<unique>   a key below the storage namespace s3://lake/tables
+    local://name/data/...                        a file below the store's own folder
+    local:///srv/lake/a.csv                      no bucket: a file of this machine, for imports
 
 An address is exact.  No segment is empty, `.` or `..`, and none contains a NUL or a backslash, so
 no address can lead a driver out of its bucket.  One trailing slash is allowed (the marker of a
