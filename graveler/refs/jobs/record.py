@@ -1,4 +1,4 @@
-"""Records of jobs: work that may outlive its request, its input, its worker and its progress.
+"""Records of jobs, which may outlive their requests: state and worker, input, and checkpoints.
 
     j/<job>         the record.  The worker that runs the job, a worker that takes it over, and a
                     client that cancels it all change it, so it changes by compare-and-swap only
