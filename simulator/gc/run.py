@@ -50,7 +50,7 @@ class CollectRun:
         self._cuts = cuts
         self._records = space(stage.repo)
         self._led_to = self.led_to()
-        self._left_ns: dict[str, int] = {}  # when the last ref went that led to a commit
+        self._left_ns: dict[str, int] = {}  # when the last ref to a commit was removed
         self.world.watches.append(self._on_row)
         self.shared.watches.append(self._on_deletion)
 

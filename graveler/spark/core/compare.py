@@ -32,7 +32,7 @@ from graveler.spark.core.scan import records_of
 _RANGES: Final = "array<struct<id:string,min_key:binary,max_key:binary,size:bigint,count:bigint>>"
 STRETCHES: Final = f"left {_RANGES}, right {_RANGES}, after binary, upto binary"
 _RECORDS_MAX: Final = 1_000_000  # of both sides, in a stretch that can be cut
-_RANGES_MIN: Final = 4  # as large as the largest, so that what is read twice is a small part
+_RANGES_MIN: Final = 4  # times the largest range is the least size of a part: little is read twice
 _ROWS: Final = 4_096  # in a batch
 
 

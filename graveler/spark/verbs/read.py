@@ -32,7 +32,7 @@ from graveler.spark.verbs.entries import Reading, entries_of, meeting, row_of, s
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20
-_OPENING_BYTES: Final = 4 << 20  # so much could be read in the time that it takes to open a file
+_OPENING_BYTES: Final = 4 << 20  # bytes that a task reads in the time of opening a file
 _LISTED: Final = ("path", "address", "size")
 _BUCKETS_MAX: Final = 100
 

@@ -42,7 +42,7 @@ RANGES: Final = (
     .add("size", "long")
     .add("count", "long")
 )
-LIMIT: Final = 1_000  # commits of a history, unless more are asked for
+LIMIT: Final = 1_000  # commits in a history, by default
 _PAGE: Final = 1_000
 _COMMITS_MAX: Final = 1_000_000
 
