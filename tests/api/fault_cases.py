@@ -69,6 +69,12 @@ class Case(NamedTuple):
             return limits.job_lease_seconds + 1
         return _CLAIM_SECONDS if self.operation == "createRepository" else 0.0
 
+    @property
+    def tidies(self) -> str:
+        """The request that only tidies up behind the work of the call: its failure changes no
+        answer."""
+        return "kv.delete" if self.operation == "createRepository" else ""
+
     def __str__(self) -> str:
         return f"{self.operation}-{self.note}" if self.note else self.operation
 

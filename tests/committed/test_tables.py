@@ -196,7 +196,7 @@ def test_a_block_that_claims_to_be_huge_takes_no_memory() -> None:
 
 MALICIOUS = """
 import resource, struct, sys
-from graveler.committed import splicing, sstable
+from graveler.committed import splice, sstable
 from graveler.committed.blocks import masked_crc
 from graveler.committed.table import MAGIC
 from graveler.errors import Corrupt
@@ -210,7 +210,7 @@ def seal(payload, kind):
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 bomb = seal(b"\\x80\\x80\\x80\\x80\\x28" + b"\\0" * 9000, b"\\1")
 meta = seal(struct.pack("<II", 0, 1), b"\\0")
-v = splicing.varint
+v = splice.varint
 handles = v(len(bomb)) + v(len(meta) - 5) + v(0) + v(len(bomb) - 5)
 raw = bomb + meta + b"\\1" + handles.ljust(40, b"\\0") + struct.pack("<IQ", 2, MAGIC)
 try:
