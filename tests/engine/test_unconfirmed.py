@@ -338,3 +338,53 @@ def test_a_conditional_write_is_refused_only_by_a_branch_that_stood_still(
     script.before("get", act, nth)
     mine.put_if_absent("a", "mine")
     assert script.finished and lake.tree() == {"a": "mine"}
+
+
+# ---- rounds that are over ------------------------------------------------------------------------
+
+
+def _commit(lake: Lake) -> None:
+    lake.commit()
+
+
+def _merge(lake: Lake) -> None:
+    lake.merge("side", "main")
+
+
+def _reset(lake: Lake) -> None:
+    reset.reset(lake.ports, lake.repo, "main")
+
+
+def _reset_prefix(lake: Lake) -> None:
+    reset.reset_prefix(lake.ports, lake.repo, "main", "a")
+
+
+def _delete_branch(lake: Lake) -> None:
+    branches.delete_branch(lake.ports, lake.repo, "side")
+
+
+def _delete_repository(lake: Lake) -> None:
+    repository.delete(lake.ports, lake.repo)
+
+
+@pytest.mark.parametrize(
+    "verb", [_commit, _merge, _reset, _reset_prefix, _delete_branch, _delete_repository]
+)
+def test_a_verb_whose_last_swap_got_no_answer_does_not_say_that_it_wrote_nothing(
+    lake: Lake, verb: Callable[[Lake], None]
+) -> None:
+    """That swap may land later, since nobody has replaced the record that it names."""
+    lake.branch("side")
+    lake.commit_of("side", b="1")
+    if verb is not _merge:
+        lake.put("a", "1")
+    swaps = []
+
+    def plan(_: int, request: str) -> Fault:
+        swaps.extend([request] if request == "set_if" else [])
+        seals = verb is _commit and len(swaps) == 1  # a seal by itself writes nothing
+        return Fault.DROPPED if request == "set_if" and not seals else Fault.NONE
+
+    with pytest.raises(OutcomeUnknown):
+        verb(with_faults(lake, plan)[0])
+    assert len(swaps) >= limits.commit_round_count_max

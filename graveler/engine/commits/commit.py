@@ -36,7 +36,7 @@ from graveler import limits
 from graveler.engine.bulk import handover
 from graveler.engine.commits import adopt
 from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
-from graveler.engine.commits.records import commit_of, fresh, lookup, swap
+from graveler.engine.commits.records import commit_of, fresh, given_up, lookup, swap
 from graveler.engine.commits.scan import Folding as Folding
 from graveler.engine.commits.scan import Overlaid as Overlaid
 from graveler.engine.commits.scan import scan
@@ -212,6 +212,7 @@ def _rounds(
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
     seen, tokens = sealed, folding.tokens
     drafts: list[Draft] = []
+    last = b""
     for _ in range(limits.commit_round_count_max):
         attempt.deadline.check("commit")
         if not tokens and not attempt.request.allow_empty:
@@ -223,6 +224,7 @@ def _rounds(
                 return made
             drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))
             attempt.deadline.check("commit")  # garbage collection may condemn older files
+        last = seen.version
         if _advance(attempt, seen, drafts[-1]):
             return _answer(drafts[-1])
         sent.note()
@@ -231,7 +233,7 @@ def _rounds(
         if settled is not None:
             return settled
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-    raise Contended(f"commit kept losing; try again: branch={branch}")
+    raise given_up(ports, repo, branch, last, "commit")
 
 
 def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:

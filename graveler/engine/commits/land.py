@@ -20,7 +20,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.commits.records import attempt, commit_of, fresh, lookup
+from graveler.engine.commits.records import attempt, commit_of, fresh, given_up, lookup
 from graveler.engine.commits.seal import (
     Once,
     history_until,
@@ -32,7 +32,6 @@ from graveler.engine.commits.seal import (
 from graveler.engine.ports import Deadline, Ports, Unconfirmed, keyspace
 from graveler.errors import (
     Conflict,
-    Contended,
     DirtyBranch,
     HistoryTooLong,
     Invalid,
@@ -183,7 +182,9 @@ def _move(
         landed = _landed(ports, repo, fresh(ports, repo, branch), tried)
         if landed is not None:
             return landed
-    raise Contended(f"landing a commit kept losing; try again: branch={branch}")
+        unanswered = [each.over.version for each in tried if not each.is_refused]
+        last = unanswered[-1] if unanswered else b""
+        raise given_up(ports, repo, branch, last, "landing a commit")
 
 
 def _cleaned(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from graveler.engine.ports import Deadline, Ports
-from graveler.errors import Gone, NotFound, OutcomeUnknown
+from graveler.errors import Contended, Gone, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
 from graveler.records import ABSENT, Branch, Commit, CommitEntry, Repository, Versioned
@@ -56,6 +56,22 @@ def swap(
         if not isinstance(swapped, Declined):
             return swapped
     return None
+
+
+def given_up(
+    ports: Ports, repo: Repository, branch: BranchId, last: bytes, what: str
+) -> Contended | OutcomeUnknown:
+    """The error of a verb whose rounds are over.  `last`: the version of the record that its last
+    swap named.
+
+    `Contended`: another client has replaced that record, so no swap of the verb can land any more.
+    `OutcomeUnknown`: the record still stands, so the swap got no answer and may land later.
+    1 KV request.
+    """
+    found = branches.find(ports.kv, repo, branch)
+    if found is not ABSENT and found.version == last:
+        return OutcomeUnknown(f"{what} not confirmed; outcome unknown: branch={branch}")
+    return Contended(f"{what} kept losing; try again: branch={branch}")
 
 
 def attempt(

@@ -18,7 +18,15 @@ from itertools import islice
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine.commits import land
-from graveler.engine.commits.records import check_kept, commit_of, fresh, new_token, resolved, swap
+from graveler.engine.commits.records import (
+    check_kept,
+    commit_of,
+    fresh,
+    given_up,
+    new_token,
+    resolved,
+    swap,
+)
 from graveler.engine.ports import (
     Deadline,
     Ports,
@@ -27,7 +35,7 @@ from graveler.engine.ports import (
     keyspace,
     operation_deadline,
 )
-from graveler.errors import Conflict, Contended
+from graveler.errors import Conflict
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
 from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Repository, Versioned
@@ -60,13 +68,14 @@ def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -
                 sealed=(),
                 changed_ns=ports.clock.now_ns(),
             )
+            last = seen.version
             if swap(ports, repo, name, seen, wanted) is not None:
                 return
             sent.note()
             seen = fresh(ports, repo, name)
             if token in seen.branch.tokens_newest_first:
                 return
-    raise Contended(f"reset kept losing; try again: branch={name}")
+        raise given_up(ports, repo, name, last, "reset")
 
 
 def reset_path(
@@ -127,12 +136,13 @@ def _cover(
                 sealed=(*record.sealed, record.staging, token),
                 changed_ns=ports.clock.now_ns(),
             )
+            last = seen.version
             if swap(ports, repo, branch, seen, wanted) is not None:
                 return
             sent.note()
             if token in fresh(ports, repo, branch).branch.tokens_newest_first:
                 return
-    raise Contended(f"reset kept losing; try again: branch={branch}")
+        raise given_up(ports, repo, branch, last, "reset")
 
 
 def _staged(

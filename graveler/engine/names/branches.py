@@ -8,9 +8,9 @@ that are acknowledged while it runs.
 from dataclasses import dataclass
 
 from graveler import limits
-from graveler.engine.commits.records import check_kept, fresh, new_token, resolved, swap
+from graveler.engine.commits.records import check_kept, fresh, given_up, new_token, resolved, swap
 from graveler.engine.ports import Ports, Unconfirmed, check_writable
-from graveler.errors import AlreadyExists, Contended, Invalid, NotFound, OutcomeUnknown, Refused
+from graveler.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Branch, BranchState, Repository
 from graveler.refs.names import branches
@@ -125,7 +125,7 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
     if branch == repo.default_branch:
         raise Refused(f"cannot delete the default branch: branch={branch}")
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
-    tried = False
+    tried, last = False, b""
     with Unconfirmed("branch deletion") as sent:
         for _ in range(limits.commit_round_count_max):
             found = branches.find(ports.kv, repo, branch)
@@ -139,13 +139,13 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
                 cleanups.cleanup_writes(repo, branch, dropped, now_ns + grace_ns, ports.ids)
             )
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
-            tried = True
+            tried, last = True, found.version
             done = swap(ports, repo, branch, found, gone)
             ports.cache.forget_branch(repo, branch)
             if done is not None:
                 return
             sent.note()
-    raise Contended(f"branch deletion kept losing; try again: branch={branch}")
+        raise given_up(ports, repo, branch, last, "branch deletion")
 
 
 __all__ = [

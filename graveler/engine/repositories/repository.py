@@ -39,6 +39,7 @@ from graveler.errors import (
     GravelerError,
     Invalid,
     NotFound,
+    OutcomeUnknown,
     PreconditionFailed,
     Unavailable,
 )
@@ -307,7 +308,7 @@ def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
     collection (purge.py).  Errors: `NotFound`, `Refused`, `Contended`, `OutcomeUnknown`.
     """
     check_writable(repo, force)
-    tried = False
+    tried, last = False, b""
     with Unconfirmed("repository deletion") as sent:
         for _ in range(limits.commit_round_count_max):
             ports.cache.forget_repository(repo.id)
@@ -320,12 +321,15 @@ def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
             gone = replace(seen.repository, state=RepositoryState.DELETED)
             # Stored first: after a crash in between, the purge finds the deletion record void.
             deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
-            tried = True
+            tried, last = True, seen.version
             done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
             ports.cache.forget_repository(repo.id)
             if done is not ABSENT:
                 return
             sent.note()
+        now = repositories.find(ports.kv, repo.id)
+        if now is not ABSENT and now.version == last:  # the last swap may land later
+            raise OutcomeUnknown(f"repository deletion not confirmed: repository={repo.id}")
     raise Contended(f"repository deletion kept losing; try again: repository={repo.id}")
 
 
