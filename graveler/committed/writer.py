@@ -78,8 +78,11 @@ class Assembler:
         self.end_range(ref, is_last=is_last)
 
     def end_range(self, ref: RangeRef, *, is_last: bool) -> None:
-        """Call this after all records that replace `ref` were added.  If `ref` did not end at a
-        break of this repository's rule, its old boundary is kept, so that a change stays local."""
+        """Call this after all records that replace the stored range `ref` were added.
+
+        A stored range may end where this repository's rule sets no break.  Its old end is then
+        kept, so that a change stays local.
+        """
         if not is_last and not self._splitter.closes(ref):
             self.close_run()
 

@@ -31,7 +31,8 @@ class EngineSettings:
       that it signed are still accepted.
     - `staging_shards_max`: the largest number of shards that the staging token of a busy branch
       gets.  It is 1 for a store whose partitions have no limit of their own.
-    - `commit_rows_max`: a bulk job makes a commit of more staged rows (`bulk/handover.py`).
+    - `commit_rows_max`: the largest number of staged rows that one process commits.  A bulk job
+      commits more (`bulk/handover.py`).
     """
 
     signing_key: bytes = b""

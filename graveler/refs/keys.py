@@ -12,8 +12,18 @@
                                                               object that the rule took in
     e/<uid>/<rule>/vouched/<n>   <call>                       a confirmation: all rows of the call
                                                               count (events/arrivals.py)
-    r/<name>/<uid>               see the prefixes below       all other records of one repository;
+    r/<name>/<uid>               <prefix>/<name>              all other records of one repository;
                                                               a re-created repository has a new uid
+    s/<token>/<shard>            <path>                       a staged row (staging/area.py)
+
+Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begins a partition):
+
+    b/ t/    branches, tags                     m/    pairs of the repository's metadata
+    c/ f/    commits, fold records              s/    settings, such as the retention rule
+    x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
+    l/       upload addresses                   u/    commits that no ref reaches, and since when
+    j/ q/    jobs, their recorded requests      h/    runs of garbage collection
+    k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
 
 Only this module spells these bytes.  Pure; for this folder.
 """

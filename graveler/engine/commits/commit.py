@@ -10,15 +10,17 @@
     3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
               many rows for one process, hand over to a bulk job (bulk/handover.py)
     4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
-    5/6 note  in one batch: the commit, what it folded in, and the clean-up records
+    5/6 note  in one batch: the commit, what it folded in, and the clean-up records (with
+              `allow_empty` the commit is stored before, alone: `_claimed`)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
     8 settle  if the swap failed: find out what happened, and continue from there
 
-To *fold in* a token is to include its rows in a commit.  These rules hold:
+To *fold in* a token is to include its rows in a commit.  The *base* is the head that a commit is
+built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
 
-- A commit is installed only by a compare-and-swap of one exact version of the branch record.  In
-  that version, the commit is the base of the new commit, and the oldest sealed tokens are exactly
-  the folded ones.
+- The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
+  oldest sealed tokens are exactly the folded ones.  So a new commit always replaces its own first
+  parent as head.
 - A failed swap means *unknown*.  The committer then reads the record and its history to decide.
 - The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
   orphaned ranges and commits.
@@ -61,6 +63,9 @@ class CommitRequest(NamedTuple):
     - `created_ns`: ABSENT means now.
     - `once`: an idempotency key.  If the branch already has a commit with this key, that commit is
       returned.
+
+    If the call is answered with another client's commit, `message`, `committer` and `metadata` are
+    dropped (see `commit`).
     """
 
     message: str
@@ -73,11 +78,12 @@ class CommitRequest(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """The arguments of one call of `commit`; they stay the same in all its rounds.
+    """The arguments of one call of `commit`; they stay the same in all its tries.
 
-    `wanted` is the token that was open when the call began, and `since` was the head at that time.
-    Tokens are folded oldest first, so a later commit that folded in `wanted` contains everything
-    that this call must commit.
+    `wanted` is the newest token that the call must commit: the one that was open when the call
+    began, or, in `_folded_first`, the newest one that was sealed then.  `since` was the head at
+    that time.  Tokens are folded oldest first, so a later commit that folded in `wanted` contains
+    everything that this call must commit.
     """
 
     ports: Ports
@@ -95,12 +101,27 @@ def commit(
     """Fold all writes that were acknowledged on `branch` before the call into one commit.  Return
     that commit.
 
-    If another committer folds them in first, its commit is returned.  With `allow_empty`, the call
-    always makes its own commit.
+    If another committer folds in all of them first, its commit is returned, and `message`,
+    `committer` and `metadata` of this call are dropped.  If it folds in a part of them,
+    `NoChanges` is raised if the rest changes nothing.  With `allow_empty`, the call always makes
+    its own commit.
 
-    Errors: `NotFound`, `NoChanges`, `Refused`, `Conflict` (the branch was reset), `Contended` and
-    `Unavailable` (nothing is lost: the rows stay staged).  `HandedOver` is an `Unavailable`: there
-    are more than `commit_rows_max` rows, and the bulk job that it names waits for a cluster.
+    Errors:
+
+    - `Invalid`, `NotFound`, `Refused`.
+    - `NoChanges`: no staged row differs from the head.
+    - `Conflict`: the branch was reset.
+    - `Contended`: all tries lost; this call made no commit, and the rows stay staged.
+    - `HandedOver`, an `Unavailable`: there are more than `commit_rows_max` rows, and the bulk job
+      that it names waits for a cluster.  The rows stay staged.
+    - `OutcomeUnknown`, an `Unavailable`: the commit may have landed, or may still land.  No row is
+      lost: each is staged or in the commit.  `HistoryTooLong` is one of these: the history since
+      the call began is too long to search.
+    - Any other `Unavailable`: this call made no commit, and the rows stay staged.
+    - At the limit of sealed tokens, a first commit may have been made before any of these errors
+      (`_folded_first`).
+    - With `source_metarange`: those of `adopt.land_metarange`.
+
     Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged.
     """
     name = parse_branch_id(branch)
@@ -138,6 +159,7 @@ def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
     Otherwise each failing commit of a branch would make its record longer.  The call makes one
     commit if the open token is empty, else two.  The first of two ignores `allow_empty` and does
     not carry the key of `once`, because it does not contain everything that the caller asked for.
+    If the second fails, its error is raised, and the first stays.
     """
     ports, repo, request, sealed = call.ports, call.repo, call.request, first.branch.sealed
     oldest = call._replace(wanted=sealed[-1])
@@ -166,9 +188,9 @@ def _without_mark(request: CommitRequest) -> CommitRequest:
 
 
 class Draft(NamedTuple):
-    """The result that one round tries to install on `base`.
+    """The result that one try puts on `base`.
 
-    `made`: the new commit; None if nothing changes, so that the round only trims `tokens`.
+    `made`: the new commit; None if nothing changes, so that the try only trims `tokens`.
     `rows`: the number of rows in `tokens`.
     """
 
@@ -315,8 +337,11 @@ def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Comm
     commit, if such a commit exists now.
 
     It is one of the drafts (the swap landed, the answer was lost), or a commit whose fold record
-    lists the token that was open when the call began.  A fold record alone proves nothing, because
-    its swap may have failed.  So the token must also have left the branch record.
+    lists `wanted`.  A fold record alone proves nothing, because its swap may have failed.  So the
+    token must also have left the branch record.  With `allow_empty`, only the drafts count.
+
+    Raises `NoChanges` if that fold record belongs to `since`, the head when the call began: the
+    token changed nothing on it.  Errors: `HistoryTooLong`.
     """
     ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
     gone = attempt.wanted not in seen.branch.tokens_newest_first
@@ -335,8 +360,11 @@ def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Comm
 
 
 def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
-    """Step 8 if none of our tokens is sealed any more: a commit has them, or a reset dropped
-    them."""
+    """Step 8 if none of our tokens is sealed any more: a commit has them, or a reset dropped them.
+
+    Raises `NoChanges` if the last draft changed nothing, else `Conflict`.  Not for `allow_empty`:
+    such a call then makes an empty commit on the present head.
+    """
     settled = _settled(attempt, seen, drafts)
     if settled is not None:
         return settled

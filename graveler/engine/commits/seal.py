@@ -43,7 +43,9 @@ def seal(
     returned record, or in commits that were made since.
 
     Another client's seal after `first` is also accepted.  With `own`, only a seal of this call is
-    accepted, so that two commits that must both exist never fold in the same tokens.
+    accepted: then each of two calls that must both make a commit seals a token of its own.  Both
+    may try to fold in the same older tokens.  Only one of their swaps lands; the other call
+    continues with the tokens that are left.
     Errors: `NotFound`, `Contended`.  Cost: 1 compare-and-swap; after each failed one, 1 read more.
     """
     seen = first

@@ -1,5 +1,8 @@
 """Garbage collection: finds files that nothing uses, condemns them, and deletes them one run later.
 
+To *condemn* a file is to list it for deletion by a later run.  To condemn a commit is to store a
+mark: verbs then refuse to use the commit.
+
     run 1   list storage ─► mark what is in use ─► condemn the rest: store its list and its marks
     ...     undo period: nothing is deleted; new uses of condemned commits are refused
     run 2   (list) ─► mark again ─► delete, by version, what is condemned and still unused
@@ -11,9 +14,9 @@ object is deleted.
 Collection is safe beside any other operation, at any speed:
 
 - A file is deleted only as the version that was listed.  If it was written again since, it stays.
-- Every operation ends within half the undo period.  If an operation found a commit uncondemned, it
-  has landed, and marking sees its result, before the files of the commit are deleted.  An operation
-  that checks later is refused.
+- Every operation ends within half the undo period.  An operation may find a commit uncondemned.  It
+  lands before the files of that commit are deleted.  Marking sees its result before that, too.  An
+  operation that checks later is refused.
 - A file that is younger than `min_age_seconds` is never condemned.
 - A crash leaves a list that no run names, or a run that the next run resumes.
 
@@ -142,8 +145,10 @@ def note_unreached(
 
 
 def _may_be_new(doomed: Doomed, candidates: Candidates) -> bool:
-    """Whether a file was written again since it was condemned, under the same version: that of all
-    files that a bucket stored before it kept versions."""
+    """Whether a file may have been written again since it was condemned, with the same version.
+
+    All files that a bucket stored before it kept versions share one version, `UNVERSIONED`.
+    """
     return doomed.version == UNVERSIONED and doomed.address in candidates.young
 
 
@@ -222,8 +227,8 @@ def _delete(ports: Ports, repo: Repository, doomed: Sequence[Doomed]) -> None:
 
 
 def _condemn(ports: Ports, repo: Repository, verdict: Verdict, doomed: Sequence[Doomed]) -> str:
-    """Store the marks before the list, so that no operation can begin to use a file of a list that
-    counts.
+    """Store the marks first, then the list, then the record of the run, which makes the list count.
+    So when the list counts, no operation can begin to use its files.
     """
     known = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
     standing = {

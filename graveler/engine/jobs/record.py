@@ -1,4 +1,4 @@
-"""Job records: work that outlives its request.  One worker runs it at a time, any can finish it.
+"""Job records: work that outlives its request.  Normally one worker runs it; any can finish it.
 
     begin ──► running ──claim──► running ──► (landing) ──► done, failed
                  ▲       owner      │
@@ -77,9 +77,9 @@ class Claim(Enum):
 class Handed(NamedTuple):
     """A commit that was handed over to a bulk job.
 
-    `token`: a staging token; the commit that folds it in, made by any client, is the result of the
-    job.  `job`: the bulk job that the latest hand-over named.  Both are empty if the commit was not
-    handed over.
+    `token`: a staging token.  Any client may make the commit that folds it in.  That commit is the
+    job's result.  `job`: the bulk job that the latest hand-over named.  Both are empty if the
+    commit was not handed over.
     """
 
     token: str
