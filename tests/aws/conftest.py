@@ -12,9 +12,8 @@ import pytest
 from graveler.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.clock import SystemIds
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.dynamodb_table import create_table
 from tests.aws import engines
-from tests.aws.tables import wipe
+from tests.aws.tables import new_table, wipe
 
 # A loaded machine answers late; what a late answer means has tests of its own.
 PATIENT = CallPolicy(connect_seconds=10.0, read_seconds=60.0)
@@ -53,7 +52,7 @@ def fresh_name() -> Callable[[], str]:
 def table(session: AwsSession, fresh_name: Callable[[], str]) -> str:
     """A new, empty table."""
     name = fresh_name()
-    create_table(session, name)
+    new_table(session, name)
     return name
 
 
@@ -61,7 +60,7 @@ def table(session: AwsSession, fresh_name: Callable[[], str]) -> str:
 def suite_store(session: AwsSession, fresh_name: Callable[[], str]) -> Iterator[DynamoStore]:
     """The store of the contract suite; wiped before each use by `dynamo`."""
     name = fresh_name()
-    create_table(session, name)
+    new_table(session, name)
     store = DynamoStore(session, name, policy=PATIENT)
     yield store
     store.close()

@@ -17,9 +17,9 @@ from urllib.parse import urlencode
 
 from graveler.aws import AwsSession
 from graveler.clock import SystemIds
-from graveler.kv.dynamodb_table import create_table
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ROOT
+from tests.aws.tables import new_table
 from tests.functions.sandbox import Function, Sandbox, SandboxLost
 
 RUNTIME = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 def make_lake(session: AwsSession, name: str) -> Lake:
     """A table, a bucket, a secret, a queue."""
-    create_table(session, name)
+    new_table(session, name)
     create_bucket(session, name)
     text = SystemIds().unique(120)
     session.client("secretsmanager").create_secret(Name=name, SecretString=text)

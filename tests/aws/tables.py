@@ -1,9 +1,12 @@
-"""Emptying a table between tests: cheaper than a new one wherever tables take time."""
+"""Tables of local engines: made patiently; emptied between tests, which is cheaper than new ones."""
 
 from functools import cache
 
 from graveler.aws import AwsSession, Client
+from graveler.errors import Unavailable
 from graveler.kv.dynamodb import DynamoStore
+from graveler.kv.dynamodb_table import create_table
+from tests.waiting import until
 
 
 def wipe(session: AwsSession, store: DynamoStore) -> None:
@@ -24,3 +27,17 @@ def wipe(session: AwsSession, store: DynamoStore) -> None:
 @cache
 def _client(session: AwsSession) -> Client:
     return session.client("dynamodb")
+
+
+def new_table(session: AwsSession, name: str) -> None:
+    """Return once the table `name` is there.  Local engines answer late on a busy machine, so the
+    creation is repeated."""
+
+    def is_there() -> bool:
+        try:
+            create_table(session, name)
+        except Unavailable:
+            return False
+        return True
+
+    until(is_there, f"table {name}")

@@ -22,11 +22,11 @@ from graveler.engine.objects.objects import ListQuery
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.kv.dynamodb_table import create_table
 from graveler.records import Entry, Repository
 from graveler.settings import Deployment
 from tests.aws.buckets import create_bucket
 from tests.aws.conftest import local
+from tests.aws.tables import new_table
 from tests.aws.test_s3_faults import PASSING, unharmed
 from tests.fault_proxy import FaultProxy, fault_proxy
 
@@ -57,7 +57,7 @@ def lake(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Lake:
     name = fresh_name()
-    create_table(session, name)
+    new_table(session, name)
     create_bucket(session, name)
 
     def drivers(url: str, cache: Path) -> Drivers:

@@ -22,7 +22,6 @@ from graveler.committed.reader import ranges
 from graveler.errors import Conflict, Invalid, Unavailable
 from graveler.ids import MetarangeId
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.dynamodb_table import create_table
 from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
 from graveler.spark import Lake, connect
 from graveler.spark.cluster.land import JobTerms
@@ -36,6 +35,7 @@ from graveler.staging import area
 from graveler.wire import encode_entry
 from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
+from tests.aws.tables import new_table
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, entry, joined, sequential, some_rows
 
@@ -138,7 +138,7 @@ def test_executors_read_the_table(spark: SparkSession, surroundings: int) -> Non
     ids = SystemIds()
     with ministack(port=surroundings) as url:
         session = AwsSession(AwsSettings(endpoint_url=url))
-        create_table(session, "lake")
+        new_table(session, "lake")
         kv = DynamoStore(session, "lake")
         token = area.new_token(SystemClock(), ids, 3)
         values: dict[bytes, StagedValue] = {

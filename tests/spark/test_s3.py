@@ -20,7 +20,6 @@ from graveler.block.address import new_data_address
 from graveler.client import break_parameters
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import AlreadyExists
-from graveler.kv.dynamodb_table import create_table
 from graveler.settings import Deployment
 from graveler.spark import (
     Lake,
@@ -40,6 +39,7 @@ from graveler.spark.gc.listing import LISTED, Collected, Scope
 from tests.api.serving import ADMINISTRATOR, USER, listening
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
+from tests.aws.tables import new_table
 from tests.fault_proxy import fault_proxy
 from tests.spark.lakes import frame, sequential
 from tests.spark.test_collecting import ALL, days_on
@@ -56,7 +56,7 @@ def engine(surroundings: int) -> Iterator[str]:
     with ministack(port=surroundings) as url:
         session = AwsSession(AwsSettings(endpoint_url=url))
         create_bucket(session, NAME)
-        create_table(session, NAME)
+        new_table(session, NAME)
         os.environ["AWS_ENDPOINT_URL"] = url
         yield url
         del os.environ["AWS_ENDPOINT_URL"]
