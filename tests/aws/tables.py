@@ -1,4 +1,4 @@
-"""Tables of local engines: made patiently; emptied between tests, which is cheaper than new ones."""
+"""Tables of local engines: made patiently, and emptied between tests, which costs less."""
 
 from functools import cache
 
