@@ -25,7 +25,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
 
-Only this module spells these bytes.  Pure; for this folder.
+Only this module spells these bytes, except those of staged rows.  Pure; for this folder.
 """
 
 from graveler import limits
