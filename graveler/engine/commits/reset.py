@@ -41,7 +41,7 @@ from graveler.kv.store import Write
 from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Repository, Versioned
 from graveler.refs.tokens import cleanups
 from graveler.staging import area, stack
-from graveler.streams import END, Item
+from graveler.streams import END, Cursor, Item
 
 _SMALLER = "nothing was dropped; reset smaller prefixes, or the whole branch at once"
 
@@ -159,21 +159,22 @@ def _staged(
     A second call may return other keys, because writers are active.  That is correct: each such
     write counts as made before the reset or after it.
     """
-    start, end = stretch
     cursor = stack.view(ports.kv, seen.branch.tokens_newest_first, fanout=ports.fanout)
-    cursor.seek(max(start, begin))
-
-    def keys() -> Iterator[bytes]:
-        while (item := cursor.peek()) is not END:
-            if (item[0] >= end) if end else (not item[0].startswith(start)):
-                return
-            yield item[0]
-            cursor.advance()
-
-    found = keys()
+    cursor.seek(max(stretch[0], begin))
+    found = _keys(cursor, stretch)
     while batch := list(islice(found, limits.kv_batch_count_max)):
         deadline.check("reset", _SMALLER)
         yield batch
+
+
+def _keys(cursor: Cursor, stretch: tuple[bytes, bytes]) -> Iterator[bytes]:
+    """The keys of `stretch` from the cursor on."""
+    start, end = stretch
+    while (item := cursor.peek()) is not END:
+        if (item[0] >= end) if end else (not item[0].startswith(start)):
+            return
+        yield item[0]
+        cursor.advance()
 
 
 def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes]) -> list[Item]:
