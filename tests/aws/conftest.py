@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from graveler.aws import AwsSession, AwsSettings, CallPolicy
+from graveler.block.ranged_get import ReadingOptions
+from graveler.block.s3 import S3Options
 from graveler.clock import SystemIds
 from graveler.kv.dynamodb import DynamoStore
 from tests.aws import engines
@@ -17,6 +19,7 @@ from tests.aws.tables import new_table, wipe
 
 # A loaded machine answers late; what a late answer means has tests of its own.
 PATIENT = CallPolicy(connect_seconds=10.0, read_seconds=60.0)
+PATIENT_S3 = S3Options(ReadingOptions(connect_seconds=10.0, read_seconds=60.0), PATIENT)
 
 
 def local(url: str) -> AwsSettings:

@@ -24,6 +24,7 @@ from graveler.requests import RetryPolicy
 from simulator.service.http_client import basic
 from tests.asgi import Ask, Door, Heard
 from tests.aws.buckets import create_bucket
+from tests.aws.conftest import PATIENT_S3
 from tests.aws.test_s3_urls import send
 
 SECRET = bytes(range(32))
@@ -65,7 +66,7 @@ def served(session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path) -
     name = fresh_name()
     create_bucket(session, name)
     clock, ids = SystemClock(), SystemIds()
-    blocks = RetryingBlocks(S3Blocks(session, clock, [name]), clock, RetryPolicy())
+    blocks = RetryingBlocks(S3Blocks(session, clock, [name], PATIENT_S3), clock, RetryPolicy())
     ranges = SstRangeStore(StoredFiles(blocks, tmp_path))
     ports = ports_of(Drivers(MemoryStore(), blocks, ranges, clock, ids, Sequential()), SECRET)
     service = open_service(ports, StorageSigns(), SECRET, SETTINGS)

@@ -22,14 +22,14 @@ from graveler.testing.block_suite import (
 )
 from tests.aws import engines
 from tests.aws.buckets import create_bucket, delete_bucket, wipe_bucket
-from tests.aws.conftest import local
+from tests.aws.conftest import PATIENT_S3, local
 
 
 def opened(session: AwsSession, name: str) -> S3Blocks:
     """The driver over two new buckets, as the suite wants them."""
     for bucket in (name, f"{name}2"):
         create_bucket(session, bucket)
-    return S3Blocks(session, SystemClock(), (name, f"{name}2"))
+    return S3Blocks(session, SystemClock(), (name, f"{name}2"), PATIENT_S3)
 
 
 class OnS3:
@@ -92,7 +92,7 @@ def _wiped(session: AwsSession, name: str) -> Blocks:
     for bucket in names:
         wipe_bucket(session, bucket)
     clock = SystemClock()
-    return RetryingBlocks(S3Blocks(session, clock, names), clock, RetryPolicy())
+    return RetryingBlocks(S3Blocks(session, clock, names, PATIENT_S3), clock, RetryPolicy())
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from graveler.records import BreakParameters
 from graveler.requests import RetryPolicy
 from graveler.streams import list_page
 from tests.aws.buckets import create_bucket
-from tests.aws.conftest import local
+from tests.aws.conftest import PATIENT_S3, local
 from tests.aws.test_s3_urls import WithoutClients
 from tests.committed.test_cold_reads import PER_RANGE, RANGES, entry, fake, key
 from tests.fault_proxy import FaultProxy, Forward, Reply, Request, fault_proxy
@@ -54,7 +54,7 @@ def written(
     """A bucket with ten million objects' metarange, and one of its ranges."""
     name = fresh_name()
     create_bucket(session, name)
-    blocks = S3Blocks(session, SystemClock(), [name])
+    blocks = S3Blocks(session, SystemClock(), [name], PATIENT_S3)
     store = SstRangeStore(TieredFiles(blocks, tmp_path_factory.mktemp("warm"), 1 << 30))
     refs = [fake(at) for at in range(RANGES)]
     records = [(key(n), entry(n)) for n in range(FIRST, FIRST + PER_RANGE)]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.aws import AwsSession, CallPolicy, Client
+from graveler.aws import AwsSession, Client
 from graveler.block.adapter import Target
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
@@ -14,7 +14,7 @@ from graveler.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 from graveler.requests import RetryPolicy
 from graveler.testing.block_clauses import content
 from tests.aws.buckets import create_bucket, keep_versions
-from tests.aws.conftest import local
+from tests.aws.conftest import PATIENT, PATIENT_S3, local
 from tests.fault_proxy import (
     Fault,
     FaultProxy,
@@ -94,17 +94,17 @@ def bucket(session: AwsSession, fresh_name: Callable[[], str]) -> str:
 @pytest.fixture
 def direct(session: AwsSession, bucket: str) -> S3Blocks:
     """What is really there."""
-    return S3Blocks(session, SystemClock(), [bucket])
+    return S3Blocks(session, SystemClock(), [bucket], PATIENT_S3)
 
 
 @pytest.fixture
 def far(switch: FaultProxy, bucket: str) -> S3Blocks:
-    return S3Blocks(AwsSession(local(switch.url)), SystemClock(), [bucket])
+    return S3Blocks(AwsSession(local(switch.url)), SystemClock(), [bucket], PATIENT_S3)
 
 
 @pytest.fixture
 def client(session: AwsSession) -> Client:
-    return session.client("s3", CallPolicy(), {"s3": {"addressing_style": "path"}})
+    return session.client("s3", PATIENT, {"s3": {"addressing_style": "path"}})
 
 
 def stored(blocks: S3Blocks, bucket: str, *keys: str) -> list[Target]:
@@ -276,7 +276,7 @@ def test_buckets_are_kept_apart(
     names = [fresh_name() for _ in range(2)]
     for name in names:
         create_bucket(session, name)
-    blocks = S3Blocks(session, SystemClock(), names)
+    blocks = S3Blocks(session, SystemClock(), names, PATIENT_S3)
     one, other = (stored(blocks, name, "a", "b") for name in names)
     blocks.delete_all([one[0], other[1], Target(one[1].address, other[1].version)])
     assert [versions(client, name) for name in names] == [["b"], ["a"]]

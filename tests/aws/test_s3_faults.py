@@ -23,7 +23,7 @@ from graveler.errors import (
 from graveler.requests import RetryPolicy
 from graveler.testing.block_clauses import content
 from tests.aws.buckets import create_bucket
-from tests.aws.conftest import local
+from tests.aws.conftest import PATIENT_S3, local
 from tests.fault_proxy import (
     Fault,
     FaultProxy,
@@ -87,7 +87,7 @@ def address(bucket: str, fresh_name: Callable[[], str]) -> str:
 @pytest.fixture(scope="module")
 def direct(session: AwsSession, bucket: str) -> S3Blocks:
     """What is really there."""
-    return S3Blocks(session, SystemClock(), [bucket])
+    return S3Blocks(session, SystemClock(), [bucket], PATIENT_S3)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from graveler.limits import SECOND_NS
 from graveler.requests import RetryPolicy
 from graveler.testing.block_clauses import content
 from tests.aws.buckets import create_bucket, keep_versions
+from tests.aws.conftest import PATIENT_S3
 
 NOW_NS = 1_795_000_000 * SECOND_NS
 KEYS = ("a", "a b+c", "é/日本", "%2F?x=y&z#q", "~-._/", "quote'\"", "data/0/1", "line\nbreak")
@@ -123,7 +124,7 @@ def test_reading_makes_no_client(
     name = fresh_name()
     create_bucket(session, name)
     address = f"s3://{name}/a b/é"
-    S3Blocks(session, SystemClock(), [name]).put(address, [b"0123456789"])
+    S3Blocks(session, SystemClock(), [name], PATIENT_S3).put(address, [b"0123456789"])
     reading = S3Blocks(WithoutClients(settings), SystemClock(), [name])
     assert content(reading, address) == b"0123456789"
     assert reading.read(address, -4, 2) == b"67"
@@ -194,7 +195,7 @@ def send(
 def lake(session: AwsSession, fresh_name: Callable[[], str]) -> tuple[S3Blocks, str]:
     name = fresh_name()
     create_bucket(session, name)
-    return S3Blocks(session, SystemClock(), [name]), f"s3://{name}"
+    return S3Blocks(session, SystemClock(), [name], PATIENT_S3), f"s3://{name}"
 
 
 def test_b9_a_url_is_good_for_what_it_was_made_for(lake: tuple[S3Blocks, str]) -> None:
@@ -286,7 +287,7 @@ def test_a_bucket_without_versions_serves_all_but_their_deletion(
 ) -> None:
     name = fresh_name()
     create_bucket(session, name, versioned=False)
-    blocks = S3Blocks(session, SystemClock(), [name])
+    blocks = S3Blocks(session, SystemClock(), [name], PATIENT_S3)
     head = blocks.put(f"s3://{name}/a", [b"x"])
     [line] = blocks.list(f"s3://{name}/", "", 10).lines
     assert line.head.version == head.version == blocks.head(f"s3://{name}/a").version
@@ -309,7 +310,7 @@ def test_what_was_stored_before_versions_were_kept_is_deleted_exactly(
 ) -> None:
     name = fresh_name()
     create_bucket(session, name, versioned=False)
-    blocks = S3Blocks(session, SystemClock(), [name])
+    blocks = S3Blocks(session, SystemClock(), [name], PATIENT_S3)
     names = [f"s3://{name}/{key}" for key in "abcd"]
     before = {each: blocks.put(each, [b"same"]) for each in names}
     keep_versions(session, name)
