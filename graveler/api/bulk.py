@@ -117,9 +117,9 @@ def rows(call: Call) -> Answer:
     shard = call.arguments["shard"]
     if not (shard.isascii() and shard.isdecimal() and len(shard) <= 4):
         raise Invalid(f"shard must be a number: shard={shard!r:.80}")
-    branch, place = call.arguments["branch"], (call.arguments["token"], int(shard))
+    branch, token = call.arguments["branch"], call.arguments["token"]
     after, amount = call.query["after"], call.query["amount"]
-    page = staged_rows.page(call.ports, call.repo, branch, place, after, amount)
+    page = staged_rows.page(call.ports, call.repo, branch, token, int(shard), after, amount)
     last = page.rows[-1][0] if page.rows else ""
     return answers.page([_row(path, staged) for path, staged in page.rows], page.more, last)
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from math import inf
 from operator import itemgetter
-from typing import Literal, NamedTuple, NotRequired, Required, TypedDict, Unpack
+from typing import Literal, NamedTuple
 
 from graveler import limits, wire
 from graveler.clock import Clock, Ids, ulid, ulid_born_ns
@@ -49,27 +49,18 @@ _RANDOM_LENGTH = 10
 _TOKENS_KEPT = 256  # tokens whose partition names are cached: at most 64 names each
 
 
-class Columns(TypedDict):
-    """The columns of a staged row beside its value: the id of the write, order and version."""
+class Guard(NamedTuple):
+    """A row that must not change: the row at `place` (the branch record) still has `version`."""
 
-    wid: bytes
-    order: int
+    place: Place
     version: bytes
 
 
-class ConditionalColumns(TypedDict, total=False):
-    """As `Columns`, with three differences.
+class Beside(NamedTuple):
+    """Another row, which is written in the same step if its `condition` holds too."""
 
-    `order`     if absent, the row's order grows by one
-    `guard`     write only while the row at this place (the branch record) has this version
-    `beside`    another row, which is written in the same step if its condition holds too
-    """
-
-    wid: Required[bytes]
-    version: Required[bytes]
-    order: NotRequired[int]
-    guard: NotRequired[tuple[Place, bytes]]
-    beside: NotRequired[tuple[Matches | Literal[Absent.ABSENT], Write]]
+    condition: Matches | Literal[Absent.ABSENT]
+    write: Write
 
 
 # ---- tokens --------------------------------------------------------------------------------------
@@ -129,17 +120,25 @@ def decode(row: Row) -> Staged:
 
 
 def stage(
-    kv: Store, token: StagingToken, key: bytes, value: StagedValue, **columns: Unpack[Columns]
+    kv: Store,
+    token: StagingToken,
+    key: bytes,
+    value: StagedValue,
+    *,
+    wid: bytes,
+    order: int,
+    version: bytes,
 ) -> Staged | Literal[Written.WRITTEN]:
     """Write `value` at `key` if the row is absent or has a smaller order; otherwise return the
     stored row.
 
+    `wid` is the id of the write; `order` and `version` are those of the new row.
     One request (`set_newer`).  If the returned row has the caller's own `wid`, an earlier send of
     this write was applied.  Raises `OutcomeUnknown` if the store gave no answer.
     """
     partition, _ = place_of(token, key)
-    row = wire.encode_staged(value, columns["wid"])
-    outcome = kv.set_newer(partition, key, row, columns["version"], columns["order"])
+    row = wire.encode_staged(value, wid)
+    outcome = kv.set_newer(partition, key, row, version, order)
     if outcome is WRITTEN:
         return WRITTEN
     if outcome.current is ABSENT:
@@ -154,26 +153,27 @@ def stage_if(
     value: StagedValue,
     *,
     seen: Staged | Literal[Absent.ABSENT],
-    **columns: Unpack[ConditionalColumns],
+    wid: bytes,
+    version: bytes,
+    order: int = 0,
+    other: Guard | Beside | Literal[Absent.ABSENT] = ABSENT,
 ) -> bool:
-    """Write `value` at `key` if the row is still `seen` and the guard holds.  Returns whether it
-    was written.
+    """Write `value` at `key` if the row is still `seen` and the condition on the `other` row
+    holds.  Returns whether it was written.
 
-    One request (`set_if`).  The row's order grows: to `order` if that is given and greater than
-    the stored order, otherwise by one.  Raises `OutcomeUnknown`.
+    One request (`set_if`).  The row's order grows: to `order` if that is greater than the stored
+    order, otherwise by one.  Raises `OutcomeUnknown`.
     """
     partition, _ = place_of(token, key)
-    row = wire.encode_staged(value, columns["wid"])
-    version = columns["version"]
+    row = wire.encode_staged(value, wid)
     before = 0 if seen is ABSENT else seen.order
-    order = max(columns.get("order", 0), before + 1)
     row_condition = ABSENT if seen is ABSENT else Matches(seen.version)
     condition: Condition = row_condition
-    if "guard" in columns:
-        condition = Guarded(row_condition, *columns["guard"])
-    elif "beside" in columns:
-        condition = Paired(row_condition, *columns["beside"])
-    outcome = kv.set_if(partition, key, row, version, condition, order)
+    if isinstance(other, Guard):
+        condition = Guarded(row_condition, other.place, other.version)
+    elif isinstance(other, Beside):
+        condition = Paired(row_condition, other.condition, other.write)
+    outcome = kv.set_if(partition, key, row, version, condition, max(order, before + 1))
     if outcome is WRITTEN:
         return True
     return outcome.current is not ABSENT and outcome.current.version == version

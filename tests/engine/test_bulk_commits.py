@@ -30,8 +30,7 @@ def scanned(lake: Lake, job: Bulk) -> MetarangeId:
         for shard in range(token.shards):
             after, more = "", True
             while more:
-                place = token.token, shard
-                page = staged_rows.page(lake.ports, lake.repo, MAIN, place, after, 2)
+                page = staged_rows.page(lake.ports, lake.repo, MAIN, token.token, shard, after, 2)
                 rows |= {path.encode(): row.value for path, row in page.rows}
                 more, after = page.more, page.rows[-1][0] if page.rows else ""
     base = job.base.commit.metarange
@@ -189,7 +188,7 @@ def test_a_page_of_large_rows_is_cut_short(lake: Lake, monkeypatch: pytest.Monke
     found: list[str] = []
     after, more, pages = "", True, 0
     while more:
-        page = staged_rows.page(lake.ports, lake.repo, MAIN, (token.token, 0), after, 1_000)
+        page = staged_rows.page(lake.ports, lake.repo, MAIN, token.token, 0, after, 1_000)
         found += [path for path, _ in page.rows]
         after, more, pages = found[-1], page.more, pages + 1
     assert found == paths and pages > 3

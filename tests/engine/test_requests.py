@@ -356,8 +356,8 @@ def test_bulk_commits(counted: Counted) -> None:
     assert begun == {"get": 1, "scan": 1, "set_if": 2}
     lake.put("q", "1")
     job = bulk.begin(lake.ports, lake.repo, "main", replace(new, id="c"))
-    place = job.tokens[0].token, 0
-    page = counted.of(lambda: staged_rows.page(lake.ports, lake.repo, "main", place, "", 9))
+    token = job.tokens[0].token
+    page = counted.of(lambda: staged_rows.page(lake.ports, lake.repo, "main", token, 0, "", 9))
     assert page == {"get": 1, "scan": 1}
     assert counted.of(lambda: staged_rows.tokens(lake.ports, lake.repo, "main")) == {"get": 1}
     written = bulk_world.change(lake, job, {"p": "1", "q": "1"})

@@ -47,7 +47,7 @@ ARRIVAL_MUTANTS = (
                 "            return False\n"
                 "        return area.stage_if(\n",
             ),
-            Edit(ARRIVING, "            beside=(condition, write),\n", ""),
+            Edit(ARRIVING, "            other=area.Beside(condition, write),\n", ""),
         ),
     ),
     Mutant(

@@ -126,7 +126,7 @@ LATER_MUTANTS = (
         (
             Edit(
                 WRITING,
-                "            if sent and _counted(ports, repo, key, seen, (wid, sent)):\n",
+                "            if attempts.sent and _counted(ports, repo, key, seen, attempts):\n",
                 "            if False:\n",
             ),
         ),
@@ -135,7 +135,7 @@ LATER_MUTANTS = (
         "R5b",
         "a conditional row is swapped whatever the branch record says",
         ("cond", "clean"),
-        (Edit(WRITING, "            guard=(place, seen.version),\n", ""),),
+        (Edit(WRITING, "            other=guard,\n", ""),),
     ),
     Mutant(
         "R6",
@@ -162,9 +162,9 @@ LATER_MUTANTS = (
         (
             Edit(
                 OBJECTS,
-                "        results = ports.fanout.map(put, todo.items())\n",
+                "        results = ports.fanout.map(put, todo)\n",
                 "        seen = fresh(ports, repo, branch)\n"
-                "        results = ports.fanout.map(put, todo.items())\n",
+                "        results = ports.fanout.map(put, todo)\n",
             ),
             Edit(
                 OBJECTS,
@@ -181,13 +181,13 @@ LATER_MUTANTS = (
         (
             Edit(
                 OBJECTS,
-                "            return put_newer(ports, token, item[1], TOMBSTONE, "
-                "(wid, orders[item[0]]))\n",
+                "            return put_newer(ports, token, todo[path], TOMBSTONE, wid, "
+                "orders[path])\n",
                 '            where = Resolved(seen.branch.commit, "branch", seen, branch, True)\n'
-                "            if _value_at(ports, repo, where, item[1]) is ABSENT:\n"
-                "                return orders[item[0]], True\n"
-                "            return put_newer(ports, token, item[1], TOMBSTONE, "
-                "(wid, orders[item[0]]))\n",
+                "            if _value_at(ports, repo, where, todo[path]) is ABSENT:\n"
+                "                return orders[path], True\n"
+                "            return put_newer(ports, token, todo[path], TOMBSTONE, wid, "
+                "orders[path])\n",
             ),
         ),
     ),

@@ -226,12 +226,12 @@ MUTANTS = (
             Edit(
                 WRITING,
                 "        order, written = put_newer(ports, seen.branch.staging, key, value, "
-                "(wid, order))\n"
+                "wid, order)\n"
                 "        before = seen.branch.staging\n"
                 "        seen = _second_read(ports, repo, branch, ABSENT if attempt else before)\n",
                 "        before = seen.branch.staging\n"
                 "        seen = _second_read(ports, repo, branch, ABSENT if attempt else before)\n"
-                "        order, written = put_newer(ports, before, key, value, (wid, order))\n",
+                "        order, written = put_newer(ports, before, key, value, wid, order)\n",
             ),
         ),
     ),
@@ -258,13 +258,13 @@ MUTANTS = (
             Edit(
                 WRITING,
                 "        order, written = put_newer(ports, seen.branch.staging, key, value, "
-                "(wid, order))\n",
-                '        look = _look(ports, repo, seen, key, (b"", [], ""))\n'
+                "wid, order)\n",
+                '        look = _look(ports, repo, seen, key, Attempts(b"", "", []))\n'
                 "        if value is TOMBSTONE and look.present is ABSENT:\n"
                 "            written = True\n"
                 "        else:\n"
                 "            order, written = put_newer(\n"
-                "                ports, seen.branch.staging, key, value, (wid, order)\n"
+                "                ports, seen.branch.staging, key, value, wid, order\n"
                 "            )\n",
             ),
         ),
@@ -277,7 +277,7 @@ MUTANTS = (
             Edit(
                 WRITING,
                 "        order, written = put_newer(ports, seen.branch.staging, key, value, "
-                "(wid, order))\n",
+                "wid, order)\n",
                 "        head = commit_of(ports, repo, seen.branch.commit)\n"
                 "        bare = reader.get(keyspace(ports, repo), head.metarange, key) is ABSENT\n"
                 "        if value is TOMBSTONE and bare:\n"
@@ -286,7 +286,7 @@ MUTANTS = (
                 "            written = True\n"
                 "        else:\n"
                 "            order, written = put_newer(\n"
-                "                ports, seen.branch.staging, key, value, (wid, order)\n"
+                "                ports, seen.branch.staging, key, value, wid, order\n"
                 "            )\n",
             ),
         ),

@@ -45,24 +45,29 @@ def tokens_of(record: Branch) -> list[StagedToken]:
 
 
 def page(
-    ports: Ports, repo: Repository, branch: str, place: tuple[str, int], after: str, amount: int
+    ports: Ports,
+    repo: Repository,
+    branch: str,
+    token: str,
+    shard: int,
+    after: str,
+    amount: int,
 ) -> StagedPage:
-    """Rows of a token's shard (`place`) after the path `after`, tombstones included: at most
-    `amount`, and about `bulk_page_bytes_max` of values.
+    """Rows of a shard of a token after the path `after`, tombstones included: at most `amount`,
+    and about `bulk_page_bytes_max` of values.
 
     Errors: `NotFound` unless the branch names the token now; `Invalid` for a shard that the token
     does not have.  Cost: 2 KV requests.
     """
-    token, number = place
     record = fresh(ports, repo, parse_branch_id(branch)).branch
     found = next((each for each in record.tokens_newest_first if each == token), None)
     if found is None:
         raise NotFound(f"staging token is not the branch's: token={token:.80} branch={branch}")
-    if not 0 <= number < area.shard_count(found):
-        raise Invalid(f"shard must be 0 to {area.shard_count(found) - 1}: shard={number}")
+    if not 0 <= shard < area.shard_count(found):
+        raise Invalid(f"shard must be 0 to {area.shard_count(found) - 1}: shard={shard}")
     start = parse_path(after, "after") + b"\0" if after else b""
     limit = max(1, min(amount, limits.bulk_page_count_max))
-    rows, more = area.shard_page(ports.kv, found, number, start, limit)
+    rows, more = area.shard_page(ports.kv, found, shard, start, limit)
     length = 0
     for count, (_, staged) in enumerate(rows, start=1):
         length += 0 if staged.value is TOMBSTONE else len(staged.value)

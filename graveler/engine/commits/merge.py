@@ -112,7 +112,7 @@ def merge(
         sides = base, theirs.commit.metarange, head.commit.metarange
         merged = trees.merge(space, *sides, strategy)
         check_conflicts(merged, f"update branch {name}")
-        return _drawn(ports, request, (source, name), merged.metarange_id, (head.id, theirs.id))
+        return _drawn(ports, request, source, name, merged.metarange_id, (head.id, theirs.id))
 
     return land.land(ports, repo, name, build, land.Terms(once=request.once)).id
 
@@ -148,11 +148,11 @@ def check_conflicts(merged: Merged, doing: str) -> None:
 def _drawn(
     ports: Ports,
     request: MergeRequest,
-    names: tuple[str, BranchId],
+    source: str,
+    destination: BranchId,
     metarange: MetarangeId,
-    parents: tuple[CommitId, CommitId],
+    parents: tuple[CommitId, ...],
 ) -> Commit:
-    source, destination = names
     return Commit(
         committer=request.committer,
         message=request.message or message(source, destination),
@@ -175,24 +175,25 @@ def preview(
 
     Conflicts are lines too.  Nothing is written.  Errors: `NotFound`, `Invalid`, `Unavailable`.
     """
-    return _previewed(ports, repo, (source, destination), query, trees.differences)
+    return _previewed(ports, repo, source, destination, query, trees.differences)
 
 
 def conflicts(
     ports: Ports, repo: Repository, source: str, destination: str, query: DiffQuery
 ) -> DiffPage:
     """One page of the paths that conflict.  Nothing is written.  Errors: as `preview`."""
-    return _previewed(ports, repo, (source, destination), query, trees.conflicts)
+    return _previewed(ports, repo, source, destination, query, trees.conflicts)
 
 
 def _previewed(
     ports: Ports,
     repo: Repository,
-    refs: tuple[str, str],
+    source: str,
+    destination: str,
     query: DiffQuery,
     differences: _Differences,
 ) -> DiffPage:
-    theirs, ours = head_of(ports, repo, refs[0]), head_of(ports, repo, refs[1])
+    theirs, ours = head_of(ports, repo, source), head_of(ports, repo, destination)
     deadline = operation_deadline(ports)
     base = base_metarange(ports, repo, theirs, ours, deadline)
     prefix = parse_prefix(query.prefix)

@@ -74,8 +74,8 @@ def revert(
     space = _timed(ports, repo, "revert")
 
     def build(head: CommitEntry) -> Commit:
-        made = _replayed(space, (target.commit.metarange, parent, head.commit.metarange), name)
-        _check_changed(space, (head, made), request, name)
+        made = _replayed(space, target.commit.metarange, parent, head.commit.metarange, name)
+        _check_changed(space, head, made, request, name)
         return Commit(
             committer=request.committer,
             message=request.message or f"Revert {ref}",
@@ -113,8 +113,8 @@ def cherry_pick(
     space = _timed(ports, repo, "cherry-pick")
 
     def build(head: CommitEntry) -> Commit:
-        made = _replayed(space, (parent, target.commit.metarange, head.commit.metarange), name)
-        _check_changed(space, (head, made), request, name)
+        made = _replayed(space, parent, target.commit.metarange, head.commit.metarange, name)
+        _check_changed(space, head, made, request, name)
         origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
         return Commit(
             committer=request.committer,
@@ -157,27 +157,29 @@ def _timed(ports: Ports, repo: Repository, what: str) -> Keyspace:
 
 def _replayed(
     space: Keyspace,
-    sides: tuple[MetarangeId, MetarangeId, MetarangeId],
+    base: MetarangeId,
+    source: MetarangeId,
+    destination: MetarangeId,
     branch: BranchId,
 ) -> MetarangeId:
-    """The metarange of the three-way merge.  `sides`: base, source, destination."""
-    merged = trees.merge(space, *sides)
+    """The metarange of the three-way merge."""
+    merged = trees.merge(space, base, source, destination)
     check_conflicts(merged, f"update branch {branch}")
     return merged.metarange_id
 
 
 def _check_changed(
     space: Keyspace,
-    sides: tuple[CommitEntry, MetarangeId],
+    head: CommitEntry,
+    made: MetarangeId,
     request: ReplayRequest,
     branch: BranchId,
 ) -> None:
     """Raises `NoChanges` if the new content equals the head, unless the request allows that.
 
-    `sides`: the head, and the metarange of the new commit.  The check compares content, because
-    equal content may have two metarange ids.
+    `made`: the metarange of the new commit.  The check compares content, because equal content may
+    have two metarange ids.
     """
-    head, made = sides
     if request.allow_empty:
         return
     found = diff.diff(space, head.commit.metarange, made)

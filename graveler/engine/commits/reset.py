@@ -14,6 +14,7 @@ because the swap may have landed.  Source: docs/protocol.md.
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
@@ -44,6 +45,18 @@ from graveler.staging import area, stack
 from graveler.streams import END, Cursor, Item
 
 _SMALLER = "nothing was dropped; reset smaller prefixes, or the whole branch at once"
+
+
+class _KeyRange(NamedTuple):
+    """The keys from `first` to `end`, which is excluded; an empty `end` means all keys that begin
+    with `first`."""
+
+    first: bytes
+    end: bytes
+
+    def reaches(self, key: bytes) -> bool:
+        """Whether a key that is not before `first` is in the range."""
+        return key < self.end if self.end else key.startswith(self.first)
 
 
 def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -> None:
@@ -86,7 +99,7 @@ def reset_path(
     Errors: as `reset`; `Conflict` after too many resets of paths and prefixes without a commit.
     """
     key = parse_path(path)
-    _cover(ports, repo, parse_branch_id(branch), (key, key + b"\0"), force)
+    _cover(ports, repo, parse_branch_id(branch), _KeyRange(key, key + b"\0"), force)
 
 
 def reset_prefix(
@@ -103,11 +116,11 @@ def reset_prefix(
     if not stem:
         reset(ports, repo, branch, force=force)
         return
-    _cover(ports, repo, parse_branch_id(branch), (stem, b""), force)
+    _cover(ports, repo, parse_branch_id(branch), _KeyRange(stem, b""), force)
 
 
 def _cover(
-    ports: Ports, repo: Repository, branch: BranchId, stretch: tuple[bytes, bytes], force: bool
+    ports: Ports, repo: Repository, branch: BranchId, within: _KeyRange, force: bool
 ) -> None:
     check_writable(repo, force)
     deadline = operation_deadline(ports)
@@ -115,7 +128,7 @@ def _cover(
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
             seen = fresh(ports, repo, branch)
-            batches = _staged(ports, seen, stretch, deadline)
+            batches = _staged(ports, seen, within, deadline)
             keys = next(batches, None)
             if keys is None:
                 return
@@ -127,7 +140,7 @@ def _cover(
             token = _noted(ports, repo, branch, len(keys) + further)
             _fill(ports, token, _reverting(ports, repo, seen, keys))
             if further:
-                for batch in _staged(ports, seen, stretch, deadline, keys[-1] + b"\0"):
+                for batch in _staged(ports, seen, within, deadline, keys[-1] + b"\0"):
                     _fill(ports, token, _reverting(ports, repo, seen, batch))
             record = seen.branch
             wanted = record._replace(
@@ -148,30 +161,28 @@ def _cover(
 def _staged(
     ports: Ports,
     seen: Versioned,
-    stretch: tuple[bytes, bytes],
+    within: _KeyRange,
     deadline: Deadline,
     begin: bytes = b"",
 ) -> Iterator[list[bytes]]:
-    """The staged keys of `stretch`, in lists of `limits.kv_batch_count_max` keys.
+    """The staged keys of a range, in lists of `limits.kv_batch_count_max` keys.
 
-    `stretch`: the first key and the end, which is excluded; an empty end means all keys that begin
-    with the first.  Keys before `begin` are left out.
+    Keys before `begin` are left out.
     A second call may return other keys, because writers are active.  That is correct: each such
     write counts as made before the reset or after it.
     """
     cursor = stack.view(ports.kv, seen.branch.tokens_newest_first, fanout=ports.fanout)
-    cursor.seek(max(stretch[0], begin))
-    found = _keys(cursor, stretch)
+    cursor.seek(max(within.first, begin))
+    found = _keys(cursor, within)
     while batch := list(islice(found, limits.kv_batch_count_max)):
         deadline.check("reset", _SMALLER)
         yield batch
 
 
-def _keys(cursor: Cursor, stretch: tuple[bytes, bytes]) -> Iterator[bytes]:
-    """The keys of `stretch` from the cursor on."""
-    start, end = stretch
+def _keys(cursor: Cursor, within: _KeyRange) -> Iterator[bytes]:
+    """The keys of a range from the cursor on."""
     while (item := cursor.peek()) is not END:
-        if (item[0] >= end) if end else (not item[0].startswith(start)):
+        if not within.reaches(item[0]):
             return
         yield item[0]
         cursor.advance()

@@ -24,7 +24,7 @@ An older event is dropped once the newer one counts, and waits until then.
 Basis: docs/protocol.md.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
@@ -62,8 +62,9 @@ class Taken(Enum):
 
 
 class _Look(NamedTuple):
-    """The record of an object, and the row at its path in the open token."""
+    """An event, the record of its object, and the row at its path in the open token."""
 
+    event: Told
     stored: StoredArrival | Literal[Absent.ABSENT]
     row: Staged | Literal[Absent.ABSENT]
 
@@ -151,38 +152,40 @@ def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
     branch was read before.
     """
     ports, token = round_.ports, round_.seen.branch.staging
-    places: list[tuple[Place, Place]] = [
-        (_record_place(round_, event), area.place_of(token, event.path)) for event in events
+    records = [_record_place(round_, event) for event in events]
+    places = [area.place_of(token, event.path) for event in events]
+    rows = ports.kv.get_many(
+        [place for pair in zip(records, places, strict=True) for place in pair]
+    )
+    looks = [
+        _look(event, rows.get(record), rows.get(place))
+        for event, record, place in zip(events, records, places, strict=True)
     ]
-    rows = ports.kv.get_many([place for both in places for place in both])
-    looks = [_look(rows, both) for both in places]
     again = {
         call
-        for event, look in zip(events, looks, strict=True)
-        if look.stored is not ABSENT and not look.stored.arrival.is_older_than(event.sequencer)
+        for look in looks
+        if look.stored is not ABSENT and not look.stored.arrival.is_older_than(look.event.sequencer)
         for call in look.stored.arrival.calls
         if call != round_.call
     }
     vouched = arrivals.vouched_of(ports.kv, round_.repo, round_.rule.id, sorted(again))
 
-    def step(each: tuple[Told, _Look]) -> _Verdict:
-        return _step(round_, *each, vouched)
-
-    return ports.fanout.map(step, list(zip(events, looks, strict=True)))
+    return ports.fanout.map(lambda look: _step(round_, look, vouched), looks)
 
 
-def _look(rows: Mapping[Place, Row], places: tuple[Place, Place]) -> _Look:
-    record, row = rows.get(places[0]), rows.get(places[1])
+def _look(event: Told, record: Row | None, row: Row | None) -> _Look:
     return _Look(
+        event,
         ABSENT if record is None else arrivals.decode(record),
         ABSENT if row is None else area.decode(row),
     )
 
 
-def _step(round_: _Round, event: Told, look: _Look, vouched: Collection[bytes]) -> _Verdict:
+def _step(round_: _Round, look: _Look, vouched: Collection[bytes]) -> _Verdict:
     """Drop the event, or put row and record over those that were read."""
+    event = look.event
     if look.stored is ABSENT or look.stored.arrival.is_older_than(event.sequencer):
-        return _staged(_put(round_, event, look))
+        return _staged(_put(round_, look))
     arrival = look.stored.arrival
     is_open = arrival.token == round_.seen.branch.staging
     has_counted = any(call in vouched for call in arrival.calls)
@@ -195,16 +198,16 @@ def _step(round_: _Round, event: Told, look: _Look, vouched: Collection[bytes]) 
             return _staged(True)
         joined = _record(round_, event, look.stored)
         return _Verdict(Taken.KNOWN, open=True, ours=True) if joined else _AGAIN
-    return _staged(round_.is_fresh and _put_again(round_, event, look, look.stored))
+    return _staged(round_.is_fresh and _put_again(round_, look, look.stored))
 
 
 def _staged(done: bool) -> _Verdict:
     return _Verdict(Taken.STAGED, open=True, ours=True) if done else _AGAIN
 
 
-def _put(round_: _Round, event: Told, look: _Look) -> bool:
+def _put(round_: _Round, look: _Look) -> bool:
     """Put row and record in one conditional write, for an event that no call has staged before."""
-    ports, branch = round_.ports, round_.seen.branch
+    ports, branch, event = round_.ports, round_.seen.branch, look.event
     stamp = ports.ids.stamp()
     arrival = Arrival(event.sequencer, branch.staging, (round_.call,))
     condition: Matches | Literal[Absent.ABSENT] = ABSENT
@@ -221,19 +224,19 @@ def _put(round_: _Round, event: Told, look: _Look) -> bool:
             version=stamp,
             seen=look.row,
             order=ports.clock.now_ns() // 1_000,
-            beside=(condition, write),
+            other=area.Beside(condition, write),
         )
     except OutcomeUnknown:
         return False
 
 
-def _put_again(round_: _Round, event: Told, look: _Look, stored: StoredArrival) -> bool:
+def _put_again(round_: _Round, look: _Look, stored: StoredArrival) -> bool:
     """Put the row, if the branch has not changed since it was read, which was before the look that
     found no confirmation; then put the record.
 
     A crash between the two leaves an event that no call has confirmed.
     """
-    ports, seen = round_.ports, round_.seen
+    ports, seen, event = round_.ports, round_.seen, look.event
     try:
         put = area.stage_if(
             ports.kv,
@@ -244,7 +247,7 @@ def _put_again(round_: _Round, event: Told, look: _Look, stored: StoredArrival) 
             version=ports.ids.stamp(),
             seen=look.row,
             order=ports.clock.now_ns() // 1_000,
-            guard=(branches.place(round_.repo, round_.rule.branch), seen.version),
+            other=area.Guard(branches.place(round_.repo, round_.rule.branch), seen.version),
         )
     except OutcomeUnknown:
         return False

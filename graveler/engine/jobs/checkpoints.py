@@ -108,7 +108,7 @@ class _JobSteps:
         self._repo = repo
         self._life = life
         self._pulse = pulse
-        self._found = {name for _, name in _stored(ports, repo, f"{life}/")}
+        self._found = {stored.name for stored in _stored(ports, repo, f"{life}/")}
 
     def names(self, kind: str) -> list[str]:
         return sorted(name for name in self._found if name.startswith(kind))
@@ -190,29 +190,36 @@ def forget_ended(ports: Ports, repo: Repository) -> None:
     _forget(ports, repo, _stored(ports, repo, ""))
 
 
-def _forget(ports: Ports, repo: Repository, stored: Sequence[tuple[str, str]]) -> None:
+class _Stored(NamedTuple):
+    """A stored checkpoint: its folder and its name."""
+
+    life: str
+    name: str
+
+
+def _forget(ports: Ports, repo: Repository, stored: Sequence[_Stored]) -> None:
     over = set()
-    for life in sorted({life for life, _ in stored}):
+    for life in sorted({step.life for step in stored}):
         job, _, began = life.rpartition(".")
         seen = record.find(ports.kv, repo, JobId(job))
         if seen is ABSENT or seen.job.ended or f"{seen.job.created_ns:020}" != began:
             over.add(life)
 
-    def drop(step: tuple[str, str]) -> None:
+    def drop(step: _Stored) -> None:
         with suppress(GravelerError):
-            ports.blocks.delete(_address(repo, *step))
+            ports.blocks.delete(_address(repo, step.life, step.name))
 
-    ports.fanout.map(drop, [step for step in stored if step[0] in over])
+    ports.fanout.map(drop, [step for step in stored if step.life in over])
 
 
-def _stored(ports: Ports, repo: Repository, below: str) -> list[tuple[str, str]]:
-    """Folder and name of every checkpoint; other files are ignored."""
+def _stored(ports: Ports, repo: Repository, below: str) -> list[_Stored]:
+    """Every checkpoint; other files are ignored."""
     folder = address.join(repo.namespace, _FOLDER)
     found = []
     for line in list_all(ports.blocks, folder + below):
         life, slash, name = line.address.removeprefix(folder).partition("/")
         if slash and name.endswith(_ENDING) and "/" not in name:
-            found.append((life, name.removesuffix(_ENDING)))
+            found.append(_Stored(life, name.removesuffix(_ENDING)))
     return found
 
 

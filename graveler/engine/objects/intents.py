@@ -199,7 +199,7 @@ def _put(work: _Write, seen: Versioned, row: Staged | Absent, value: StagedValue
             version=ports.ids.stamp(),
             seen=row if isinstance(row, Staged) else ABSENT,
             order=work.intent.order,
-            guard=(branches.place(work.repo, work.branch), seen.version),
+            other=area.Guard(branches.place(work.repo, work.branch), seen.version),
         )
     except OutcomeUnknown:
         return False

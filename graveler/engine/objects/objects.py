@@ -227,7 +227,7 @@ def delete_many(
         except Invalid as error:
             failed.append(PathError(path, error))
     with Unconfirmed("deletion of paths") as rows:
-        _delete_all(ports, repo, name, todo, (failed, rows))
+        _delete_all(ports, repo, name, todo, failed, rows)
     return failed
 
 
@@ -236,9 +236,9 @@ def _delete_all(
     repo: Repository,
     branch: BranchId,
     todo: dict[str, bytes],
-    outcome: tuple[list[PathError], Unconfirmed],
+    failed: list[PathError],
+    rows: Unconfirmed,
 ) -> None:
-    failed, rows = outcome
     seen = fresh(ports, repo, branch)
     wid = ports.ids.stamp()
     orders = dict.fromkeys(todo, ports.clock.now_ns() // 1_000)
@@ -247,11 +247,11 @@ def _delete_all(
             return
         token = seen.branch.staging
 
-        def put(item: tuple[str, bytes], token: StagingToken = token) -> tuple[int, bool]:
-            return put_newer(ports, token, item[1], TOMBSTONE, (wid, orders[item[0]]))
+        def put(path: str, token: StagingToken = token) -> tuple[int, bool]:
+            return put_newer(ports, token, todo[path], TOMBSTONE, wid, orders[path])
 
         rows.note()  # if one write fails, others may have landed
-        results = ports.fanout.map(put, todo.items())
+        results = ports.fanout.map(put, todo)
         written = []
         for path, (order, done) in zip(todo, results, strict=True):
             orders[path] = order

@@ -16,7 +16,7 @@ Used by objects.py, and through it by every verb that stages an entry.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -34,7 +34,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId, StagingToken
-from graveler.kv.store import WRITTEN, Place
+from graveler.kv.store import WRITTEN
 from graveler.records import ABSENT, TOMBSTONE, Absent, Repository, Staged, StagedValue, Versioned
 from graveler.refs.names import branches
 from graveler.staging import area
@@ -55,22 +55,22 @@ def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: S
     not become visible).  Cost: 2 KV requests with a cached record, else 3.
     """
     with Unconfirmed("write") as rows:
-        _write(ports, repo, branch, (key, value), rows)
+        _write(ports, repo, branch, key, value, rows)
 
 
 def _write(
     ports: Ports,
     repo: Repository,
     branch: BranchId,
-    row: tuple[bytes, StagedValue],
+    key: bytes,
+    value: StagedValue,
     rows: Unconfirmed,
 ) -> None:
-    key, value = row
     seen = cached(ports, repo, branch)
     wid, order = ports.ids.stamp(), ports.clock.now_ns() // 1_000
     begun = ports.clock.steady_seconds()
     for attempt in range(limits.write_attempt_count_max):
-        order, written = put_newer(ports, seen.branch.staging, key, value, (wid, order))
+        order, written = put_newer(ports, seen.branch.staging, key, value, wid, order)
         before = seen.branch.staging
         seen = _second_read(ports, repo, branch, ABSENT if attempt else before)
         if written and seen.branch.staging == before:
@@ -82,14 +82,13 @@ def _write(
 
 
 def put_newer(
-    ports: Ports, token: StagingToken, key: bytes, value: StagedValue, mark: tuple[bytes, int]
+    ports: Ports, token: StagingToken, key: bytes, value: StagedValue, wid: bytes, order: int
 ) -> tuple[int, bool]:
     """Put the row into `token`.  If a newer row is there, retry with a greater order.
 
-    `mark`: the id of this write (`wid`) and the order to begin with, in microseconds.
+    `wid`: the id of this write.  `order`: the order to begin with, in microseconds.
     Returns the next order to use, and whether the row is known to be written.
     """
-    wid, order = mark
     for _ in range(limits.conditional_round_count_max):
         try:
             found = area.stage(
@@ -139,13 +138,26 @@ class Sent(NamedTuple):
     value: StagedValue
 
 
+class Attempts(NamedTuple):
+    """A conditional write and its attempts so far.
+
+    `wid`: the id of its rows.  `own_address`: as in `write_if`.  `sent`: the rows whose answer was
+    lost.
+    """
+
+    wid: bytes
+    own_address: str
+    sent: list[Sent]
+
+
 class Look(NamedTuple):
     """The state of a path under one branch record.
 
-    `open_row`: the row in the open token.  `present`: the visible value.  `mine`: this call wrote
-    the visible value.
+    `seen`: the record.  `open_row`: the row in the open token.  `present`: the visible value.
+    `mine`: this call wrote the visible value.
     """
 
+    seen: Versioned
     open_row: Staged | Literal[Absent.ABSENT]
     present: Present
     mine: bool
@@ -169,13 +181,13 @@ def write_if(
     Other errors: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     wid = _mark(own_address) if own_address else ports.ids.stamp()
-    sent = list[Sent]()
+    attempts = Attempts(wid, own_address, [])
     deadline = operation_deadline(ports)
     seen = fresh(ports, repo, branch)
     with Unconfirmed("conditional write") as rows:
         for _ in range(limits.conditional_round_count_max):
             deadline.check("conditional write")
-            look = _look(ports, repo, seen, key, (wid, sent, own_address))
+            look = _look(ports, repo, seen, key, attempts)
             try:
                 value = decide(look.present, look.mine)
             except (PreconditionFailed, NotFound):
@@ -183,28 +195,21 @@ def write_if(
                 if again.branch != seen.branch:
                     seen = again
                     continue
-                if sent and _counted(ports, repo, key, seen, (wid, sent)):
+                if attempts.sent and _counted(ports, repo, key, seen, attempts):
                     return
                 raise
-            over = seen, branches.place(repo, branch), look
-            if _put_over(ports, key, value, over, (wid, sent)):
+            guard = area.Guard(branches.place(repo, branch), seen.version)
+            if _put_over(ports, key, value, look, guard, attempts):
                 return
-            if sent:
+            if attempts.sent:
                 rows.note()
             seen = fresh(ports, repo, branch)
-    if sent:
+    if attempts.sent:
         raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")
     raise Contended(f"conditional write kept losing against others: branch={branch}")
 
 
-def _look(
-    ports: Ports,
-    repo: Repository,
-    seen: Versioned,
-    key: bytes,
-    ours: tuple[bytes, Sequence[Sent], str],
-) -> Look:
-    wid, sent, own_address = ours
+def _look(ports: Ports, repo: Repository, seen: Versioned, key: bytes, attempts: Attempts) -> Look:
     record = seen.branch
     open_row = area.lookup(ports.kv, (record.staging,), key)
     deciding = open_row
@@ -212,13 +217,14 @@ def _look(
         deciding = area.lookup(ports.kv, record.tokens_newest_first[1:], key)
     if deciding is not ABSENT:
         present: Present = ABSENT if deciding.value is TOMBSTONE else deciding.value
-        return Look(open_row, present, deciding.wid == wid)
+        return Look(seen, open_row, present, deciding.wid == attempts.wid)
     head = commit_of(ports, repo, record.commit)
     value = reader.get(keyspace(ports, repo), head.metarange, key)
     if value is ABSENT:
-        return Look(open_row, value, False)
-    mine = any(value == each.value for each in sent) or _is_at(value, own_address)
-    return Look(open_row, value, mine)
+        return Look(seen, open_row, value, False)
+    was_sent = any(value == row.value for row in attempts.sent)
+    mine = was_sent or _is_at(value, attempts.own_address)
+    return Look(seen, open_row, value, mine)
 
 
 def _mark(own_address: str) -> bytes:
@@ -241,57 +247,57 @@ def _put_over(
     ports: Ports,
     key: bytes,
     value: StagedValue,
-    over: tuple[Versioned, Place, Look],
-    ours: tuple[bytes, list[Sent]],
+    look: Look,
+    guard: area.Guard,
+    attempts: Attempts,
 ) -> bool:
     """Compare-and-swap the row that was read in the open token; False if that failed.
 
-    An unknown outcome is appended to `sent`.
+    `guard`: the branch record must not have changed.  An unknown outcome is added to the attempts.
     """
-    (seen, place, look), (wid, sent) = over, ours
     least = 0 if look.open_row is ABSENT else look.open_row.order + 1
     order = max(ports.clock.now_ns() // 1_000, least)
     try:
         return area.stage_if(
             ports.kv,
-            seen.branch.staging,
+            look.seen.branch.staging,
             key,
             value,
-            wid=wid,
+            wid=attempts.wid,
             version=ports.ids.stamp(),
             seen=look.open_row,
             order=order,
-            guard=(place, seen.version),
+            other=guard,
         )
     except OutcomeUnknown:
-        sent.append(Sent(seen, order, value))
+        attempts.sent.append(Sent(look.seen, order, value))
         return False
 
 
 def _counted(
-    ports: Ports, repo: Repository, key: bytes, now: Versioned, ours: tuple[bytes, Sequence[Sent]]
+    ports: Ports, repo: Repository, key: bytes, now: Versioned, attempts: Attempts
 ) -> bool:
     """Whether a row whose answer was lost took effect before another client's value replaced it.
 
     Raises `OutcomeUnknown` if that cannot be determined, or if the row may still land.
     """
-    wid, sent = ours
     surely_not = True
-    for each in sent:
-        token = each.over.branch.staging
+    for sent in attempts.sent:
+        token = sent.over.branch.staging
         row = area.lookup(ports.kv, (token,), key)
-        if row is not ABSENT and row.wid == wid:
+        if row is not ABSENT and row.wid == attempts.wid:
             return True
         # Orders only grow, so a row of smaller order was never written over ours.
-        beaten = row is not ABSENT and row.order < each.order
-        late = each.over.version == now.version and not beaten
+        beaten = row is not ABSENT and row.order < sent.order
+        late = sent.over.version == now.version and not beaten
         named = token in now.branch.tokens_newest_first
         surely_not = surely_not and not late and (beaten or (named and row is ABSENT))
     space = keyspace(ports, repo)
     with suppress(HistoryTooLong):
-        for entry in history_until(ports, repo, now.branch.commit, sent[0].over.branch.commit):
+        oldest = attempts.sent[0].over.branch.commit
+        for entry in history_until(ports, repo, now.branch.commit, oldest):
             held = reader.get(space, entry.commit.metarange, key)
-            if any(held == each.value for each in sent):
+            if any(held == sent.value for sent in attempts.sent):
                 return True
     if surely_not:
         return False

@@ -18,7 +18,7 @@ from graveler.engine.ports import Ports, keyspace
 from graveler.errors import Corrupt, GravelerError, NotFound, Refused
 from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
-from graveler.records import TOMBSTONE, Repository
+from graveler.records import TOMBSTONE, RangeRef, Repository
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import Spent
 from graveler.refs.graph import commits
@@ -80,7 +80,7 @@ def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found
         if id not in {head for _, head in heads}
     }
     for where, head in heads:
-        yield from _history(ports, repo, (where, head), seen, (metaranges, expired))
+        yield from _history(ports, repo, where, head, seen, metaranges, expired)
     space = keyspace(ports, repo)
     sound: set[str] = set()
     whole: set[str] = set()  # sound ranges whose objects were checked too
@@ -96,8 +96,7 @@ def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found
             fresh_refs = {ref.id for ref in refs} - whole
             for ref in refs:
                 if ref.id in fresh_refs:
-                    bounds = (ref.min_key, ref.max_key)
-                    yield from _committed_objects(ports, repo, metarange, bounds)
+                    yield from _committed_objects(ports, repo, metarange, ref)
             whole |= fresh_refs
         sound.update(ref.id for ref in refs)
     if objects:
@@ -127,18 +126,19 @@ def _tags(ports: Ports, repo: Repository) -> Iterator[tuple[str, CommitId]]:
 def _history(
     ports: Ports,
     repo: Repository,
-    start: tuple[str, CommitId],
+    where: str,
+    head: CommitId,
     seen: set[CommitId],
-    contents: tuple[dict[MetarangeId, "_Content"], Mapping[str, Spent]],
+    metaranges: dict[MetarangeId, _Content],
+    expired: Mapping[str, Spent],
 ) -> Iterator[Found]:
-    """Damage in the history of `start`; adds the metaranges to check to `contents`.
+    """Damage in the history of `head`, which `where` names; adds the metaranges to check to
+    `metaranges`.
 
-    `contents`: first the metaranges to check, then the commits whose content may be gone by
-    retention.  Such a commit's metarange is not checked, unless only its objects may be gone: then
-    the metarange and its ranges must exist.
+    `expired`: the commits whose content may be gone by retention.  Such a commit's metarange is not
+    checked, unless only its objects may be gone: then the metarange and its ranges must exist.
     """
-    metaranges, expired = contents
-    todo = [start]
+    todo = [(where, head)]
     while todo:
         said_by, name = todo.pop()
         if name in seen:
@@ -160,10 +160,10 @@ def _history(
 
 
 def _committed_objects(
-    ports: Ports, repo: Repository, metarange: MetarangeId, bounds: tuple[bytes, bytes]
+    ports: Ports, repo: Repository, metarange: MetarangeId, within: RangeRef
 ) -> Iterator[Found]:
-    for key, value in reader.scan(keyspace(ports, repo), metarange, bounds[0]):
-        if key > bounds[1]:
+    for key, value in reader.scan(keyspace(ports, repo), metarange, within.min_key):
+        if key > within.max_key:
             return
         yield from _object(ports, repo, key, value)
 
