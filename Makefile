@@ -83,7 +83,7 @@ soak: $(READY) $(TOOLED) ## everything at once for MINUTES=n: schedules, fuzzing
 coverage: $(READY) $(TOOLED) $(LAYERS) ## branch coverage per folder; fails under the bounds
 	@sh scripts/coverage.sh $(BIN) $(JOBS)
 
-bench: $(READY) ## measures, writes docs/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
+bench: $(READY) ## measures, writes docs/measured/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 bench-cold: $(READY) $(LAYERS) ## cold start of the API function against an empty application

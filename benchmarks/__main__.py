@@ -1,4 +1,4 @@
-"""`make bench`: runs every benchmark beside lakeFS's figures and writes docs/benchmarks.md.
+"""`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
 three minutes) and writes no file.
@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import committed, http, sections
 from benchmarks.peer import COMMITTED, judged
 
-REPORT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+REPORT = Path(__file__).parent.parent / "docs" / "measured" / "benchmarks.md"
 FULL_OBJECTS = 1_000_000
 NO_FLOOR = "upload of 64 bytes, 64 connections"
 Line = dict[str, Any]
@@ -78,7 +78,7 @@ def _show(line: Line) -> None:
 
 
 def report(found: dict[str, Any]) -> str:
-    """The text of docs/benchmarks.md."""
+    """The text of docs/measured/benchmarks.md."""
     about = found["machine"]
     calibration = found["calibration"]
     rows = []

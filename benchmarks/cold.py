@@ -5,8 +5,8 @@
 The two applications run alternately.  Both use the layer and the code as deployed, including the
 bytecode, and nothing else on the path.  Graveler answers an authenticated stat of one object, and
 sends its own requests over TLS to a stand-in on this machine.  The empty application is FastAPI
-with one route behind Mangum.  One more process then measures each step.  Writes docs/cold-start.md;
-the last line of the output is JSON.
+with one route behind Mangum.  One more process then measures each step.  Writes
+docs/measured/cold-start.md; the last line of the output is JSON.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.cold_service import ASKED, BUCKET, Service, World
 from scripts.deploy import OURS, ROOT, Target
 
-REPORT = ROOT / "docs" / "cold-start.md"
+REPORT = ROOT / "docs" / "measured" / "cold-start.md"
 RATIO_MAX = 1.6
 RUNS = 15
 
@@ -90,7 +90,7 @@ def main() -> int:
     """Measure and report.  Returns 1 if the goal is missed."""
     parser = argparse.ArgumentParser(description="measures cold starts")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--no-report", action="store_true", help="do not write docs/cold-start.md")
+    parser.add_argument("--no-report", action="store_true", help=f"do not write {REPORT.name}")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="graveler-cold-") as name:
         found = measure(Path(name), given.runs)
@@ -132,7 +132,7 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """The text of docs/cold-start.md."""
+    """The text of docs/measured/cold-start.md."""
     own, empty = found["own"], found["empty"]
     lines = [
         "# Cold start of the API function",

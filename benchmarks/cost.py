@@ -1,4 +1,6 @@
-"""Computes what Graveler costs on AWS: counts requests, multiplies by prices, writes docs/cost.md.
+"""Computes what Graveler costs on AWS: counts requests and multiplies by prices.
+
+Writes docs/measured/cost.md.
 
     python -m benchmarks.cost                 prints the document
     python -m benchmarks.cost --write-docs    writes it
@@ -18,12 +20,12 @@ from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
 from benchmarks.written import ROOT, show_or_write
 
-DOCUMENT = ROOT / "docs" / "cost.md"
+DOCUMENT = ROOT / "docs" / "measured" / "cost.md"
 
 WRITE_GOAL, READ_GOAL, IDLE_GOAL = 1.60, 0.50, 1.00
 OWN_MS, KV_MS, S3_MS = 8, 5, 30  # a request itself, each KV request, each S3 request
 POLLERS, POLL_SECONDS = 5, 20  # event source mapping on an idle queue
-RANGES_OF_A_MILLION = 100  # docs/scale.md
+RANGES_OF_A_MILLION = 100  # docs/measured/scale.md
 IMPORT_SECONDS, COLLECT_SECONDS = 120, 240
 QUEUE_REQUESTS = 1.2  # for one message, received and deleted in batches
 _LOG_BYTES = 700
@@ -323,7 +325,7 @@ def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float,
 
 
 def document() -> str:
-    """The text of docs/cost.md."""
+    """The text of docs/measured/cost.md."""
     counted = measured()
     prices = operations(counted)
     return "\n".join(_sections(counted, prices)) + "\n"

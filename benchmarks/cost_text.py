@@ -1,4 +1,4 @@
-"""The text and tables of docs/cost.md; the figures come from cost.py."""
+"""The text and tables of docs/measured/cost.md; the figures come from cost.py."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
@@ -253,7 +253,7 @@ def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
     yield "last rate the account's gateway quota is met first (ask for more, or use a function"
     yield "URL), then the record of the one branch: spread readers over four branches or more, in"
     yield "repositories of their own, or let them name a commit id, which needs no record at all;"
-    yield "then the one shard of staging: a branch of large commits has more (docs/scale.md).  A"
+    yield "then the one shard of staging: a branch of large commits has [more](scale.md).  A"
     yield "new table must be warmed for such a rate (`WarmThroughput`).  The objects' own PUTs are"
     yield "not in the sums.\n"
 

@@ -1,7 +1,7 @@
 """Computes how far one branch scales: simulated load, and sizes from the real writer.
 
     python -m benchmarks.scale                 prints the document
-    python -m benchmarks.scale --write-docs    writes docs/scale.md (two minutes of processor time)
+    python -m benchmarks.scale --write-docs    writes docs/measured/scale.md (two minutes)
 
 The load is simulated against DynamoDB's limits.
 """
@@ -24,7 +24,7 @@ from graveler.committed.tiers import StoredFiles, file_address
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
 
-DOCUMENT = ROOT / "docs" / "scale.md"
+DOCUMENT = ROOT / "docs" / "measured" / "scale.md"
 OBJECTS = 1_000_000_000
 SAMPLE = 150_000
 _REGION = 20_000_000  # objects in one region of keys, sorted by their number
@@ -107,7 +107,7 @@ def _runs(
 
 
 def document() -> str:
-    """The text of docs/scale.md."""
+    """The text of docs/measured/scale.md."""
     staged = [
         line
         for shards in (1, 8, 64)

@@ -1,4 +1,4 @@
-"""The text and tables of docs/scale.md; the figures come from scale.py."""
+"""The text and tables of docs/measured/scale.md; the figures come from scale.py."""
 
 import textwrap
 from collections.abc import Iterator, Sequence

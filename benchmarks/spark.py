@@ -1,7 +1,7 @@
 """`make bench-spark`: imports beside sorted Parquet, reads and diffs, by rows, cores and version.
 
-Writes its section of docs/benchmarks.md; the last line of the output is JSON.  QUICK=1 measures
-fewer rows (within four minutes) and writes no file.  Each line runs in its own process
+Writes its section of docs/measured/benchmarks.md; the last line of the output is JSON.  QUICK=1
+measures fewer rows (within four minutes) and writes no file.  Each line runs in its own process
 (`spark_runs.py`).
 
     python -m benchmarks.spark --environments DIR     DIR holds .venv-spark3 and .venv-spark4

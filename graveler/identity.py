@@ -8,8 +8,8 @@
     shard            decides which shard holds a staged row
 
 The hash input is encoded with types and lengths, so two different sequences of items never give the
-same bytes.  docs/format.md has the table.  The encoding is that of lakeFS, so ids are equal to
-those of lakeFS.  Pure functions; every module may import this.
+same bytes.  docs/reference/format.md has the table.  The encoding is that of lakeFS, so ids are
+equal to those of lakeFS.  Pure functions; every module may import this.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -84,8 +84,8 @@ class Staged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BreakParameters:
-    """Where ranges end (docs/format.md).  Sizes count the bytes of keys plus framed values.  All
-    writers of a repository use the same parameters until someone changes them."""
+    """Where ranges end (docs/reference/format.md).  Sizes count the bytes of keys plus framed
+    values.  All writers of a repository use the same parameters until someone changes them."""
 
     min_size: int = 0
     max_size: int = limits.range_size_bytes_default

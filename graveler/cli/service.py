@@ -30,7 +30,8 @@ from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
 from graveler.errors import Internal
 
 # The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
-# slowest look-ups beside writers and a long listing take five times as long (docs/benchmarks.md).
+# slowest look-ups beside writers and a long listing take five times as long
+# (docs/measured/benchmarks.md).
 _SWITCH_SECONDS: Final = 0.0005
 
 

@@ -1,8 +1,8 @@
 """Tables of a refs dump: ranges and a metarange in the usual format, with properties of their own.
 
-The properties name the kind of records.  They are hashed into the ids (docs/format.md), so a table
-of a dump is never confused with a table of entries.  These tables are written whole and rarely
-read, so they bypass all caches of files and go straight to block storage.  For the engine.
+The properties name the kind of records.  They are hashed into the ids (docs/reference/format.md),
+so a table of a dump is never confused with a table of entries.  These tables are written whole and
+rarely read, so they bypass all caches of files and go straight to block storage.  For the engine.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

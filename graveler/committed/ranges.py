@@ -1,8 +1,8 @@
 """The contract of the range store: immutable sorted tables (ranges), and metaranges that list them.
 
     R1  records are written and read in strictly increasing order of their keys
-    R2  the id of a range or metarange depends only on its records (docs/format.md); writing the
-        same records again gives the same id and is harmless
+    R2  the id of a range or metarange depends only on its records (docs/reference/format.md);
+        writing the same records again gives the same id and is harmless
     R3  damage raises `Corrupt`; only records that were written are returned.  When a scan ends,
         the number of records was compared with the number in the metarange
     R4  an id that was never written raises `NotFound`

@@ -7,8 +7,8 @@ The rule, after each record:
     hash of the key % raggedness == 0         the range ends; otherwise it continues
 
 The first line that applies decides.  Sizes count keys and framed values, so every writer of a
-repository finds the same breaks in the same records (docs/format.md).  Pure; for this package, and
-for parallel writers.
+repository finds the same breaks in the same records (docs/reference/format.md).  Pure; for this
+package, and for parallel writers.
 """
 
 from itertools import accumulate

@@ -1,6 +1,6 @@
 """Records of repositories, of the names of commits, and of the work on them.
 
-    keys     partitions and keys of all records (docs/format.md draws them)
+    keys     partitions and keys of all records (docs/reference/format.md draws them)
     rows     one page of records from a key range
     cache    repositories and branches for seconds, commits without a time limit
     names/   repositories, branches, tags; ref expressions and how they resolve

@@ -1,4 +1,4 @@
-"""Partitions and keys of all repository records, as docs/format.md draws them.
+"""Partitions and keys of all repository records, as docs/reference/format.md draws them.
 
     partition                    key                          record
     repos                        <repository>                 the repository, by name

@@ -206,7 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
-        "--write-docs", action="store_true", help="put the figures into docs/reliability.md"
+        "--write-docs", action="store_true", help="put the figures into docs/measured/soak.md"
     )
     options = parser.parse_args(arguments)
     with Signals() as signals:
@@ -217,7 +217,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say(soak_report.report(figures, totals.samples))
         if options.write_docs and not signals.number:
             command = f"make soak MINUTES={options.minutes:g} ARGS=--write-docs"
-            soak_report.write(Path("docs/reliability.md"), command, figures, totals.samples)
+            soak_report.write(Path("docs/measured/soak.md"), command, figures, totals.samples)
         early = {"signal": signals.number} if signals.number else {}
         _say(json.dumps(figures | early | {"last_sample": _last(totals.samples)}))
         return 128 + signals.number if signals.number else int(bool(totals.failures))

@@ -40,7 +40,7 @@ BANNED = (
     _banned(
         "unfinished work",
         r"\b(?:TO[D]O|FIX[M]E|XX[X]|HAC[K])\b",
-        "finish it, or write a decision in docs/adr/ and say why there",
+        "finish it, or write a decision in docs/explanation/adr/ and say why there",
     ),
     _banned(
         "way of making",

@@ -1,4 +1,4 @@
-"""docs/cost.md says what the code does, and what was promised of it holds."""
+"""docs/measured/cost.md says what the code does, and what was promised of it holds."""
 
 import ast
 

@@ -13,7 +13,7 @@ from tests.cli.service import repository, serving
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GENERATED = ("docs/benchmarks.md",)
+GENERATED = ("docs/measured/benchmarks.md",)
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _PATH = re.compile(r"`((?:graveler|docs|tests|scripts|benchmarks|requirements)/[\w./*-]+)`")
 _FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -38,7 +38,11 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
 
 def test_the_first_screen_links_the_three_files() -> None:
     first = "\n".join(README.splitlines()[:35])
-    for path in ("graveler/records.py", "graveler/engine/commits/commit.py", "docs/format.md"):
+    for path in (
+        "graveler/records.py",
+        "graveler/engine/commits/commit.py",
+        "docs/reference/format.md",
+    ):
         assert f"]({path})" in first
 
 
@@ -85,7 +89,9 @@ def test_targets_of_make_exist(document: Path) -> None:
     ],
 )
 def test_a_contract_has_the_clauses_of_its_port(document: str, module: str, letter: str) -> None:
-    text = (ROOT / "docs" / "contracts" / f"{document}.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "contracts" / f"{document}.md").read_text(
+        encoding="utf-8"
+    )
     port = (ROOT / "graveler" / module).read_text(encoding="utf-8")
     clauses = re.findall(rf"^    ({letter}\d+)  ", port, re.MULTILINE)
     assert len(clauses) >= 6
@@ -93,7 +99,7 @@ def test_a_contract_has_the_clauses_of_its_port(document: str, module: str, lett
 
 
 def test_the_index_of_decisions_is_complete() -> None:
-    folder = ROOT / "docs" / "adr"
+    folder = ROOT / "docs" / "explanation" / "adr"
     index = (folder / "README.md").read_text(encoding="utf-8")
     for record in sorted(folder.glob("[0-9]*.md")):
         text = record.read_text(encoding="utf-8")
@@ -108,7 +114,7 @@ def test_the_index_of_decisions_is_complete() -> None:
 
 
 def test_the_format_names_every_message_and_the_empty_metarange() -> None:
-    text = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "format.md").read_text(encoding="utf-8")
     assert EMPTY_METARANGE in text
     rows = re.findall(r"\| `(\w+)`(?:[:, ]| of one| \|)", text)
     proto = (ROOT / "graveler" / "wire.proto").read_text(encoding="utf-8")
@@ -136,7 +142,7 @@ def test_the_examples_of_the_readme_run(tmp_path: Path, capsys: pytest.CaptureFi
 def test_the_example_of_event_rules_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "connect-a-bucket.md").read_text(encoding="utf-8")
     (example,) = _FENCE.findall(text)
     keys = ("MYKEY", "a-secret-of-at-least-32-characters")
     with serving(tmp_path / "store", credentials=keys) as service:

@@ -1,4 +1,4 @@
-"""A slice of docs/scale.md: one branch under more load than DynamoDB bears, in virtual time."""
+"""A slice of docs/measured/scale.md: one branch, more load than DynamoDB bears, virtual time."""
 
 import pytest
 

@@ -56,7 +56,7 @@ def test_totals_add_up(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_document_has_one_generated_part(tmp_path: Path) -> None:
     copy = tmp_path / "reliability.md"
-    original = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+    original = (ROOT / "docs/measured/soak.md").read_text(encoding="utf-8")
     copy.write_text(original, encoding="utf-8")
     for run in ("run 1", "run \\2"):
         samples = [sample(at) for at in range(60)]

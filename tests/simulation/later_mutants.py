@@ -1,4 +1,4 @@
-"""Breaches of rules that came after the table of docs/protocol.md; see `mutants.py`."""
+"""Breaches of rules that came after the table of docs/explanation/protocol.md; see `mutants.py`."""
 
 from tests.simulation.mutants import (
     BRANCHING,

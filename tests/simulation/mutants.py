@@ -1,7 +1,7 @@
 """Broken variants of the protocol, each the breach of one rule, and where it is looked for.
 
-S1 to S26 are the insufficient steps that docs/protocol.md names; R1 and on break rules that came
-later.  `cell`: the family and the profile whose seeds are searched.
+S1 to S26 are the insufficient steps that docs/explanation/protocol.md names; R1 and on break rules
+that came later.  `cell`: the family and the profile whose seeds are searched.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md run as they stand, one after the other, in one namespace."""
+"""The blocks of docs/reference/spark.md run as they stand, in turn, in one namespace."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from graveler.errors import Unsupported
 from tests.spark.conftest import HAS_SOURCES
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "spark.md"
 _FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 

@@ -27,7 +27,7 @@ built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
 - A crash before step 7 leaves sealed tokens.  Readers still see their rows, and the next commit
   folds them in.
 
-Source: the published design of lakeFS, with corrections (docs/protocol.md).
+Source: the published design of lakeFS, with corrections (docs/explanation/protocol.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -333,8 +333,8 @@ def _answer(draft: Draft) -> CommitEntry:
 
 
 def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
-    """The walk of step 8 (docs/protocol.md): find the commit that contains what this call must
-    commit, if such a commit exists now.
+    """The walk of step 8 (docs/explanation/protocol.md): find the commit that contains what this
+    call must commit, if such a commit exists now.
 
     It is one of the drafts (the swap landed, the answer was lost), or a commit whose fold record
     lists `wanted`.  A fold record alone proves nothing, because its swap may have failed.  So the

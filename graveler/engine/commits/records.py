@@ -1,7 +1,7 @@
 """Reads of branch records and commits, fresh or cached, and the swap of a branch record.
 
 - A *fresh* read is sent to the store after the call and is strongly consistent.  The second read
-  of a writer relies on this (docs/protocol.md).  It also refreshes the cache.
+  of a writer relies on this (docs/explanation/protocol.md).  It also refreshes the cache.
 - A *cached* record may be `limits.branch_cache_seconds_max` old.  Only the first read of a writer
   may use it.
 - A commit never changes, so a cached commit is always correct.

@@ -9,7 +9,7 @@
 The filled token is never open.  Its rows are written without a condition, so a late duplicate of
 such a write could overwrite the acknowledged row of a writer.  Its clean-up record is due only when
 every operation that is alive now has ended.  After a failed swap the reset leaves the token alone,
-because the swap may have landed.  Source: docs/protocol.md.
+because the swap may have landed.  Source: docs/explanation/protocol.md.
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ The same event again:
 
 An older event is dropped once the newer one counts, and waits until then.
 
-Basis: docs/protocol.md.
+Basis: docs/explanation/protocol.md.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -23,7 +23,7 @@ rule or a new branch.  This is safe:
   condemned it.
 - Each page checks the age of the metaranges that it condemns.
 
-Used by the delivery layer.  Basis: docs/protocol.md.
+Used by the delivery layer.  Basis: docs/explanation/protocol.md.
 """
 
 import re

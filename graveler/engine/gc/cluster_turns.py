@@ -7,7 +7,8 @@ is held for `limits.collect_turn_seconds` from the last heartbeat (`beat`) on.  
 neither the service nor another cluster begins a collection.  A cluster does not begin either while
 a collection of the service is on record or about to begin.
 
-A turn does not lock files.  The safety of collections does not depend on it (docs/protocol.md).
+A turn does not lock files.  The safety of collections does not depend on it
+(docs/explanation/protocol.md).
 
 Used by delivery and jobs.
 """

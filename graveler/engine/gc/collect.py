@@ -25,7 +25,7 @@ reads refs, rows, commits and marks again, always after the list.  So several at
 equivalent to one slow run.
 
 One collector at a time for a repository, beside any number of other operations.  Used by the
-commands and the service.  Basis: docs/protocol.md.
+commands and the service.  Basis: docs/explanation/protocol.md.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Staging one change on a branch: the writer's side of the protocol (docs/protocol.md).
+"""Staging one change on a branch: the writer's side of the protocol (docs/explanation/protocol.md).
 
     1 record (cached)  →  2 row, if newer  →  3 record (fresh)  →  4 same staging token? done
                           ▲                                        │ no

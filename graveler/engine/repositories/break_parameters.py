@@ -3,8 +3,8 @@
     seen ──compare-and-swap──► wanted        a change by another client is never overwritten
 
 After a change, existing ranges stay as they are and stay valid.  Only ranges that are written later
-end by the new parameters (docs/format.md).  A process uses the old parameters as long as it caches
-the repository's record.  Used by repository.py, bulk jobs and the service.
+end by the new parameters (docs/reference/format.md).  A process uses the old parameters as long as
+it caches the repository's record.  Used by repository.py, bulk jobs and the service.
 """
 
 from dataclasses import replace

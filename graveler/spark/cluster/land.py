@@ -5,7 +5,7 @@
 
 *replace*: the rows replace everything below the prefix.  *merge*: the rows are put onto the
 existing entries; paths without a row stay.  Commits of other writers elsewhere in the branch also
-stay (docs/bulk.md).  For users of the package.
+stay (docs/reference/bulk.md).  For users of the package.
 """
 
 from collections.abc import Mapping

@@ -15,9 +15,9 @@ the salt may choose the names.  So the first pass also finds *spare* keys, about
 other bits of the same hash.  Where many spare keys follow one another without a break key, buckets
 are cut there too, so that a task can hold its bucket.
 
-The hash is one that Spark computes itself (docs/format.md).  One bucket is one task.  Spark sends a
-row to a task by the hash of a number, so each bucket has a number that Spark sends to the task of
-this bucket.  For this package.
+The hash is one that Spark computes itself (docs/reference/format.md).  One bucket is one task.
+Spark sends a row to a task by the hash of a number, so each bucket has a number that Spark sends to
+the task of this bucket.  For this package.
 """
 
 from bisect import bisect_left, bisect_right

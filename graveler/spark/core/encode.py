@@ -1,6 +1,6 @@
 """The framed values of many entries at once, from Arrow columns.
 
-    value      40 ‖ identity ‖ zigzag-varint(length) ‖ entry                        docs/format.md
+    value      40 ‖ identity ‖ zigzag-varint(length) ‖ entry              docs/reference/format.md
     entry      0a address 12 (08 seconds 10 nanoseconds) 18 size 22 checksum
                2a (0a key 12 value) … 30 type 3a content type
     identity   h(02 08 size ‖ 01 checksum ‖ 04 count 01 key 01 value … ‖ 01 content type, if any)

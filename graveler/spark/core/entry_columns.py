@@ -1,4 +1,4 @@
-"""Entries in their stored form, decoded many at once, field by field (docs/format.md).
+"""Entries in their stored form, decoded many at once, field by field (docs/reference/format.md).
 
     value   40 ‖ identity ‖ zigzag-varint(length) ‖ entry
     entry   0a address 12 (08 seconds 10 nanoseconds) 18 size 22 checksum 2a pair … 30 type 3a type

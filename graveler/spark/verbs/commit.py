@@ -6,7 +6,7 @@
 
 The ranges are those of an ordinary commit.  Meanwhile writers continue on a fresh staging token.
 The sealed tokens leave the branch in the same compare-and-swap that lands the commit
-(docs/bulk.md).  For users of the package.
+(docs/reference/bulk.md).  For users of the package.
 """
 
 from collections.abc import Iterator

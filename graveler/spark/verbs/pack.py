@@ -6,9 +6,10 @@
                                                                                        cancelled
 
 With fewer and larger ranges, readers make fewer requests and commits write more bytes.  Commits
-that land meanwhile are kept: `finish` puts their changes onto the packed ranges (docs/bulk.md).
-The commit is valid without the new parameters and the parameters without the commit, because
-readers do not depend on where a range ends.  For users of the package.
+that land meanwhile are kept: `finish` puts their changes onto the packed ranges
+(docs/reference/bulk.md).  The commit is valid without the new parameters and
+the parameters without the commit, because readers do not depend on where a range ends.  For users
+of the package.
 """
 
 from collections.abc import Sequence
