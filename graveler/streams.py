@@ -40,6 +40,14 @@ class Cursor(Protocol):
         """Move past the present item."""
         ...
 
+    def take(self, count: int, end: bytes) -> "Sequence[Item]":
+        """The next items with keys < `end` (empty: no limit), at most `count`; move past them.
+
+        Returns fewer items where more would cost another read.  It returns no item only if there
+        is none.  `count` is at least 1.
+        """
+        ...
+
 
 class Overlay:
     """Several cursors merged into one.  For each key, the first cursor that has it wins."""
@@ -91,6 +99,21 @@ class Overlay:
                 self._fronts[place] = None
                 self._cursors[place].advance()
 
+    def take(self, count: int, end: bytes) -> Sequence[Item]:
+        least = self.peek()
+        if least is END or (end and least[0] >= end):
+            return ()
+        place = next(place for place, front in enumerate(self._fronts) if front is least)
+        others = (front for front in self._fronts if front is not None and front is not least)
+        bound = min((front[0] for front in others), default=end)
+        if end and end < bound:
+            bound = end
+        if bound == least[0]:  # another cursor has this key too
+            self.advance()
+            return (least,)
+        self._fronts[place] = self._least = None
+        return self._cursors[place].take(count, bound)
+
     def _drop_ended(self) -> None:
         kept = [place for place, front in enumerate(self._fronts) if front is not None]
         self._cursors = [self._cursors[place] for place in kept]
@@ -124,6 +147,8 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
     line, one per tombstone, one seek per common prefix.
     """
     cursor.seek(max(prefix, _start_after(prefix, delimiter, after)))
+    if not delimiter:
+        return _flat_page(cursor, successor(prefix), amount)
     lines: list[Listed] = []
     while True:
         item = cursor.peek()
@@ -135,7 +160,7 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
             continue
         if len(lines) == amount:
             return Page(tuple(lines), True)
-        cut = key.find(delimiter, len(prefix)) if delimiter else -1
+        cut = key.find(delimiter, len(prefix))
         if cut < 0:
             lines.append(Listed(key, value))
             cursor.advance()
@@ -146,6 +171,17 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
             if not beyond:
                 return Page(tuple(lines), False)
             cursor.seek(beyond)
+
+
+def _flat_page(cursor: Cursor, end: bytes, amount: int) -> Page:
+    """A page without a delimiter: the items are taken many at a time."""
+    lines: list[Listed] = []
+    while len(lines) <= amount:
+        items = cursor.take(amount + 1 - len(lines), end)
+        if not items:
+            return Page(tuple(lines), False)
+        lines += [Listed(key, value) for key, value in items if value is not TOMBSTONE]
+    return Page(tuple(lines[:amount]), True)
 
 
 def _start_after(prefix: bytes, delimiter: bytes, after: bytes) -> bytes:

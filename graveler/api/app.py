@@ -3,8 +3,8 @@
     service = open_service(ports, grants, secret, settings)
     application = create_app(service)
 
-FastAPI validates nothing here.  It hosts two plain routes: one for the API and one for all other
-paths.
+FastAPI runs the start and the stop.  HTTP requests go directly to the two plain routes: one for the
+API and one for all other paths.
 
 The application belongs to a store that one process at a time can open.  At start it resumes the
 jobs of dead processes.  At stop it stops the jobs of this process; the next start resumes them.
@@ -17,14 +17,13 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graveler import __version__
 from graveler.api.local_jobs import open_service
 from graveler.api.openapi import document
-from graveler.api.pages import Pages
-from graveler.api.routing import api_route
 from graveler.api.service import Service
+from graveler.api.start import bare_app
 from graveler.engine.jobs import record
 from graveler.engine.repositories import repository
 from graveler.jobs.handover import Desk, revive_all
@@ -49,7 +48,8 @@ def create_app(service: Service) -> FastAPI:
             record.free_all(service.ports, repo)  # their workers stop at the next heartbeat
         service.pools.close()
 
-    application = _Application(
+    return _Application(
+        bare_app(service),
         title="Graveler",
         version=__version__,
         openapi_url=None,
@@ -57,10 +57,6 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    application.router.redirect_slashes = False
-    application.router.routes.append(api_route(service))
-    application.router.routes.append(Pages(service))
-    return application
 
 
 def _repositories(service: Service) -> Iterator[Repository]:
@@ -87,14 +83,20 @@ def _never_waiting(kv: Store) -> Iterator[None]:
 
 
 class _Application(FastAPI):
-    """FastAPI without its middleware and its generated OpenAPI document.
+    """FastAPI without its middleware, its routing and its generated OpenAPI document.
 
-    The routes answer errors themselves, so no middleware is needed; its five layers cost a third of
-    a short request.  The OpenAPI document is built from the table of routes.
+    The routes answer errors themselves, so no middleware is needed.  Its middleware, telemetry and
+    routing would take a large share of the time of a short request.  The OpenAPI document is built
+    from the table of routes.
     """
 
-    def build_middleware_stack(self) -> ASGIApp:
-        return self.router
+    def __init__(self, http: ASGIApp, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._http = http
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        application = self._http if scope["type"] == "http" else super().__call__
+        await application(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:

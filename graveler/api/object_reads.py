@@ -187,7 +187,13 @@ def list_objects(call: Call) -> Answer:
     query = call.query
     wanted = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
     listed = objects.list_objects(call.ports, call.repo, call.arguments["ref"], wanted)
-    results = [_line(call, path, entry) for path, entry in listed.lines]
+    repo, plain = call.repo, not (query["user_metadata"] or query["presign"])
+    results = [
+        shapes.stats(repo, path, entry)
+        if plain and entry is not ABSENT
+        else _line(call, path, entry)
+        for path, entry in listed.lines
+    ]
     return answers.page(results, listed.more, listed.lines[-1][0] if listed.lines else "")
 
 

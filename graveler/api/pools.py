@@ -6,9 +6,12 @@ The client may retry, and memory stays bounded.  Used by service.py and the endp
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from concurrent.futures import Executor
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeVar
 
 from graveler.errors import Unavailable
 from graveler.kv.wait import WouldWait
@@ -16,11 +19,26 @@ from graveler.kv.wait import WouldWait
 T = TypeVar("T")
 
 
+class _Work(NamedTuple):
+    """One call: where its result goes, and what to call."""
+
+    future: "asyncio.Future[Any]"
+    function: Callable[..., Any]
+    arguments: tuple[object, ...]
+
+
 class BoundedPool:
-    """A thread pool for the event loop.  Called only from the thread of the loop."""
+    """A thread pool for the event loop.  Called only from the thread of the loop.
+
+    A result goes directly from its thread to the loop.  `loop.run_in_executor` would pass it
+    through two futures, which takes longer.  Threads start when they are first needed.
+    """
 
     def __init__(self, threads: int, waiting_max: int, name: str) -> None:
-        self._executor = ThreadPoolExecutor(threads, name)
+        self._name = name
+        self._threads_max = threads
+        self._threads: list[threading.Thread] = []
+        self._queue: SimpleQueue[_Work | None] = SimpleQueue()  # None ends a thread
         self._unfinished = 0
         self._unfinished_max = threads + waiting_max
 
@@ -32,18 +50,53 @@ class BoundedPool:
 
     def proceed(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
         """Run the next step of a request that was already accepted.  Never refuses."""
+        if len(self._threads) < min(self._unfinished + 1, self._threads_max):
+            name = f"{self._name}_{len(self._threads)}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
         self._unfinished += 1
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._executor, function, *arguments)
-        future.add_done_callback(self._finished)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Work(future, function, arguments))
         return future
 
     def close(self) -> None:
         """Wait for running work and drop waiting work."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        with suppress(Empty):
+            while (work := self._queue.get_nowait()) is not None:
+                _call(work.future, work.future.cancel)
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
 
-    def _finished(self, _future: "asyncio.Future[T]") -> None:
+    def _run(self) -> None:
+        """Work until the pool is closed."""
+        while (work := self._queue.get()) is not None:
+            result, error = None, None
+            if not work.future.cancelled():
+                try:
+                    result = work.function(*work.arguments)
+                except BaseException as caught:
+                    error = caught
+            _call(work.future, self._finish, work.future, result, error)
+            del work, result, error  # while the thread waits, it keeps nothing alive
+
+    def _finish(self, future: "asyncio.Future[T]", result: T, error: BaseException | None) -> None:
+        """Give the result to the waiting request.  Runs on the loop."""
         self._unfinished -= 1
+        if future.cancelled():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+def _call(future: "asyncio.Future[Any]", function: Callable[..., Any], *arguments: object) -> None:
+    """Call `function` on the loop of `future`.  A closed loop waits for nothing."""
+    with suppress(RuntimeError):
+        future.get_loop().call_soon_threadsafe(function, *arguments)
 
 
 class Pools(NamedTuple):

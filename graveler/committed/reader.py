@@ -202,6 +202,16 @@ class CommittedCursor:
         if self._at < len(self._records) or self.peek() is not END:
             self._at += 1
 
+    def take(self, count: int, end: bytes) -> Sequence[Item]:
+        if self.peek() is END:
+            return ()
+        records, first = self._records, self._at
+        last = min(first + count, len(records))
+        if end and records[last - 1][0] >= end:
+            last = bisect_left(records, (end, b""), first, last)
+        self._at = last
+        return records[first:last]
+
     def _enter(self, place: int, *, reading_on: bool) -> None:
         self._range, self._walk, self._is_reading_on = place, ABSENT, reading_on
 

@@ -383,6 +383,16 @@ class ShardCursor:
             self._next += 1
             self._item = None
 
+    def take(self, count: int, end: bytes) -> Sequence[Item]:
+        if self.peek() is END:
+            return ()
+        rows, first = self._rows, self._next
+        last = min(first + count, len(rows))
+        if end and rows[last - 1][0] >= end:
+            last = bisect_left(rows, end, first, last, key=lambda row: row[0])
+        self._next, self._item = last, None
+        return [(key, value_of(row.value)) for key, row in rows[first:last]]
+
     @property
     def waits(self) -> bool:
         """Whether the next `peek` sends a request."""

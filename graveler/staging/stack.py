@@ -58,15 +58,23 @@ class _Together:
         self._fetched = False
 
     def peek(self) -> Item | End:
-        if not self._fetched:
-            self._fetched = True
-            waiting = [cursor for cursor in self._cursors if cursor.waits]
-            if len(waiting) > 1:
-                self._fanout.map(area.ShardCursor.fetch, waiting)
+        self._fetch()
         return self._overlay.peek()
 
     def advance(self) -> None:
         self._overlay.advance()
+
+    def take(self, count: int, end: bytes) -> Sequence[Item]:
+        self._fetch()
+        return self._overlay.take(count, end)
+
+    def _fetch(self) -> None:
+        if self._fetched:
+            return
+        self._fetched = True
+        waiting = [cursor for cursor in self._cursors if cursor.waits]
+        if len(waiting) > 1:
+            self._fanout.map(area.ShardCursor.fetch, waiting)
 
 
 def combine(deltas: Sequence[Sequence[Item]]) -> list[Item]:

@@ -1,0 +1,112 @@
+"""The pool of threads behind the event loop: results, errors, limits, closing."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from graveler.api.pools import BoundedPool
+from graveler.errors import Unavailable
+
+
+class Gate:
+    """Work that waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.entered, self.open = threading.Event(), threading.Event()
+
+    def pass_through(self) -> str:
+        self.entered.set()
+        assert self.open.wait(60)
+        return "passed"
+
+
+async def entered(gate: Gate) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, gate.entered.wait, 60)
+
+
+def test_results_and_errors_reach_their_caller() -> None:
+    pool = BoundedPool(3, 100, "test")
+
+    def divide(above: int, below: int) -> float:
+        return above / below
+
+    async def whole() -> None:
+        results = await asyncio.gather(*(pool.start(divide, n, 2) for n in range(50)))
+        assert results == [n / 2 for n in range(50)]
+        with pytest.raises(ZeroDivisionError):
+            await pool.start(divide, 1, 0)
+        assert await pool.start(divide, 4, 2) == 2  # the thread of the error still works
+        pool.close()
+
+    asyncio.run(whole())
+
+
+def test_work_beyond_the_limit_is_refused_and_room_comes_back() -> None:
+    pool, gate = BoundedPool(1, 1, "test"), Gate()
+
+    async def whole() -> None:
+        running, waiting = pool.start(gate.pass_through), pool.start(gate.pass_through)
+        with pytest.raises(Unavailable, match="too many requests"):
+            pool.start(gate.pass_through)
+        accepted = pool.proceed(gate.pass_through)  # a request that was accepted earlier
+        gate.open.set()
+        assert await asyncio.gather(running, waiting, accepted) == ["passed"] * 3
+        assert await pool.start(gate.pass_through) == "passed"
+        pool.close()
+
+    asyncio.run(whole())
+
+
+def test_work_of_a_cancelled_request_is_not_begun() -> None:
+    pool, gate = BoundedPool(1, 9, "test"), Gate()
+    calls: list[int] = []
+
+    async def whole() -> None:
+        running = pool.start(gate.pass_through)
+        dropped = pool.start(calls.append, 1)
+        dropped.cancel()
+        behind = pool.start(calls.append, 2)
+        gate.open.set()
+        await asyncio.gather(running, behind)
+        assert calls == [2]
+        pool.close()
+
+    asyncio.run(whole())
+
+
+def test_closing_waits_for_running_work_and_drops_waiting_work() -> None:
+    pool, gate = BoundedPool(1, 9, "test"), Gate()
+    calls: list[int] = []
+
+    async def whole() -> None:
+        running, waiting = pool.start(gate.pass_through), pool.start(calls.append, 1)
+        await entered(gate)
+        closing = asyncio.get_running_loop().run_in_executor(None, pool.close)
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not closing.done()
+        gate.open.set()
+        await closing
+        assert await running == "passed"
+        assert not calls
+
+    asyncio.run(whole())
+
+
+def test_a_loop_that_is_gone_does_not_end_the_thread() -> None:
+    pool, gate = BoundedPool(1, 9, "test"), Gate()
+
+    async def begin(function: Callable[[], str]) -> None:
+        pool.start(function)
+        await entered(gate)
+
+    asyncio.run(begin(gate.pass_through))
+    gate.open.set()
+
+    async def again() -> None:
+        assert await pool.start(gate.pass_through) == "passed"
+        pool.close()
+
+    asyncio.run(again())

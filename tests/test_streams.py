@@ -1,0 +1,129 @@
+"""Cursors: items that are taken many at a time, against items that are visited one by one."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed import reader, writer
+from graveler.committed.memory import MemoryRangeStore
+from graveler.committed.ranges import Keyspace
+from graveler.framing import frame
+from graveler.kv.counter import ObservedStore
+from graveler.kv.memory import MemoryStore
+from graveler.records import TOMBSTONE, BreakParameters, StagedValue
+from graveler.requests import Counts
+from graveler.staging import area, stack
+from graveler.streams import END, Cursor, Item, Listed, Overlay, list_page
+
+IDS = SystemIds()
+CLOCK = SystemClock()
+SEEDS = range(60)
+
+
+def some_keys(chance: random.Random) -> list[bytes]:
+    return sorted({b"%02d/%02d" % divmod(chance.randrange(400), 20) for _ in range(60)})
+
+
+class World:
+    """Some committed records below some tokens of rows: cursors over all of it, with counted
+    requests."""
+
+    def __init__(self, seed: int) -> None:
+        chance = random.Random(seed)
+        self.counts = Counts()
+        memory = MemoryStore()
+        self.kv = ObservedStore(memory, self.counts)
+        self.tokens = []
+        for _ in range(chance.randrange(4)):
+            token = area.new_token(CLOCK, IDS, chance.choice([1, 3]))
+            for key in some_keys(chance)[: chance.choice([0, 3, 60])]:
+                value: StagedValue = chance.choice([TOMBSTONE, b"staged"])
+                stamp = IDS.stamp()
+                area.stage(memory, token, key, value, wid=b"w" * 16, order=1, version=stamp)
+            self.tokens.append(token)
+        breaks = BreakParameters(raggedness=chance.choice([2, 10, 1_000]))
+        self.space = Keyspace(MemoryRangeStore(), "mem://n/space", breaks)
+        records = [(key, frame(b"id", key)) for key in some_keys(chance)]
+        self.metarange = writer.write(self.space, iter(records))
+        self.first = chance.choice([1, 5, 100])
+
+    def cursor(self) -> Cursor:
+        committed = reader.cursor(self.space, self.metarange, wanted=self.first)
+        return Overlay([stack.view(self.kv, self.tokens, self.first), committed])
+
+    def spent(self, read: Callable[[Cursor], object]) -> tuple[object, int]:
+        before = self.counts.total()
+        answer = read(self.cursor())
+        return answer, self.counts.total() - before
+
+
+def visited(cursor: Cursor, start: bytes, end: bytes, count: int) -> list[Item]:
+    found: list[Item] = []
+    cursor.seek(start)
+    while len(found) < count and (item := cursor.peek()) is not END:
+        if end and item[0] >= end:
+            break
+        found.append(item)
+        cursor.advance()
+    return found
+
+
+def taken(cursor: Cursor, start: bytes, end: bytes, count: int) -> list[Item]:
+    found: list[Item] = []
+    cursor.seek(start)
+    while len(found) < count and (items := cursor.take(count - len(found), end)):
+        found += items
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_items_that_are_taken_are_those_that_are_visited(seed: int) -> None:
+    world, chance = World(seed), random.Random(seed)
+    for _ in range(8):
+        start, end = sorted(chance.choices([b"", b"00", b"05/1", b"12/03", b"20"], k=2))
+        count = chance.choice([1, 2, 7, 1_000])
+        one_by_one = world.spent(lambda cursor: visited(cursor, start, end, count))  # noqa: B023
+        together = world.spent(lambda cursor: taken(cursor, start, end, count))  # noqa: B023
+        assert together[0] == one_by_one[0], f"{seed=} {start=} {end=} {count=}"
+        assert together[1] <= one_by_one[1], f"{seed=}: takes more requests"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cursor_stands_behind_what_was_taken(seed: int) -> None:
+    world, chance = World(seed), random.Random(seed)
+    left = world.cursor()
+    while left.peek() is not END:
+        count = chance.randint(1, 9)
+        items = left.take(count, b"")
+        assert 0 < len(items) <= count
+        key = items[-1][0]
+        right = world.cursor()
+        right.seek(key + b"\0")
+        assert left.peek() == right.peek(), f"{seed=} {key=}"
+        if chance.random() < 0.3:
+            target = b"%02d" % chance.randrange(20)
+            left.seek(target)
+            right.seek(target)
+            assert left.peek() == right.peek(), f"{seed=} {key=} {target=}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_flat_pages_hold_every_live_key_once(seed: int) -> None:
+    world, chance = World(seed), random.Random(seed)
+    prefix = chance.choice([b"", b"0", b"05/", b"19/19"])
+    expected = [
+        Listed(key, value)
+        for key, value in visited(world.cursor(), b"", b"", 10_000)
+        if value is not TOMBSTONE and key.startswith(prefix)
+    ]
+    amount, after, lines = chance.choice([1, 3, 50]), b"", []
+    while True:
+        page = list_page(world.cursor(), prefix, b"", after, amount)
+        lines += page.lines
+        if not page.more:
+            break
+        assert len(page.lines) == amount
+        after = page.lines[-1].key
+    assert lines == expected, f"{seed=}"
