@@ -22,9 +22,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler.spark import Lake, connect, diff, entries, import_
+from graveler.spark import Credentials, Lake, connect, diff, entries, import_
 
-KEYS = ("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
+KEYS = Credentials("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
 TASK_ROWS = 300_000  # in one task, of an import and of the Parquet job
 WARM_ROWS = 2_000_000  # before the first round, so that the JVM has compiled its hot code
 CHANGED = 100  # one row in 100 changes

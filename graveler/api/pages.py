@@ -107,9 +107,7 @@ class Pages(BaseRoute):
         except ValueError as error:
             raise Invalid(f"query has an error: at most {_FIELDS_MAX} fields") from error
         headers = dict(scope["headers"])
-        return await presigned(
-            self._service, scope["method"], (name, dict(fields)), headers, receive
-        )
+        return await presigned(self._service, scope["method"], name, dict(fields), headers, receive)
 
 
 def _uuid(stamp: bytes) -> str:

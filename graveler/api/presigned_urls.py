@@ -30,15 +30,15 @@ _DEFAULT_TYPE: Final = "application/octet-stream"
 async def presigned(
     service: Service,
     method: str,
-    signed: tuple[str, Mapping[str, str]],
+    name: str,
+    query: Mapping[str, str],
     headers: Mapping[bytes, bytes],
     receive: Receive,
 ) -> Answer:
     """Answer a presigned request.
 
-    `signed`: the name at the end of the path, and the query.
+    `name`: the end of the path.
     """
-    name, query = signed
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     asked = "GET" if method == "HEAD" else method
     grant = service.grants.verify(asked, name, query, content_type)

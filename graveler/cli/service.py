@@ -72,7 +72,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
             listen = bound(taken, options.listen)
             prepare(store, listen)
             service = open_service(store.ports, store.signer, store.secret, _settings(options))
-            _serve(service, taken, listen, (signals, on_ready), _rounds(store, options))
+            _serve(service, taken, listen, signals, on_ready, _rounds(store, options))
         finally:
             store.close()
     finally:
@@ -129,11 +129,10 @@ def _serve(
     service: Service,
     taken: socket.socket,
     listen: Listen,
-    hooks: tuple[Signals, OnReady],
+    signals: Signals,
+    on_ready: OnReady,
     sweepers: Sequence[Sweeper],
 ) -> None:
-    signals, on_ready = hooks
-
     def stop() -> None:
         server.should_exit = True
 

@@ -1,8 +1,8 @@
 """Bulk work on Spark: jobs that are too large for one process run on the user's own cluster.
 
-    from graveler.spark import connect, entries, import_
+    from graveler.spark import Credentials, connect, entries, import_
 
-    with connect(spark, "https://host", ("KEY", "secret")) as lake:
+    with connect(spark, "https://host", Credentials("KEY", "secret")) as lake:
         landed = import_(lake, rows, "repository/branch/folder", mode="merge")
         entries(lake, "repository/branch").groupBy("content_type").count().show()
 
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from graveler.spark.cluster.land import BadRows, Imported, JobTerms, import_
     from graveler.spark.cluster.register import register
+    from graveler.spark.cluster.server import Credentials
     from graveler.spark.gc.collect import Careful, Collection, collect
     from graveler.spark.lake import Lake, connect
     from graveler.spark.verbs.commit import Committed, commit
@@ -42,6 +43,7 @@ __all__ = [
     "Careful",
     "Collection",
     "Committed",
+    "Credentials",
     "Imported",
     "JobTerms",
     "Lake",
@@ -67,6 +69,7 @@ _HOMES: Final = {
     "Careful": "gc.collect",
     "Collection": "gc.collect",
     "Committed": "verbs.commit",
+    "Credentials": "cluster.server",
     "Imported": "cluster.land",
     "JobTerms": "cluster.land",
     "Lake": "lake",

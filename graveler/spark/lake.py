@@ -1,7 +1,8 @@
 """A lake: the connection of a Spark job to the API, and the place where executors find objects.
 
-    with connect(spark, "https://host", ("KEY", "secret")) as lake: …     a server
-    with connect(spark, "folder", ("KEY", "secret")) as lake: …           an embedded store
+    keys = Credentials("KEY", "secret")
+    with connect(spark, "https://host", keys) as lake: …     a server
+    with connect(spark, "folder", keys) as lake: …           an embedded store
 
 Only one process can open an embedded store, so `connect` starts a server on it.  The server ends
 when the lake is closed or this process ends.  Executors get a `Place`: names, no credentials.  For
@@ -25,7 +26,7 @@ from graveler.ids import parse_branch_id, parse_repository_id
 from graveler.records import BreakParameters
 from graveler.settings import endpoint_url
 from graveler.spark.cluster.places import Place
-from graveler.spark.cluster.server import Served, serve
+from graveler.spark.cluster.server import Credentials, Served, serve
 
 _SCHEMES: Final = ("http://", "https://")
 _NO_WRITING: Final = BreakParameters()
@@ -60,7 +61,7 @@ class Lake:
 def connect(
     spark: SparkSession,
     url_or_store: str | Path,
-    credentials: tuple[str, str],
+    credentials: Credentials,
     *,
     store: str | Path = "",
     import_roots: Sequence[Path] = (),
@@ -68,20 +69,20 @@ def connect(
     """Connect to a lake behind a URL, or in the folder of an embedded store that no server has
     open.
 
-    `credentials`: an access key id and its secret; for a folder, they become the administrator's
-    credentials.  `store`: the folder of the embedded store that the server at the URL serves.
+    `credentials`: for a folder, they become the administrator's credentials.
+    `store`: the folder of the embedded store that the server at the URL serves.
     `import_roots`: folders of this machine from which the server that this call starts may import.
     Errors: `Invalid`; `Unavailable` if the server does not start (its output goes to standard
     error).
     """
-    text = str(url_or_store)
+    text, keys = str(url_or_store), Credentials(*credentials)  # a plain pair serves too
     if text.startswith(_SCHEMES):
         folder = os.path.abspath(store) if store else ""
-        return Lake(spark, client.connect(text, *credentials), folder)
+        return Lake(spark, client.connect(text, keys.access_key_id, keys.secret_access_key), folder)
     if "://" in text or not text:
         raise Invalid(f"neither a URL of a server nor a folder: {text!r:.200}")
-    served: Served = serve(Path(text), credentials, import_roots)
-    session = client.connect(served.url, *credentials)
+    served: Served = serve(Path(text), keys, import_roots)
+    session = client.connect(served.url, keys.access_key_id, keys.secret_access_key)
     return Lake(spark, session, os.path.abspath(text), served.stop)
 
 

@@ -12,6 +12,7 @@ from graveler.committed.reader import ranges
 from graveler.ids import MetarangeId
 from graveler.records import AddressType, Entry, RangeRef
 from graveler.spark.cluster.places import Place, opened
+from graveler.spark.cluster.server import Credentials
 from graveler.spark.core import cuts
 from graveler.spark.core.check import Addresses
 from graveler.spark.core.columns import canonical
@@ -24,7 +25,8 @@ SCHEMA = (
     "metadata map<string,string>, content_type string"
 )
 Row = tuple[Any, ...]
-KEYS = ("TESTKEY", "a-secret-of-tests-and-of-nothing-else")  # of the stores that tests serve
+# Of the stores that tests serve.
+KEYS = Credentials("TESTKEY", "a-secret-of-tests-and-of-nothing-else")
 
 
 def some_rows(seed: int, count: int) -> list[Row]:

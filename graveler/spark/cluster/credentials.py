@@ -12,17 +12,18 @@ from graveler.aws import AwsSession, AwsSettings
 from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.errors import Invalid
 from graveler.settings import endpoint_url, environment
+from graveler.spark.cluster.server import Credentials
 
 _FIELDS: Final = ("access_key_id", "secret_access_key")
 
 
-def credentials(secret: str) -> tuple[str, str]:
-    """The access key id and its secret, from the named secret of Secrets Manager, or from the
-    environment if `secret` is empty.  Errors: `Invalid` if there are none, or the secret has
+def credentials(secret: str) -> Credentials:
+    """The credentials from the named secret of Secrets Manager, or from the environment if `secret`
+    is empty.  Errors: `Invalid` if there are none, or the secret has
     another form; `Unavailable`.  One request to Secrets Manager if a secret is named."""
     if not secret:
         variables = environment()
-        found = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")
+        found = Credentials(variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, ""))
         if not all(found):
             raise Invalid(
                 f"no credentials: name a secret (--secret), or set {KEY_VARIABLE} and "
@@ -34,4 +35,4 @@ def credentials(secret: str) -> tuple[str, str]:
         key, value = (str(json.loads(text)[name]) for name in _FIELDS)
     except (ValueError, TypeError, KeyError):  # the error does not show the text
         raise Invalid(f"not a JSON object with {' and '.join(_FIELDS)}: {secret=}") from None
-    return key, value
+    return Credentials(key, value)

@@ -37,7 +37,14 @@ class Served(NamedTuple):
     stop: Callable[[], None]
 
 
-def serve(store: Path, credentials: tuple[str, str], import_roots: Sequence[Path]) -> Served:
+class Credentials(NamedTuple):
+    """The credentials of the API for a job: an access key id and its secret."""
+
+    access_key_id: str
+    secret_access_key: str
+
+
+def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -> Served:
     """Start a server on the store's folder, which is made if it does not exist, and wait until it
     answers.
 
@@ -45,7 +52,10 @@ def serve(store: Path, credentials: tuple[str, str], import_roots: Sequence[Path
     folder cannot be written.  The server's errors go to this process's standard error.
     """
     folder = os.path.abspath(store)
-    keys = dict(zip((ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE), credentials, strict=True))
+    keys = {
+        ACCESS_KEY_VARIABLE: credentials.access_key_id,
+        SECRET_KEY_VARIABLE: credentials.secret_access_key,
+    }
     roots = [word for root in import_roots for word in ("--import-root", os.path.abspath(root))]
     options = ["--store", folder, "--listen", "127.0.0.1:0", *roots]
     process = subprocess.Popen(

@@ -129,7 +129,7 @@ def collect(
         swept = _kept(scope, _unused(lake, scope, due, still), "due")
     else:
         with turns_held(lake.session, [each.id for each in scope.repositories], run) as check:
-            found, swept = _deleted(lake, scope, (now_ns, due_ns), chosen, check)
+            found, swept = _deleted(lake, scope, now_ns, due_ns, chosen, check)
     report = _report(lake, scope, found, "condemned")
     report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))
     return Collection(run, _sum(found), _sum(swept), report)
@@ -138,13 +138,13 @@ def collect(
 def _deleted(
     lake: Lake,
     scope: Scope,
-    times: tuple[int, int],
+    now_ns: int,
+    due_ns: int,
     careful: Careful,
     check: Callable[[], None],
 ) -> tuple[list[Found], list[Found]]:
-    """All steps; returns what was condemned now and what was deleted.  `times`: now, and the time
-    before which a run must have been made to be due."""
-    now_ns, due_ns = times
+    """All steps; returns what was condemned now and what was deleted.  A run that was made
+    before `due_ns` is due."""
     found, roots = _found(lake, scope, now_ns, careful)
     scopes.condemn(lake, scope, found, now_ns)
     # Before the roots: a swept run's expired commits are then no longer among them.
