@@ -8,6 +8,10 @@ BIN    := $(VENV)/bin
 # Programs that are only called, never imported: local AWS engines, SAM, linters.
 TOOLS  := .venv-tools
 TOOLED := $(TOOLS)/.ready
+# The generator of the site.
+PAGES  := .venv-docs
+PAGED  := $(PAGES)/.ready
+SITE   ?= build/site
 # PySpark 3.5 and 4, each with its own Java: they cannot share an environment.
 SPARKS := .venv-spark3/.ready .venv-spark4/.ready
 PORT   ?= 8000
@@ -22,7 +26,7 @@ LOCAL  ?=
 RUNTIME ?=
 ARCHITECTURE ?=
 LAYER_PYTHON ?=
-export PYTHON STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS
+export PYTHON SITE STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS
 
 # The layer's wheels for both architectures, fetched once, so that no later step uses the network.
 LAYERS := build/layers/.ready
@@ -35,12 +39,16 @@ ifneq ($(shell cat $(TOOLED) 2>/dev/null),$(CURDIR))
 $(TOOLED): FORCE
 endif
 
+ifneq ($(shell cat $(PAGED) 2>/dev/null),$(CURDIR))
+$(PAGED): FORCE
+endif
+
 ifneq ($(shell cat $(SPARKS) 2>/dev/null | sort -u),$(CURDIR))
 $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark lint coverage soak bench bench-cold bench-spark deploy proto lock clean FORCE
+.PHONY: help setup run test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
 
 help: ## says what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,14 +56,17 @@ help: ## says what each target does
 	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
 	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
 
-setup: $(READY) $(TOOLED) $(SPARKS) $(LAYERS) ## makes the environments from the locks (a second call does nothing)
-	@echo "ready: $(VENV) $(TOOLS) $(SPARKS:/.ready=)"
+setup: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## makes the environments from the locks (a second call does nothing)
+	@echo "ready: $(VENV) $(TOOLS) $(PAGES) $(SPARKS:/.ready=)"
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) requirements/dev.txt .
 
 $(TOOLED): requirements/tools.txt scripts/setup.sh
 	@sh scripts/setup.sh $(TOOLS) requirements/tools.txt
+
+$(PAGED): requirements/docs.txt scripts/setup.sh
+	@sh scripts/setup.sh $(PAGES) requirements/docs.txt
 
 .venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh scripts/classes.py
 	@NEWEST=$(if $(filter 3,$*),3.12) sh scripts/setup.sh .venv-spark$* requirements/spark$*.txt .
@@ -68,8 +79,8 @@ $(LAYERS): requirements/layer.txt layers/build.py $(READY)
 run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once ends after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
-test: $(READY) $(TOOLED) $(SPARKS) $(LAYERS) ## ruff, mypy, then every test
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint types tests spark
+test: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## ruff, mypy, the site, then every test
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types site tests spark
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## the tests on PySpark 3.5 and 4 alone
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark
@@ -92,6 +103,10 @@ bench-cold: $(READY) $(LAYERS) ## cold start of the API function against an empt
 bench-spark: $(READY) $(SPARKS) ## imports beside Parquet, reads, diffs on both versions; QUICK=1 takes 4 minutes
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
+docs: $(PAGED) ## builds the site from docs/ in build/site; a dead link or an unlisted page fails
+	@sh scripts/checks.sh $(BIN) $(JOBS) site
+	@echo "open $(SITE)/index.html"
+
 deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys into AWS; LOCAL=1: into an engine here, until interrupted
 	@sh scripts/deploy.sh $(BIN)/python
 
@@ -103,5 +118,5 @@ lock: ## resolves the requirements anew (reads the network)
 	@sh scripts/lock.sh
 
 clean: ## removes the environments, caches and build output; keeps the sample lake in .graveler
-	rm -rf $(VENV) $(TOOLS) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(TOOLS) $(PAGES) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 	find graveler tests -name __pycache__ -type d -prune -exec rm -rf {} +

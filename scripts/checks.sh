@@ -37,6 +37,11 @@ for group in "$@"; do
         check "types (mypy --strict)" "the messages above name file and line" \
             "$bin/mypy" --strict graveler simulator
         ;;
+    site)
+        check "site (sphinx, strict)" "the messages above name file and line" \
+            .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
+            docs "${SITE:-build/site}"
+        ;;
     tests)
         check "tests (pytest, $jobs processes)" \
             "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
