@@ -1,38 +1,54 @@
 """Breaches of the rules of arriving objects and their batches; see `mutants.py`."""
 
+from tests.simulation.edits import Edit
 from tests.simulation.mutants import COMMIT, Mutant
-from tests.simulation.patching import Edit
 
 ARRIVING, BATCHING, INTAKE = "engine.events.take_in", "engine.events.batches", "events.intake"
-
-_IS_VOUCHED = "    if has_counted:\n"
-_STAGE = "    try:\n        return area.stage_if(\n"
-_TAKE_IN = "    taken = arriving.take_in(ports, repo, rule, list(told.values())) if told else ()\n"
 
 ARRIVAL_MUTANTS = (
     Mutant(
         "E1a",
         "an event that was seen before is dropped, whether it counted or not",
         ("arrivals", "crash"),
-        (Edit(ARRIVING, _IS_VOUCHED, "    if True:\n"),),
+        (
+            Edit(
+                ARRIVING,
+                "_step",
+                """
+                if has_counted:
+                    __body__
+                """,
+                """
+                if True:
+                    __body__
+                """,
+            ),
+        ),
     ),
     Mutant(
         "E1b",
         "an event that was seen before is staged again, whether it counted or not",
         ("arrivals", "clean"),
-        (Edit(ARRIVING, _IS_VOUCHED, "    if False:\n"),),
+        (
+            Edit(
+                ARRIVING,
+                "_step",
+                """
+                if has_counted:
+                    __body__
+                """,
+                """
+                if False:
+                    __body__
+                """,
+            ),
+        ),
     ),
     Mutant(
         "E1c",
         "an older event is staged over a newer one",
         ("arrivals", "clean"),
-        (
-            Edit(
-                ARRIVING,
-                "    if arrival.is_newer_than(event.sequencer):\n        return",
-                "    if False:\n        return",
-            ),
-        ),
+        (Edit(ARRIVING, "_step", "__arrival__.is_newer_than(...)", "False"),),
     ),
     Mutant(
         "E2a",
@@ -41,26 +57,21 @@ ARRIVAL_MUTANTS = (
         (
             Edit(
                 ARRIVING,
-                _STAGE,
-                "    try:\n"
-                "        if ports.kv.set_if(*write, condition) is not WRITTEN:\n"
-                "            return False\n"
-                "        return area.stage_if(\n",
+                "_put",
+                "return area.stage_if(*__row__, other=...)",
+                """
+                if ports.kv.set_if(*write, condition) is not WRITTEN:
+                    return False
+                return area.stage_if(*__row__)
+                """,
             ),
-            Edit(ARRIVING, "            other=area.Beside(condition, write),\n", ""),
         ),
     ),
     Mutant(
         "E3a",
         "the branch is not read again after the rows were written",
         ("arrivals", "clean"),
-        (
-            Edit(
-                ARRIVING,
-                "        counts = now.branch.staging == round_.seen.branch.staging\n",
-                "        counts = True\n",
-            ),
-        ),
+        (Edit(ARRIVING, "take_in", "__now__.branch.staging == ...", "True"),),
     ),
     Mutant(
         "E3b",
@@ -69,9 +80,12 @@ ARRIVAL_MUTANTS = (
         (
             Edit(
                 ARRIVING,
-                "        now = fresh(ports, repo, rule.branch)\n",
-                "        arrivals.vouch(ports.kv, repo, rule.id, call, 0)\n"
-                "        now = fresh(ports, repo, rule.branch)\n",
+                "take_in",
+                "__now__ = fresh(...)",
+                """
+                arrivals.vouch(ports.kv, repo, rule.id, call, 0)
+                __old__
+                """,
             ),
         ),
     ),
@@ -82,27 +96,18 @@ ARRIVAL_MUTANTS = (
         (
             Edit(
                 ARRIVING,
-                "_Verdict(Taken.KNOWN, open=True, ours=True) if joined else _AGAIN\n",
-                "_Verdict(Taken.KNOWN)\n",
+                "_step",
+                "_Verdict(Taken.KNOWN, open=True, ours=True)",
+                "_Verdict(Taken.KNOWN)",
             ),
-            Edit(
-                ARRIVING,
-                "        joined = _record(round_, event, look.stored)\n",
-                "        joined = True\n",
-            ),
+            Edit(ARRIVING, "_step", "_record(...)", "True"),
         ),
     ),
     Mutant(
         "B1a",
         "whether the batch was committed is asked of the first head only",
         ("arrivals", "clean"),
-        (
-            Edit(
-                COMMIT,
-                "            made = made_once(ports, repo, attempt.request.once, base)\n",
-                "            made: CommitEntry | Literal[Absent.ABSENT] = ABSENT\n",
-            ),
-        ),
+        (Edit(COMMIT, "_rounds", "made_once(...)", "ABSENT"),),
     ),
     Mutant(
         "B1b",
@@ -111,8 +116,9 @@ ARRIVAL_MUTANTS = (
         (
             Edit(
                 BATCHING,
-                "        once=Once(BATCH_KEY, closing.batch, closing.since),\n",
-                "",
+                "_request",
+                "CommitRequest(*__columns__, once=...)",
+                "CommitRequest(*__columns__)",
             ),
         ),
     ),
@@ -121,13 +127,17 @@ ARRIVAL_MUTANTS = (
         "a batch is noted before its objects are staged",
         ("arrivals", "clean"),
         (
+            Edit(INTAKE, "_stage", "batches.note(...)", "noted"),
             Edit(
                 INTAKE,
-                _TAKE_IN,
-                "    early = Delivery(len(told), any(map(rule.marks, told)))\n"
-                "    noted = batches.note(ports, repo, rule, early)\n" + _TAKE_IN,
+                "_stage",
+                "__taken__ = arriving.take_in(...) if ... else ()",
+                """
+                early = Delivery(len(told), any(map(rule.marks, told)))
+                noted = batches.note(ports, repo, rule, early)
+                __old__
+                """,
             ),
-            Edit(INTAKE, "batches.note(ports, repo, rule, delivery)\n", "noted\n"),
         ),
     ),
     Mutant(
@@ -137,9 +147,12 @@ ARRIVAL_MUTANTS = (
         (
             Edit(
                 BATCHING,
-                "    made: CommitId | Literal[Absent.ABSENT] = ABSENT\n    try:\n",
-                "    made: CommitId | Literal[Absent.ABSENT] = ABSENT\n"
-                "    _forget(ports, repo, rule, batch)\n    try:\n",
+                "commit_batch",
+                "__made__: ... = ABSENT",
+                """
+                __old__
+                _forget(ports, repo, rule, batch)
+                """,
             ),
         ),
     ),
@@ -147,12 +160,6 @@ ARRIVAL_MUTANTS = (
         "B4",
         "a delivery whose events are all known is not noted",
         ("arrivals", "crash"),
-        (
-            Edit(
-                INTAKE,
-                "if became is not Taken.OLD]\n",
-                "if became is Taken.STAGED]\n",
-            ),
-        ),
+        (Edit(INTAKE, "_stage", "__became__ is not Taken.OLD", "__became__ is Taken.STAGED"),),
     ),
 )

@@ -1,5 +1,6 @@
 """Breaches of rules that came after the table of docs/explanation/protocol.md; see `mutants.py`."""
 
+from tests.simulation.edits import Edit
 from tests.simulation.mutants import (
     BRANCHING,
     COMMIT,
@@ -12,10 +13,6 @@ from tests.simulation.mutants import (
     WRITING,
     Mutant,
 )
-from tests.simulation.patching import Edit
-
-_NOTED = "    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens)\n"
-_LAST_ROUND = "            tried.append(Tried(landing.entry, landing.is_new, seen, is_refused))\n"
 
 LATER_MUTANTS = (
     Mutant(
@@ -25,9 +22,14 @@ LATER_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "        if any(attempt.wanted in note.tokens for note in notes):\n",
-                "        newest = drafts[-1].tokens[-1:] if drafts else ()\n"
-                "        if any(note.tokens[-1:] == newest for note in notes):\n",
+                "_settled",
+                "any(... in __note__.tokens for __note__ in __notes__)",
+                """
+                any(
+                    __note__.tokens[-1:] == (drafts[-1].tokens[-1:] if drafts else ())
+                    for __note__ in __notes__
+                )
+                """,
             ),
         ),
     ),
@@ -38,9 +40,9 @@ LATER_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "    for entry in history_until(ports, repo, seen.branch.commit, attempt.since):\n",
-                "    since = drafts[-1].base if drafts else attempt.since\n"
-                "    for entry in history_until(ports, repo, seen.branch.commit, since):\n",
+                "_settled",
+                "history_until(*__lake__, attempt.since)",
+                "history_until(*__lake__, drafts[-1].base if drafts else attempt.since)",
             ),
         ),
     ),
@@ -48,19 +50,20 @@ LATER_MUTANTS = (
         "R2a",
         "a merge does not note which tokens it took off",
         ("merge", "clean"),
-        (
-            Edit(
-                LANDING,
-                "trim_notes(ports, repo, branch, landing.entry.id, tokens))\n",
-                "trim_notes(ports, repo, branch, landing.entry.id, tokens)[1:])\n",
-            ),
-        ),
+        (Edit(LANDING, "_move", "trim_notes(*__arguments__)", "trim_notes(*__arguments__)[1:]"),),
     ),
     Mutant(
         "R2b",
         "a trim without a commit does not note which tokens it took off",
         ("commits", "clean"),
-        (Edit(COMMIT, _NOTED, _NOTED.replace(")\n", ")[made is None :]\n")),),
+        (
+            Edit(
+                COMMIT,
+                "_build",
+                "trim_notes(*__arguments__)",
+                "trim_notes(*__arguments__)[made is None :]",
+            ),
+        ),
     ),
     Mutant(
         "R3a",
@@ -69,11 +72,13 @@ LATER_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "        made = _claimed(attempt, _drawn(attempt, base_id, overlaid.metarange))\n",
-                "        commit_ = _drawn(attempt, base_id, overlaid.metarange)\n"
-                "        made = CommitEntry(commit_id(commit_), commit_)\n"
-                "        write = commits.write_of(repo, made.id, commit_, ports.ids.stamp())\n"
-                "        notes.append(write)\n",
+                "_build",
+                "__made__ = _claimed(..., __commit__)",
+                """
+                commit_ = __commit__
+                __made__ = CommitEntry(commit_id(commit_), commit_)
+                notes.append(commits.write_of(repo, __made__.id, commit_, ports.ids.stamp()))
+                """,
             ),
         ),
     ),
@@ -81,61 +86,44 @@ LATER_MUTANTS = (
         "R3b",
         "a commit with allow_empty is answered with somebody else's",
         ("empty", "clean"),
-        (
-            Edit(
-                COMMIT,
-                "        if attempt.request.allow_empty or not gone:\n",
-                "        if not gone:\n",
-            ),
-        ),
+        (Edit(COMMIT, "_settled", "__request__.allow_empty or __staged__", "__staged__"),),
     ),
     Mutant(
         "R4a",
         "a landing remembers its last round only",
         ("replay", "storm"),
-        (
-            Edit(
-                LANDING,
-                _LAST_ROUND,
-                "            tried[:] = [Tried(landing.entry, landing.is_new, seen, is_refused)]\n",
-            ),
-        ),
+        (Edit(LANDING, "_move", "__tried__.append(__round__)", "__tried__[:] = [__round__]"),),
     ),
     Mutant(
         "R4b",
         "a landing remembers no earlier round",
         ("merge", "amb"),
-        (Edit(LANDING, _LAST_ROUND, ""),),
+        (Edit(LANDING, "_move", "__tried__.append(...)", ""),),
     ),
     Mutant(
         "R4c",
         "a landing is refused while its swap may still arrive",
         ("replay", "delay"),
-        (
-            Edit(
-                LANDING,
-                "    if any(each.over.version == seen.version for each in tried):\n",
-                "    if False:\n",
-            ),
-        ),
+        (Edit(LANDING, "_past_landing", "any(...)", "False"),),
     ),
     Mutant(
         "R5a",
         "a conditional write is refused whatever became of its row",
         ("cond", "storm"),
-        (
-            Edit(
-                WRITING,
-                "            if attempts.sent and _counted(ports, repo, key, seen, attempts):\n",
-                "            if False:\n",
-            ),
-        ),
+        (Edit(WRITING, "write_if", "__attempts__.sent and _counted(...)", "False"),),
     ),
     Mutant(
         "R5b",
         "a conditional row is swapped whatever the branch record says",
         ("cond", "clean"),
-        (Edit(WRITING, "            other=guard,\n", ""),),
+        (
+            Edit(
+                WRITING,
+                "_put_over",
+                "area.stage_if(*__arguments__, other=...)",
+                "area.stage_if(*__arguments__)",
+            ),
+        ),
     ),
     Mutant(
         "R6",
@@ -144,8 +132,9 @@ LATER_MUTANTS = (
         (
             Edit(
                 WRITING,
-                "    if found is ABSENT or found.branch.staging == only:\n",
-                "    if True:\n",
+                "_second_read",
+                "__found__ is ABSENT or __found__.branch.staging == ...",
+                "True",
             ),
         ),
     ),
@@ -153,7 +142,7 @@ LATER_MUTANTS = (
         "R7a",
         "a bulk deletion does not look whether the token moved",
         ("bulk", "clean"),
-        (Edit(OBJECTS, "        if seen.branch.staging == token:\n", "        if True:\n"),),
+        (Edit(OBJECTS, "_delete_all", "__seen__.branch.staging == ...", "True"),),
     ),
     Mutant(
         "R7b",
@@ -162,15 +151,21 @@ LATER_MUTANTS = (
         (
             Edit(
                 OBJECTS,
-                "        results = ports.fanout.map(put, todo)\n",
-                "        seen = fresh(ports, repo, branch)\n"
-                "        results = ports.fanout.map(put, todo)\n",
-            ),
-            Edit(
-                OBJECTS,
-                "        seen = fresh(ports, repo, branch)\n"
-                "        if seen.branch.staging == token:\n",
-                "        if seen.branch.staging == token:\n",
+                "_delete_all",
+                """
+                __results__ = ports.fanout.map(*__puts__)
+                __written__ = []
+                for __result__ in __results_of_paths__:
+                    __note__
+                __seen__ = fresh(*__branch__)
+                """,
+                """
+                __seen__ = fresh(*__branch__)
+                __results__ = ports.fanout.map(*__puts__)
+                __written__ = []
+                for __result__ in __results_of_paths__:
+                    __note__
+                """,
             ),
         ),
     ),
@@ -181,13 +176,14 @@ LATER_MUTANTS = (
         (
             Edit(
                 OBJECTS,
-                "            return put_newer(ports, token, todo[path], TOMBSTONE, wid, "
-                "orders[path])\n",
-                '            where = Resolved(seen.branch.commit, "branch", seen, branch, True)\n'
-                "            if _value_at(ports, repo, where, todo[path]) is ABSENT:\n"
-                "                return orders[path], True\n"
-                "            return put_newer(ports, token, todo[path], TOMBSTONE, wid, "
-                "orders[path])\n",
+                "_delete_all.put",
+                "return put_newer(...)",
+                """
+                where = Resolved(seen.branch.commit, "branch", seen, branch, True)
+                if _value_at(ports, repo, where, todo[path]) is ABSENT:
+                    return orders[path], True
+                __old__
+                """,
             ),
         ),
     ),
@@ -195,29 +191,22 @@ LATER_MUTANTS = (
         "R9",
         "a row of greater order is taken for one's own",
         ("core", "clean"),
-        (
-            Edit(
-                WRITING,
-                "        if found is WRITTEN or found.wid == wid:\n",
-                "        if True:\n",
-            ),
-        ),
+        (Edit(WRITING, "put_newer", "__found__ is WRITTEN or __found__.wid == ...", "True"),),
     ),
     Mutant(
         "R10a",
         "a commit notes the clean-up after its swap",
         ("commits", "crash"),
         (
-            Edit(COMMIT, _NOTED, ""),
+            Edit(COMMIT, "_build", "__notes__ += trim_notes(...)", ""),
             Edit(
                 COMMIT,
-                "            return _answer(drafts[-1])\n",
-                "            ports.kv.set_many(\n"
-                "                trim_notes(\n"
-                "                    ports, repo, branch, drafts[-1].head, drafts[-1].tokens\n"
-                "                )\n"
-                "            )\n"
-                "            return _answer(drafts[-1])\n",
+                "_rounds",
+                "return _answer(__draft__)",
+                """
+                ports.kv.set_many(trim_notes(ports, repo, branch, __draft__.head, __draft__.tokens))
+                __old__
+                """,
             ),
         ),
     ),
@@ -225,14 +214,7 @@ LATER_MUTANTS = (
         "R10b",
         "a reset notes no clean-up",
         ("reset", "clean"),
-        (
-            Edit(
-                RESETTING,
-                "            ports.kv.set_many("
-                "cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))\n",
-                "",
-            ),
-        ),
+        (Edit(RESETTING, "reset", "ports.kv.set_many(...)", ""),),
     ),
     Mutant(
         "R11a",
@@ -240,14 +222,17 @@ LATER_MUTANTS = (
         ("core", "clean"),
         (
             NO_WAIT,
-            Edit(SEALING, "tokens, now_ns + grace_ns, ports.ids)", "tokens, now_ns, ports.ids)"),
+            Edit(SEALING, "trim_notes", "__now_ns__ + __grace_ns__", "__now_ns__"),
         ),
     ),
     Mutant(
         "R12",
         "a filled token may be cleaned at once, by a janitor that looks but does not wait",
         ("reset", "clean"),
-        (FILLED_DUE, NO_WAIT),
+        (
+            FILLED_DUE,
+            NO_WAIT,
+        ),
     ),
     Mutant(
         "R13",
@@ -256,8 +241,9 @@ LATER_MUTANTS = (
         (
             Edit(
                 BRANCHING,
-                "    if now is not ABSENT and now.branch.live and now.branch.rev == rev + 1:\n",
-                "    if now is not ABSENT and now.branch.live:\n",
+                "_check_made",
+                "__now__ is not ABSENT and __now__.branch.live and ...",
+                "__now__ is not ABSENT and __now__.branch.live",
             ),
         ),
     ),
@@ -265,13 +251,7 @@ LATER_MUTANTS = (
         "R14",
         "a retried link is refused by its own staged row",
         ("upload", "clean"),
-        (
-            Edit(
-                WRITING,
-                "    wid = _mark(own_address) if own_address else ports.ids.stamp()\n",
-                "    wid = ports.ids.stamp()\n",
-            ),
-        ),
+        (Edit(WRITING, "write_if", "_mark(...) if ... else __stamp__", "__stamp__"),),
     ),
     Mutant(
         "R15",
@@ -280,14 +260,19 @@ LATER_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "        recent_rows=max(draft.rows, record.recent_rows // 2),\n",
-                "        recent_rows=max(draft.rows, record.recent_rows // 2),\n"
-                "        staging=StagingToken(\n"
-                "            record.staging.rpartition('.')[0] + '.%d' % max(\n"
-                "                attempt.repo.staging_shards,\n"
-                "                min(draft.rows, attempt.ports.settings.staging_shards_max),\n"
-                "            )\n"
-                "        ),\n",
+                "_advance",
+                "__record__._replace(*__columns__)",
+                """
+                __record__._replace(
+                    *__columns__,
+                    staging=StagingToken(
+                        __record__.staging.rpartition(".")[0] + ".%d" % max(
+                            attempt.repo.staging_shards,
+                            min(draft.rows, attempt.ports.settings.staging_shards_max),
+                        )
+                    ),
+                )
+                """,
             ),
         ),
     ),

@@ -6,7 +6,7 @@ that came later.  `cell`: the family and the profile whose seeds are searched.
 
 from typing import NamedTuple
 
-from tests.simulation.patching import Edit
+from tests.simulation.edits import Edit
 
 COMMIT, LANDING = "engine.commits.commit", "engine.commits.land"
 SEALING, SCANNING = "engine.commits.seal", "engine.commits.scan"
@@ -34,48 +34,43 @@ class Mutant(NamedTuple):
 
 _REBUILD = Edit(
     COMMIT,
-    "        if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):\n",
-    "        if drafts:\n"
-    "            drafts.append(drafts[-1]._replace(tokens=tokens))\n"
-    "        else:\n",
+    "_rounds",
+    """
+    if not drafts or ... != (base, tokens):
+        __build__
+    """,
+    """
+    if drafts:
+        drafts.append(drafts[-1]._replace(tokens=tokens))
+    else:
+        __build__
+    """,
 )
 # Built on the head of the call's beginning whatever the head is now, from all deltas.
 _REPARENT = (
     Edit(
         COMMIT,
-        "            drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))\n",
-        "            drafts.append(_build(attempt, base, folding)._replace(tokens=tokens))\n",
+        "_rounds",
+        "_build(__attempt__, __base__, __folding__._replace(*__tokens__))",
+        "_build(__attempt__, __base__, __folding__)._replace(*__tokens__)",
     ),
-    Edit(
-        COMMIT,
-        "    base, tokens = commit_of(ports, repo, base_id), folding.tokens\n",
-        "    base, tokens = commit_of(ports, repo, attempt.since), folding.tokens\n",
-    ),
+    Edit(COMMIT, "_build", "commit_of(*__lake__, base_id)", "commit_of(*__lake__, attempt.since)"),
 )
 DROP_NOW = Edit(
     COMMIT,
-    "            return _answer(drafts[-1])\n",
-    "            from graveler.staging import area\n"
-    "            for token in drafts[-1].tokens:\n"
-    "                area.drop(ports.kv, token)\n"
-    "            return _answer(drafts[-1])\n",
+    "_rounds",
+    "return _answer(__draft__)",
+    """
+    from graveler.staging import area
+
+    for token in __draft__.tokens:
+        area.drop(ports.kv, token)
+    __old__
+    """,
 )
-_NO_RECHECK = Edit(
-    JANITOR,
-    "    return found is not ABSENT and found.branch.live and token in "
-    "found.branch.tokens_newest_first\n",
-    "    return False\n",
-)
-NO_WAIT = Edit(
-    JANITOR,
-    "    if now_ns < cleanup.marked_ns + grace_ns * (cleanup.passes + 1):\n",
-    "    if False:\n",
-)
-FILLED_DUE = Edit(
-    RESETTING,
-    "    due_ns = area.born_ns(token) + ports.settings.unnamed_token_seconds * limits.SECOND_NS\n",
-    "    due_ns = 0\n",
-)
+_NO_RECHECK = Edit(JANITOR, "_named", "return ...", "return False")
+NO_WAIT = Edit(JANITOR, "_tend", "... < __cleanup__.marked_ns + ...", "False")
+FILLED_DUE = Edit(RESETTING, "_noted", "area.born_ns(...) + ...", "0")
 
 MUTANTS = (
     Mutant(
@@ -88,7 +83,10 @@ MUTANTS = (
         "S2",
         "re-parented only, and tokens dropped at once",
         ("commits", "clean"),
-        (*_REPARENT, DROP_NOW),
+        (
+            *_REPARENT,
+            DROP_NOW,
+        ),
     ),
     Mutant("S3", "re-parented only: a merge is overwritten", ("merge", "clean"), _REPARENT),
     Mutant(
@@ -98,8 +96,9 @@ MUTANTS = (
         (
             Edit(
                 SEALING,
-                "            sealed=(*record.sealed, record.staging),\n",
-                "            sealed=(record.staging, *record.sealed),\n",
+                "seal",
+                "(*__record__.sealed, __record__.staging)",
+                "(__record__.staging, *__record__.sealed)",
             ),
         ),
     ),
@@ -110,11 +109,13 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "    assert record.sealed[: len(draft.tokens)] == draft.tokens, "
-                '"what is folded is the oldest sealed"\n',
-                "    seen = fresh(attempt.ports, attempt.repo, attempt.branch)\n"
-                "    record = seen.branch\n"
-                "    draft = draft._replace(tokens=record.sealed)\n",
+                "_advance",
+                "assert ..., ...",
+                """
+                seen = fresh(attempt.ports, attempt.repo, attempt.branch)
+                record = seen.branch
+                draft = draft._replace(tokens=record.sealed)
+                """,
             ),
         ),
     ),
@@ -125,30 +126,31 @@ MUTANTS = (
         (
             Edit(
                 SCANNING,
-                "from graveler.committed.apply import apply\n",
-                "from graveler.committed import reader\n"
-                "from graveler.committed.apply import apply\n",
+                "scan",
+                "space = keyspace(...)",
+                """
+                from graveler.committed import reader
+
+                __old__
+                bases: list[MetarangeId] = []
+                """,
             ),
             Edit(
                 SCANNING,
-                "    space = keyspace(ports, repo)\n",
-                "    space = keyspace(ports, repo)\n    bases: list[MetarangeId] = []\n",
-            ),
-            Edit(
-                SCANNING,
-                "        applied = apply(space, base, "
-                "stack.combine([deltas[token] for token in left]))\n",
-                "        bases.append(base)\n"
-                "        old = bases[0]\n"
-                "        said = stack.combine([deltas[token] for token in left])\n"
-                "        there = reader.get_many(space, old, [key for key, _ in said])\n"
-                "        changes = [\n"
-                "            (key, value)\n"
-                "            for key, value in said\n"
-                "            if (there.get(key) != value)\n"
-                "            and (isinstance(value, bytes) or key in there)\n"
-                "        ]\n"
-                "        applied = apply(space, base, changes)\n",
+                "scan.content",
+                "__applied__ = apply(__space__, __base__, __deltas__)",
+                """
+                bases.append(__base__)
+                before = bases[0]
+                deltas_ = __deltas__
+                stored = reader.get_many(__space__, before, [key for key, _ in deltas_])
+                changes = [
+                    (key, value)
+                    for key, value in deltas_
+                    if (stored.get(key) != value) and (isinstance(value, bytes) or key in stored)
+                ]
+                __applied__ = apply(__space__, __base__, changes)
+                """,
             ),
         ),
     ),
@@ -159,9 +161,9 @@ MUTANTS = (
         (
             Edit(
                 STACK,
-                "    return sorted(together.items(), key=lambda item: item[0])\n",
-                "    kept = [item for item in together.items() if isinstance(item[1], bytes)]\n"
-                "    return sorted(kept, key=lambda item: item[0])\n",
+                "combine",
+                "sorted(__items__, *__order__)",
+                "sorted([item for item in __items__ if isinstance(item[1], bytes)], *__order__)",
             ),
         ),
     ),
@@ -172,12 +174,12 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "    raise Conflict(\n"
-                '        f"commit lost its changes: the branch was reset meanwhile: '
-                'branch={attempt.branch}"\n'
-                "    )\n",
-                "    head = seen.branch.commit\n"
-                "    return CommitEntry(head, commit_of(attempt.ports, attempt.repo, head))\n",
+                "_taken",
+                "raise Conflict(...)",
+                """
+                head = seen.branch.commit
+                return CommitEntry(head, commit_of(attempt.ports, attempt.repo, head))
+                """,
             ),
         ),
     ),
@@ -188,8 +190,9 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "        if _advance(attempt, seen, drafts[-1]):\n",
-                "        if drafts[-1].made is None or _advance(attempt, seen, drafts[-1]):\n",
+                "_rounds",
+                "_advance(*__arguments__)",
+                "drafts[-1].made is None or _advance(*__arguments__)",
             ),
         ),
     ),
@@ -200,9 +203,13 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "        before = seen.branch.staging\n        seen = _second_read",
-                "        if written:\n            return\n"
-                "        before = seen.branch.staging\n        seen = _second_read",
+                "_write",
+                "__seen__ = _second_read(...)",
+                """
+                if written:
+                    return
+                __old__
+                """,
             ),
         ),
     ),
@@ -210,13 +217,7 @@ MUTANTS = (
         "S11",
         "the second read comes from a cache",
         ("core", "clean"),
-        (
-            Edit(
-                WRITING,
-                "        found = branches.find(ports.kv, repo, branch)\n",
-                "        found = cached(ports, repo, branch)\n",
-            ),
-        ),
+        (Edit(WRITING, "_second_read", "branches.find(...)", "cached(ports, repo, branch)"),),
     ),
     Mutant(
         "S12",
@@ -225,13 +226,17 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "        order, written = put_newer(ports, seen.branch.staging, key, value, "
-                "wid, order)\n"
-                "        before = seen.branch.staging\n"
-                "        seen = _second_read(ports, repo, branch, ABSENT if attempt else before)\n",
-                "        before = seen.branch.staging\n"
-                "        seen = _second_read(ports, repo, branch, ABSENT if attempt else before)\n"
-                "        order, written = put_newer(ports, before, key, value, wid, order)\n",
+                "_write",
+                """
+                __order__, __written__ = put_newer(__ports__, __token__, *__row__)
+                __before__ = __token__
+                __seen__ = _second_read(*__read__)
+                """,
+                """
+                __before__ = __token__
+                __seen__ = _second_read(*__read__)
+                __order__, __written__ = put_newer(__ports__, __before__, *__row__)
+                """,
             ),
         ),
     ),
@@ -242,10 +247,12 @@ MUTANTS = (
         (
             Edit(
                 OBJECTS,
-                "    where = resolved(ports, repo, ref)\n    value =",
-                "    found = cached(ports, repo, BranchId(ref))\n"
-                '    where = Resolved(found.branch.commit, "branch", found, BranchId(ref), True)\n'
-                "    value =",
+                "stat",
+                "__where__ = resolved(...)",
+                """
+                found = cached(ports, repo, BranchId(ref))
+                __where__ = Resolved(found.branch.commit, "branch", found, BranchId(ref), True)
+                """,
             ),
         ),
     ),
@@ -257,15 +264,15 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "        order, written = put_newer(ports, seen.branch.staging, key, value, "
-                "wid, order)\n",
-                '        look = _look(ports, repo, seen, key, Attempts(b"", "", []))\n'
-                "        if value is TOMBSTONE and look.present is ABSENT:\n"
-                "            written = True\n"
-                "        else:\n"
-                "            order, written = put_newer(\n"
-                "                ports, seen.branch.staging, key, value, wid, order\n"
-                "            )\n",
+                "_write",
+                "__order__, __written__ = put_newer(...)",
+                """
+                look = _look(ports, repo, seen, key, Attempts(b"", "", []))
+                if value is TOMBSTONE and look.present is ABSENT:
+                    __written__ = True
+                else:
+                    __old__
+                """,
             ),
         ),
     ),
@@ -276,18 +283,18 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "        order, written = put_newer(ports, seen.branch.staging, key, value, "
-                "wid, order)\n",
-                "        head = commit_of(ports, repo, seen.branch.commit)\n"
-                "        bare = reader.get(keyspace(ports, repo), head.metarange, key) is ABSENT\n"
-                "        if value is TOMBSTONE and bare:\n"
-                "            partition, place = area.place_of(seen.branch.staging, key)\n"
-                "            ports.kv.delete(partition, [place])\n"
-                "            written = True\n"
-                "        else:\n"
-                "            order, written = put_newer(\n"
-                "                ports, seen.branch.staging, key, value, wid, order\n"
-                "            )\n",
+                "_write",
+                "__order__, __written__ = put_newer(...)",
+                """
+                head = commit_of(ports, repo, seen.branch.commit)
+                bare = reader.get(keyspace(ports, repo), head.metarange, key) is ABSENT
+                if value is TOMBSTONE and bare:
+                    partition, place = area.place_of(seen.branch.staging, key)
+                    ports.kv.delete(partition, [place])
+                    __written__ = True
+                else:
+                    __old__
+                """,
             ),
         ),
     ),
@@ -298,8 +305,12 @@ MUTANTS = (
         (
             Edit(
                 LANDING,
-                "    check_clean(ports, repo, branch, tuple(reversed(tokens)), sealed, deadline)\n",
-                "",
+                "_cleaned",
+                """
+                __tokens__ = __sealed__.branch.sealed
+                check_clean(...)
+                """,
+                "__tokens__ = __sealed__.branch.sealed",
             ),
         ),
     ),
@@ -307,13 +318,7 @@ MUTANTS = (
         "S19",
         "a merge leaves rows on top that say what the old head says",
         ("merge", "clean"),
-        (
-            Edit(
-                LANDING,
-                "    sealed = seal(ports, repo, branch, seen)\n",
-                "    return seen, ()\n",
-            ),
-        ),
+        (Edit(LANDING, "_cleaned", "__sealed__ = seal(...)", "return seen, ()"),),
     ),
     Mutant(
         "S20",
@@ -322,9 +327,15 @@ MUTANTS = (
         (
             Edit(
                 RESETTING,
-                "        if token in fresh(ports, repo, branch).branch.tokens_newest_first:\n",
-                "        area.drop(ports.kv, token)\n"
-                "        if token in fresh(ports, repo, branch).branch.tokens_newest_first:\n",
+                "_cover",
+                """
+                if __token__ in __record__.branch.tokens_newest_first:
+                    ...
+                """,
+                """
+                area.drop(ports.kv, __token__)
+                __old__
+                """,
             ),
         ),
     ),
@@ -332,7 +343,11 @@ MUTANTS = (
         "S21",
         "a filled token may be cleaned at once, by a janitor that waits for nothing",
         ("reset", "clean"),
-        (FILLED_DUE, _NO_RECHECK, NO_WAIT),
+        (
+            FILLED_DUE,
+            _NO_RECHECK,
+            NO_WAIT,
+        ),
     ),
     Mutant(
         "S22",
@@ -341,13 +356,14 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "        seen = fresh(ports, repo, branch)\n"
-                "        settled = _settled(attempt, seen, drafts)\n",
-                "        if drafts[-1].made is not None:\n"
-                "            key = commits.commit_key(drafts[-1].made.id)\n"
-                "            ports.kv.delete(commits.space(repo), [key])\n"
-                "        seen = fresh(ports, repo, branch)\n"
-                "        settled = _settled(attempt, seen, drafts)\n",
+                "_rounds",
+                "__seen__ = fresh(...)",
+                """
+                if drafts[-1].made is not None:
+                    key = commits.commit_key(drafts[-1].made.id)
+                    ports.kv.delete(commits.space(repo), [key])
+                __old__
+                """,
             ),
         ),
     ),
@@ -364,9 +380,12 @@ MUTANTS = (
         (
             Edit(
                 BRANCHING,
-                "            done = swap(ports, repo, branch, found, gone)\n",
-                "            ports.kv.delete(branches.space(repo), [branches.branch_key(branch)])\n"
-                "            done = found\n",
+                "delete_branch",
+                "__done__ = swap(...)",
+                """
+                ports.kv.delete(branches.space(repo), [branches.branch_key(branch)])
+                __done__ = found
+                """,
             ),
         ),
     ),
@@ -377,9 +396,12 @@ MUTANTS = (
         (
             Edit(
                 AREA,
-                '    outcome = kv.set_newer(partition, key, row, columns["version"], '
-                'columns["order"])\n',
-                '    kv.set(partition, key, row, columns["version"])\n    outcome = WRITTEN\n',
+                "stage",
+                "__outcome__ = __kv__.set_newer(__partition__, __key__, __row__, __version__, ...)",
+                """
+                __kv__.set(__partition__, __key__, __row__, __version__)
+                __outcome__ = WRITTEN
+                """,
             ),
         ),
     ),
@@ -390,9 +412,12 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "            over = seen, branches.place(repo, branch), look\n",
-                "            return write(ports, repo, branch, key, value)\n"
-                "            over = seen, branches.place(repo, branch), look\n",
+                "write_if",
+                """
+                if _put_over(...):
+                    ...
+                """,
+                "return write(ports, repo, branch, key, value)",
             ),
         ),
     ),

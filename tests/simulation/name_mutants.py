@@ -1,17 +1,12 @@
 """Breaches of the rules of names, jobs and resets; see `mutants.py`."""
 
+from tests.simulation.edits import Edit
 from tests.simulation.mutants import DROP_NOW, LANDING, OBJECTS, RESETTING, Mutant
-from tests.simulation.patching import Edit
 
 TAGS, REPOSITORIES, IMPORTING = "refs.names.tags", "refs.names.repositories", "engine.imports.run"
 JOBS = "engine.jobs.record"
 BULK_CONTENT, BREAK_PARAMETERS = "engine.bulk.content", "engine.repositories.break_parameters"
 ADOPTING = "engine.commits.adopt"
-
-_PAIR_SWAPPED = "replace_seen(kv, place, ids, change, rows.get(place, ABSENT))"
-_READ_ONCE = (
-    "    where = resolved(ports, repo, ref)\n    value = _value_at(ports, repo, where, key)\n"
-)
 
 NAME_MUTANTS = (
     Mutant(
@@ -22,13 +17,18 @@ NAME_MUTANTS = (
             DROP_NOW,
             Edit(
                 OBJECTS,
-                _READ_ONCE,
-                "    while True:\n"
-                "        where = resolved(ports, repo, ref)\n"
-                "        value = _value_at(ports, repo, where, key)\n"
-                "        again = resolved(ports, repo, ref)\n"
-                "        if where.branch.branch.staging == again.branch.branch.staging:\n"
-                "            break\n",
+                "stat",
+                """
+                __where__ = resolved(*__ref__)
+                __value__ = _value_at(...)
+                """,
+                """
+                while True:
+                    __old__
+                    again = resolved(*__ref__)
+                    if __where__.branch.branch.staging == again.branch.branch.staging:
+                        break
+                """,
             ),
         ),
     ),
@@ -39,8 +39,12 @@ NAME_MUTANTS = (
         (
             Edit(
                 TAGS,
-                "    replace_row(kv, (space(repository), tag_key(tag)), ids, change)\n",
-                "    get(kv, repository, tag)\n    kv.delete(space(repository), [tag_key(tag)])\n",
+                "delete",
+                "replace_row(...)",
+                """
+                get(kv, repository, tag)
+                kv.delete(space(repository), [tag_key(tag)])
+                """,
             ),
         ),
     ),
@@ -51,8 +55,9 @@ NAME_MUTANTS = (
         (
             Edit(
                 TAGS,
-                "    replace_seen(kv, (space(repository), tag_key(tag)), ids, change, seen)\n",
-                "    kv.set(space(repository), tag_key(tag), change(seen, False), ids.stamp())\n",
+                "create",
+                "replace_seen(...)",
+                "kv.set(space(repository), tag_key(tag), change(seen, False), ids.stamp())",
             ),
         ),
     ),
@@ -60,13 +65,7 @@ NAME_MUTANTS = (
         "N2a",
         "a creation that may have been deleted since is made again",
         ("tags", "storm"),
-        (
-            Edit(
-                TAGS,
-                "        if lost and (there.deleted or there.rev != rev):\n",
-                "        if False:\n",
-            ),
-        ),
+        (Edit(TAGS, "create.change", "lost and ...", "False"),),
     ),
     Mutant(
         "N2b",
@@ -75,9 +74,12 @@ NAME_MUTANTS = (
         (
             Edit(
                 TAGS,
-                "        if lost:  # a tag never moves, so the one that was seen is gone, "
-                "whoever deleted it\n",
-                "        if False:\n",
+                "delete.change",
+                """
+                if lost:
+                    ...
+                """,
+                "",
             ),
         ),
     ),
@@ -88,7 +90,8 @@ NAME_MUTANTS = (
         (
             Edit(
                 REPOSITORIES,
-                _PAIR_SWAPPED,
+                "_replace_pairs",
+                "replace_seen(...)",
                 "kv.set(*place, wire.encode_pairs(pairs), ids.stamp())",
             ),
         ),
@@ -100,8 +103,9 @@ NAME_MUTANTS = (
         (
             Edit(
                 REPOSITORIES,
-                _PAIR_SWAPPED,
-                f"{_PAIR_SWAPPED} if pairs else kv.delete(place[0], [place[1]])",
+                "_replace_pairs",
+                "replace_seen(*__arguments__)",
+                "replace_seen(*__arguments__) if pairs else kv.delete(place[0], [place[1]])",
             ),
         ),
     ),
@@ -109,7 +113,7 @@ NAME_MUTANTS = (
         "J1",
         "an import that is landing can be cancelled",
         ("cancel", "clean"),
-        (Edit(JOBS, "        if seen.job.state is JobState.LANDING:\n", "        if False:\n"),),
+        (Edit(JOBS, "cancel", "... is JobState.LANDING", "False"),),
     ),
     Mutant(
         "J2",
@@ -118,8 +122,9 @@ NAME_MUTANTS = (
         (
             Edit(
                 IMPORTING,
-                "        pulse.land(len(records))\n",
-                "        pulse.beat(len(records), always=True)\n",
+                "work.build",
+                "pulse.land(__count__)",
+                "pulse.beat(__count__, always=True)",
             ),
         ),
     ),
@@ -130,15 +135,14 @@ NAME_MUTANTS = (
         (
             Edit(
                 ADOPTING,
-                "from collections.abc",
-                "from contextlib import suppress\nfrom collections.abc",
-            ),
-            Edit(
-                ADOPTING,
-                "    commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())\n",
-                "    with suppress(Exception):\n"
-                "        commits.put(ports.kv, repo, CommitId(record.id), made, "
-                "ports.ids.stamp())\n",
+                "add_record",
+                "commits.put(...)",
+                """
+                from contextlib import suppress
+
+                with suppress(Exception):
+                    __old__
+                """,
             ),
         ),
     ),
@@ -149,54 +153,39 @@ NAME_MUTANTS = (
         (
             Edit(
                 RESETTING,
-                "    def target() -> tuple[CommitEntry, bytes]:\n"
-                "        found = resolved(ports, repo, ref)\n",
-                "    found = resolved(ports, repo, ref)\n\n"
-                "    def target() -> tuple[CommitEntry, bytes]:\n",
+                "hard_reset",
+                """
+                def target() -> __type__:
+                    __found__ = resolved(*__ref__)
+                    __rest__
+                """,
+                """
+                __found__ = resolved(*__ref__)
+
+                def target() -> __type__:
+                    __rest__
+                """,
             ),
-            Edit(
-                RESETTING,
-                'found.branch.version if found.branch is not ABSENT and is_own else b""\n',
-                'b""\n',
-            ),
+            Edit(RESETTING, "hard_reset.target", '... if ... else b""', 'b""'),
         ),
     ),
     Mutant(
         "H2",
         "a commit that was chosen by another record is tried",
         ("back", "all"),
-        (
-            Edit(
-                LANDING,
-                '            if landing.at not in (b"", seen.version):\n',
-                "            if False:\n",
-            ),
-        ),
+        (Edit(LANDING, "_move", '... not in (b"", ...)', "False"),),
     ),
     Mutant(
         "H3",
         "a reset that may have landed is done again",
         ("back", "storm"),
-        (
-            Edit(
-                LANDING,
-                '        raise OutcomeUnknown(f"reset not confirmed; outcome unknown: '
-                'commit={each.entry.id}")\n',
-                "",
-            ),
-        ),
+        (Edit(LANDING, "_landed", "raise OutcomeUnknown(...)", ""),),
     ),
     Mutant(
         "H4",
         "a reset that landed late is refused because its ref means nothing any more",
         ("back", "delay"),
-        (
-            Edit(
-                LANDING,
-                "            except (Invalid, Conflict, NotFound):\n",
-                "            except (Invalid, Conflict):\n",
-            ),
-        ),
+        (Edit(LANDING, "_move", "(Invalid, Conflict, NotFound)", "(Invalid, Conflict)"),),
     ),
     Mutant(
         "H5",
@@ -205,8 +194,9 @@ NAME_MUTANTS = (
         (
             Edit(
                 LANDING,
-                "        if each.is_new or each.is_refused or each.over.version == seen.version:\n",
-                "        if each.is_new or each.over.version == seen.version:\n",
+                "_landed",
+                "__round__.is_new or __round__.is_refused or __same__",
+                "__round__.is_new or __same__",
             ),
         ),
     ),
@@ -217,8 +207,9 @@ NAME_MUTANTS = (
         (
             Edit(
                 BULK_CONTENT,
-                "        return follow(space, bulk.base.commit.metarange, written, head)\n",
-                "        return written\n",
+                "onto",
+                "follow(__space__, __base__, __written__, __head__)",
+                "__written__",
             ),
         ),
     ),
@@ -226,12 +217,6 @@ NAME_MUTANTS = (
         "P2",
         "break parameters set whatever they were",
         ("pack", "clean"),
-        (
-            Edit(
-                BREAK_PARAMETERS,
-                "        if found.breaks != seen:\n",
-                "        if False:\n",
-            ),
-        ),
+        (Edit(BREAK_PARAMETERS, "swap.change", "... != seen", "False"),),
     ),
 )

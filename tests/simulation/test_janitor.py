@@ -7,9 +7,11 @@ from simulator.histories import Run
 from simulator.invariants import count_leaks
 from simulator.schedule import JUMP_NS, Call
 from simulator.stage import Stage, build_stage
-from tests.simulation.patching import Edit, patched
+from tests.simulation.edits import Edit, patched
 
-ONE_PASS = Edit("engine.upkeep.janitor", "    if cleanup.passes:\n", "    if True:\n")
+ONE_PASS = Edit(
+    "engine.upkeep.janitor", "_tend", "if cleanup.passes:\n    __body__", "if True:\n    __body__"
+)
 
 
 def _late_row(stage: Stage) -> int:

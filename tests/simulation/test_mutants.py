@@ -7,10 +7,10 @@ import pytest
 from simulator.invariants import check_seed
 from simulator.stage import Stage, build_stage
 from tests.simulation.arrival_mutants import ARRIVAL_MUTANTS
+from tests.simulation.edits import patched
 from tests.simulation.later_mutants import LATER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.name_mutants import NAME_MUTANTS
-from tests.simulation.patching import patched
 
 ALL = (*MUTANTS, *LATER_MUTANTS, *NAME_MUTANTS, *ARRIVAL_MUTANTS)
 SEEDS_MAX = 10_000

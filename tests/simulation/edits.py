@@ -1,55 +1,80 @@
 """Broken variants of production functions, put in place for a while.
 
-A variant is an edit of a module's source.  The edited source is compiled beside the module, and the
-code of each function that came out different is exchanged in place, so that every name that holds
-the function sees the variant; afterwards the old code is put back.
+A variant is an edit of one function, which module and qualified name tell.  The edited module is
+compiled beside the module, and the code of each function that came out different is exchanged in
+place, so that every name that holds the function sees the variant.  Afterwards the old code is put
+back.
 """
 
+import ast
 import contextlib
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import NamedTuple
 
+from tests.simulation import pieces
+
 
 class Edit(NamedTuple):
-    """Replace `old`, which stands in the module once, by `new`."""
+    """Inside `function` (`name`, `Class.name` or `outer.inner`) replace the one piece `old` by
+    `new`, as `pieces.py` says."""
 
     module: str
+    function: str
     old: str
     new: str
 
 
 @contextlib.contextmanager
-def patched(edits: tuple[Edit, ...]) -> Iterator[None]:
-    """Production code as edited; an edit may import more."""
+def patched(edits: Sequence[Edit]) -> Iterator[None]:
+    """Production code as edited."""
     undo: list[tuple[FunctionType, CodeType]] = []
-    added: list[tuple[ModuleType, str]] = []
     try:
         for name in dict.fromkeys(edit.module for edit in edits):
             module = importlib.import_module(f"graveler.{name}")
             variant = _variant(module, [edit for edit in edits if edit.module == name])
             undo += _exchanged(module, variant)
-            for missing in vars(variant).keys() - vars(module).keys():
-                setattr(module, missing, vars(variant)[missing])
-                added.append((module, missing))
         yield
     finally:
         for function, code in undo:
             function.__code__ = code
-        for module, name in added:
-            delattr(module, name)
 
 
-def _variant(module: ModuleType, edits: list[Edit]) -> ModuleType:
-    source = inspect.getsource(module)
+def edited(source: str, edits: Sequence[Edit]) -> ast.Module:
+    """The source with all edits, one after the other.  Raises `pieces.NotOnce`."""
+    tree = ast.parse(source)
     for edit in edits:
-        count = source.count(edit.old)
-        assert count == 1, f"{edit.module} has {count} times: {edit.old!r}"
-        source = source.replace(edit.old, edit.new)
+        where = f"{edit.module}:{edit.function}"
+        scope: ast.AST = tree
+        for name in edit.function.split("."):
+            scope = _defined(scope, name, where)
+        try:
+            pieces.replace(scope, edit.old, edit.new)
+        except pieces.NotOnce as error:
+            raise pieces.NotOnce(f"{where}: {error}") from None
+    return ast.fix_missing_locations(tree)
+
+
+def _defined(scope: ast.AST, name: str, where: str) -> ast.AST:
+    """The function or class `name` of `scope`, which is not that of an inner one."""
+    found, todo = [], list(ast.iter_child_nodes(scope))
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            todo += ast.iter_child_nodes(node)
+        elif node.name == name:
+            found.append(node)
+    if len(found) != 1:
+        raise pieces.NotOnce(f"{where}: {name} is defined {len(found)} times")
+    return found[0]
+
+
+def _variant(module: ModuleType, edits: Sequence[Edit]) -> ModuleType:
+    tree = edited(inspect.getsource(module), edits)
     variant = ModuleType(module.__name__)
-    exec(compile(source, f"{module.__file__} (edited)", "exec"), variant.__dict__)
+    exec(compile(tree, f"{module.__file__} (edited)", "exec"), variant.__dict__)
     return variant
 
 
