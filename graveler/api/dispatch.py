@@ -16,8 +16,6 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from starlette.routing import BaseRoute, Match
-
 from graveler.api import answers, cookies, errors, open_calls
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
@@ -45,7 +43,7 @@ class Plan:
     names: tuple[str, ...]
 
 
-class ApiRoute(BaseRoute):
+class ApiRoute:
     """All rows of the table as one route of the application."""
 
     def __init__(
@@ -62,10 +60,6 @@ class ApiRoute(BaseRoute):
             names = row.path_parameters
             plan = Plan(row, Reader(row), endpoints[row.operation], "repository" in names, names)
             self._tree.add(row.path, row.method, plan)
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        ours = scope["type"] == "http" and scope["path"].startswith(self._prefix)
-        return (Match.FULL if ours else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         started = self._service.ports.clock.steady_seconds()

@@ -9,7 +9,6 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 import orjson
-from starlette.routing import BaseRoute, Match
 
 from graveler.api import cookies, errors
 from graveler.api.answers import HTML, JSON, PLAIN, Answer
@@ -45,16 +44,13 @@ _NOT_HERE: Final = """<h1>Nothing is served here</h1>
 <p>The API lies under <code>/api/v1</code>; <a href="/">the first page</a> says more.</p>"""
 
 
-class Pages(BaseRoute):
+class Pages:
     """The route of every path that is not below the API."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._instance = _uuid(service.ports.ids.stamp())
         self._document = b""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        return (Match.FULL if scope["type"] == "http" else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         path: str = scope["path"]

@@ -8,9 +8,6 @@ TESTING = "graveler/testing/"
 
 # What users import, what frameworks call, and what stands for tests to compare with.
 ALLOWED = {
-    "graveler.api.app:_Application.build_middleware_stack": "FastAPI calls it",
-    "graveler.api.dispatch:ApiRoute.matches": "Starlette calls it",
-    "graveler.api.pages:Pages.matches": "Starlette calls it",
     "graveler.api.server:BoundedProtocol.on_chunk_header": "the parser of HTTP calls it",
     "graveler.api.server:BoundedProtocol.send_400_response": "uvicorn calls it",
     "graveler.api.server:_Connection.timeout_keep_alive_handler": "uvicorn calls it",
