@@ -109,9 +109,7 @@ class ApiRoute:
             return ABSENT
         authorization = headers.get(b"authorization", b"")
         cookie = "" if authorization else cookies.session(front, scope, headers, route.method)
-        return self._service.auth.identify(
-            authorization, cookie, lambda: front.origin(scope).client
-        )
+        return self._service.auth.identify(authorization, cookie, lambda: front.client(scope))
 
     async def _call(
         self,

@@ -57,17 +57,19 @@ class Front:
 
     def origin(self, scope: Mapping[str, Any]) -> Origin:
         """The origin of the request with this ASGI scope."""
-        peer = scope.get("client")
-        client: str = peer[0] if peer else ""
         scheme: str = scope["scheme"]
         headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
         host = _last(headers, b"host")
-        if self.trusts(client):
-            client = self._client(headers, client)
+        if self.trusts(_peer(scope)):
             scheme, host = _forwarded(headers, scheme, host)
         if self.public_url:
             scheme, _, host = self.public_url.partition("://")
-        return Origin(scheme, host, client)
+        return Origin(scheme, host, self.client(scope))
+
+    def client(self, scope: Mapping[str, Any]) -> str:
+        """The address of the sender of a request; empty if the server does not know it."""
+        peer = _peer(scope)
+        return self._client(scope["headers"], peer) if self.trusts(peer) else peer
 
     def trusts(self, address: str) -> bool:
         """Whether `address` belongs to a trusted proxy."""
@@ -124,6 +126,12 @@ def network(text: str) -> Network:
         return ip_network(text)
     except ValueError as error:
         raise Invalid(f"trusted proxy invalid: it must be ADDRESS[/BITS]: {error}") from error
+
+
+def _peer(scope: Mapping[str, Any]) -> str:
+    """The address of the other end of the connection; empty if the server does not know it."""
+    peer = scope.get("client")
+    return peer[0] if peer else ""
 
 
 def _forwarded(headers: Iterable[tuple[bytes, bytes]], scheme: str, host: str) -> tuple[str, str]:

@@ -80,6 +80,7 @@ class _Connection(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
         self.flow = _Flow(self.transport)
+        self._outlet = _Outlet(self)
         self._admitted = self._admission.enter(self._address)
         if self._admitted is Admitted.YES:
             self._await(self._bounds.head_seconds, self._close)
@@ -259,7 +260,7 @@ class BoundedProtocol(_Connection):
         self._loose_bytes = 0
         super().on_headers_complete()
         self.cycle.__class__ = _Cycle  # uvicorn has no setting for this class
-        self.cycle.transport = _Outlet(self)  # type: ignore[assignment]
+        self.cycle.transport = self._outlet  # type: ignore[assignment]
 
     def on_chunk_header(self) -> None:
         """The line before a piece of a chunked body; also called before trailers."""
@@ -370,7 +371,7 @@ class _Cycle(RequestResponseCycle):
 
 
 class _Outlet:
-    """The transport to which the answer to a request is written."""
+    """The transport to which the answers of a connection are written."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
