@@ -29,8 +29,6 @@ from graveler.engine.repositories import repository
 from graveler.jobs.handover import Desk, revive_all
 from graveler.kv.store import Store
 from graveler.kv.wait import Prompt
-from graveler.limits import page_count_max
-from graveler.records import Repository
 
 __all__ = ["create_app", "open_service"]
 
@@ -40,11 +38,11 @@ def create_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        for repo in _repositories(service):
+        for repo in repository.every(service.ports):
             revive_all(Desk(service.ports, repo, service.queue))
         with _never_waiting(service.ports.kv):
             yield
-        for repo in _repositories(service):
+        for repo in repository.every(service.ports):
             record.free_all(service.ports, repo)  # their workers stop at the next heartbeat
         service.pools.close()
 
@@ -57,15 +55,6 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-
-
-def _repositories(service: Service) -> Iterator[Repository]:
-    after, more = "", True
-    while more:
-        found, more = repository.list_page(service.ports, "", "", after, page_count_max)
-        for repo in found:
-            yield repo
-            after = repo.id
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from graveler.auth import secrets
 from graveler.clock import Clock, Ids
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound
 from graveler.kv.replace import replace_row
-from graveler.kv.store import WRITTEN, Store
+from graveler.kv.store import Store, landed
 from graveler.records import ABSENT, Absent
 
 PARTITION = b"auth"
@@ -93,11 +93,9 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
     account = _account(keeper, user, email, credential)
     stamp = keeper.ids.stamp()
     outcome = keeper.kv.set_if(PARTITION, ADMINISTRATOR, _encode(account), stamp, ABSENT)
-    if outcome is WRITTEN:
-        return account
-    if outcome.current is not ABSENT and outcome.current.version == stamp:
-        return account
-    raise AlreadyExists("already initialized")
+    if not landed(outcome, stamp):
+        raise AlreadyExists("already initialized")
+    return account
 
 
 def reset(keeper: Keeper, credential: NewCredential) -> Account:

@@ -6,7 +6,6 @@ Without `--delete` nothing changes: stdout lists the files that would be deleted
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from graveler import limits
 from graveler.cli.gc_arguments import UNCHANGED, GcOptions, RetentionOptions
 from graveler.cli.stores import opened
 from graveler.engine.gc import cluster_turns, collect
@@ -50,12 +49,7 @@ def _repositories(ports: Ports, name: str) -> Iterator[Repository]:
     if name:
         yield repository.get(ports, name)
         return
-    after, more = "", True
-    while more:
-        page, more = repository.list_page(ports, "", "", after, limits.page_count_max)
-        for repo in page:
-            after = repo.id
-            yield repo
+    yield from repository.every(ports)
 
 
 def _tell(repo: Repository, found: collect.Collected, *, dry: bool) -> None:

@@ -103,6 +103,14 @@ class Declined(NamedTuple):
 Outcome = Literal[Written.WRITTEN] | Declined
 
 
+def landed(outcome: Outcome, version: bytes) -> bool:
+    """Whether a conditional write of `version` was applied, by the request that got this outcome or
+    by an earlier one: the row that was found has the write's own version."""
+    if outcome is WRITTEN:
+        return True
+    return outcome.current is not ABSENT and outcome.current.version == version
+
+
 class ScanPage(NamedTuple):
     """Rows in key order.  `more`: another page, starting just after the last key, may have
     rows."""
@@ -283,6 +291,7 @@ __all__ = [
     "check_scan",
     "check_write",
     "holds",
+    "landed",
     "other_place",
     "scan_all",
     "scan_pages",

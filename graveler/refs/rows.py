@@ -6,6 +6,7 @@ each request asks for ten times as many rows as the one before, up to `_ROWS_MAX
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from graveler import limits
@@ -47,21 +48,25 @@ def rows(kv: Store, stretch: Stretch, first: int = _ROWS_MAX) -> Iterator[tuple[
         size = max(size, min(size * _GROWTH, _ROWS_MAX))
 
 
-def page(
-    kv: Store, stretch: Stretch, amount: int, shown: Callable[[str, Row], T | None]
-) -> tuple[tuple[T, ...], bool]:
-    """At most `amount` records, and whether more follow.  `shown` makes a record from a row, or
-    returns None to leave the row out."""
-    found: list[T] = []
-    size = max(1, min(amount + 1, limits.scan_page_count_max))
-    for name, row in rows(kv, stretch, size):
+# Makes a record from a name and its row, or returns None to leave the row out.
+Shown = Callable[[str, Row], T | None]
+
+
+def every(
+    kv: Store, stretch: Stretch, shown: Shown[T], first: int = limits.page_count_max + 1
+) -> Iterator[T]:
+    """All records.  The first request asks for `first` rows; see `rows`."""
+    for name, row in rows(kv, stretch, first):
         record = shown(name, row)
-        if record is None:
-            continue
-        if len(found) == amount:
-            return tuple(found), True
-        found.append(record)
-    return tuple(found), False
+        if record is not None:
+            yield record
+
+
+def page(kv: Store, stretch: Stretch, amount: int, shown: Shown[T]) -> tuple[tuple[T, ...], bool]:
+    """At most `amount` records, and whether more follow."""
+    size = max(1, min(amount + 1, limits.scan_page_count_max))
+    found = tuple(islice(every(kv, stretch, shown, size), amount + 1))
+    return found[:amount], len(found) > amount
 
 
 def put_all(kv: Store, writes: Sequence[Write]) -> None:

@@ -36,6 +36,7 @@ from graveler.kv.store import (
     Store,
     Write,
     Written,
+    landed,
     scan_all,
     scan_pages,
 )
@@ -174,9 +175,7 @@ def stage_if(
     elif isinstance(other, Beside):
         condition = Paired(row_condition, other.condition, other.write)
     outcome = kv.set_if(partition, key, row, version, condition, max(order, before + 1))
-    if outcome is WRITTEN:
-        return True
-    return outcome.current is not ABSENT and outcome.current.version == version
+    return landed(outcome, version)
 
 
 def lookup(

@@ -29,6 +29,7 @@ from graveler.committed import hash
 from graveler.committed.graft import check_below
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, totals
 from graveler.committed.reader import get, range_batches, scan
+from graveler.engine import namespaces
 from graveler.engine.commits.records import check_kept
 from graveler.engine.gc.candidates import FILES
 from graveler.engine.objects.reachable import OWN_FILES
@@ -38,7 +39,6 @@ from graveler.framing import identity_of
 from graveler.identity import entry_identity
 from graveler.ids import MetarangeId, is_hex64, parse_path
 from graveler.records import AddressType, Entry, RangeRef, Record, Repository
-from graveler.refs.names import repositories
 from graveler.wire import decode_entry
 
 _BATCH = 1_000
@@ -181,12 +181,7 @@ class _Rules:
             return
         spelled = address.spelling(text)
         if not self._taken:
-            self._taken = tuple(self._namespaces())
+            taken = {address.normalise(self._namespace), *namespaces.spellings(self._ports)}
+            self._taken = tuple(f"{namespace}/" for namespace in taken)
         if spelled.startswith(self._taken):
             raise Invalid(f"its full address lies in a repository: address={text}")
-
-    def _namespaces(self) -> Iterator[str]:
-        """The namespaces of all repositories."""
-        yield address.normalise(self._namespace) + "/"
-        for other in repositories.every(self._ports.kv):
-            yield address.normalise(other.namespace) + "/"

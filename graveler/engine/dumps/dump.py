@@ -20,7 +20,7 @@ Used by the delivery layer and by collection (mark.py, root_pages.py).
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -100,34 +100,19 @@ def _written(
 
 
 def _branches(ports: Ports, repo: Repository) -> Iterator[Record]:
-    def page(after: str) -> tuple[Sequence[branches.NamedBranch], bool]:
-        size = limits.page_count_max
-        return branches.list_page(ports.kv, repo, "", after, size, show_hidden=True)
-
-    for each in _all(page):
+    for each in branches.every(ports.kv, repo):
         branch = each.branch
         yield wire_dumps.branch_record(each.id, branch.commit, hidden=branch.hidden)
 
 
 def _tags(ports: Ports, repo: Repository) -> Iterator[Record]:
-    def page(after: str) -> tuple[Sequence[tags.NamedTag], bool]:
-        return tags.list_page(ports.kv, repo, "", after, limits.page_count_max)
-
-    for each in _all(page):
+    for each in tags.every(ports.kv, repo):
         yield wire_dumps.tag_record(each.id, each.tag.commit)
 
 
 def _commits(ports: Ports, repo: Repository, after: str) -> Iterator[Record]:
     for entry in commits.list_all(ports.kv, repo, after):
         yield wire_dumps.commit_record(entry.id, entry.commit)
-
-
-def _all(page: Callable[[str], tuple[Sequence[T], bool]]) -> Iterator[T]:
-    after, more = "", True
-    while more:
-        found, more = page(after)
-        yield from found
-        after = found[-1].id if found else after
 
 
 # ---- for collection ------------------------------------------------------------------------------

@@ -109,15 +109,10 @@ def _check_readable(ports: Ports, repo: Repository, rule: EventRule) -> None:
 
 def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
     """Raises `Invalid` if the rule watches the namespace of a repository."""
-    after, more = "", True
-    while more:
-        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
-        for other in page:
-            own = address.split_prefix(other.namespace.rstrip("/") + "/")
-            if rule.watches(own.bucket, own.key):
-                whose = "the repository's own" if other.uid == repo.uid else "another repository's"
-                raise Invalid(
-                    f"rule watches {whose} namespace: namespace={other.namespace} "
-                    f"prefix={rule.prefix}"
-                )
-            after = other.id
+    for other in repositories.every(ports.kv):
+        own = address.split_prefix(other.namespace.rstrip("/") + "/")
+        if rule.watches(own.bucket, own.key):
+            whose = "the repository's own" if other.uid == repo.uid else "another repository's"
+            raise Invalid(
+                f"rule watches {whose} namespace: namespace={other.namespace} prefix={rule.prefix}"
+            )

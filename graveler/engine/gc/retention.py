@@ -23,7 +23,6 @@ from graveler.records import Absent, Commit, Repository
 from graveler.refs.gc import retention
 from graveler.refs.gc.retention import FOREVER, Retention
 from graveler.refs.names import branches, tags
-from graveler.refs.names.branches import NamedBranch
 
 _DAY_NS = 24 * 3600 * limits.SECOND_NS
 _DAYS_MAX = limits.retention_days_max
@@ -63,21 +62,9 @@ class Refs(NamedTuple):
 
 def list_refs(ports: Ports, repo: Repository) -> Refs:
     """All live branches and all tags as they are now.  1 KV request for each 1,000."""
-    named: list[NamedBranch] = []
-    after, more = "", True
-    while more:
-        page, more = branches.list_page(
-            ports.kv, repo, "", after, limits.page_count_max, show_hidden=True
-        )
-        named += page
-        after = page[-1].id if page else after
-    tagged: list[CommitId] = []
-    after, more = "", True
-    while more:
-        tag_page, more = tags.list_page(ports.kv, repo, "", after, limits.page_count_max)
-        tagged += [each.tag.commit for each in tag_page]
-        after = tag_page[-1].id if tag_page else after
-    heads = Heads(tuple((each.id, each.branch.commit) for each in named), tuple(tagged))
+    named = list(branches.every(ports.kv, repo))
+    tagged = tuple(each.tag.commit for each in tags.every(ports.kv, repo))
+    heads = Heads(tuple((each.id, each.branch.commit) for each in named), tagged)
     tokens = (token for each in named for token in each.branch.tokens_newest_first)
     return Refs(heads, frozenset(tokens))
 

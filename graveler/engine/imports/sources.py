@@ -11,11 +11,11 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ListedObject
+from graveler.engine import namespaces
 from graveler.engine.ports import Ports
 from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_path, parse_prefix
 from graveler.records import AddressType, Entry, Record
-from graveler.refs.names import repositories
 from graveler.wire import encode_entry
 
 
@@ -82,15 +82,8 @@ def check(ports: Ports, source: ImportPath) -> None:
             ports.blocks.list(folder_of(source.path), "", 1)
     except (Invalid, NotFound) as error:
         raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
-    after, more = "", True
-    while more:
-        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
-        for other in page:
-            if address.overlaps(other.namespace, source.path):
-                raise Invalid(
-                    f"invalid import source: it lies in a repository: path={source.path[:200]}"
-                )
-            after = other.id
+    for _ in namespaces.overlapping(ports, source.path):
+        raise Invalid(f"invalid import source: it lies in a repository: path={source.path[:200]}")
 
 
 def folder_of(path: str) -> str:

@@ -12,11 +12,11 @@ every signed URL goes through it.  Used by the verbs of objects, `verify.py` and
 """
 
 from graveler.block import address
+from graveler.engine import namespaces
 from graveler.engine.gc.candidates import FILES
 from graveler.engine.ports import Ports
 from graveler.errors import Refused
 from graveler.records import ABSENT, Entry, Repository
-from graveler.refs.names import repositories
 
 OWN_FILES = (FILES, "_graveler/")  # ranges and metaranges; files of jobs and garbage collection
 
@@ -49,7 +49,7 @@ def lies_inside(repo: Repository, entry: Entry) -> bool:
 def _check_outside(ports: Ports, full: str) -> None:
     taken = ports.cache.namespaces()
     if taken is ABSENT:
-        taken = frozenset(address.normalise(r.namespace) for r in repositories.every(ports.kv))
+        taken = namespaces.spellings(ports)
         ports.cache.put_namespaces(taken)
     spelled = address.spelling(full)
     at = spelled.rfind("/")

@@ -31,6 +31,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ListedObject, Target
 from graveler.block.listing import list_all
+from graveler.engine import namespaces
 from graveler.engine.gc import eligible
 from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
 from graveler.engine.gc.retention import list_refs
@@ -158,13 +159,8 @@ def _drop_files(ports: Ports, gone: Deleted, goes_on: _GoesOn) -> bool:
 
 
 def _check_alone(ports: Ports, repo: Repository) -> None:
-    after, more = "", True
-    while more:
-        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
-        for other in page:
-            after = other.id
-            if address.overlaps(other.namespace, repo.namespace):
-                raise Refused(f"not purged: {other.id} has its files too: repository={repo.id}")
+    for other in namespaces.overlapping(ports, repo.namespace):
+        raise Refused(f"not purged: {other.id} has its files too: repository={repo.id}")
 
 
 def _files(ports: Ports, repo: Repository, before_ns: int) -> Iterator[ListedObject]:

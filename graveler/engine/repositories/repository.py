@@ -20,7 +20,7 @@ A namespace inside another one has a claim of its own, so claims do not detect s
 Of two creations at the same moment at least one sees the other and fails, so at most one succeeds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -28,6 +28,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
+from graveler.engine import namespaces
 from graveler.engine.commits.messages import check_metadata
 from graveler.engine.commits.records import new_token
 from graveler.engine.ports import Ports, Unconfirmed, check_writable, operation_deadline
@@ -206,13 +207,9 @@ def _in_use(repo: Repository) -> Invalid:
 
 def _check_unused(ports: Ports, repo: Repository) -> None:
     """Raises `Invalid` if a repository has this namespace, one inside it or one around it."""
-    after, more = "", True
-    while more:
-        page, more = repositories.list_page(ports.kv, "", "", after, limits.page_count_max)
-        for other in page:
-            if other.uid != repo.uid and address.overlaps(other.namespace, repo.namespace):
-                raise _in_use(repo)
-            after = other.id
+    for other in namespaces.overlapping(ports, repo.namespace):
+        if other.uid != repo.uid:
+            raise _in_use(repo)
 
 
 def _claim(ports: Ports, repo: Repository) -> None:
@@ -299,6 +296,11 @@ def list_page(
 ) -> tuple[tuple[Repository, ...], bool]:
     """One page of live repositories by name, and whether more follow."""
     return repositories.list_page(ports.kv, prefix, search, after, amount)
+
+
+def every(ports: Ports, after: str = "") -> Iterator[Repository]:
+    """All live repositories by name, after `after`.  1 KV request for each 1,000."""
+    return repositories.every(ports.kv, after)
 
 
 def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:

@@ -8,11 +8,10 @@ one damaged file does not hide the next.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from graveler import limits
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
 from graveler.engine.gc import eligible
-from graveler.engine.gc.eligible import Namespaces
+from graveler.engine.namespaces import Namespaces
 from graveler.engine.objects import reachable
 from graveler.engine.ports import Ports, keyspace
 from graveler.errors import Corrupt, GravelerError, NotFound, Refused
@@ -70,8 +69,8 @@ class _Content(NamedTuple):
 
 
 def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found]:
-    heads = [(f"branch {name}", commit) for name, commit in _branches(ports, repo)]
-    heads += [(f"tag {name}", commit) for name, commit in _tags(ports, repo)]
+    heads = [(f"branch {each.id}", each.branch.commit) for each in branches.every(ports.kv, repo)]
+    heads += [(f"tag {each.id}", each.tag.commit) for each in tags.every(ports.kv, repo)]
     seen: set[CommitId] = set()
     metaranges: dict[MetarangeId, _Content] = {}
     expired = {
@@ -101,26 +100,6 @@ def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found
         sound.update(ref.id for ref in refs)
     if objects:
         yield from _staged_objects(ports, repo)
-
-
-def _branches(ports: Ports, repo: Repository) -> Iterator[tuple[str, CommitId]]:
-    after, more = "", True
-    while more:
-        page, more = branches.list_page(
-            ports.kv, repo, "", after, limits.page_count_max, show_hidden=True
-        )
-        for named in page:
-            after = named.id
-            yield named.id, named.branch.commit
-
-
-def _tags(ports: Ports, repo: Repository) -> Iterator[tuple[str, CommitId]]:
-    after, more = "", True
-    while more:
-        page, more = tags.list_page(ports.kv, repo, "", after, limits.page_count_max)
-        for named in page:
-            after = named.id
-            yield named.id, named.tag.commit
 
 
 def _history(
@@ -169,18 +148,12 @@ def _committed_objects(
 
 
 def _staged_objects(ports: Ports, repo: Repository) -> Iterator[Found]:
-    after, more = "", True
-    while more:
-        page, more = branches.list_page(
-            ports.kv, repo, "", after, limits.page_count_max, show_hidden=True
-        )
-        for named in page:
-            after = named.id
-            cursor = stack.view(ports.kv, named.branch.tokens_newest_first, fanout=ports.fanout)
-            while (item := cursor.peek()) is not END:
-                if item[1] is not TOMBSTONE:
-                    yield from _object(ports, repo, item[0], item[1])
-                cursor.advance()
+    for named in branches.every(ports.kv, repo):
+        cursor = stack.view(ports.kv, named.branch.tokens_newest_first, fanout=ports.fanout)
+        while (item := cursor.peek()) is not END:
+            if item[1] is not TOMBSTONE:
+                yield from _object(ports, repo, item[0], item[1])
+            cursor.advance()
 
 
 def _object(ports: Ports, repo: Repository, key: bytes, value: bytes) -> Iterator[Found]:

@@ -8,7 +8,6 @@ Repositories whose store does not answer are skipped.  Used by the delivery laye
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from graveler import limits
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
@@ -62,17 +61,8 @@ def in_turn(ports: Ports) -> Iterator[Repository]:
     For every round that may end before it has visited all.  Cost: 1 KV request for each page.
     """
     start = ports.ids.unique(_START_LENGTH)
-    yield from _after(ports, start)
-    for repo in _after(ports, ""):
+    yield from repository.every(ports, start)
+    for repo in repository.every(ports):
         if repo.id > start:
             return
         yield repo
-
-
-def _after(ports: Ports, after: str) -> Iterator[Repository]:
-    more = True
-    while more:
-        found, more = repository.list_page(ports, "", "", after, limits.page_count_max)
-        for repo in found:
-            yield repo
-            after = repo.id

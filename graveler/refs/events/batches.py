@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from graveler import wire
 from graveler.errors import OutcomeUnknown
 from graveler.ids import CommitId
-from graveler.kv.store import WRITTEN, Condition, Matches, Row, Store
+from graveler.kv.store import Condition, Matches, Row, Store, landed
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.keys import batch_count_key, batch_key, space
 
@@ -91,9 +91,7 @@ def swap(
         )
     except OutcomeUnknown:
         return False
-    if outcome is WRITTEN:
-        return True
-    return outcome.current is not ABSENT and outcome.current.version == stamp
+    return landed(outcome, stamp)
 
 
 class Counted(NamedTuple):
@@ -117,9 +115,7 @@ def add(kv: Store, repository: Repository, rule: str, counted: Counted, stamp: b
     said = {"number": str(counted.number), "objects": str(before + counted.objects)}
     condition: Condition = ABSENT if row is ABSENT else Matches(row.version)
     outcome = kv.set_if(space(repository), key, wire.encode_pairs(said), stamp, condition)
-    return outcome is WRITTEN or (
-        outcome.current is not ABSENT and outcome.current.version == stamp
-    )
+    return landed(outcome, stamp)
 
 
 def count_of(kv: Store, repository: Repository, rule: str, number: int) -> int:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from graveler import wire
 from graveler.errors import NotFound, OutcomeUnknown
-from graveler.kv.store import WRITTEN, Condition, Matches, Row, Store
+from graveler.kv.store import Condition, Matches, Row, Store, landed
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import rows
 from graveler.refs.keys import RUNS, run_key, space
@@ -83,10 +83,7 @@ def put(
         outcome = kv.set_if(space(repository), run_key(run.id), raw, stamp, condition)
     except OutcomeUnknown:
         return ABSENT
-    if outcome is WRITTEN:
-        return VersionedRun(run, stamp)
-    ours = outcome.current is not ABSENT and outcome.current.version == stamp
-    return VersionedRun(run, stamp) if ours else ABSENT
+    return VersionedRun(run, stamp) if landed(outcome, stamp) else ABSENT
 
 
 def _decode(id: str, row: Row) -> VersionedRun:

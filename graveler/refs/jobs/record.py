@@ -20,7 +20,7 @@ from graveler.clock import Ids
 from graveler.errors import NotFound, OutcomeUnknown
 from graveler.ids import JobId, RangeId
 from graveler.kv.replace import Found, replace_row
-from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, scan_all
+from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, landed, scan_all
 from graveler.records import ABSENT, Absent, Job, RangeRef, Repository
 from graveler.refs import rows as listing
 from graveler.refs.keys import JOBS, job_key, job_order_key, job_step_key, job_steps_prefix, space
@@ -66,10 +66,7 @@ def put(
         outcome = kv.set_if(space(repository), job_key(job.id), raw, stamp, condition)
     except OutcomeUnknown:
         return ABSENT
-    if outcome is WRITTEN:
-        return VersionedJob(job, stamp)
-    ours = outcome.current is not ABSENT and outcome.current.version == stamp
-    return VersionedJob(job, stamp) if ours else ABSENT
+    return VersionedJob(job, stamp) if landed(outcome, stamp) else ABSENT
 
 
 def begin(kv: Store, repository: Repository, job: Job, order: Order, stamp: bytes) -> bool:
@@ -81,9 +78,7 @@ def begin(kv: Store, repository: Repository, job: Job, order: Order, stamp: byte
     beside = Write(here, job_order_key(job.id), wire.encode_pairs(dict(order)), stamp)
     condition = Paired(ABSENT, ABSENT, beside)
     outcome = kv.set_if(here, job_key(job.id), wire.encode_job(job), stamp, condition)
-    if outcome is WRITTEN:
-        return True
-    return outcome.current is not ABSENT and outcome.current.version == stamp
+    return landed(outcome, stamp)
 
 
 def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[Absent.ABSENT]:

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from graveler import wire
 from graveler.errors import OutcomeUnknown
 from graveler.ids import JobId
-from graveler.kv.store import WRITTEN, Condition, Matches, Store
+from graveler.kv.store import Condition, Matches, Store, landed
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.keys import setting_key, space
 
@@ -75,6 +75,4 @@ def swap(kv: Store, repository: Repository, turn: Turn, seen: Seen, stamp: bytes
         outcome = kv.set_if(space(repository), setting_key(_NAME), raw, stamp, condition)
     except OutcomeUnknown:
         return False
-    if outcome is WRITTEN:
-        return True
-    return outcome.current is not ABSENT and outcome.current.version == stamp
+    return landed(outcome, stamp)

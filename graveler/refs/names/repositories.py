@@ -14,7 +14,7 @@ from graveler.errors import Contended, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import RepositoryId
 from graveler.kv.replace import Found as FoundRow
 from graveler.kv.replace import replace_row, replace_seen
-from graveler.kv.store import WRITTEN, Condition, Matches, Outcome, Row, Store
+from graveler.kv.store import Condition, Matches, Row, Store, landed
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import rows as listing
 from graveler.refs.keys import METADATA, REPOSITORIES, metadata_key, setting_key, space
@@ -59,7 +59,7 @@ def put_new(
     condition: Condition = ABSENT if over is ABSENT else Matches(over.version)
     raw = wire.encode_repository(repository)
     outcome = kv.set_if(REPOSITORIES, repository.id.encode(), raw, stamp, condition)
-    return _landed(outcome, stamp)
+    return landed(outcome, stamp)
 
 
 def note_replaced(kv: Store, repository: Repository, stamp: bytes) -> None:
@@ -84,7 +84,7 @@ def swap(
         outcome = kv.set_if(REPOSITORIES, new.id.encode(), raw, stamp, Matches(seen.version))
     except OutcomeUnknown:
         return ABSENT
-    return VersionedRepository(new, stamp) if _landed(outcome, stamp) else ABSENT
+    return VersionedRepository(new, stamp) if landed(outcome, stamp) else ABSENT
 
 
 Found = Repository | Literal[Absent.ABSENT]
@@ -105,12 +105,6 @@ def change(kv: Store, name: RepositoryId, ids: Ids, made: Callable[[Found, bool]
     replace_row(kv, (REPOSITORIES, name.encode()), ids, changed)
 
 
-def _landed(outcome: Outcome, stamp: bytes) -> bool:
-    if outcome is WRITTEN:
-        return True
-    return outcome.current is not ABSENT and outcome.current.version == stamp
-
-
 def list_page(
     kv: Store, prefix: str, search: str, after: str, amount: int
 ) -> tuple[tuple[Repository, ...], bool]:
@@ -118,10 +112,7 @@ def list_page(
     `after`; and whether more follow."""
 
     def shown(name: str, row: Row) -> Repository | None:
-        if search not in name:
-            return None
-        repository = wire.decode_repository(row.value)
-        return repository if repository.state is RepositoryState.LIVE else None
+        return _live(name, row) if search in name else None
 
     return listing.page(kv, listing.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
 
@@ -135,14 +126,14 @@ def every_deleted(kv: Store) -> Iterator[Repository]:
             yield repository
 
 
-def every(kv: Store) -> Iterator[Repository]:
-    """All live repositories by name.  One request for each 1,000."""
-    after, more = "", True
-    while more:
-        page, more = list_page(kv, "", "", after, limits.page_count_max)
-        for repository in page:
-            after = repository.id
-            yield repository
+def every(kv: Store, after: str = "") -> Iterator[Repository]:
+    """All live repositories by name, after `after`.  One request for each 1,000."""
+    return listing.every(kv, listing.Stretch(REPOSITORIES, b"", after=after), _live)
+
+
+def _live(_name: str, row: Row) -> Repository | None:
+    repository = wire.decode_repository(row.value)
+    return repository if repository.state is RepositoryState.LIVE else None
 
 
 # ---- metadata: one row per pair, so that writers of different keys do not conflict ---------------

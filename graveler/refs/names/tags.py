@@ -7,6 +7,7 @@ every write names the version that it replaces.  So a late duplicate of a creati
 does not change a tag that was created since.  For the engine.
 """
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from graveler import wire
@@ -109,9 +110,14 @@ def list_page(
 ) -> tuple[tuple[NamedTag, ...], bool]:
     """At most `amount` live tags by name, with `prefix` and after `after`; and whether more
     follow."""
+    return rows.page(kv, rows.Stretch(space(repository), TAGS, prefix, after), amount, _live)
 
-    def shown(name: str, row: Row) -> NamedTag | None:
-        tag = wire.decode_tag(row.value)
-        return None if tag.deleted else NamedTag(TagId(name), tag)
 
-    return rows.page(kv, rows.Stretch(space(repository), TAGS, prefix, after), amount, shown)
+def every(kv: Store, repository: Repository) -> Iterator[NamedTag]:
+    """All live tags by name.  One request for each 1,000."""
+    return rows.every(kv, rows.Stretch(space(repository), TAGS), _live)
+
+
+def _live(name: str, row: Row) -> NamedTag | None:
+    tag = wire.decode_tag(row.value)
+    return None if tag.deleted else NamedTag(TagId(name), tag)

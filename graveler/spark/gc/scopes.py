@@ -30,7 +30,7 @@ from graveler.client.collections import Files
 from graveler.client.session import below
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.engine.gc import eligible
-from graveler.engine.gc.eligible import Namespaces
+from graveler.engine.namespaces import Namespaces
 from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import ABSENT, BreakParameters
 from graveler.spark.cluster import pieces

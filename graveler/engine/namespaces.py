@@ -1,0 +1,68 @@
+"""Namespaces: which live repositories an address, or another namespace, overlaps.
+
+Each repository has a namespace of its own: no two are equal or lie one below the other.  Creation,
+imports, purges and collection check that, because a repository reads and deletes the files in its
+namespace.  For the engine, and for collections on Spark.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from graveler.block import address
+from graveler.engine.ports import Ports
+from graveler.records import ABSENT, Absent, Repository
+from graveler.refs.names import repositories
+
+
+def overlapping(ports: Ports, namespace: str) -> Iterator[Repository]:
+    """The live repositories whose namespace is this one, or lies above or below it.
+
+    Cost: 1 KV request for each 1,000 repositories.
+    """
+    for repo in repositories.every(ports.kv):
+        if address.overlaps(repo.namespace, namespace):
+            yield repo
+
+
+def spellings(ports: Ports) -> frozenset[str]:
+    """The normal spellings of the namespaces of all live repositories.  1 KV request for each
+    1,000."""
+    return frozenset(address.normalise(repo.namespace) for repo in repositories.every(ports.kv))
+
+
+class Namespaces:
+    """The namespaces of all live repositories, to find those that overlap.
+
+    Building it takes time in proportion to their number; the time of `other_on` does not depend on
+    it.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, str]]) -> None:
+        """`named`: pairs of repository id and namespace."""
+        self._at: dict[str, list[str]] = {}
+        self._below: dict[str, str] = {}
+        for id, namespace in named:
+            place = address.normalise(namespace)
+            self._at.setdefault(place, []).append(id)
+            self._below |= dict.fromkeys(_folders(place), id)
+
+    def other_on(self, id: str, namespace: str) -> str | Literal[Absent.ABSENT]:
+        """The id of another repository whose namespace is this one, or lies above or below it."""
+        place = address.normalise(namespace)
+        for each in (place, *_folders(place)):
+            for other in self._at.get(each, ()):
+                if other != id:
+                    return other
+        return self._below.get(place, ABSENT)
+
+
+def _folders(place: str) -> Iterator[str]:
+    """All folders above a namespace."""
+    while "/" in place:
+        place = place.rpartition("/")[0]
+        yield place
+
+
+def list_namespaces(ports: Ports) -> Namespaces:
+    """The namespaces of all live repositories.  1 KV request for each 1,000."""
+    return Namespaces((repo.id, repo.namespace) for repo in repositories.every(ports.kv))
