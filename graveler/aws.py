@@ -113,8 +113,8 @@ class AwsSession:
         """
         with self._lock:
             try:
-                found = self._opened().get_credentials()
-                frozen = found.get_frozen_credentials() if found is not None else None
+                known = self._opened().get_credentials()
+                frozen = known.get_frozen_credentials() if known is not None else None
             except BotoCoreError as error:
                 raise Unavailable(f"aws credentials not found: reason={error}") from error
         if frozen is None:
@@ -126,10 +126,10 @@ class AwsSession:
         if self.settings.region:
             return self.settings.region
         with self._lock:
-            found = self._opened().get_config_variable("region")
-        if not found:
+            name = self._opened().get_config_variable("region")
+        if not name:
             raise Unavailable("aws region not found: reason=none configured")
-        return str(found)
+        return str(name)
 
     def _opened(self) -> Session:
         if self._session is None:
@@ -212,8 +212,8 @@ def failure_of(error: BaseException) -> Failure:
     """Classifies an exception of `FAILURES`.  Any other exception has the fate UNKNOWN."""
     if isinstance(error, ClientError):
         answer: Mapping[str, Any] = error.response
-        said = answer.get("Error", {})
-        code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+        details = answer.get("Error", {})
+        code, message = str(details.get("Code", "")), str(details.get("Message", ""))
         status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         return Failure(_answered(code, status), code, status, message, answer)
     fate = Fate.UNSENT if isinstance(error, _UNSENT) else Fate.UNKNOWN
@@ -232,17 +232,17 @@ def is_busy(code: str) -> bool:
     return code in _BUSY_CODES
 
 
-def unavailable(failure: Failure, what: str, *, write: bool) -> Unavailable:
+def unavailable(failure: Failure, attempt: str, *, write: bool) -> Unavailable:
     """The error to raise for a failure that has no specific type.
 
     `OutcomeUnknown` if a write may have been applied, else `Unavailable`.  This includes refusals
     that only the operator of the deployment can fix (permissions, a missing table or bucket): the
     caller of the API did nothing wrong.
     """
-    said = f"{what}: code={failure.code or 'none'} status={failure.status} {failure.message}"
+    text = f"{attempt}: code={failure.code or 'none'} status={failure.status} {failure.message}"
     if failure.fate is Fate.UNKNOWN and write:
-        return OutcomeUnknown(said)
-    return Unavailable(said)
+        return OutcomeUnknown(text)
+    return Unavailable(text)
 
 
 def _answered(code: str, status: int) -> Fate:

@@ -17,11 +17,11 @@ def told(breaks: BreakParameters) -> dict[str, Any]:
     return {**asdict(breaks), "salt": b64encode(breaks.salt).decode()}
 
 
-def parsed(said: Mapping[str, Any]) -> BreakParameters:
+def parsed(fields: Mapping[str, Any]) -> BreakParameters:
     """The parameters in the JSON form that `told` makes.  Raises `Invalid` for anything else."""
     try:
-        sizes = (said["min_size"], said["max_size"], said["raggedness"])
-        return BreakParameters(*sizes, b64decode(said["salt"], validate=True))
+        sizes = (fields["min_size"], fields["max_size"], fields["raggedness"])
+        return BreakParameters(*sizes, b64decode(fields["salt"], validate=True))
     except (KeyError, TypeError, ValueError) as error:
         raise Invalid(
             "break parameters have two sizes, raggedness, and a salt in Base64"

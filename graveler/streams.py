@@ -74,11 +74,11 @@ class Overlay:
         for place, cursor in enumerate(self._cursors):
             front = self._fronts[place]
             if front is None:
-                found = cursor.peek()
-                if found is END:
+                item = cursor.peek()
+                if item is END:
                     ended = True
                     continue
-                self._fronts[place] = front = found
+                self._fronts[place] = front = item
             if least is None or front[0] < least[0]:
                 least = front
         if ended:
@@ -115,12 +115,12 @@ class Overlay:
         return self._cursors[place].take(count, bound)
 
     def _drop_ended(self) -> None:
-        kept = [place for place, front in enumerate(self._fronts) if front is not None]
-        self._cursors = [self._cursors[place] for place in kept]
-        self._fronts = [self._fronts[place] for place in kept]
+        open_places = [place for place, front in enumerate(self._fronts) if front is not None]
+        self._cursors = [self._cursors[place] for place in open_places]
+        self._fronts = [self._fronts[place] for place in open_places]
 
 
-class Listed(NamedTuple):
+class ListingLine(NamedTuple):
     """One line of a listing: an object with its framed value, or a common prefix with an empty
     value."""
 
@@ -135,7 +135,7 @@ class Listed(NamedTuple):
 class Page(NamedTuple):
     """One page of a listing.  `more`: a further page has at least one line."""
 
-    lines: tuple[Listed, ...]
+    lines: tuple[ListingLine, ...]
     more: bool
 
 
@@ -149,7 +149,7 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
     cursor.seek(max(prefix, _start_after(prefix, delimiter, after)))
     if not delimiter:
         return _flat_page(cursor, successor(prefix), amount)
-    lines: list[Listed] = []
+    lines: list[ListingLine] = []
     while True:
         item = cursor.peek()
         if item is END or not item[0].startswith(prefix):
@@ -162,11 +162,11 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
             return Page(tuple(lines), True)
         cut = key.find(delimiter, len(prefix))
         if cut < 0:
-            lines.append(Listed(key, value))
+            lines.append(ListingLine(key, value))
             cursor.advance()
         else:
             stem = key[: cut + len(delimiter)]
-            lines.append(Listed(stem, b""))
+            lines.append(ListingLine(stem, b""))
             beyond = successor(stem)
             if not beyond:
                 return Page(tuple(lines), False)
@@ -175,12 +175,12 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
 
 def _flat_page(cursor: Cursor, end: bytes, amount: int) -> Page:
     """A page without a delimiter: the items are taken many at a time."""
-    lines: list[Listed] = []
+    lines: list[ListingLine] = []
     while len(lines) <= amount:
         items = cursor.take(amount + 1 - len(lines), end)
         if not items:
             return Page(tuple(lines), False)
-        lines += [Listed(key, value) for key, value in items if value is not TOMBSTONE]
+        lines += [ListingLine(key, value) for key, value in items if value is not TOMBSTONE]
     return Page(tuple(lines[:amount]), True)
 
 

@@ -155,17 +155,17 @@ def decode_range(value: bytes) -> RangeRef:
 # ---- KV records ----------------------------------------------------------------------------------
 
 
-def _parse(kind: type[M], raw: bytes, what: str) -> M:
+def _parse(kind: type[M], raw: bytes, subject: str) -> M:
     try:
         return kind.FromString(raw)
     except DecodeError as error:
-        raise Corrupt(f"{what} does not decode: length={len(raw)}") from error
+        raise Corrupt(f"{subject} does not decode: length={len(raw)}") from error
 
 
-def _record(kind: type[M], raw: bytes, what: str) -> M:
+def _record(kind: type[M], raw: bytes, subject: str) -> M:
     if raw[:1] != FORMAT:
-        raise Corrupt(f"{what} has an unknown format: format={raw[:1].hex() or 'none'}")
-    return _parse(kind, raw[1:], what)
+        raise Corrupt(f"{subject} has an unknown format: format={raw[:1].hex() or 'none'}")
+    return _parse(kind, raw[1:], subject)
 
 
 def _bytes(message: Message, rest: bytes = b"") -> bytes:
@@ -420,8 +420,8 @@ def decode_pairs(raw: bytes) -> dict[str, str]:
     return dict(_record(pb.Pairs, raw, "metadata record").pairs)
 
 
-def _enum(kind: type[T], number: int, what: str) -> T:
+def _enum(kind: type[T], number: int, subject: str) -> T:
     state: T | None = _STATES[kind].get(number)
     if state is None:
-        raise Corrupt(f"{what} has an unknown state: state={number}")
+        raise Corrupt(f"{subject} has an unknown state: state={number}")
     return state

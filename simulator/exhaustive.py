@@ -95,7 +95,7 @@ class Bound(NamedTuple):
     stale: int = 1
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The result of an exhaustive search.  A violation (`wrong`) stops it; `path` replays the
     schedule."""
 
@@ -202,11 +202,11 @@ def run_path(stage: Stage, program: str, choices: Enumerated) -> list[str]:
     return judge(run, clients)
 
 
-def search(stage: Stage, program: str, bound: Bound) -> Found:
+def search(stage: Stage, program: str, bound: Bound) -> SearchResult:
     """Run all schedules within the bound, up to the first that breaks an invariant."""
     count = 0
     for wrong, path in schedules(stage, program, bound):
         count += 1
         if wrong:
-            return Found(count, wrong, path)
-    return Found(count, [], [])
+            return SearchResult(count, wrong, path)
+    return SearchResult(count, [], [])

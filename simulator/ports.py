@@ -99,10 +99,10 @@ class StaleCache:
         age = self._world.choices.age(len(past))
         return past[-age] if age else ABSENT
 
-    def put_branch(self, repository: Repository, branch: BranchId, found: Versioned) -> None:
+    def put_branch(self, repository: Repository, branch: BranchId, record: Versioned) -> None:
         past = self._world.past.setdefault(branch, [])
-        if not past or past[-1].version != found.version:
-            past.append(found)
+        if not past or past[-1].version != record.version:
+            past.append(record)
 
     def forget_branch(self, repository: Repository, branch: BranchId) -> None:
         return None

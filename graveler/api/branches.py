@@ -14,11 +14,11 @@ def _page(call: Call) -> PageQuery:
 
 
 def list_branches(call: Call) -> Answer:
-    found, more = branches.list_branches(
+    views, more = branches.list_branches(
         call.ports, call.repo, _page(call), show_hidden=call.query["show_hidden"]
     )
     return answers.page(
-        [shapes.branch(view) for view in found], more, found[-1].id if found else ""
+        [shapes.branch(view) for view in views], more, views[-1].id if views else ""
     )
 
 
@@ -49,12 +49,12 @@ def delete_branch(call: Call) -> Answer:
 
 def reset_branch(call: Call) -> Answer:
     branch, body = call.arguments["branch"], call.body
-    what, path, force = body["type"], body.get("path", ""), body.get("force", False)
-    if what != "reset" and not path:
-        raise Invalid(f'request body has an error: property "path" is missing: type={what}')
-    if what == "reset":
+    kind, path, force = body["type"], body.get("path", ""), body.get("force", False)
+    if kind != "reset" and not path:
+        raise Invalid(f'request body has an error: property "path" is missing: type={kind}')
+    if kind == "reset":
         reset.reset(call.ports, call.repo, branch, force=force)
-    elif what == "object":
+    elif kind == "object":
         reset.reset_path(call.ports, call.repo, branch, path, force=force)
     else:
         reset.reset_prefix(call.ports, call.repo, branch, path, force=force)
@@ -68,9 +68,9 @@ def hard_reset_branch(call: Call) -> Answer:
 
 
 def list_tags(call: Call) -> Answer:
-    found, more = tags.list_tags(call.ports, call.repo, _page(call))
+    pairs, more = tags.list_tags(call.ports, call.repo, _page(call))
     return answers.page(
-        [shapes.ref(name, commit) for name, commit in found], more, found[-1][0] if found else ""
+        [shapes.ref(name, commit) for name, commit in pairs], more, pairs[-1][0] if pairs else ""
     )
 
 

@@ -13,9 +13,9 @@ def read(call: Call) -> Answer:
 
 def swap(call: Call) -> Answer:
     body = call.body
-    seen, wanted = (break_json.parsed(body[name]) for name in ("expected", "breaks"))
-    break_parameters.swap(call.ports, call.repo, seen, wanted, force=body.get("force", False))
-    return answers.json(break_json.told(wanted))
+    seen, new = (break_json.parsed(body[name]) for name in ("expected", "breaks"))
+    break_parameters.swap(call.ports, call.repo, seen, new, force=body.get("force", False))
+    return answers.json(break_json.told(new))
 
 
 ENDPOINTS = {"getBreakParameters": read, "setBreakParameters": swap}

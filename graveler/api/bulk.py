@@ -53,7 +53,7 @@ def cancel(call: Call) -> Answer:
 
 def finish(call: Call) -> Answer:
     body, (branch, job_id) = call.body, _named(call)
-    asked = Finish(
+    landing = Finish(
         metarange=body["metarange"],
         request_id=body["request_id"],
         message=body["message"],
@@ -62,9 +62,9 @@ def finish(call: Call) -> Answer:
     )
 
     def direct(ports: Ports) -> CommitEntry:
-        return land.finish(ports, call.repo, branch, job_id, asked)
+        return land.finish(ports, call.repo, branch, job_id, landing)
 
-    landed = attend(call.desk, land_asked(branch, job_id, asked), call.due, direct)
+    landed = attend(call.desk, land_asked(branch, job_id, landing), call.due, direct)
     return answers.json(shapes.commit(landed), 201)
 
 
@@ -72,32 +72,32 @@ def _named(call: Call) -> tuple[str, str]:
     return call.arguments["branch"], call.arguments["id"]
 
 
-def _shape(call: Call, found: Bulk) -> dict[str, Any]:
-    job = found.job
-    breaks = call.repo.breaks if found.new.breaks is ABSENT else found.new.breaks
-    expired = bulk.is_expired(call.ports, found)
+def _shape(call: Call, bulk_job: Bulk) -> dict[str, Any]:
+    job = bulk_job.job
+    breaks = call.repo.breaks if bulk_job.new.breaks is ABSENT else bulk_job.new.breaks
+    expired = bulk.is_expired(call.ports, bulk_job)
     shape: dict[str, Any] = {
         "id": job.id,
         "state": "expired" if expired else job.state.name.lower(),
         "branch": job.branch,
-        "mode": found.mode,
-        "prefix": found.prefix,
-        "base_commit": found.base.id,
-        "base_metarange": found.base.commit.metarange,
+        "mode": bulk_job.mode,
+        "prefix": bulk_job.prefix,
+        "base_commit": bulk_job.base.id,
+        "base_metarange": bulk_job.base.commit.metarange,
         "storage_namespace": call.repo.namespace,
         "breaks": break_json.told(breaks),
-        "staging_tokens": [_token(each) for each in found.tokens],
+        "staging_tokens": [_token(each) for each in bulk_job.tokens],
         "creation_date": shapes.seconds(job.created_ns),
-        "expiration_date": shapes.seconds(found.expires_ns),
+        "expiration_date": shapes.seconds(bulk_job.expires_ns),
         "update_time": shapes.moment(job.updated_ns),
         "heartbeat_seconds": limits.bulk_heartbeat_seconds,
         "progress": job.progress,
     }
-    if found.new.message:
-        shape["message"] = found.new.message
-        shape["metadata"] = dict(found.new.metadata)
-    if found.new.purpose:
-        shape["purpose"] = found.new.purpose
+    if bulk_job.new.message:
+        shape["message"] = bulk_job.new.message
+        shape["metadata"] = dict(bulk_job.new.metadata)
+    if bulk_job.new.purpose:
+        shape["purpose"] = bulk_job.new.purpose
     if job.error:
         shape["error"] = job.error
     if job.commit != NO_COMMIT:
@@ -109,8 +109,8 @@ def _shape(call: Call, found: Bulk) -> dict[str, Any]:
 
 
 def tokens(call: Call) -> Answer:
-    found = staged_rows.tokens(call.ports, call.repo, call.arguments["branch"])
-    return answers.json({"results": [_token(each) for each in found]})
+    tokens_of_branch = staged_rows.tokens(call.ports, call.repo, call.arguments["branch"])
+    return answers.json({"results": [_token(each) for each in tokens_of_branch]})
 
 
 def rows(call: Call) -> Answer:

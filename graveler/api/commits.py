@@ -18,8 +18,8 @@ from graveler.records import ABSENT, Commit
 
 
 def get_commit(call: Call) -> Answer:
-    found = log.get_commit(call.ports, call.repo, call.arguments["commitId"])
-    return answers.json(shapes.commit(found))
+    entry = log.get_commit(call.ports, call.repo, call.arguments["commitId"])
+    return answers.json(shapes.commit(entry))
 
 
 def create_commit_record(call: Call) -> Answer:
@@ -51,9 +51,9 @@ def log_commits(call: Call) -> Answer:
         objects=query["objects"],
         prefixes=query["prefixes"],
     )
-    found, more = log.log(call.ports, call.repo, call.arguments["ref"], request)
-    results = [shapes.commit(each) for each in found]
-    return answers.page(results, more, found[-1].id if found else "")
+    entries, more = log.log(call.ports, call.repo, call.arguments["ref"], request)
+    results = [shapes.commit(each) for each in entries]
+    return answers.page(results, more, entries[-1].id if entries else "")
 
 
 def _since(text: str) -> int:
@@ -113,12 +113,12 @@ def diff_refs(call: Call) -> Answer:
 
 def find_merge_base(call: Call) -> Answer:
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
-    found = log.merge_base(call.ports, call.repo, source, destination)
+    base = log.merge_base(call.ports, call.repo, source, destination)
     return answers.json(
         {
-            "source_commit_id": found.source,
-            "destination_commit_id": found.destination,
-            "base_commit_id": found.base,
+            "source_commit_id": base.source,
+            "destination_commit_id": base.destination,
+            "base_commit_id": base.base,
         }
     )
 
@@ -145,10 +145,10 @@ def revert_branch(call: Call) -> Answer:
 def cherry_pick(call: Call) -> Answer:
     body, branch = call.body, call.arguments["branch"]
     force = body.get("force", False)
-    made = replay.cherry_pick(
+    entry = replay.cherry_pick(
         call.ports, call.repo, branch, body["ref"], _replay(call), force=force
     )
-    return answers.json(shapes.commit(made), 201)
+    return answers.json(shapes.commit(entry), 201)
 
 
 ENDPOINTS = {

@@ -114,9 +114,9 @@ class Admission:
         if self._front.trusts(address):
             return ""
         try:
-            found = ip_address(address)
+            client = ip_address(address)
         except ValueError:
             return address
-        if isinstance(found, IPv6Address) and not found.ipv4_mapped:
-            return str(ip_network((int(found), _CLIENT_BITS), strict=False))
+        if isinstance(client, IPv6Address) and not client.ipv4_mapped:
+            return str(ip_network((int(client), _CLIENT_BITS), strict=False))
         return address

@@ -48,10 +48,10 @@ def session(
     origin = front.origin(scope)
     if method not in _SAFE_METHODS and not _same_site(front, origin, headers):
         return ""
-    wanted = name(origin)
+    own = name(origin)
     for piece in raw.decode("latin-1").split(";"):
         key, _, value = piece.strip().partition("=")
-        if key == wanted:
+        if key == own:
             return value
     return ""
 

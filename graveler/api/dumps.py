@@ -45,8 +45,8 @@ def dump_refs(call: Call) -> Answer:
     return answers.json(_refs(dump.dump(ports, call.repo)._asdict()), 201)
 
 
-def _refs(made: Mapping[str, str]) -> dict[str, str]:
-    return {f"{kind}_meta_range_id": made[kind] for kind in ("commits", "tags", "branches")}
+def _refs(ids: Mapping[str, str]) -> dict[str, str]:
+    return {f"{kind}_meta_range_id": ids[kind] for kind in ("commits", "tags", "branches")}
 
 
 ENDPOINTS = {

@@ -22,8 +22,8 @@ def list_rules(call: Call) -> Answer:
 
 
 def create_rule(call: Call) -> Answer:
-    said = {_FIELDS[name]: value for name, value in call.body.items() if name in _FIELDS}
-    new = NewRule(**said, committer=call.committer)
+    fields = {_FIELDS[name]: value for name, value in call.body.items() if name in _FIELDS}
+    new = NewRule(**fields, committer=call.committer)
     return answers.json(_shape(watching.create(call.ports, call.repo, new)), 201)
 
 

@@ -76,11 +76,11 @@ class Front:
         if not self.trusted_proxies:
             return False
         try:
-            found = ip_address(address)
+            client = ip_address(address)
         except ValueError:
             return False
-        mapped = getattr(found, "ipv4_mapped", None)
-        return any((mapped or found) in network for network in self.trusted_proxies)
+        mapped = getattr(client, "ipv4_mapped", None)
+        return any((mapped or client) in network for network in self.trusted_proxies)
 
     def _client(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> str:
         """The last forwarded address that is not a trusted proxy.
@@ -147,7 +147,7 @@ def _forwarded(headers: Iterable[tuple[bytes, bytes]], scheme: str, host: str) -
 def _last(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
     """The last element of a header; empty if the request does not have the header."""
     value = b""
-    for found, text in headers:
-        if found == name:
+    for header, text in headers:
+        if header == name:
             value = text
     return value.rpartition(b",")[2].strip().decode("latin-1")

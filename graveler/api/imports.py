@@ -15,9 +15,9 @@ from graveler.records import Job, JobState
 
 def import_start(call: Call) -> Answer:
     body, branch = call.body, call.arguments["branch"]
-    made = body["commit"]
+    commit = body["commit"]
     paths = [ImportPath(each["type"], each["path"], each["destination"]) for each in body["paths"]]
-    request = ImportRequest(paths, made["message"], call.committer, made.get("metadata", {}))
+    request = ImportRequest(paths, commit["message"], call.committer, commit.get("metadata", {}))
     force = body.get("force", False)
     job = run.submit(call.ports, call.repo, branch, request, owner=b"", force=force)
     handover.hand_on(call.desk, job)

@@ -95,15 +95,15 @@ class _Reader:
         length = 0
         keep = len(self._delimiter) - 1
         while True:
-            found = self._window.find(self._delimiter)
-            ready = found if found >= 0 else max(0, len(self._window) - keep)
+            index = self._window.find(self._delimiter)
+            ready = index if index >= 0 else max(0, len(self._window) - keep)
             if ready:
                 length += ready
                 if length_max and length > length_max:
                     raise _broken(f"a part that is not used has more than {length_max} bytes")
                 yield bytes(self._window[:ready])
                 del self._window[:ready]
-            if found >= 0:
+            if index >= 0:
                 del self._window[: len(self._delimiter)]
                 return
             self._fill()

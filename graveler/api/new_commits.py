@@ -22,9 +22,9 @@ def commit(call: Call) -> Answer:
     def direct(ports: Ports) -> CommitEntry:
         return committing.commit(ports, call.repo, branch, request, force=force)
 
-    asked = commit_asked(branch, request, force=force)
-    made = attend(call.desk, asked, call.due, direct)
-    return answers.json(shapes.commit(made), 201)
+    order = commit_asked(branch, request, force=force)
+    entry = attend(call.desk, order, call.due, direct)
+    return answers.json(shapes.commit(entry), 201)
 
 
 def commit_request(call: Call) -> CommitRequest:
@@ -45,12 +45,12 @@ def merge_into_branch(call: Call) -> Answer:
     source, branch = call.arguments["sourceRef"], call.arguments["destinationBranch"]
 
     def direct(ports: Ports) -> CommitEntry:
-        made = merge.merge(ports, call.repo, source, branch, request, force=force)
-        return CommitEntry(made, commit_of(ports, call.repo, made))
+        merged = merge.merge(ports, call.repo, source, branch, request, force=force)
+        return CommitEntry(merged, commit_of(ports, call.repo, merged))
 
-    asked = merge_asked(source, branch, request, force=force)
-    made = attend(call.desk, asked, call.due, direct)
-    return answers.json({"reference": made.id})
+    order = merge_asked(source, branch, request, force=force)
+    entry = attend(call.desk, order, call.due, direct)
+    return answers.json({"reference": entry.id})
 
 
 def merge_request(call: Call) -> MergeRequest:

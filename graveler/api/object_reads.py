@@ -32,7 +32,7 @@ _ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)
 _UNSATISFIABLE: Final = "Requested Range Not Satisfiable"
 
 
-class _Found(NamedTuple):
+class _ObjectView(NamedTuple):
     """An object and its requested byte range."""
 
     entry: Entry
@@ -60,14 +60,14 @@ class _Found(NamedTuple):
         return ((b"content-disposition", how), *_SHIELD)
 
 
-def _found(call: Call) -> _Found:
+def _found(call: Call) -> _ObjectView:
     entry = objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
     etag = f'"{entry.checksum}"'
     header = call.header(b"range")
     if_range = call.header(b"if-range")
     if if_range and if_range != etag:
         header = ""
-    return _Found(entry, etag, conditions.window(header, entry.size))
+    return _ObjectView(entry, etag, conditions.window(header, entry.size))
 
 
 async def get_object(call: Call) -> Answer:
@@ -77,35 +77,35 @@ async def get_object(call: Call) -> Answer:
     reads any other body while it is sent.  The answer redirects to a presigned URL if the request
     asks for one, or if the body is larger than `inline_bytes_max`.
     """
-    found = await call.found(_found)
+    view = await call.found(_found)
     if call.query["presign"]:
-        return _elsewhere(call, found)
+        return _elsewhere(call, view)
     since = call.header(b"if-modified-since")
-    modified_ns = found.entry.modified_ns
-    if conditions.unchanged(call.header(b"if-none-match"), since, found.etag, modified_ns):
-        return Answer(304, found.described)
-    if isinstance(found.window, Unsatisfiable):
-        return _unsatisfiable(found, found.window)
-    window, bytes_max = found.window, call.service.settings.inline_bytes_max
+    modified_ns = view.entry.modified_ns
+    if conditions.unchanged(call.header(b"if-none-match"), since, view.etag, modified_ns):
+        return Answer(304, view.described)
+    if isinstance(view.window, Unsatisfiable):
+        return _unsatisfiable(view, view.window)
+    window, bytes_max = view.window, call.service.settings.inline_bytes_max
     if 0 < bytes_max < window.end - window.start:
-        return _elsewhere(call, found)
-    return await _opened(call, found, window)
+        return _elsewhere(call, view)
+    return await _opened(call, view, window)
 
 
-def _elsewhere(call: Call, found: _Found) -> Answer:
-    url = call.absolute(_presign(call, found.entry, "GET").url)
+def _elsewhere(call: Call, view: _ObjectView) -> Answer:
+    url = call.absolute(_presign(call, view.entry, "GET").url)
     return Answer(302, (text_header(b"location", url), *_FRESHNESS))
 
 
-async def _opened(call: Call, found: _Found, window: Window) -> Answer:
+async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     start, end = window.start, window.end
-    small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo, found.entry)
-    arguments = (call.ports, call.repo, found.entry, start, end)
+    small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo, view.entry)
+    arguments = (call.ports, call.repo, view.entry, start, end)
     if small:
         body = await call.service.pools.point(objects.open_body, *arguments)
     else:
         body = await call.service.pools.streams.start(objects.open_body, *arguments)
-    headers = (found.content_type, *found.described, *found.guarded, *_ACCEPT_RANGES)
+    headers = (view.content_type, *view.described, *view.guarded, *_ACCEPT_RANGES)
     status = 200
     if window.partial:
         status = 206
@@ -121,26 +121,26 @@ def head_object(call: Call) -> Answer:
 
     The object's bytes are not read.  Conditions of the request are ignored.
     """
-    found = _found(call)
-    if isinstance(found.window, Unsatisfiable):
-        return _unsatisfiable(found, found.window)
-    start, end, partial = found.window
+    view = _found(call)
+    if isinstance(view.window, Unsatisfiable):
+        return _unsatisfiable(view, view.window)
+    start, end, partial = view.window
     headers = (
-        found.content_type,
-        *found.described,
+        view.content_type,
+        *view.described,
         *_ACCEPT_RANGES,
         (b"content-length", b"%d" % (end - start)),
     )
     if not partial:
         return Answer(200, headers)
-    covered = f"bytes {start}-{end - 1}/{found.entry.size}"
+    covered = f"bytes {start}-{end - 1}/{view.entry.size}"
     return Answer(206, (*headers, text_header(b"content-range", covered)))
 
 
-def _unsatisfiable(found: _Found, why: Unsatisfiable) -> Answer:
-    headers = (*found.described, *found.guarded)
+def _unsatisfiable(view: _ObjectView, why: Unsatisfiable) -> Answer:
+    headers = (*view.described, *view.guarded)
     if not why.several:
-        headers += (text_header(b"content-range", f"bytes */{found.entry.size}"),)
+        headers += (text_header(b"content-range", f"bytes */{view.entry.size}"),)
     # `_SHIELD` has nosniff already, so JSON adds only the content type
     answer = answers.message(416, _UNSATISFIABLE)
     return Answer(416, (answers.JSON[0], *headers), answer.body)
@@ -158,8 +158,8 @@ def stat_object(call: Call) -> Answer:
 
 def get_underlying_properties(call: Call) -> Answer:
     entry = objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
-    kept = objects.storage_class(call.ports, call.repo, entry)
-    return answers.json({"storage_class": kept or None})
+    storage_class = objects.storage_class(call.ports, call.repo, entry)
+    return answers.json({"storage_class": storage_class or None})
 
 
 async def get_metadata_object(call: Call) -> Answer:
@@ -173,20 +173,20 @@ async def get_metadata_object(call: Call) -> Answer:
 
 def _metadata_object(call: Call) -> Answer:
     kind, settings = call.arguments["type"], call.service.settings
-    found = metadata_files.locate(call.ports, call.repo, kind, call.arguments["object_id"])
-    if call.query["presign"] or 0 < settings.inline_bytes_max < found.size:
+    file = metadata_files.locate(call.ports, call.repo, kind, call.arguments["object_id"])
+    if call.query["presign"] or 0 < settings.inline_bytes_max < file.size:
         seconds = limits.presign_seconds_max
-        url = call.ports.blocks.presign(found.address, "GET", seconds, "").url
+        url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
         return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
-    body = metadata_files.open_file(call.ports, found)
+    body = metadata_files.open_file(call.ports, file)
     headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
     return Answer(200, headers, Streamed(body.chunks, body.head.size))
 
 
 def list_objects(call: Call) -> Answer:
     query = call.query
-    wanted = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
-    listed = objects.list_objects(call.ports, call.repo, call.arguments["ref"], wanted)
+    listing = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
+    listed = objects.list_objects(call.ports, call.repo, call.arguments["ref"], listing)
     repo, plain = call.repo, not (query["user_metadata"] or query["presign"])
     results = [
         shapes.stats(repo, path, entry)

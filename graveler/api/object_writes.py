@@ -75,11 +75,9 @@ def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes)
         content_type, part = multipart.open_part(chunks, boundary, "content")
         # A complete body stays a tuple, so that the engine can send it again after a refusal.
         chunks = tuple(part) if isinstance(chunks, Sequence) else part
-    wanted = replace(upload, body=chunks, content_type=content_type)
+    new = replace(upload, body=chunks, content_type=content_type)
     path, force = call.query["path"], call.query["force"]
-    entry = objects.upload(
-        call.ports, call.repo, call.arguments["branch"], path, wanted, force=force
-    )
+    entry = objects.upload(call.ports, call.repo, call.arguments["branch"], path, new, force=force)
     shape = shapes.full_stats(call.repo, path, entry)
     shape["content_type"] = content_type  # as the client gave it; the entry has a default
     return answers.json(shape, 201)
@@ -90,7 +88,7 @@ def _user_metadata(call: Call) -> dict[str, str]:
 
     Names are lower case.  Names of internal headers get the prefix `::lakefs::`.
     """
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for name, value in call.headers.items():
         if name.startswith(_META):
             key = name[len(_META) :].decode("latin-1")
@@ -98,8 +96,8 @@ def _user_metadata(call: Call) -> dict[str, str]:
             key = "::lakefs::" + name[len(_INTERNAL) :].decode("latin-1")
         else:
             continue
-        found[key] = _header_text(value)
-    return found
+        metadata[key] = _header_text(value)
+    return metadata
 
 
 def _header_text(raw: bytes) -> str:
@@ -125,11 +123,11 @@ def delete_objects(call: Call) -> Answer:
     )
     shown = [
         {
-            "path": each.path,
-            "status_code": errors.status_of(each.error),
-            "message": errors.text_of(each.error),
+            "path": failure.path,
+            "status_code": errors.status_of(failure.error),
+            "message": errors.text_of(failure.error),
         }
-        for each in failed
+        for failure in failed
     ]
     return answers.json({"errors": shown})
 
@@ -140,12 +138,12 @@ def copy_object(call: Call) -> Answer:
     branch, path = call.arguments["branch"], call.query["dest_path"]
     source = Source(call.body.get("src_ref") or branch, call.body["src_path"])
     force = call.body.get("force", False)
-    there = objects.to_be_copied(call.ports, call.repo, branch, path, source, force=force)
-    if copy.is_too_long(there, call.due):
-        order = CopyOrder(there, source, path, force)
+    source_entry = objects.to_be_copied(call.ports, call.repo, branch, path, source, force=force)
+    if copy.is_too_long(source_entry, call.due):
+        order = CopyOrder(source_entry, source, path, force)
         entry = copy.attend(call.desk, branch, order, call.due)
     else:
-        entry = objects.copy(call.ports, call.repo, branch, path, source, there, force=force)
+        entry = objects.copy(call.ports, call.repo, branch, path, source, source_entry, force=force)
     return answers.json(shapes.full_stats(call.repo, path, entry), 201)
 
 

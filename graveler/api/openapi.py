@@ -64,24 +64,26 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    shape: dict[str, Any] = {
         "name": parameter.name,
         "in": parameter.place,
         "required": parameter.required,
         "schema": parameter.schema,
     }
     if parameter.description:
-        found["description"] = parameter.description
-    return found
+        shape["description"] = parameter.description
+    return shape
 
 
 def _answers(route: Route) -> dict[str, Any]:
     """Answers by status code.  An answer to HEAD has no body, even if the route declares one."""
-    found = {str(status): _answer(name) for status, name in route.answers.items()}
-    found["default"] = {"description": "failure", "content": _json("Error")}
+    answers = {str(status): _answer(name) for status, name in route.answers.items()}
+    answers["default"] = {"description": "failure", "content": _json("Error")}
     if route.method == "HEAD":
-        return {status: {"description": each["description"]} for status, each in found.items()}
-    return found
+        return {
+            status: {"description": answer["description"]} for status, answer in answers.items()
+        }
+    return answers
 
 
 def _answer(name: str) -> dict[str, Any]:

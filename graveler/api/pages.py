@@ -87,9 +87,9 @@ class Pages:
         headers = dict(scope["headers"])
         token = cookies.session(self._service.settings.front, scope, headers, "GET")
         scheme, _, rest = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        for found in (token, rest.strip() if scheme.lower() == "bearer" else ""):
-            if found:
-                await self._service.pools.writers.start(self._service.auth.log_out, found)
+        for credential in (token, rest.strip() if scheme.lower() == "bearer" else ""):
+            if credential:
+                await self._service.pools.writers.start(self._service.auth.log_out, credential)
 
     def _openapi(self) -> bytes:
         if not self._document:

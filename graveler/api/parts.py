@@ -41,7 +41,7 @@ def complete_presign_multipart_upload(call: Call) -> Answer:
     _check_served(call)
     only_if_absent = conditions.only_if_absent(call.headers)
     body, branch, path = call.body, call.arguments["branch"], call.query["path"]
-    wanted = Finish(
+    upload = Finish(
         _upload(call),
         tuple(Part(each["part_number"], each["etag"].strip('"')) for each in body["parts"]),
         body.get("content_type", ""),
@@ -49,7 +49,7 @@ def complete_presign_multipart_upload(call: Call) -> Answer:
         only_if_absent,
     )
     force = body.get("force", False)
-    entry = multipart.finish(call.ports, call.repo, branch, path, wanted, force=force)
+    entry = multipart.finish(call.ports, call.repo, branch, path, upload, force=force)
     shape = shapes.full_stats(call.repo, path, entry)
     shape["physical_address"] = entry.address  # clients expect it relative to the namespace here
     return answers.json(shape)

@@ -40,11 +40,11 @@ async def presigned(
     `name`: the end of the path.
     """
     content_type = headers.get(b"content-type", b"").decode("latin-1")
-    asked = "GET" if method == "HEAD" else method
-    grant = service.grants.verify(asked, name, query, content_type)
-    if asked == "PUT":
+    verb = "GET" if method == "HEAD" else method
+    grant = service.grants.verify(verb, name, query, content_type)
+    if verb == "PUT":
         return await _store(service, grant.address, receive)
-    if asked != "GET":
+    if verb != "GET":
         raise Unsupported("only GET, HEAD and PUT can be presigned")
     asks = _range(headers)
     streams = service.pools.streams

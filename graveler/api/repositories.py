@@ -16,11 +16,11 @@ _DEFAULT_BRANCH: Final = "main"
 
 def list_repositories(call: Call) -> Answer:
     query = call.query
-    found, more = repository.list_page(
+    repos, more = repository.list_page(
         call.ports, query["prefix"], query["search"], query["after"], call.amount
     )
     return answers.page(
-        [shapes.repository(each) for each in found], more, found[-1].id if found else ""
+        [shapes.repository(each) for each in repos], more, repos[-1].id if repos else ""
     )
 
 

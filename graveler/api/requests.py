@@ -55,13 +55,13 @@ class Reader:
         Other parameters are ignored.  Raises `Invalid` if a value breaks its rule or a required one
         is missing.
         """
-        found = self._defaults.copy()
+        values = self._defaults.copy()
         if raw:
-            self._fill(found, raw)
+            self._fill(values, raw)
         for name in self._required:
-            if found[name] is None:
+            if values[name] is None:
                 raise Invalid(f'parameter "{name}" in query has an error: {_MISSING}')
-        return found
+        return values
 
     def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
         """Check the headers that the row declares.  Raises `Invalid` if one breaks its rule."""
@@ -85,7 +85,7 @@ class Reader:
             raise Invalid(f"request body has an error: it must be JSON: {error}") from error
         return self._check_body(value)
 
-    def _fill(self, found: dict[str, Any], raw: bytes) -> None:
+    def _fill(self, values: dict[str, Any], raw: bytes) -> None:
         if len(raw) > _QUERY_LENGTH_MAX:
             raise Invalid(f"query has an error: it must have at most {_QUERY_LENGTH_MAX} bytes")
         singles, arrays = self._singles, self._arrays
@@ -96,9 +96,9 @@ class Reader:
             if read is not None:
                 if name not in seen:
                     seen.add(name)
-                    found[name] = read(_unquoted(value, name))
+                    values[name] = read(_unquoted(value, name))
             elif name in arrays:
-                found[name] = (*found[name], _unquoted(value, name))
+                values[name] = (*values[name], _unquoted(value, name))
 
 
 class Tree(NamedTuple):
@@ -138,8 +138,8 @@ class Tree(NamedTuple):
                 values.append(segment)
                 child = node.variable[0]
             node = child
-        found = node.here.get(method)
-        return () if found is None else (found, values)
+        plan = node.here.get(method)
+        return () if plan is None else (plan, values)
 
 
 def unquoted_segment(text: str, name: str) -> str:

@@ -21,7 +21,7 @@ from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signature import Grant
 from graveler.engine.ports import Ports, within
-from graveler.jobs.handover import AT_ONCE, Desk, Due, Patience
+from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
 
@@ -114,7 +114,7 @@ class Call:
         return Desk(self.ports, self.repo, self.service.queue)
 
     @property
-    def due(self) -> Due:
+    def due(self) -> Deadlines:
         """When this request is handed to the worker, and when it is answered at the latest.
 
         Both times count from the arrival of the request, because the client has waited since then,

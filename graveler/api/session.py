@@ -40,11 +40,11 @@ def get_setup_state(call: Call) -> Answer:
 def setup(call: Call) -> Answer:
     body = call.body
     key = body.get("key")
-    given = NewCredential(key["access_key_id"], key["secret_access_key"]) if key else ABSENT
+    chosen = NewCredential(key["access_key_id"], key["secret_access_key"]) if key else ABSENT
     account, credential = call.service.auth.set_up(
         body["username"],
         body.get("email", ""),
-        given,
+        chosen,
         call.header(SETUP_HEADER),
         call.origin.client,
     )

@@ -19,8 +19,8 @@ def seconds(nanoseconds: int) -> int:
 
 def moment(nanoseconds: int) -> str:
     """A time in RFC 3339 format."""
-    found = datetime.fromtimestamp(nanoseconds / SECOND_NS, UTC)
-    return found.isoformat().replace("+00:00", "Z")
+    time = datetime.fromtimestamp(nanoseconds / SECOND_NS, UTC)
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def repository(repo: Repository) -> Shape:
@@ -43,17 +43,17 @@ def ref(name: str, commit_id: str) -> Shape:
 
 
 def commit(entry: CommitEntry) -> Shape:
-    made = entry.commit
+    record = entry.commit
     return {
         "id": entry.id,
-        "parents": list(made.parents),
-        "committer": made.committer,
-        "message": made.message,
-        "creation_date": seconds(made.created_ns),
-        "meta_range_id": made.metarange,
-        "metadata": dict(made.metadata),
-        "generation": made.generation,
-        "version": made.version,
+        "parents": list(record.parents),
+        "committer": record.committer,
+        "message": record.message,
+        "creation_date": seconds(record.created_ns),
+        "meta_range_id": record.metarange,
+        "metadata": dict(record.metadata),
+        "generation": record.generation,
+        "version": record.version,
     }
 
 

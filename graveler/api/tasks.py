@@ -12,7 +12,7 @@ from graveler.api.new_commits import commit_request, merge_request
 from graveler.api.service import Call
 from graveler.engine.commits import log
 from graveler.jobs import handover
-from graveler.jobs.orders import COMMIT, MERGE, Asked, commit_asked, merge_asked
+from graveler.jobs.orders import COMMIT, MERGE, JobRequest, commit_asked, merge_asked
 from graveler.jobs.requests import ask
 from graveler.records import CommitEntry, Job, JobState
 
@@ -28,8 +28,8 @@ def merge_async(call: Call) -> Answer:
     return _accepted(call, merge_asked(source, branch, request, force=force))
 
 
-def _accepted(call: Call, asked: Asked) -> Answer:
-    return answers.json({"id": ask(call.desk, asked).id}, 202)
+def _accepted(call: Call, request: JobRequest) -> Answer:
+    return answers.json({"id": ask(call.desk, request).id}, 202)
 
 
 def commit_status(call: Call) -> Answer:

@@ -40,7 +40,7 @@ def set_gc_rules(call: Call) -> Answer:
     The retention of unreachable commits is configured elsewhere and does not change.
     """
     branches = {
-        parse_branch_id(each["branch_id"]): each["retention_days"] for each in call.body["branches"]
+        parse_branch_id(rule["branch_id"]): rule["retention_days"] for rule in call.body["branches"]
     }
     if len(branches) != len(call.body["branches"]):
         raise Invalid("branches invalid: each may have one rule")

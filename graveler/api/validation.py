@@ -170,11 +170,11 @@ def _object(schema: Schema, catalogue: Mapping[str, Schema]) -> Check:
         for name in required:
             if value.get(name) is None:
                 raise _Broken(f"{where}/{name}", f'property "{name}" is missing')
-        found = {}
-        for name, each in value.items():
+        checked = {}
+        for name, item in value.items():
             checker = named.get(name, other)
-            if checker is not None and (each is not None or name not in named):
-                found[name] = checker(each, f"{where}/{name}")
-        return found
+            if checker is not None and (item is not None or name not in named):
+                checked[name] = checker(item, f"{where}/{name}")
+        return checked
 
     return check

@@ -75,12 +75,12 @@ def close_files(folder: Path) -> None:
                 _narrow(path, mode, 0o600)
 
 
-def _narrow(path: Path, mode: int, wanted: int) -> bool:
+def _narrow(path: Path, mode: int, narrow: int) -> bool:
     """Remove the rights of other users.  Returns whether there were any."""
     if stat.S_ISLNK(mode) or not mode & 0o077:
         return False
     with suppress(PermissionError):  # the file has another owner, who gave this user access
-        path.chmod(wanted)
+        path.chmod(narrow)
     return True
 
 

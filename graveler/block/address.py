@@ -96,11 +96,11 @@ def normalise(address: str) -> str:
     For comparison only: an object store that distinguishes doubled slashes has a different object
     at the normalised address.
     """
-    found = _SCHEME.match(address)
-    if found is None:
+    match = _SCHEME.match(address)
+    if match is None:
         raise Invalid(f"address has no scheme: address={_shown(address)}")
-    rest = _SLASHES.sub("/", address[found.end() :]).rstrip("/")
-    scheme = _canonical_scheme(found[1])
+    rest = _SLASHES.sub("/", address[match.end() :]).rstrip("/")
+    scheme = _canonical_scheme(match[1])
     bucketless = scheme == _WITHOUT_BUCKET and rest.startswith("/")
     _check_length(address)
     _check_segments(address, (rest[1:] if bucketless else rest).split("/"))
@@ -149,12 +149,12 @@ def data_address(now_ns: int, ids: Ids, partition: bytes) -> str:
 
 
 def _taken_apart(address: str) -> Parts:
-    found = _SCHEME.match(address)
-    if found is None:
+    match = _SCHEME.match(address)
+    if match is None:
         raise Invalid(f"address must be scheme://bucket/key: address={_shown(address)}")
     _check_length(address)
-    scheme = _canonical_scheme(found[1])
-    bucket, _, key = address[found.end() :].partition("/")
+    scheme = _canonical_scheme(match[1])
+    bucket, _, key = address[match.end() :].partition("/")
     if not bucket and scheme != _WITHOUT_BUCKET:
         raise Invalid(f"address has no bucket: address={_shown(address)}")
     if bucket:

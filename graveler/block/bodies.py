@@ -60,11 +60,11 @@ def held(body: Iterable[bytes]) -> Iterator[Sequence[bytes] | Rereadable]:
         yield body
         return
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as file:
-        kept = _Kept(body, file)
-        yield Rereadable(kept.chunks)
+        store = _StoredStream(body, file)
+        yield Rereadable(store.chunks)
 
 
-class _Kept:
+class _StoredStream:
     """A stream whose bytes are kept in a file as they are read."""
 
     def __init__(self, body: Iterable[bytes], file: "tempfile.SpooledTemporaryFile[bytes]") -> None:

@@ -29,7 +29,7 @@ from graveler.block.folders import (
     translated,
 )
 from graveler.block.layout import Place
-from graveler.block.walk import Child, Found, FoundHead, Start
+from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, NotFound, PreconditionFailed
 from graveler.records import ABSENT, Absent
@@ -37,7 +37,7 @@ from graveler.records import ABSENT, Absent
 _LOCKS = 64
 
 
-class Doomed(NamedTuple):
+class DeletionTarget(NamedTuple):
     """A file to remove if it still has this version."""
 
     place: Place
@@ -77,7 +77,7 @@ class Files:
                     self._folders.sync(place.folders, folder, address)
                 return head_of(os.fstat(temporary.file))
 
-    def remove(self, doomed: Sequence[Doomed]) -> None:
+    def remove(self, doomed: Sequence[DeletionTarget]) -> None:
         """Remove files of one folder, each only if it exists and has its version.  The folder is
         synced once for all.  If removals fail, the others are still tried, and then the first error
         is raised."""
@@ -88,9 +88,9 @@ class Files:
             closing(open_folder(self._folders.root, first.place.folders)) as folder,
         ):
             gone = False
-            for each in doomed:
+            for target in doomed:
                 try:
-                    gone = self._unlink(folder, each) or gone
+                    gone = self._unlink(folder, target) or gone
                 except GravelerError as error:
                     failed.append(error)
             if gone:
@@ -98,7 +98,7 @@ class Files:
         if failed:
             raise failed[0]
 
-    def _unlink(self, folder: int, doomed: Doomed) -> bool:
+    def _unlink(self, folder: int, doomed: DeletionTarget) -> bool:
         """Remove one file.  Returns whether a file was removed."""
         place, version, address = doomed
         with translated(address), suppress(FileNotFoundError), self._lock(place):
@@ -125,9 +125,9 @@ class Files:
                 if segment is not ABSENT:
                     yield Child(segment, entry.name, is_folder)
 
-    def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
+    def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
         """The heads of files, without links and without files that were deleted meanwhile."""
-        for folders, group in groupby(found, key=lambda one: one.folders):
+        for folders, group in groupby(files, key=lambda one: one.folders):
             with (
                 suppress(FileNotFoundError),
                 closing(open_folder(self._folders.root, folders)) as at,
@@ -136,7 +136,7 @@ class Files:
                     with suppress(FileNotFoundError):
                         status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
                         if stat.S_ISREG(status.st_mode):
-                            yield FoundHead(one.key, head_of(status))
+                            yield FileHead(one.key, head_of(status))
 
     def _lock(self, place: Place) -> threading.Lock:
         return self._locks[hash(place) % _LOCKS]

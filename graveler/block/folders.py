@@ -110,8 +110,8 @@ class SharedSync:
     def sync(self, descriptor: int) -> None:
         """Return after the end of a sync that began after this call."""
         with self._condition:
-            mine = self._begun + 1
-            while self._done < mine:
+            own = self._begun + 1
+            while self._done < own:
                 if self._running:
                     self.waiting += 1
                     self._condition.wait()
@@ -182,18 +182,18 @@ class Folders:
     @staticmethod
     def _open_or_make(at: int, name: str, is_durable: bool) -> int:
         try:
-            found = os.open(name, _FOLDER, dir_fd=at)
+            descriptor = os.open(name, _FOLDER, dir_fd=at)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=at)
-            found, is_durable = os.open(name, _FOLDER, dir_fd=at), False
+            descriptor, is_durable = os.open(name, _FOLDER, dir_fd=at), False
         try:
             if not is_durable:
                 os.fsync(at)
         except BaseException:
-            os.close(found)
+            os.close(descriptor)
             raise
-        return found
+        return descriptor
 
 
 def make_root(root: Path) -> None:

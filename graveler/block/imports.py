@@ -18,7 +18,7 @@ from graveler.block.address import Parts, split
 from graveler.block.files import Chunks, head_of
 from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import Place
-from graveler.block.walk import Child, Found, FoundHead, Start
+from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.errors import Invalid
 
 
@@ -65,9 +65,9 @@ class ImportRoots:
                 if kind != "other":
                     yield Child(entry.name, entry.name, kind == "folder")
 
-    def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
+    def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
         """The heads of files, without files that were deleted meanwhile."""
-        for folders, group in groupby(found, key=lambda one: one.folders):
+        for folders, group in groupby(files, key=lambda one: one.folders):
             real = self._real("/".join(folders))
             with suppress(FileNotFoundError), closing(open_folder(*real)) as at:
                 for one in group:
@@ -77,7 +77,7 @@ class ImportRoots:
                         if stat.S_ISLNK(status.st_mode):
                             with closing(self._open(one.key)) as target:
                                 status = os.fstat(target)
-                        yield FoundHead(one.key, head_of(status))
+                        yield FileHead(one.key, head_of(status))
 
     def _open(self, key: str) -> int:
         real = self._real(key)

@@ -73,11 +73,11 @@ def segment(above: Sequence[str], name: str, is_folder: bool) -> str | Absent:
     name that no key has.  The inverse of `place` and `folder`."""
     for mark in ("", _MARK):
         if name.endswith(mark):
-            found = name[: len(name) - len(mark)].replace("%25", "%")
-            plain = _is_plain_file((*above, found))
+            segment_name = name[: len(name) - len(mark)].replace("%25", "%")
+            plain = _is_plain_file((*above, segment_name))
             marked = plain if is_folder else not plain
-            if marked == bool(mark) and _escaped(found) + mark == name:
-                return found
+            if marked == bool(mark) and _escaped(segment_name) + mark == name:
+                return segment_name
     return ABSENT
 
 

@@ -31,7 +31,7 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
-from graveler.block.files import Chunks, Doomed, Files
+from graveler.block.files import Chunks, DeletionTarget, Files
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
 from graveler.block.signature import Presigner, Unsigned
@@ -66,16 +66,16 @@ class _LocalDeletes:
 
     def delete_all(self, targets: Sequence[Target]) -> None:
         bounds.check_targets(targets)
-        folders: dict[tuple[str, ...], list[Doomed]] = {}
+        folders: dict[tuple[str, ...], list[DeletionTarget]] = {}
         for target in targets:
             parts = layout.owned(target.address)
             place = layout.place(parts)
-            doomed = Doomed(place, target.version, parts.address)
+            doomed = DeletionTarget(place, target.version, parts.address)
             folders.setdefault(place.folders, []).append(doomed)
         failed: list[GravelerError] = []
-        for each in folders.values():
+        for batch in folders.values():
             try:
-                self._files.remove(each)
+                self._files.remove(batch)
             except GravelerError as error:
                 failed.append(error)
         if failed:

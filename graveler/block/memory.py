@@ -40,7 +40,7 @@ from graveler.clock import Clock
 from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
 
 
-class _Stored(NamedTuple):
+class _StoredObject(NamedTuple):
     content: bytes
     head: ObjectHead
 
@@ -57,7 +57,7 @@ class MemoryBlocks(OneByOne):
         self._clock = clock
         self._scheme = scheme
         self._lock = threading.Lock()
-        self._objects: dict[str, _Stored] = {}
+        self._objects: dict[str, _StoredObject] = {}
         self._addresses: list[str] = []  # the keys of _objects, sorted
         self._uploads: dict[str, _Upload] = {}
         self._serial = 0
@@ -94,9 +94,9 @@ class MemoryBlocks(OneByOne):
         stem = parts.address
         with self._lock:
             low = max(bisect_left(self._addresses, stem), bisect_right(self._addresses, after))
-            found = [a for a in self._addresses[low : low + limit + 1] if a.startswith(stem)]
-            lines = tuple(ListedObject(a, self._listed(a)) for a in found[:limit])
-        return ObjectPage(lines, len(found) > limit)
+            addresses = [a for a in self._addresses[low : low + limit + 1] if a.startswith(stem)]
+            lines = tuple(ListedObject(a, self._listed(a)) for a in addresses[:limit])
+        return ObjectPage(lines, len(addresses) > limit)
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         beat()
@@ -187,7 +187,7 @@ class MemoryBlocks(OneByOne):
     def _listed(self, canonical: str) -> ObjectHead:
         return self._objects[canonical].head._replace(storage_class="")
 
-    def _stored(self, canonical: str) -> _Stored:
+    def _stored(self, canonical: str) -> _StoredObject:
         stored = self._objects.get(canonical)
         if stored is None:
             raise NotFound(f"object not found: address={canonical}")
@@ -215,7 +215,7 @@ class MemoryBlocks(OneByOne):
             head = ObjectHead(len(content), etag, now_ns, version, storage_class)
             if present is None:
                 insort(self._addresses, canonical)
-            self._objects[canonical] = _Stored(content, head)
+            self._objects[canonical] = _StoredObject(content, head)
         return head
 
 

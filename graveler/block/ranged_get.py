@@ -55,19 +55,19 @@ class Answer:
     def chunks(self) -> Iterator[bytes]:
         """The bytes.  The connection is free again after all are read or the iterator is
         closed."""
-        left = self.end - self.start
+        remaining = self.end - self.start
         try:
-            while left:
-                chunk = self._response.read(min(left, limits.chunk_length_bytes))
+            while remaining:
+                chunk = self._response.read(min(remaining, limits.chunk_length_bytes))
                 if not chunk:
                     raise Unavailable(f"read an object: body ends early: address={self._address}")
-                left -= len(chunk)
+                remaining -= len(chunk)
                 yield chunk
             self._response.read(1)  # reads the end of the body, so the connection can be reused
         except HTTPError as error:
             raise Unavailable(f"read an object: {error}: address={self._address}") from error
         finally:
-            if left:
+            if remaining:
                 self._response.close()
             self._response.release_conn()
 
@@ -106,16 +106,16 @@ class RangedGets:
             response = self._pool.request(method, url, headers=headers, preload_content=False)
             if response.status in (200, 206):
                 return response
-            said = response.read(_ERROR_LENGTH_MAX)
+            body = response.read(_ERROR_LENGTH_MAX)
             response.drain_conn()
             response.release_conn()
         except HTTPError as error:
             raise Unavailable(f"read an object: {error}: {address=}") from error
-        raise self._failure(response, said, address)
+        raise self._failure(response, body, address)
 
-    def _failure(self, response: BaseHTTPResponse, said: bytes, address: str) -> Exception:
-        found = _CODE.search(said)
-        code = found[1].decode() if found else ""
+    def _failure(self, response: BaseHTTPResponse, body: bytes, address: str) -> Exception:
+        match = _CODE.search(body)
+        code = match[1].decode() if match else ""
         if response.status == 416:
             return RangeUnsatisfiable(f"range lies behind the object's end: {address=}", -1)
         if response.status == 404 and code != "NoSuchBucket":
@@ -139,10 +139,10 @@ def _bounds(response: BaseHTTPResponse, address: str) -> tuple[int, int, int]:
         named = response.headers.get("content-range", "")
         if named.endswith("/0"):  # an empty object: some services answer 206 instead of 416
             return 0, 0, 0
-        found = _REGISTERED.fullmatch(named)
-        if found is None:
+        match = _REGISTERED.fullmatch(named)
+        if match is None:
             raise Unavailable(f"read an object: range of the answer is not named: {address=}")
-        return int(found[1]), int(found[2]) + 1, int(found[3])
+        return int(match[1]), int(match[2]) + 1, int(match[3])
     length = response.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()):
         raise Unavailable(f"read an object: length of the answer is not named: {address=}")

@@ -175,14 +175,14 @@ class RetryingBlocks(_Repeating):
         """The head of the stored object if its bytes are those that were sent; else raises
         `OutcomeUnknown`."""
         try:
-            found = self._stored(address, sent)
+            head = self._stored(address, sent)
         except Unavailable:
-            found = ABSENT
-        if found is ABSENT:
+            head = ABSENT
+        if head is ABSENT:
             raise OutcomeUnknown(
                 f"conditional put may have landed or may land yet: {address=}"
             ) from cause
-        return found
+        return head
 
     def _stored(self, address: str, sent: Held) -> ObjectHead | Absent:
         size = sum(map(len, sent))

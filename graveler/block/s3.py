@@ -136,8 +136,8 @@ class S3Blocks(S3Deletes):
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         target, origin = self._places.written(destination), self._places.object(source)
-        found = self._reads.head(origin.address)
-        return s3_uploads.copy(self._calls, origin, found, target, self._resending, beat=beat)
+        head = self._reads.head(origin.address)
+        return s3_uploads.copy(self._calls, origin, head, target, self._resending, beat=beat)
 
     def presign(
         self,
@@ -171,8 +171,8 @@ class S3Blocks(S3Deletes):
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
         bounds.check_parts(parts)
         target = self._upload(address, upload_id)
-        made = s3_uploads.complete(self._calls, target, upload_id, parts, OVERWRITE, 0)
-        return s3_versions.head(self._calls, target, made.version)
+        written = s3_uploads.complete(self._calls, target, upload_id, parts, OVERWRITE, 0)
+        return s3_versions.head(self._calls, target, written.version)
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         s3_uploads.abort(self._calls, self._upload(address, upload_id), upload_id)

@@ -86,15 +86,15 @@ class S3Calls:
 
 def error_of(failure: Failure, call: Call) -> GravelerError:
     """The error for a failure, by the table above."""
-    said = f"{call.what}: address=s3://{call.bucket}/{call.key}"
+    attempt = f"{call.what}: address=s3://{call.bucket}/{call.key}"
     if failure.code in _ABSENT:
-        return NotFound(f"{said} code={failure.code}")
+        return NotFound(f"{attempt} code={failure.code}")
     if failure.code == _UPLOAD_ABSENT:
-        return NoSuchUpload(f"{said} code={failure.code}")
+        return NoSuchUpload(f"{attempt} code={failure.code}")
     if failure.status == 412:
-        return PreconditionFailed(f"{said} code={failure.code}")
+        return PreconditionFailed(f"{attempt} code={failure.code}")
     if failure.code in _CONTENDED:
-        return Unavailable(f"{said} code={failure.code}")
+        return Unavailable(f"{attempt} code={failure.code}")
     if failure.code in _WRONG:
-        return Invalid(f"{said} code={failure.code} {failure.message}")
-    return unavailable(failure, said, write=call.is_write)
+        return Invalid(f"{attempt} code={failure.code} {failure.message}")
+    return unavailable(failure, attempt, write=call.is_write)

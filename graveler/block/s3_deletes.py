@@ -39,7 +39,7 @@ _GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion"})
 _UNSPEAKABLE: Final = re.compile("[\x00-\x1f\x7f\ufffe\uffff]")  # XML cannot contain these
 
 
-class _Named(NamedTuple):
+class _KeyVersion(NamedTuple):
     """A version of a key.  An empty version means the object, whatever its version."""
 
     key: str
@@ -62,20 +62,20 @@ class S3Deletes:
 
     def delete_all(self, targets: Sequence[Target]) -> None:
         bounds.check_targets(targets)
-        found = [(self._places.written(target.address), target.version) for target in targets]
-        for bucket in sorted({parts.bucket for parts, version in found if version == UNVERSIONED}):
+        places = [(self._places.written(target.address), target.version) for target in targets]
+        for bucket in sorted({parts.bucket for parts, version in places if version == UNVERSIONED}):
             s3_versions.check_bucket(self._calls, bucket)
         failed: list[GravelerError] = []
-        alone = [each for each in found if _UNSPEAKABLE.search(each[0].key)]
+        alone = [each for each in places if _UNSPEAKABLE.search(each[0].key)]
         for parts, version in alone:
             try:
                 self._delete(parts, version)
             except GravelerError as error:
                 failed.append(error)
-        buckets: dict[str, list[_Named]] = {}
-        for parts, version in found:
+        buckets: dict[str, list[_KeyVersion]] = {}
+        for parts, version in places:
             if not _UNSPEAKABLE.search(parts.key):
-                buckets.setdefault(parts.bucket, []).append(_Named(parts.key, version))
+                buckets.setdefault(parts.bucket, []).append(_KeyVersion(parts.key, version))
         for bucket, names in buckets.items():
             failed += _in_bucket(self._calls, bucket, names)
         if failed:
@@ -91,22 +91,24 @@ class S3Deletes:
         self._calls.send(Call("delete_object", "delete an object", parts.bucket, parts.key))
 
 
-def _in_bucket(calls: S3Calls, bucket: str, names: Iterable[_Named]) -> list[GravelerError]:
+def _in_bucket(calls: S3Calls, bucket: str, names: Iterable[_KeyVersion]) -> list[GravelerError]:
     """Delete the named versions in one bucket; return the errors."""
-    whole: set[_Named] = set()
-    wanted: dict[str, set[str]] = {}
-    for each in names:
-        if each.version == ANY_VERSION:
-            whole.add(each)
+    whole: set[_KeyVersion] = set()
+    versions_of: dict[str, set[str]] = {}
+    for name in names:
+        if name.version == ANY_VERSION:
+            whole.add(name)
         else:
-            wanted.setdefault(each.key, set()).add(each.version)
-    older: list[_Named] = []
-    newest: list[_Named] = []
-    for key, versions in groupby(_versions(calls, bucket, sorted(wanted)), lambda each: each.key):
-        doomed: list[_Named] = []
-        for each in versions:
-            if doomed or each.version in wanted[key]:
-                doomed.append(each)
+            versions_of.setdefault(name.key, set()).add(name.version)
+    older: list[_KeyVersion] = []
+    newest: list[_KeyVersion] = []
+    for key, versions in groupby(
+        _versions(calls, bucket, sorted(versions_of)), lambda each: each.key
+    ):
+        doomed: list[_KeyVersion] = []
+        for name in versions:
+            if doomed or name.version in versions_of[key]:
+                doomed.append(name)
         newest += doomed[:1]
         older += doomed[1:]
     failed = _send(calls, bucket, older)
@@ -114,49 +116,49 @@ def _in_bucket(calls: S3Calls, bucket: str, names: Iterable[_Named]) -> list[Gra
     return [*failed.values(), *_send(calls, bucket, [*last, *sorted(whole)]).values()]
 
 
-def _versions(calls: S3Calls, bucket: str, keys: Sequence[str]) -> list[_Named]:
+def _versions(calls: S3Calls, bucket: str, keys: Sequence[str]) -> list[_KeyVersion]:
     """All versions of `keys` (sorted), in the order of the keys, the newest of each first."""
     if not keys:
         return []
-    found, place = _page(calls, bucket, keys, Place("", ""))
-    left = keys[bisect_left(keys, place.key) :] if place.key else ()
-    count = _AT_ONCE if len(left) > _FEW else 1
-    size = -(-len(left) // count)
-    parts = [left[at : at + size] for at in range(0, len(left), size or 1)]
+    names, place = _page(calls, bucket, keys, Place("", ""))
+    rest = keys[bisect_left(keys, place.key) :] if place.key else ()
+    count = _AT_ONCE if len(rest) > _FEW else 1
+    size = -(-len(rest) // count)
+    parts = [rest[at : at + size] for at in range(0, len(rest), size or 1)]
     with ThreadPoolExecutor(_AT_ONCE, "versions") as pool:
         for more in pool.map(lambda part: _walk(calls, bucket, part, place), parts):
-            found += more
-    return found
+            names += more
+    return names
 
 
-def _walk(calls: S3Calls, bucket: str, keys: Sequence[str], place: Place) -> list[_Named]:
+def _walk(calls: S3Calls, bucket: str, keys: Sequence[str], place: Place) -> list[_KeyVersion]:
     """As `_versions`, for keys at or after `place`, page after page."""
-    found: list[_Named] = []
+    names: list[_KeyVersion] = []
     while keys:
         page, place = _page(calls, bucket, keys, place)
-        found += page
+        names += page
         keys = keys[bisect_left(keys, place.key) :] if place.key else ()
-    return found
+    return names
 
 
 def _page(
     calls: S3Calls, bucket: str, keys: Sequence[str], place: Place
-) -> tuple[list[_Named], Place]:
+) -> tuple[list[_KeyVersion], Place]:
     """One page: versions of some of these keys, and the place where the list continues.  A place
     without a key: the list has ended."""
     call = Call("list_object_versions", "list versions", bucket, is_write=False)
-    wanted, prefix = frozenset(keys), _common(keys[0], keys[-1])
+    known, prefix = frozenset(keys), _common(keys[0], keys[-1])
     place = max(place, Place(_before(keys[0]), ""))
     behind = place.arguments() if place.key >= prefix else {}
     answer = calls.send(call, Prefix=prefix, MaxKeys=PAGE_MAX, **behind)
-    found = [
-        _Named(str(each["Key"]), str(each["VersionId"]))
-        for each in answer.get("Versions", ())
-        if each["Key"] in wanted
+    names = [
+        _KeyVersion(str(line["Key"]), str(line["VersionId"]))
+        for line in answer.get("Versions", ())
+        if line["Key"] in known
     ]
     if not answer.get("IsTruncated"):
-        return found, Place("", "")
-    return found, Place(str(answer["NextKeyMarker"]), str(answer.get("NextVersionIdMarker", "")))
+        return names, Place("", "")
+    return names, Place(str(answer["NextKeyMarker"]), str(answer.get("NextVersionIdMarker", "")))
 
 
 def _common(first: str, last: str) -> str:
@@ -173,20 +175,20 @@ def _before(key: str) -> str:
     return f"{key[:-1]}{chr(ord(last) - 1)}~" if " " < last <= "~" else key[:-1]
 
 
-def _send(calls: S3Calls, bucket: str, names: Sequence[_Named]) -> Mapping[str, GravelerError]:
+def _send(calls: S3Calls, bucket: str, names: Sequence[_KeyVersion]) -> Mapping[str, GravelerError]:
     """Delete versions; return the keys whose deletion failed, with their errors."""
     call = Call("delete_objects", "delete objects", bucket)
     failed: dict[str, GravelerError] = {}
     for at in range(0, len(names), PAGE_MAX):
-        told = [each.told() for each in names[at : at + PAGE_MAX]]
-        answer = calls.send(call, Delete={"Objects": told, "Quiet": True})
-        for said in answer.get("Errors", ()):
-            if said.get("Code") not in _GONE:
-                failed.setdefault(str(said["Key"]), _error(bucket, said))
+        objects = [each.told() for each in names[at : at + PAGE_MAX]]
+        answer = calls.send(call, Delete={"Objects": objects, "Quiet": True})
+        for failure in answer.get("Errors", ()):
+            if failure.get("Code") not in _GONE:
+                failed.setdefault(str(failure["Key"]), _error(bucket, failure))
     return failed
 
 
-def _error(bucket: str, said: Mapping[str, Any]) -> GravelerError:
-    key, code = str(said["Key"]), str(said.get("Code", ""))
-    failure = failure_said(code, str(said.get("Message", "")))
+def _error(bucket: str, answer: Mapping[str, Any]) -> GravelerError:
+    key, code = str(answer["Key"]), str(answer.get("Code", ""))
+    failure = failure_said(code, str(answer.get("Message", "")))
     return error_of(failure, Call("delete_objects", "delete an object of many", bucket, key))

@@ -29,8 +29,8 @@ def connect(session: AwsSession, bucket: str, queue: str, prefix: str = "") -> b
     at the same time: check it, and try again), `Unavailable`, `OutcomeUnknown`.  Cost: 3 requests,
     1 if nothing changes.
     """
-    wanted = _entry(queue, prefix)
-    return _change(session, bucket, wanted["Id"], wanted)
+    entry = _entry(queue, prefix)
+    return _change(session, bucket, entry["Id"], entry)
 
 
 def disconnect(session: AwsSession, bucket: str, queue: str, prefix: str = "") -> bool:
@@ -72,14 +72,14 @@ def _change(
 
 def _read(client: Any, bucket: str) -> Document:
     try:
-        found: Document = client.get_bucket_notification_configuration(Bucket=bucket)
+        document: Document = client.get_bucket_notification_configuration(Bucket=bucket)
     except FAILURES as error:
         failure = failure_of(error)
         if failure.code == "NoSuchBucket":
             raise NotFound(f"bucket not found: {bucket=}") from error
         raise unavailable(failure, f"read notifications: {bucket=}", write=False) from error
-    found.pop("ResponseMetadata", None)
-    return found
+    document.pop("ResponseMetadata", None)
+    return document
 
 
 def _options(session: AwsSession) -> dict[str, Any]:
@@ -96,15 +96,15 @@ def _entry(queue: str, prefix: str) -> Document:
 
 
 def _check_apart(document: Document, entry: Document) -> None:
-    mine = _prefix(entry)
+    prefix = _prefix(entry)
     for kind in _LISTS:
         for other in document.get(kind, []):
-            theirs = _prefix(other)
-            overlap = mine.startswith(theirs) or theirs.startswith(mine)
+            other_prefix = _prefix(other)
+            overlap = prefix.startswith(other_prefix) or other_prefix.startswith(prefix)
             if overlap and not _families(other).isdisjoint(_families(entry)):
                 raise Invalid(
                     "the bucket tells somebody else of the same objects, and S3 allows one only: "
-                    f"id={other.get('Id', '')} prefix={theirs!r}"
+                    f"id={other.get('Id', '')} prefix={other_prefix!r}"
                 )
 
 

@@ -35,9 +35,9 @@ class Regions:
         known = self._known.get(bucket)
         if known is not None:
             return known
-        found = self._ask(self._places.origin(bucket, usual))
-        if not found:
+        region = self._ask(self._places.origin(bucket, usual))
+        if not region:
             return usual
         with self._lock:
-            self._known[bucket] = found
-        return found
+            self._known[bucket] = region
+        return region

@@ -103,8 +103,8 @@ def _put_long(
             send = partial(put_part, calls, parts, upload_id, number, piece)
             stored.append(resending(send))
             size += len(piece)
-        made = complete(calls, parts, upload_id, tuple(stored), mode, size)
-        return made._replace(storage_class=storage_class)
+        head = complete(calls, parts, upload_id, tuple(stored), mode, size)
+        return head._replace(storage_class=storage_class)
     except BaseException:
         with suppress(GravelerError):  # the bucket's lifecycle rule deletes upload remains
             abort(calls, parts, upload_id)
@@ -151,29 +151,29 @@ def abort(calls: S3Calls, parts: Parts, upload_id: str) -> None:
 def copy(
     calls: S3Calls,
     source: Parts,
-    found: ObjectHead,
+    head: ObjectHead,
     target: Parts,
     resending: Resending,
     lengths: Lengths = COPIED,
     *,
     beat: Beat = unwatched,
 ) -> ObjectHead:
-    """Copy the version of the source that `found` names.  Source and target may be the same.
+    """Copy the version of the source that `head` names.  Source and target may be the same.
 
     Cost: one request; for more than 1 GiB, one per part and two more.  Sixteen parts are copied
     concurrently, and `beat`, the heartbeat callback, is called after each part."""
     origin = {"Bucket": source.bucket, "Key": source.key}
-    if found.version != UNVERSIONED:
-        origin["VersionId"] = found.version
-    if found.size > lengths.at_once:
-        return _copy_long(calls, origin, found, target, resending, lengths.part, beat)
+    if head.version != UNVERSIONED:
+        origin["VersionId"] = head.version
+    if head.size > lengths.at_once:
+        return _copy_long(calls, origin, head, target, resending, lengths.part, beat)
     call = Call("copy_object", "copy an object", target.bucket, target.key)
     # Without the tagging directive S3 reads the tags of the source, which needs a further right.
     directives = {"MetadataDirective": "REPLACE", "TaggingDirective": "REPLACE"}
     answer = calls.send(call, CopySource=origin, **directives)
     copied = answer["CopyObjectResult"]
     return ObjectHead(
-        found.size,
+        head.size,
         str(copied["ETag"]).strip('"'),
         int(copied["LastModified"].timestamp()) * limits.SECOND_NS,
         str(answer.get("VersionId", UNVERSIONED)),
@@ -183,7 +183,7 @@ def copy(
 def _copy_long(
     calls: S3Calls,
     origin: dict[str, str],
-    found: ObjectHead,
+    head: ObjectHead,
     target: Parts,
     resending: Resending,
     part: int,
@@ -191,10 +191,10 @@ def _copy_long(
 ) -> ObjectHead:
     upload_id = resending(lambda: create(calls, target, ""))
     call = Call("upload_part_copy", "copy a part", target.bucket, target.key)
-    step = max(part, -(-found.size // limits.multipart_parts_count_max))
+    step = max(part, -(-head.size // limits.multipart_parts_count_max))
 
     def copied(start: int) -> Part:
-        last, number = min(start + step, found.size) - 1, start // step + 1
+        last, number = min(start + step, head.size) - 1, start // step + 1
         answer = resending(
             lambda: calls.send(
                 call,
@@ -208,7 +208,7 @@ def _copy_long(
 
     try:
         with ThreadPoolExecutor(_COPIED_AT_ONCE, "copy") as threads:
-            begun = [threads.submit(copied, start) for start in range(0, found.size, step)]
+            begun = [threads.submit(copied, start) for start in range(0, head.size, step)]
             try:
                 stored = []
                 for each in begun:
@@ -217,7 +217,7 @@ def _copy_long(
             finally:
                 for each in begun:
                     each.cancel()  # parts not begun, if a part failed or `beat` raised
-        return complete(calls, target, upload_id, tuple(stored), OVERWRITE, found.size)
+        return complete(calls, target, upload_id, tuple(stored), OVERWRITE, head.size)
     except BaseException:
         with suppress(GravelerError):
             abort(calls, target, upload_id)
@@ -247,8 +247,8 @@ def _conditionally(mode: Mode, parts: Parts, send: Callable[[], dict[str, Any]])
         raise
     except NotFound as error:
         if isinstance(mode, Update) and not isinstance(error, NoSuchUpload):
-            said = f"object has not the etag named: address={parts.address}"
-            raise PreconditionFailed(said) from error
+            message = f"object has not the etag named: address={parts.address}"
+            raise PreconditionFailed(message) from error
         raise
 
 

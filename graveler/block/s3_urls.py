@@ -79,9 +79,9 @@ class S3Urls:
 
     def reading(self, address: str, method: Literal["GET", "HEAD"]) -> str:
         """A URL for the driver's own reads, from a cache of signed URLs."""
-        kept = self._kept.get((method, address))
-        if kept is not None and kept.expires_ns - _MARGIN_NS > self._clock.now_ns():
-            return kept.url
+        cached = self._kept.get((method, address))
+        if cached is not None and cached.expires_ns - _MARGIN_NS > self._clock.now_ns():
+            return cached.url
         parts = self._places.object(address)
         request = Signable(method, self._origin(parts), parts.key, {}, {})
         fresh = self._signed(request, limits.presign_seconds_max, parts.bucket)

@@ -42,11 +42,11 @@ def delete(calls: S3Calls, target: Parts, version: str) -> None:
     """
     check_version(calls, target, version)
     doomed: list[str] = []
-    for found in _versions(calls, target, "", PAGE_MAX):
-        if found["Key"] != target.key:
+    for line in _versions(calls, target, "", PAGE_MAX):
+        if line["Key"] != target.key:
             break  # the key itself sorts before all longer keys with this prefix
-        if doomed or found["VersionId"] == version:
-            doomed.append(str(found["VersionId"]))
+        if doomed or line["VersionId"] == version:
+            doomed.append(str(line["VersionId"]))
     call = Call("delete_object", "delete a version", target.bucket, target.key)
     for name in reversed(doomed):
         calls.send(call, VersionId=name)
@@ -62,8 +62,8 @@ def check_version(calls: S3Calls, target: Parts, version: str) -> None:
 def check_bucket(calls: S3Calls, bucket: str) -> None:
     """Raises `Unsupported` unless versioning is enabled, so that every put makes a new version.
     One request."""
-    what = "ask whether versions are kept (s3:GetBucketVersioning)"
-    answer = calls.send(Call("get_bucket_versioning", what, bucket, is_write=False))
+    purpose = "ask whether versions are kept (s3:GetBucketVersioning)"
+    answer = calls.send(Call("get_bucket_versioning", purpose, bucket, is_write=False))
     if answer.get("Status") != "Enabled":
         raise Unsupported(
             f"nothing is deleted by version while the bucket keeps none: {bucket=}; enable "

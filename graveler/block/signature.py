@@ -100,8 +100,8 @@ class Signer:
         address = _address(name)
         expires, bound = query.get("expires", ""), query.get("content_type", "")
         signed = self._signature(query.get("method", ""), address, expires, bound)
-        given = query.get("signature", "")
-        if not given.isascii() or not hmac.compare_digest(signed, given):
+        signature = query.get("signature", "")
+        if not signature.isascii() or not hmac.compare_digest(signed, signature):
             raise Unauthenticated("presigned url is not valid")
         if self._clock.now_ns() >= int(expires) * limits.SECOND_NS:
             raise Unauthenticated(f"presigned url has expired: {expires=}")

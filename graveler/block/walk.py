@@ -45,7 +45,7 @@ class Child(NamedTuple):
         return self.segment + "/" if self.is_folder else self.segment
 
 
-class Found(NamedTuple):
+class FileKey(NamedTuple):
     """A key, and the place of its file."""
 
     key: str
@@ -61,7 +61,7 @@ class Start(NamedTuple):
     folders: tuple[str, ...]
 
 
-class FoundHead(NamedTuple):
+class FileHead(NamedTuple):
     """A key of a list, and the head of its file."""
 
     key: str
@@ -80,7 +80,7 @@ class Tree(Protocol):
         its path; `above`: the segments of its key."""
         ...
 
-    def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
+    def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
         """The heads of files, without files that were deleted meanwhile."""
         ...
 
@@ -111,7 +111,7 @@ class Pages:
             walk = self._taken(parts.address, begin)
             if walk is None:
                 walk = _Walk(tree, parts, begin, self._run_count)
-            heads: list[FoundHead] = []
+            heads: list[FileHead] = []
             while not heads and not walk.is_over():
                 heads = list(tree.heads(walk.next(limit)))
             more = not walk.is_over()
@@ -148,11 +148,11 @@ class _Walk:
         self._keys = keys(self._children, tree.start(parts), parts.key, after, run_count)
         self._ahead = list(islice(self._keys, 1))
 
-    def next(self, limit: int) -> list[Found]:
+    def next(self, limit: int) -> list[FileKey]:
         """The next keys, at most `limit`."""
-        found = list(islice(chain(self._ahead, self._keys), limit))
+        files = list(islice(chain(self._ahead, self._keys), limit))
         self._ahead = list(islice(self._keys, 1))
-        return found
+        return files
 
     def is_over(self) -> bool:
         """Whether there are no more keys."""
@@ -169,7 +169,7 @@ Reader = Callable[[tuple[str, ...], Sequence[str]], Iterator[Child]]
 
 def keys(
     read: Reader, start: Start, prefix: str, after: str, run_count: int = _RUN_COUNT
-) -> Iterator[Found]:
+) -> Iterator[FileKey]:
     """Keys below `start` that begin with `prefix` and are greater than `after`, in order.
 
     `read` is the method `children` of a tree.
@@ -188,15 +188,15 @@ def keys(
 
     path = [(start, children(start))]
     while path:
-        folder, left = path[-1]
-        child = next(left, None)
+        folder, names = path[-1]
+        child = next(names, None)
         if child is None:
             path.pop()
         elif child.is_folder:
             below = Start(folder.key + child.fragment, (*folder.folders, child.name))
             path.append((below, children(below)))
         else:
-            yield Found(folder.key + child.segment, folder.folders, child.name)
+            yield FileKey(folder.key + child.segment, folder.folders, child.name)
 
 
 def sorted_children(children: Iterable[Child], run_count: int) -> Iterator[Child]:

@@ -29,7 +29,7 @@ _API = "GRAVELER_API"
 _AUTH = "GRAVELER_AUTH"
 
 
-class Saved(NamedTuple):
+class SavedCredential(NamedTuple):
     """The content of the credentials file."""
 
     url: str
@@ -43,11 +43,11 @@ def ensure(store: Embedded, credential: NewCredential) -> bool:
     """
     accounts.check(credential)
     keeper = _keeper(store)
-    found = accounts.find(store.ports.kv)
-    if found is ABSENT:
+    known = accounts.find(store.ports.kv)
+    if known is ABSENT:
         accounts.create(keeper, accounts.USER_DEFAULT, "", credential)
         return False
-    if matches(store, found, credential):
+    if matches(store, known, credential):
         return False
     accounts.reset(keeper, credential)
     return True
@@ -58,10 +58,10 @@ def account(store: Embedded) -> Account | Literal[Absent.ABSENT]:
     return accounts.find(store.ports.kv)
 
 
-def matches(store: Embedded, found: Account, credential: NewCredential) -> bool:
+def matches(store: Embedded, known: Account, credential: NewCredential) -> bool:
     """Whether the administrator has this credential."""
     check = secrets.check_value(_keeper(store).key, credential.secret_access_key)
-    return secrets.same(found.check, check) and found.access_key_id == credential.access_key_id
+    return secrets.same(known.check, check) and known.access_key_id == credential.access_key_id
 
 
 def renew(store: Embedded) -> NewCredential:
@@ -71,7 +71,7 @@ def renew(store: Embedded) -> NewCredential:
     return fresh
 
 
-def read(folder: Path) -> Saved | Literal[Absent.ABSENT]:
+def read(folder: Path) -> SavedCredential | Literal[Absent.ABSENT]:
     """The content of a store's credentials file; `ABSENT` without a file.  Raises `Invalid` if the
     file has no credential, `Unavailable` if it cannot be read."""
     path = folder / FILE
@@ -84,10 +84,10 @@ def read(folder: Path) -> Saved | Literal[Absent.ABSENT]:
     pairs = dict(word.partition("=")[::2] for word in shlex.split(text) if "=" in word)
     if not pairs.get(_KEY) or not pairs.get(_SECRET):
         raise Invalid(f"credentials file says nothing; delete it and make new ones: {path=!s}")
-    return Saved(pairs.get(_ENDPOINT, ""), NewCredential(pairs[_KEY], pairs[_SECRET]))
+    return SavedCredential(pairs.get(_ENDPOINT, ""), NewCredential(pairs[_KEY], pairs[_SECRET]))
 
 
-def write(folder: Path, saved: Saved) -> Path:
+def write(folder: Path, saved: SavedCredential) -> Path:
     """Write the credentials file atomically and return its path.  Raises `Unavailable`."""
     path, fresh = folder / FILE, folder / f"{FILE}.new"
     key, secret = saved.credential.access_key_id, saved.credential.secret_access_key
@@ -113,27 +113,27 @@ def write(folder: Path, saved: Saved) -> Path:
 
 
 def kept(
-    store: Embedded, folder: Path, url: str, given: NewCredential | Literal[Absent.ABSENT]
+    store: Embedded, folder: Path, url: str, chosen: NewCredential | Literal[Absent.ABSENT]
 ) -> NewCredential:
-    """Set the administrator's credential and save it, with `url`, in the file: `given`, else the
+    """Set the administrator's credential and save it, with `url`, in the file: `chosen`, else the
     one in the file, else a fresh one.
 
     Raises `Conflict` if nothing is given and the administrator has another credential.
     """
-    saved, found = read(folder), account(store)
-    if given is not ABSENT:
-        ensure(store, given)
-        credential = given
+    saved, known = read(folder), account(store)
+    if chosen is not ABSENT:
+        ensure(store, chosen)
+        credential = chosen
     elif saved is not ABSENT:
         credential = saved.credential
-    elif found is ABSENT:
+    elif known is ABSENT:
         credential = accounts.fresh_credential(store.ports.ids)
     else:
         raise Conflict(_LOST.format(folder=folder, what="are not kept in the store's folder"))
-    if found is not ABSENT and given is ABSENT and not matches(store, found, credential):
+    if known is not ABSENT and chosen is ABSENT and not matches(store, known, credential):
         raise Conflict(_LOST.format(folder=folder, what=f"are not those of {folder / FILE}"))
     # The file is written before the account is made, so a crash between the two loses no secret.
-    write(folder, Saved(url, credential))
+    write(folder, SavedCredential(url, credential))
     ensure(store, credential)
     return credential
 

@@ -3,7 +3,7 @@
 from graveler.auth import accounts
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
-from graveler.cli.administrator import Saved
+from graveler.cli.administrator import SavedCredential
 from graveler.cli.options import CredentialsOptions
 from graveler.cli.stores import opened
 from graveler.clock import SystemClock, SystemIds
@@ -19,7 +19,7 @@ def reset(options: CredentialsOptions) -> int:
         _print(credential)
         if options.save or saved is not ABSENT:
             url = saved.url if saved is not ABSENT else ""
-            path = administrator.write(options.store, Saved(url, credential))
+            path = administrator.write(options.store, SavedCredential(url, credential))
             print(f"kept in {path}")
     return 0
 

@@ -15,10 +15,12 @@ from graveler.assembly import Embedded
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import DemoOptions, Listen, ServeOptions
-from graveler.cli.sample import REPOSITORY
+from graveler.cli.sample import REPOSITORY, SAMPLES
 from graveler.cli.service import Running, run
-from graveler.cli.told import told
-from graveler.errors import GravelerError
+from graveler.engine.commits import log
+from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
+from graveler.errors import Conflict, GravelerError, NotFound
 from graveler.records import ABSENT
 from graveler.settings import administrator_keys, environment
 
@@ -26,12 +28,12 @@ _THREAD_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Telling:
+class DemoState:
     """The state of one demo: its inputs, the thread of the story, and how the story ended."""
 
     options: DemoOptions
     credential: NewCredential = NewCredential("", "")  # noqa: RUF009
-    told_before: bool = False
+    is_played: bool = False
     failure: str = ""
     thread: threading.Thread | None = None
 
@@ -39,52 +41,68 @@ class Telling:
 def demo(options: DemoOptions) -> int:
     """Serve, and play the story.  Returns 0 after the story (`--once`) or a graceful stop, 1 if the
     story failed."""
-    telling = Telling(options)
+    state = DemoState(options)
 
     def prepare(store: Embedded, listen: Listen) -> None:
         keys = administrator_keys(environment())
-        given = NewCredential(keys.access_key_id, keys.secret_access_key) if keys.given else ABSENT
-        telling.credential = administrator.kept(store, options.store, listen.url, given)
-        telling.told_before = told(store.ports)
+        chosen = NewCredential(keys.access_key_id, keys.secret_access_key) if keys.given else ABSENT
+        state.credential = administrator.kept(store, options.store, listen.url, chosen)
+        state.is_played = _is_played(store.ports)
 
     def on_ready(running: Running) -> None:
-        telling.thread = threading.Thread(
-            target=_tell, args=(telling, running), name="story", daemon=True
+        state.thread = threading.Thread(
+            target=_play, args=(state, running), name="story", daemon=True
         )
-        telling.thread.start()
+        state.thread.start()
 
     try:
         run(ServeOptions(options.store, options.listen), prepare, on_ready)
     finally:
-        if telling.thread is not None:
-            telling.thread.join(_THREAD_SECONDS)
-    if telling.failure:
-        print(f"graveler demo: the story failed: {telling.failure}", file=sys.stderr)
+        if state.thread is not None:
+            state.thread.join(_THREAD_SECONDS)
+    if state.failure:
+        print(f"graveler demo: the story failed: {state.failure}", file=sys.stderr)
         return 1
     _say("graveler: stopped")
     return 0
 
 
-def _tell(telling: Telling, running: Running) -> None:
+def _play(state: DemoState, running: Running) -> None:
     url = running.listen.url
     try:
-        _say(f"Graveler serves {telling.options.store} at {url}")
-        if telling.told_before:
-            _say(f"The sample repository {REPOSITORY} is there from an earlier run.")
+        _say(f"Graveler serves {state.options.store} at {url}")
+        if state.is_played:
+            _say(f"The sample repository {REPOSITORY} exists from an earlier run.")
         else:
             from graveler.cli import story
 
-            story.tell(url, telling.credential, _say)
-        _say(_next_steps(telling.options.store, url))
+            story.tell(url, state.credential, _say)
+        _say(_next_steps(state.options.store, url))
     except Exception as error:  # after any error the service must still stop gracefully
         if not running.stopping():  # if the service is stopping, an unfinished story is no failure
-            telling.failure = _reason(error)
+            state.failure = _reason(error)
             running.stop()
         return
-    if telling.options.once:
+    if state.options.once:
         running.stop()
     else:
         _say("Serving until interrupted (Ctrl-C).")
+
+
+def _is_played(ports: Ports) -> bool:
+    """Whether an earlier run reached the end of the story: the head of the default branch is not
+    the first commit, so a merge has landed.  Raises `Conflict` if the user made a repository of
+    that name."""
+    try:
+        repo = repository.get(ports, REPOSITORY)
+    except NotFound:
+        return False
+    if not repo.namespace.startswith(SAMPLES):
+        raise Conflict(
+            f"the store has a repository {REPOSITORY} of your own, which the sample would change; "
+            "choose another store"
+        )
+    return bool(log.get_commit(ports, repo, repo.default_branch).commit.parents)
 
 
 def _reason(error: Exception) -> str:
@@ -95,14 +113,14 @@ def _reason(error: Exception) -> str:
 
 def _next_steps(store: Path, url: str) -> str:
     python = _relative(Path(sys.executable))
-    kept = _relative(Path(os.path.abspath(store / administrator.FILE)))
-    dot = kept if kept.startswith("/") else f"./{kept}"
+    file = _relative(Path(os.path.abspath(store / administrator.FILE)))
+    dot = file if file.startswith("/") else f"./{file}"
     refs = f"$GRAVELER_API/repositories/{REPOSITORY}/refs"
     curl = 'curl -su "$GRAVELER_AUTH"'
     lake = f'import lakefs; r = lakefs.repository("{REPOSITORY}")'
     return f"""
   URL          {url} (API: {url}/api/v1, its description: {url}/openapi.json)
-  credentials  {kept} (mode 0600; new ones: graveler credentials reset)
+  credentials  {file} (mode 0600; new ones: graveler credentials reset)
 
 Try next, in a shell that has read the credentials ( . {dot} ):
 

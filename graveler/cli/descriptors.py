@@ -36,12 +36,12 @@ def lowered(bounds: ConnectionLimits, files: int) -> ConnectionLimits:
     )
 
 
-def _raised(wanted: int) -> int:
-    """Ask the system for `wanted` open files; return how many it now allows, at most `wanted`."""
+def _raised(least: int) -> int:
+    """Ask the system for `least` open files; return how many it now allows, at most `least`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return wanted
-    goal = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= least:
+        return least
+    goal = least if hard == resource.RLIM_INFINITY else min(least, hard)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (goal, hard))
     except (OSError, ValueError):  # the kernel has a lower limit of its own

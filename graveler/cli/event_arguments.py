@@ -32,64 +32,68 @@ class RulesOptions:
 
 def add(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add the command with its actions."""
-    made = commands.add_parser("events", help="take in what arrives in a bucket")
-    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parser = commands.add_parser("events", help="commit objects that arrive in a bucket")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_connect(actions)
     _add_rules(actions)
 
 
 def _add_connect(actions: "Commands[argparse.ArgumentParser]") -> None:
-    made = actions.add_parser(
+    parser = actions.add_parser(
         "connect",
-        help="have a bucket tell the queue of the deployment of its objects",
-        description="Add one notification configuration to a bucket, with the credentials of the "
-        "AWS command line; those that are there stay as they are.  May be repeated.",
+        help="send notifications of a bucket's new objects to the deployment's queue",
+        description="Add one notification configuration to a bucket.  Credentials come from the "
+        "AWS configuration.  Other configurations of the bucket do not change.  A repeated call "
+        "changes nothing.",
     )
-    made.add_argument("bucket", metavar="BUCKET")
-    made.add_argument(
+    parser.add_argument("bucket", metavar="BUCKET")
+    parser.add_argument(
         "--queue", required=True, metavar="ARN", help="the output EventsQueueArn of the deployment"
     )
-    made.add_argument("--prefix", default="", metavar="P", help="only objects whose keys begin so")
-    made.add_argument("--remove", action="store_true", help="take it away again")
-    made.set_defaults(run=_connect)
+    parser.add_argument(
+        "--prefix", default="", metavar="P", help="only objects whose keys begin with P"
+    )
+    parser.add_argument("--remove", action="store_true", help="remove the configuration")
+    parser.set_defaults(run=_connect)
 
 
 def _add_rules(actions: "Commands[argparse.ArgumentParser]") -> None:
-    made = actions.add_parser(
+    parser = actions.add_parser(
         "rules",
-        help="what a repository does with objects that arrive",
-        description="The rules of a repository, through the HTTP API.  Server and credentials as "
-        "lakectl has them: LAKECTL_SERVER_ENDPOINT_URL, LAKECTL_CREDENTIALS_ACCESS_KEY_ID and "
-        "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY; options come first.",
+        help="list, add and remove the event rules of a repository",
+        description="Manage the event rules of a repository through the HTTP API.  Server and "
+        "credentials come from the variables of lakectl: LAKECTL_SERVER_ENDPOINT_URL, "
+        "LAKECTL_CREDENTIALS_ACCESS_KEY_ID and LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY.  Options "
+        "override them.",
     )
-    verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
-    _add_server(verbs.add_parser("list", help="show them"))
-    added = verbs.add_parser("add", help="watch a bucket from now on")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    _add_server(verbs.add_parser("list", help="list the rules"))
+    added = verbs.add_parser("add", help="add a rule: take in the objects that arrive from now on")
     _add_server(added)
     added.add_argument("--branch", required=True, metavar="NAME")
     added.add_argument("--bucket", required=True, metavar="NAME")
-    for name, what in (
-        ("prefix", "only objects whose keys begin so"),
-        ("suffix", "only objects whose keys end so"),
-        ("path", "where they get to, of {key}, {rest} (the key behind the prefix) and {bucket}"),
-        ("marker", "an object of that name completes a batch, as _SUCCESS"),
+    for name, text in (
+        ("prefix", "only objects whose keys begin with TEXT"),
+        ("suffix", "only objects whose keys end with TEXT"),
+        ("path", "the path of an object, from {key}, {rest} (the key after the prefix), {bucket}"),
+        ("marker", "an object with this name completes a batch, for example _SUCCESS"),
     ):
-        added.add_argument(f"--{name}", default=argparse.SUPPRESS, metavar="TEXT", help=what)
-    for name, what in (
-        ("objects", "commit after so many objects"),
-        ("seconds", "commit after so much time"),
+        added.add_argument(f"--{name}", default=argparse.SUPPRESS, metavar="TEXT", help=text)
+    for name, text in (
+        ("objects", "commit a batch after N objects"),
+        ("seconds", "commit a batch after N seconds"),
     ):
-        added.add_argument(f"--{name}", type=int, default=argparse.SUPPRESS, metavar="N", help=what)
-    removed = verbs.add_parser("remove", help="end a rule; what it took in stays")
+        added.add_argument(f"--{name}", type=int, default=argparse.SUPPRESS, metavar="N", help=text)
+    removed = verbs.add_parser("remove", help="remove a rule; the objects that it took in stay")
     _add_server(removed)
     removed.add_argument("rule", metavar="RULE")
 
 
-def _add_server(made: argparse.ArgumentParser) -> None:
-    made.add_argument("repository", metavar="REPOSITORY")
-    made.add_argument("--server", default="", metavar="URL")
-    made.add_argument("--access-key-id", default="", metavar="ID")
-    made.set_defaults(run=_rules)
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("repository", metavar="REPOSITORY")
+    parser.add_argument("--server", default="", metavar="URL")
+    parser.add_argument("--access-key-id", default="", metavar="ID")
+    parser.set_defaults(run=_rules)
 
 
 def _connect(arguments: argparse.Namespace) -> int:
@@ -106,14 +110,14 @@ _SAID = ("branch", "bucket", "prefix", "suffix", "path", "marker", "objects", "s
 def _rules(arguments: argparse.Namespace) -> int:
     from graveler.cli.events import rules
 
-    given = vars(arguments)
-    said = {name: given[name] for name in _SAID if name in given}
+    values = vars(arguments)
+    fields = {name: values[name] for name in _SAID if name in values}
     return rules(
         RulesOptions(
             arguments.verb,
             arguments.repository,
-            given.get("rule", ""),
-            said,
+            values.get("rule", ""),
+            fields,
             arguments.server,
             arguments.access_key_id,
         )

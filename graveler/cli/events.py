@@ -27,19 +27,19 @@ def rules(options: RulesOptions) -> int:
     elif options.action == "remove":
         event_rules.delete(session, options.repository, options.rule)
     else:
-        found = event_rules.list_all(session, options.repository)
-        for rule in found:
+        listed = event_rules.list_all(session, options.repository)
+        for rule in listed:
             _show(rule)
-        if not found:
+        if not listed:
             print("no rules", file=sys.stderr)
     return 0
 
 
 def _show(rule: EventRule) -> None:
-    said = " ".join(
+    fields = " ".join(
         f"{name}={getattr(rule, name)}"
         for name in ("suffix", "objects", "seconds", "marker")
         if getattr(rule, name)
     )
     source = f"s3://{rule.bucket}/{rule.prefix}"
-    print(f"{rule.id}  {source} -> {rule.branch}: {rule.path}  {said}")
+    print(f"{rule.id}  {source} -> {rule.branch}: {rule.path}  {fields}")

@@ -33,13 +33,13 @@ def gc(options: GcOptions) -> int:
             try:
                 if options.delete:
                     cluster_turns.check_none(ports, repo)
-                found = collect.collect(ports, repo, delete=options.delete)
+                collected = collect.collect(ports, repo, delete=options.delete)
             except (Conflict, Refused) as error:
                 if options.repository:
                     raise
                 print(f"repository={repo.id}: {error}")
                 continue
-            _tell(repo, found, dry=not options.delete)
+            _tell(repo, collected, dry=not options.delete)
     if not options.delete:
         print("nothing was changed (--delete does it)")
     return 0
@@ -52,20 +52,20 @@ def _repositories(ports: Ports, name: str) -> Iterator[Repository]:
     yield from repository.every(ports)
 
 
-def _tell(repo: Repository, found: collect.Collected, *, dry: bool) -> None:
+def _tell(repo: Repository, collected: collect.Collected, *, dry: bool) -> None:
     where = f"repository={repo.id}"
     if dry:
-        for word, each in [("delete", each) for each in found.deleted] + [
-            ("condemn", each) for each in found.condemned
+        for word, file in [("delete", file) for file in collected.deleted] + [
+            ("condemn", file) for file in collected.condemned
         ]:
-            print(f"would {word}: {where} {each.address} {each.size} bytes, {each.reason}")
+            print(f"would {word}: {where} {file.address} {file.size} bytes, {file.reason}")
     would = "would be " if dry else ""
     print(
-        f"{where}: {found.kept:,} of {found.commits:,} commits kept; "
-        f"{would}deleted: {_sum(found.deleted)}; {would}condemned: {_sum(found.condemned)}"
+        f"{where}: {collected.kept:,} of {collected.commits:,} commits kept; "
+        f"{would}deleted: {_sum(collected.deleted)}; {would}condemned: {_sum(collected.condemned)}"
     )
-    if found.run:
-        print(f"{where}: to take it back within a day: graveler gc --undo {found.run}")
+    if collected.run:
+        print(f"{where}: to take it back within a day: graveler gc --undo {collected.run}")
 
 
 def _sum(doomed: Sequence[Doomed]) -> str:
@@ -89,13 +89,13 @@ def retention(options: RetentionOptions) -> int:
     with opened(options.store) as store:
         repo = repository.get(store.ports, options.repository)
         rule = rules.get_rule(store.ports, repo)
-        wanted = _changed(rule, options)
-        if wanted != rule:
-            rules.set_rule(store.ports, repo, wanted)
-    print(f"default: {_days(wanted.default_days)}")
-    for branch, days in sorted(wanted.branches.items()):
+        new = _changed(rule, options)
+        if new != rule:
+            rules.set_rule(store.ports, repo, new)
+    print(f"default: {_days(new.default_days)}")
+    for branch, days in sorted(new.branches.items()):
         print(f"branch {branch}: {_days(days)}")
-    print(f"commits that no branch and no tag leads to: kept for {wanted.unreachable_days} days")
+    print(f"commits that no branch and no tag leads to: kept for {new.unreachable_days} days")
     return 0
 
 
@@ -109,12 +109,12 @@ def _changed(rule: Retention, options: RetentionOptions) -> Retention:
         branches.pop(branch, None)
         if days:
             branches[branch] = int(days)
-    wanted = replace(rule, branches=branches)
+    new = replace(rule, branches=branches)
     if options.days != UNCHANGED:
-        wanted = replace(wanted, default_days=options.days)
+        new = replace(new, default_days=options.days)
     if options.unreachable_days != UNCHANGED:
-        wanted = replace(wanted, unreachable_days=options.unreachable_days)
-    return wanted
+        new = replace(new, unreachable_days=options.unreachable_days)
+    return new
 
 
 def _days(days: int) -> str:

@@ -50,15 +50,15 @@ def add(commands: "Commands[argparse.ArgumentParser]") -> None:
 
 
 def _add_gc(commands: "Commands[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "gc",
         help="find files that nothing needs, and delete them one run later",
-        description="Say which files of a store that nobody serves nothing needs any more.  With "
-        "--delete they are condemned, and those that an earlier run condemned a day ago or more "
-        "are deleted; until then a run can be undone.  With --server the same is ordered on a "
-        "server, for one repository, and waited for; credentials as for `graveler events rules`.",
+        description="List the files that nothing needs, in a store that is not being served.  "
+        "--delete condemns these files, and deletes the files that a run condemned at least a day "
+        "ago; until then, --undo takes that run back.  --server runs the collection on a server, "
+        "for one repository, and waits for it; credentials as for `graveler events rules`.",
     )
-    where = made.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
     where.add_argument(
         "--server",
@@ -67,47 +67,53 @@ def _add_gc(commands: "Commands[argparse.ArgumentParser]") -> None:
         metavar="URL",
         help="a server (without URL: LAKECTL_SERVER_ENDPOINT_URL)",
     )
-    made.add_argument("--access-key-id", default="", metavar="ID", help="with --server")
-    made.add_argument("--repository", default="", metavar="NAME", help="this one only")
-    actions = made.add_mutually_exclusive_group()
+    parser.add_argument("--access-key-id", default="", metavar="ID", help="with --server")
+    parser.add_argument("--repository", default="", metavar="NAME", help="only this repository")
+    actions = parser.add_mutually_exclusive_group()
     actions.add_argument(
-        "--delete", action="store_true", help="condemn and delete (default: only say what would be)"
+        "--delete",
+        action="store_true",
+        help="condemn and delete (default: only list what it would do)",
     )
     actions.add_argument("--undo", default="", metavar="RUN", help="take back what a run condemned")
-    made.set_defaults(run=_gc)
+    parser.set_defaults(run=_gc)
 
 
 def _add_retention(commands: "Commands[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "retention",
-        help="show or set for how long commits are kept",
-        description="Show the rule by which `graveler gc` keeps commits; set what is given.  0 "
-        "days mean for ever.  Heads of branches and tags are always kept.",
+        help="show or set how long commits are kept",
+        description="Show the retention rule of `graveler gc`; options change it.  0 days means "
+        "forever.  Heads of branches and tags are always kept.",
     )
-    _add_store(made)
-    made.add_argument("--repository", required=True, metavar="NAME")
-    made.add_argument(
-        "--days", type=int, default=UNCHANGED, metavar="N", help="for branches without their own"
+    _add_store(parser)
+    parser.add_argument("--repository", required=True, metavar="NAME")
+    parser.add_argument(
+        "--days",
+        type=int,
+        default=UNCHANGED,
+        metavar="N",
+        help="for branches without days of their own",
     )
-    made.add_argument(
+    parser.add_argument(
         "--branch",
         action="append",
         default=[],
         metavar="NAME=DAYS",
-        help="for this branch (may be given more than once; NAME= takes its own days away)",
+        help="for this branch (repeatable; NAME= removes the days of this branch)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--unreachable-days",
         type=int,
         default=UNCHANGED,
         metavar="N",
-        help="for commits that no branch and no tag leads to",
+        help="for commits that no branch and no tag reaches",
     )
-    made.set_defaults(run=_retention)
+    parser.set_defaults(run=_retention)
 
 
-def _add_store(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
     )
 
@@ -126,7 +132,7 @@ def _order(arguments: argparse.Namespace) -> int:
     from graveler.errors import Invalid
 
     if not arguments.repository:
-        raise Invalid("gc --server takes --repository NAME: the one that is meant")
+        raise Invalid("gc --server takes --repository NAME")
     where = arguments.server, arguments.repository
     return order(OrderOptions(*where, arguments.delete, arguments.undo, arguments.access_key_id))
 

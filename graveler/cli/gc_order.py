@@ -28,21 +28,21 @@ def order(options: OrderOptions) -> int:
         print(f"repository={options.repository}: undone")
         return 0
     id = collections.order(session, options.repository, dry_run=not options.delete)
-    found = _ended(session, options.repository, id)
-    if found.error:
-        raise Internal(f"not collected: {found.error}")
-    would = "would be " if found.dry_run else ""
+    collection = _ended(session, options.repository, id)
+    if collection.error:
+        raise Internal(f"not collected: {collection.error}")
+    would = "would be " if collection.dry_run else ""
     print(
-        f"repository={options.repository}: {found.commits_kept:,} of {found.commits:,} "
-        f"commits kept; {would}deleted: {_sum(found.deleted)}; "
-        f"{would}condemned: {_sum(found.condemned)}"
+        f"repository={options.repository}: {collection.commits_kept:,} of {collection.commits:,} "
+        f"commits kept; {would}deleted: {_sum(collection.deleted)}; "
+        f"{would}condemned: {_sum(collection.condemned)}"
     )
-    if found.candidates:
-        print(f"listed in {found.candidates}")
-    if found.run:
-        told = f"graveler gc --server --repository {options.repository} --undo {found.run}"
-        print(f"to take it back within a day: {told}")
-    if found.dry_run:
+    if collection.candidates:
+        print(f"listed in {collection.candidates}")
+    if collection.run:
+        command = f"graveler gc --server --repository {options.repository} --undo {collection.run}"
+        print(f"to take it back within a day: {command}")
+    if collection.dry_run:
         print("nothing was changed (--delete does it)")
     return 0
 
@@ -51,9 +51,9 @@ def _ended(session: Session, repository: str, id: str) -> Collection:
     end = session.clock.steady_seconds() + _WAIT_SECONDS
     while session.clock.steady_seconds() < end:
         with suppress(Unavailable):  # the server continues the collection; ask again
-            found = collections.get(session, repository, id)
-            if found.done:
-                return found
+            collection = collections.get(session, repository, id)
+            if collection.done:
+                return collection
         session.clock.sleep(_PAUSE_SECONDS)
     raise Unavailable(f"collection still runs: repository={repository} id={id}")
 

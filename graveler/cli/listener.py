@@ -32,19 +32,19 @@ def bind(listen: Listen) -> socket.socket:
         raise Invalid(
             f"listen address invalid: the host has no address; try 127.0.0.1: listen={where}"
         ) from error
-    made = socket.socket(family, kind, protocol)
+    listening = socket.socket(family, kind, protocol)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
         # Two processes may bind one port while neither listens.  So listen now, answer when ready.
-        made.listen(1_024)
+        listening.listen(1_024)
     except OSError as error:
-        made.close()
+        listening.close()
         refusal, remedy = _REMEDIES.get(error.errno or 0, (Unavailable, str(error.strerror)))
         raise refusal(f"cannot listen: {remedy}: listen={where}") from error
-    return made
+    return listening
 
 
-def bound(made: socket.socket, listen: Listen) -> Listen:
+def bound(listening: socket.socket, listen: Listen) -> Listen:
     """The address with the port that the socket is bound to."""
-    return Listen(listen.host, made.getsockname()[1])
+    return Listen(listen.host, listening.getsockname()[1])

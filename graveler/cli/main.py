@@ -55,7 +55,7 @@ def _called(arguments: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     """All commands and their arguments."""
     root = argparse.ArgumentParser(
-        prog="graveler", description="Git for data lakes, behind lakeFS's HTTP API."
+        prog="graveler", description="Git for data lakes, with the HTTP API of lakeFS."
     )
     root.add_argument("--version", action="version", version=f"graveler {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -72,108 +72,110 @@ Commands = argparse._SubParsersAction  # the type has no public name
 
 
 def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "serve",
         help="serve an embedded store over HTTP until interrupted",
-        description="Serve the store in a folder over HTTP until SIGINT or SIGTERM.  With "
-        "GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY set the administrator has these "
-        "credentials; without them the set-up call of the API makes them.",
+        description="Serve the store in a folder over HTTP until SIGINT or SIGTERM.  If "
+        "GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the "
+        "administrator's credentials.  Otherwise the API's setup call creates credentials.",
     )
-    _add_store(made)
-    _add_listen(made)
-    _add_import_roots(made, "imports may read below this folder")
-    made.add_argument(
+    _add_store(parser)
+    _add_listen(parser)
+    _add_import_roots(parser, "a folder that imports may read")
+    parser.add_argument(
         "--collect-hours",
         type=int,
         default=0,
         metavar="N",
-        help="collect garbage every N hours, as `graveler gc --delete` does (default: never)",
+        help="collect garbage every N hours, like `graveler gc --delete` (default: never)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--commit-rows-max",
         type=int,
         default=0,
         metavar="N",
-        help="leave commits of more than N uncommitted rows to Spark (default: no bound)",
+        help="commit more than N uncommitted rows only with Spark (default: no limit)",
     )
-    _add_front(made)
-    made.set_defaults(run=_serve)
+    _add_front(parser)
+    parser.set_defaults(run=_serve)
 
 
-def _add_front(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_front(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--public-url",
         type=_checked(front.public_url),
         metavar="URL",
-        help="how clients reach the service, as http[s]://HOST[:PORT]; signed URLs and cookies are "
-        "made for it, and clients are told to use signed URLs (default: as each request names it)",
+        help="the URL at which clients reach the service: http[s]://HOST[:PORT].  Signed URLs and "
+        "cookies use it, and clients use signed URLs (default: the host that each request names)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--trusted-proxy",
         type=_checked(front.network),
         action="append",
         default=[],
         metavar="CIDR",
-        help="believe the X-Forwarded-* headers of proxies in this network (may be given more than "
-        "once; default: of nobody)",
+        help="trust the X-Forwarded-* headers of proxies in this network (repeatable; default: "
+        "trust none)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--allowed-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="a further host name by which clients may log in or set up (may be given more than "
-        "once; IP addresses, localhost and the public URL's host always are)",
+        help="another host name at which clients may log in or set up (repeatable; IP addresses, "
+        "localhost and the host of the public URL are always allowed)",
     )
 
 
 def _add_demo(commands: "Commands[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "demo",
-        help="serve a store with a sample lake, and tell how it was versioned",
-        description="Serve a store; on the first run, version a real data set in it (28,000 "
-        "airports) through the lakefs package and say what was done.",
+        help="serve a store with a sample lake, and show how it was versioned",
+        description="Serve a store.  The first run also versions a real data set in it (28,000 "
+        "airports) with the lakefs package, and prints each step.",
     )
-    _add_store(made)
-    _add_listen(made)
-    made.add_argument("--once", action="store_true", help="end after the story")
-    made.set_defaults(run=_demo)
+    _add_store(parser)
+    _add_listen(parser)
+    parser.add_argument("--once", action="store_true", help="stop after the story")
+    parser.set_defaults(run=_demo)
 
 
 def _add_verify(commands: "Commands[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "verify",
-        help="check everything reachable in a store that nobody serves",
-        description="Check every reachable commit, metarange and range of a store.  Exit code 1 "
-        "if anything is damaged.",
+        help="check everything reachable in a store that is not being served",
+        description="Check every reachable commit, metarange and range of a store.  The exit code "
+        "is 1 if anything is damaged.",
     )
-    _add_store(made)
-    made.add_argument(
-        "--objects", action="store_true", help="also that every object is there, with its size"
+    _add_store(parser)
+    parser.add_argument(
+        "--objects",
+        action="store_true",
+        help="also check that every object exists and has its size",
     )
-    _add_import_roots(made, "imported objects lie below this folder")
-    made.set_defaults(run=_verify)
+    _add_import_roots(parser, "a folder with imported objects")
+    parser.set_defaults(run=_verify)
 
 
-def _add_import_roots(made: argparse.ArgumentParser, what: str) -> None:
-    made.add_argument(
+def _add_import_roots(parser: argparse.ArgumentParser, purpose: str) -> None:
+    parser.add_argument(
         "--import-root",
         type=Path,
         action="append",
         default=[],
         metavar="DIR",
-        help=f"{what} (may be given more than once; none: no imports)",
+        help=f"{purpose} (repeatable; without it: no imports)",
     )
 
 
 def _add_credentials(commands: "Commands[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser("credentials", help="the administrator's credentials")
-    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parser = commands.add_parser("credentials", help="manage the administrator's credentials")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     reset = actions.add_parser(
         "reset",
-        help="make new ones; the old ones and all sessions end",
-        description="Make new credentials for the administrator of a store that nobody serves, "
-        "or of a stack on AWS, and print them once.  The old ones and all sessions end.",
+        help="create new credentials; the old ones and all sessions end",
+        description="Create new credentials for the administrator of a store that is not being "
+        "served, or of a stack on AWS, and print them once.  The old ones and all sessions end.",
     )
     whose = reset.add_mutually_exclusive_group(required=True)
     whose.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
@@ -181,29 +183,29 @@ def _add_credentials(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--stack",
         default="",
         metavar="NAME",
-        help="a deployment on AWS, with the credentials and the region of the AWS command line",
+        help="a deployment on AWS; credentials and region come from the AWS configuration",
     )
     reset.add_argument(
         "--save",
         action="store_true",
-        help="also write them to the file `credentials` of the store (mode 0600)",
+        help="also write them to the file `credentials` in the store (mode 0600)",
     )
     reset.set_defaults(run=_credentials_reset)
 
 
-def _add_store(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
     )
 
 
-def _add_listen(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_listen(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--listen",
         type=_checked(parse_listen),
         default=LISTEN_DEFAULT,
         metavar="HOST:PORT",
-        help=f"where to listen (default {LISTEN_DEFAULT}; port 0: any free one)",
+        help=f"where to listen (default: {LISTEN_DEFAULT}; port 0: any free port)",
     )
 
 

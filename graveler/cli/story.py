@@ -56,7 +56,7 @@ def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> Non
         username=credential.access_key_id,
         password=credential.secret_access_key,
     )
-    repository = _begun(teller, client)
+    repository = _begin(teller, client)
     ingest = repository.branch(INGEST)
     _load(teller, ingest, airports)
     _spoil(teller, repository, airports)
@@ -64,7 +64,7 @@ def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> Non
     _publish(teller, repository, airports)
 
 
-def _begun(teller: Teller, client: Client) -> lakefs.Repository:
+def _begin(teller: Teller, client: Client) -> lakefs.Repository:
     with teller.step() as words:
         namespace = f"{SAMPLES}{REPOSITORY}-{SystemIds().unique(8)}"
         repository = lakefs.Repository(REPOSITORY, client=client).create(
@@ -121,8 +121,8 @@ def _roll_back(teller: Teller, repository: lakefs.Repository) -> None:
     ingest = repository.branch(INGEST)
     with teller.step() as words:
         undone = ingest.revert(INGEST)
-        left = list(repository.ref(f"{INGEST}~2").diff(INGEST))
-        assert not left, "the revert must bring back what the first commit said"
+        differences = list(repository.ref(f"{INGEST}~2").diff(INGEST))
+        assert not differences, "the revert must bring back what the first commit said"
         words.append(
             f"reverted it as {undone.id[:12]}: the files are again those of the first commit"
         )
@@ -131,9 +131,9 @@ def _roll_back(teller: Teller, repository: lakefs.Repository) -> None:
 def _publish(teller: Teller, repository: lakefs.Repository, airports: Sample) -> None:
     with teller.step() as words:
         merged = repository.branch(INGEST).merge_into(MAIN, message="Publish the airports")
-        found = sum(1 for _ in repository.branch(MAIN).objects(prefix="airports/"))
-        assert found == len(airports.countries)
-        words.append(f"merged {INGEST} into {MAIN} as {merged[:12]}: {found} files at once")
+        count = sum(1 for _ in repository.branch(MAIN).objects(prefix="airports/"))
+        assert count == len(airports.countries)
+        words.append(f"merged {INGEST} into {MAIN} as {merged[:12]}: {count} files at once")
     with teller.step() as words:
         tag = repository.tag(f"airports-{airports.version}").create(MAIN)
         words.append(f"tagged it {tag.id}")

@@ -57,11 +57,11 @@ def collect_garbage(ports: Ports, repo: Repository) -> None:
     worker.run(ports, queue, JobMessage(repo.id, job.id))
     ended, order = record.status(ports, repo, job.id), record.ordered(ports, repo, job.id)
     if ended.state is JobState.DONE:
-        found = json.loads(order.result)
-        deleted, condemned = found["deleted"]["count"], found["condemned"]["count"]
+        result = json.loads(order.result)
+        deleted, condemned = result["deleted"]["count"], result["condemned"]["count"]
         if deleted or condemned:
-            said = "garbage collected: repository=%s deleted=%d condemned=%d run=%s"
-            _LOG.warning(said, repo.id, deleted, condemned, found["run"])
+            message = "garbage collected: repository=%s deleted=%d condemned=%d run=%s"
+            _LOG.warning(message, repo.id, deleted, condemned, result["run"])
     elif ended.ended and order.error_kind != _NOT_OURS:
         _LOG.warning("garbage not collected: repository=%s error=%s", repo.id, ended.error)
 

@@ -19,13 +19,13 @@ def read(session: Session, repository: str) -> BreakParameters:
     return parsed_breaks(session.ask("GET", _where(repository)))
 
 
-def swap(session: Session, repository: str, seen: BreakParameters, wanted: BreakParameters) -> None:
-    """Set the parameters to `wanted` if they are still `seen` (compare-and-swap).  Idempotent.
+def swap(session: Session, repository: str, seen: BreakParameters, new: BreakParameters) -> None:
+    """Set the parameters to `new` if they are still `seen` (compare-and-swap).  Idempotent.
 
     Errors: `PreconditionFailed` if another client has changed them; nothing was changed.
     `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, read the parameters.
     """
-    body = {"expected": break_json.told(seen), "breaks": break_json.told(wanted)}
+    body = {"expected": break_json.told(seen), "breaks": break_json.told(new)}
     session.ask("PUT", _where(repository), body)
 
 

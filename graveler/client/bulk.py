@@ -194,8 +194,8 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
 def staging_tokens(session: Session, repository: str, branch: str) -> tuple[StagingToken, ...]:
     """The staging tokens of the branch, newest first.  For each path, the first token that has a
     row wins."""
-    found = session.ask("GET", _staged(repository, branch))
-    return tuple(StagingToken(**each) for each in _results(found))
+    answer = session.ask("GET", _staged(repository, branch))
+    return tuple(StagingToken(**each) for each in _results(answer))
 
 
 def staged_rows(
@@ -213,18 +213,18 @@ def roots(session: Session, repository: str) -> Iterator[Root]:
     """All roots of the repository.  For safety, list the storage before this call, and delete
     nothing unless the iteration reached its end.  Cost: one request per 10,000 roots."""
     for root in _paged(session, below("repositories", repository, "gc", "roots")):
-        kept = root["kept"]
-        objects = root.get("objects", "kept" if kept else "expiring")
-        yield Root(root["kind"], root["name"], kept, root.get("files", kept), objects)
+        is_kept = root["kept"]
+        objects = root.get("objects", "kept" if is_kept else "expiring")
+        yield Root(root["kind"], root["name"], is_kept, root.get("files", is_kept), objects)
 
 
 def _paged(session: Session, where: str) -> Iterator[dict[str, Any]]:
     after, more = "", True
     while more:
         query = urlencode({"amount": _PAGE, "after": after})
-        found = session.ask("GET", f"{where}?{query}")
-        yield from _results(found)
-        page = found["pagination"]
+        answer = session.ask("GET", f"{where}?{query}")
+        yield from _results(answer)
+        page = answer["pagination"]
         following: str = page["next_offset"]
         more = page["has_more"] and following != after
         after = following
@@ -241,36 +241,36 @@ def _staged(repository: str, branch: str, *token: str) -> str:
 _NOT_OURS: Final = "the server answers with something else: it is no Graveler, or another version"
 
 
-def _results(said: Any) -> list[dict[str, Any]]:
-    found = said.get("results") if isinstance(said, dict) else None
-    if not isinstance(found, list):
+def _results(answer: Any) -> list[dict[str, Any]]:
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list):
         raise Internal(_NOT_OURS)
-    return found
+    return results
 
 
-def _text(said: Any, name: str) -> str:
-    found = said.get(name) if isinstance(said, dict) else None
-    if not isinstance(found, str):
+def _text(answer: Any, name: str) -> str:
+    text = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(text, str):
         raise Internal(_NOT_OURS)
-    return found
+    return text
 
 
-def parsed_breaks(said: Any) -> BreakParameters:
+def parsed_breaks(answer: Any) -> BreakParameters:
     """The break parameters in an answer of the API.  Raises `Internal` if they do not parse."""
     try:
-        return break_json.parsed(said)
+        return break_json.parsed(answer)
     except Invalid as error:
         raise Internal(_NOT_OURS) from error
 
 
-def _job(said: Any) -> BulkJob:
-    _text(said, "id")
+def _job(answer: Any) -> BulkJob:
+    _text(answer, "id")
     try:
         read = {
-            "breaks": parsed_breaks(said["breaks"]),
-            "staging_tokens": tuple(StagingToken(**each) for each in said["staging_tokens"]),
+            "breaks": parsed_breaks(answer["breaks"]),
+            "staging_tokens": tuple(StagingToken(**each) for each in answer["staging_tokens"]),
         }
-        names = {each.name for each in fields(BulkJob)} & said.keys()
-        return BulkJob(**{name: said[name] for name in names} | read)
+        names = {each.name for each in fields(BulkJob)} & answer.keys()
+        return BulkJob(**{name: answer[name] for name in names} | read)
     except (KeyError, TypeError, ValueError) as error:
         raise Internal(_NOT_OURS) from error

@@ -54,24 +54,24 @@ def order(session: Session, repository: str, *, dry_run: bool = True) -> str:
 
     `NotFound`: the repository does not exist.  After `OutcomeUnknown`, order again: the answer is
     the same collection."""
-    found = session.ask("POST", _runs(repository), {"dry_run": dry_run})
-    return str(_checked(found, "id")["id"])
+    answer = session.ask("POST", _runs(repository), {"dry_run": dry_run})
+    return str(_checked(answer, "id")["id"])
 
 
 def get(session: Session, repository: str, id: str) -> Collection:
     """The progress of a collection.  `NotFound`: the repository or collection does not exist; the
     record of a collection is deleted a day after its end."""
-    found = _checked(session.ask("GET", _runs(repository, id)), "id", "done", "dry_run")
-    known = Collection(found["id"], found["done"], found["dry_run"])
+    answer = _checked(session.ask("GET", _runs(repository, id)), "id", "done", "dry_run")
+    known = Collection(answer["id"], answer["done"], answer["dry_run"])
     if not known.done:
         return known
-    if "error" in found:
-        return Collection(known.id, True, known.dry_run, str(found["error"]["message"]))
-    _checked(found, "run", "candidates", "commits", "commits_kept", "condemned", "deleted")
+    if "error" in answer:
+        return Collection(known.id, True, known.dry_run, str(answer["error"]["message"]))
+    _checked(answer, "run", "candidates", "commits", "commits_kept", "condemned", "deleted")
     return Collection(
-        *(known.id, True, known.dry_run, "", found["run"], found["candidates"]),
-        *(found["commits"], found["commits_kept"]),
-        *(Files(**found["condemned"]), Files(**found["deleted"])),
+        *(known.id, True, known.dry_run, "", answer["run"], answer["candidates"]),
+        *(answer["commits"], answer["commits_kept"]),
+        *(Files(**answer["condemned"]), Files(**answer["deleted"])),
     )
 
 
@@ -113,10 +113,10 @@ def condemn(session: Session, repository: str, run: str, listed: Files, *, turn:
     """
     where = _runs(repository, run, "condemned")
     body = {"files": listed.count, "size_bytes": listed.size_bytes, "turn": turn}
-    first = said = _checked(session.ask("POST", where, body), "undone", "following")
-    while said["following"]:
-        page = session.ask("POST", where, {**body, "after": said["following"]})
-        said = _checked(page, "undone", "following")
+    first = answer = _checked(session.ask("POST", where, body), "undone", "following")
+    while answer["following"]:
+        page = session.ask("POST", where, {**body, "after": answer["following"]})
+        answer = _checked(page, "undone", "following")
     return int(first["undone"])
 
 
@@ -138,7 +138,7 @@ def _runs(repository: str, *run: str) -> str:
     return below("repositories", repository, "gc", "runs", *run)
 
 
-def _checked(said: Any, *names: str) -> dict[str, Any]:
-    if not isinstance(said, dict) or not said.keys() >= set(names):
+def _checked(answer: Any, *names: str) -> dict[str, Any]:
+    if not isinstance(answer, dict) or not answer.keys() >= set(names):
         raise Internal("the server answers with no run: it is no Graveler, or another version")
-    return said
+    return answer

@@ -49,10 +49,10 @@ class EventRule:
 
 def list_all(session: Session, repository: str) -> tuple[EventRule, ...]:
     """The rules of a repository, sorted by id.  `NotFound`: the repository does not exist."""
-    found = session.ask("GET", _rules(repository))
-    if not isinstance(found, dict) or not isinstance(found.get("results"), list):
+    answer = session.ask("GET", _rules(repository))
+    if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
         raise Internal("the server answers with no rules: it is no Graveler, or another version")
-    return tuple(_rule(each) for each in found["results"])
+    return tuple(_rule(each) for each in answer["results"])
 
 
 def create(session: Session, repository: str, new: NewRule) -> EventRule:
@@ -80,8 +80,8 @@ def _rules(repository: str, *rule: str) -> str:
     return below("repositories", repository, "events", "rules", *rule)
 
 
-def _rule(said: Any) -> EventRule:
+def _rule(answer: Any) -> EventRule:
     names = [each.name for each in fields(EventRule)]
-    if not isinstance(said, dict) or not said.keys() >= set(names):
+    if not isinstance(answer, dict) or not answer.keys() >= set(names):
         raise Internal("the server answers with no rule: it is no Graveler, or another version")
-    return EventRule(**{name: said[name] for name in names})
+    return EventRule(**{name: answer[name] for name in names})

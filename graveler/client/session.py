@@ -96,8 +96,8 @@ class Session:
         request = urllib.request.Request(self.url + path, sent, headers, method=method)
         opener = urllib.request.build_opener(_AsItIs)
         try:
-            with opener.open(request, timeout=_SECONDS) as found:
-                return _answer(found)
+            with opener.open(request, timeout=_SECONDS) as response:
+                return _answer(response)
         except urllib.error.URLError as error:  # the request was not sent completely
             raise Unavailable(f"the server does not answer: {error} url={self.url}") from error
         except (OSError, HTTPException) as error:
@@ -169,27 +169,27 @@ class _Answer(NamedTuple):
     pause_seconds: int
 
 
-def _answer(found: HTTPResponse) -> _Answer:
-    body = found.read(_ANSWER_BYTES_MAX + 1)
+def _answer(response: HTTPResponse) -> _Answer:
+    body = response.read(_ANSWER_BYTES_MAX + 1)
     if len(body) > _ANSWER_BYTES_MAX:
         raise Internal(f"the answer is longer than {_ANSWER_BYTES_MAX} bytes")
-    if found.length:
-        raise IncompleteRead(body, found.length)
-    said = found.headers.get("Retry-After", "")
+    if response.length:
+        raise IncompleteRead(body, response.length)
+    seconds = response.headers.get("Retry-After", "")
     # Retry-After may also be a date.
-    pause = int(said) if _WHOLE.fullmatch(said) else _PAUSE_SECONDS
-    return _Answer(found.status, body, pause)
+    pause = int(seconds) if _WHOLE.fullmatch(seconds) else _PAUSE_SECONDS
+    return _Answer(response.status, body, pause)
 
 
 def _error(answer: _Answer) -> GravelerError:
     status = answer.status
     try:
-        said = str(json.loads(answer.body)["message"])
+        reason = str(json.loads(answer.body)["message"])
     except (ValueError, KeyError, TypeError):
-        said = "no reason given"
+        reason = "no reason given"
     kind = _KINDS.get(status, errors.Invalid if status < 500 else errors.Internal)
-    if kind is Unavailable and _UNKNOWN in said:
+    if kind is Unavailable and _UNKNOWN in reason:
         kind = OutcomeUnknown
     if status in range(300, 400):
-        said = "the server sends elsewhere: give the URL that it sends to"
-    return kind(f"{said}: {status=}")
+        reason = "the server sends elsewhere: give the URL that it sends to"
+    return kind(f"{reason}: {status=}")

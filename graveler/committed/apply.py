@@ -26,7 +26,7 @@ _BATCH = 4096
 _PROBE_COUNT_MAX = 64  # up to so many changes are looked up first: perhaps none is effective
 
 
-class Applied(NamedTuple):
+class ApplyResult(NamedTuple):
     """The new metarange, and how many paths it adds, changes and removes."""
 
     metarange_id: MetarangeId
@@ -46,7 +46,7 @@ def apply(
     changes: Iterable[Change],
     *,
     replace: bool = False,
-) -> Applied:
+) -> ApplyResult:
     """Apply `changes`, strictly increasing by key, to a base.
 
     `replace`: a change of equal identity but other bytes is effective too; imports need this.
@@ -60,13 +60,13 @@ def apply(
     applier.over(refs, is_tail=True)
     result = assembler.finish()
     if not applier.total:
-        return Applied(base_id, 0, 0, 0)
+        return ApplyResult(base_id, 0, 0, 0)
     stored = (
         space.store.write_metarange(space.namespace, result)
         if result or base_id != EMPTY_METARANGE
         else EMPTY_METARANGE
     )
-    return Applied(stored, applier.added, applier.changed, applier.removed)
+    return ApplyResult(stored, applier.added, applier.changed, applier.removed)
 
 
 class Changes:
@@ -197,20 +197,20 @@ class Applier:
         yield columns
 
     def _merged(self, records: list[Record], changes: Sequence[Change]) -> list[Record]:
-        kept = dict(records)
+        merged = dict(records)
         added = 0
         for key, value in changes:
-            old = kept.get(key)
+            old = merged.get(key)
             if not self._differs(old, value):
                 continue
             if value is TOMBSTONE:
-                del kept[key]
+                del merged[key]
                 self.removed += 1
                 continue
             if old is None:
                 added += 1
             else:
                 self.changed += 1
-            kept[key] = value
+            merged[key] = value
         self.added += added
-        return sorted(kept.items()) if added else list(kept.items())
+        return sorted(merged.items()) if added else list(merged.items())

@@ -114,7 +114,7 @@ class _Heads(dict[bytes, tuple[int, int, int, int]]):
     """
 
     def __missing__(self, head: bytes) -> tuple[int, int, int, int]:
-        found = (0, 0, 0, -1)
+        shape = (0, 0, 0, -1)
         try:
             shared, at = read_varint(head, 0)
             unshared, at = read_varint(head, at)
@@ -123,11 +123,11 @@ class _Heads(dict[bytes, tuple[int, int, int, int]]):
             shared = -1
         if shared == 0 and unshared >= _INTERNAL:
             key_end = at + unshared - _INTERNAL
-            found = (at, key_end, key_end + _INTERNAL, key_end + _INTERNAL + length)
+            shape = (at, key_end, key_end + _INTERNAL, key_end + _INTERNAL + length)
         if len(self) >= _HEADS_MAX:
             self.clear()
-        self[head] = found
-        return found
+        self[head] = shape
+        return shape
 
 
 class _Shapes(dict[bytes, tuple[str, int]]):
@@ -173,10 +173,10 @@ class Block:
             begin, end, value, after = heads[raw[at : at + _HEAD]]
             if after < 0:
                 return self._get_replaying(key)
-            found = raw[at + begin : at + end]
-            if found < key:
+            here = raw[at + begin : at + end]
+            if here < key:
                 low = middle + 1
-            elif found > key:
+            elif here > key:
                 high = middle
             else:
                 if at + after > self._end or raw[at + end] != _SET:
@@ -194,8 +194,8 @@ class Block:
         return at + _heads[self._raw[at : at + _HEAD]][3] == following
 
     def _get_replaying(self, key: bytes) -> bytes | Absent:
-        for found, value in self.records():
-            if found == key:
+        for other, value in self.records():
+            if other == key:
                 return value
         return ABSENT
 
@@ -205,13 +205,13 @@ class Block:
 
     def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """All user keys, strictly increasing, and all values.  Raises `Corrupt`."""
-        found = self._whole_columns()
-        if found is None:
+        pair = self._whole_columns()
+        if pair is None:
             records = list(replay(self._raw, self._end, user_types=(_SET,)))
-            found = (list(map(itemgetter(0), records)), list(map(itemgetter(1), records)))
-        if not all(map(lt, found[0], found[0][1:])):
+            pair = (list(map(itemgetter(0), records)), list(map(itemgetter(1), records)))
+        if not all(map(lt, pair[0], pair[0][1:])):
             raise Corrupt("block has keys out of order")
-        return found
+        return pair
 
     def _whole_columns(self) -> tuple[Sequence[bytes], Sequence[bytes]] | None:
         """All entries, if every key is stored whole; otherwise None.  The headers give one `struct`
@@ -219,8 +219,8 @@ class Block:
         raw, shapes = self._raw, _shapes
         if not self._restarts:
             return (), ()
-        found = [shapes[raw[at : at + _HEAD]] for at in self._restarts]
-        patterns, lengths = zip(*found, strict=True)
+        heads = [shapes[raw[at : at + _HEAD]] for at in self._restarts]
+        patterns, lengths = zip(*heads, strict=True)
         starts = list(accumulate(lengths, initial=0))
         if starts.pop() != self._end or starts != self._restarts.tolist():
             return None

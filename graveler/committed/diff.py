@@ -57,11 +57,11 @@ def compare(
     )
     while ends := [side.end() for side in sides if not side.is_over()]:
         end = min(ends)
-        for found in _differences(sides[0].take(end), sides[1].take(end), bytewise):
-            if beyond and found.key >= beyond:
+        for difference in _differences(sides[0].take(end), sides[1].take(end), bytewise):
+            if beyond and difference.key >= beyond:
                 return
-            if found.key >= first:
-                yield found
+            if difference.key >= first:
+                yield difference
 
 
 def _identities(refs: Sequence[RangeRef]) -> set[str | bytes]:

@@ -29,14 +29,14 @@ from graveler.records import BreakParameters, RangeRef, Record
 _CACHE_BYTES = 4 << 20
 
 
-class Written(NamedTuple):
+class StoredTable(NamedTuple):
     """A metarange, and the ids of all files that it needs; its own is the last."""
 
     id: MetarangeId
     files: tuple[str, ...]
 
 
-class Begun(NamedTuple):
+class Resumption(NamedTuple):
     """The state from which an interrupted dump of one table continues.
 
     `ranges`: the ranges that are stored already, in order; each ends at a break.
@@ -46,7 +46,7 @@ class Begun(NamedTuple):
     told: Callable[[RangeRef], None]
 
 
-FROM_START: Final = Begun((), lambda ref: None)
+FROM_START: Final = Resumption((), lambda ref: None)
 
 
 class DumpTables(SstRangeStore):
@@ -86,8 +86,8 @@ def write(
     breaks: BreakParameters,
     marks: Mapping[str, str],
     records: Iterable[Record],
-    begun: Begun = FROM_START,
-) -> Written:
+    begun: Resumption = FROM_START,
+) -> StoredTable:
     """Store sorted records as ranges, and a metarange over all ranges.  The keys must be greater
     than those of the ranges in `begun`.
 
@@ -98,9 +98,9 @@ def write(
     for ref in begun.ranges:
         assembler.add_range(ref, is_last=False)
     for batch in writer.batches(records):
-        told = len(tables.ranges)
+        count = len(tables.ranges)
         assembler.add(batch)
-        for ref in tables.ranges[told:]:
+        for ref in tables.ranges[count:]:
             begun.told(ref)
     metarange = tables.write_metarange(namespace, assembler.finish())
-    return Written(metarange, (*(ref.id for ref in begun.ranges), *tables.files))
+    return StoredTable(metarange, (*(ref.id for ref in begun.ranges), *tables.files))

@@ -198,15 +198,15 @@ class CacheFolder:
     def _evict(self, coming: int) -> None:
         """Remove the copies that were not used for the longest time.  Files that are being written
         are removed only if they are so old that their writer must be dead."""
-        found: list[tuple[float, int, str]] = []
+        files: list[tuple[float, int, str]] = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     stat = entry.stat(follow_symlinks=False)
-                    found.append((stat.st_mtime, stat.st_size, entry.path))
-        newest = max((mtime for mtime, _, _ in found), default=0.0)
+                    files.append((stat.st_mtime, stat.st_size, entry.path))
+        newest = max((mtime for mtime, _, _ in files), default=0.0)
         spent = coming
-        for mtime, size, path in sorted(found, reverse=True):
+        for mtime, size, path in sorted(files, reverse=True):
             if path.endswith(".sst"):
                 spent += size
                 if spent > self._budget:

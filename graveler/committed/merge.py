@@ -35,7 +35,7 @@ from graveler.records import (
 _BATCH = 4096
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """The merged metarange; or, if there are conflicts and no strategy, the destination's metarange
     and the first conflicts."""
 
@@ -57,7 +57,7 @@ def merge(
     source_id: MetarangeId,
     destination_id: MetarangeId,
     strategy: Strategy = "",
-) -> Merged:
+) -> MergeResult:
     """Merge the changes from base to source into the destination.
 
     If there are conflicts and no strategy, the result is the destination and at most
@@ -67,9 +67,9 @@ def merge(
     for the metarange.
     """
     if source_id in (destination_id, base_id):
-        return Merged(destination_id)
+        return MergeResult(destination_id)
     if destination_id == base_id:
-        return Merged(source_id)
+        return MergeResult(source_id)
     sides = sides_of(space, base_id, source_id, destination_id)
     assembler = Assembler(space)
     conflicts: list[Difference] = []
@@ -87,13 +87,13 @@ def merge(
     if conflicts:
         room = limits.conflict_paths_reported_max
         found = islice(_conflicts(space, sides, b"", b""), room)
-        return Merged(destination_id, tuple(found))
+        return MergeResult(destination_id, tuple(found))
     result = assembler.finish()
     if result == tuple(sides.destination):
-        return Merged(destination_id)
+        return MergeResult(destination_id)
     if result == tuple(sides.source):
-        return Merged(source_id)
-    return Merged(space.store.write_metarange(space.namespace, result))
+        return MergeResult(source_id)
+    return MergeResult(space.store.write_metarange(space.namespace, result))
 
 
 def differences(

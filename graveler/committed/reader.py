@@ -38,35 +38,35 @@ def get_many_from(
 ) -> dict[bytes, bytes]:
     """As `get_many`, over a metarange that was read already.  Each range is opened once.  It is
     scanned if more than 1/8 of its keys are wanted; otherwise each key is looked up."""
-    wanted = sorted(keys)
-    found: dict[bytes, bytes] = {}
+    ordered = sorted(keys)
+    values: dict[bytes, bytes] = {}
     begin = 0
-    while begin < len(wanted):
-        at = bisect_left(metarange.max_keys, wanted[begin])
+    while begin < len(ordered):
+        at = bisect_left(metarange.max_keys, ordered[begin])
         if at == len(metarange.ranges):
             break
         ref = metarange.ranges[at]
         end = begin
-        while end < len(wanted) and wanted[end] <= ref.max_key:
+        while end < len(ordered) and ordered[end] <= ref.max_key:
             end += 1
-        _collect(space, ref, wanted[begin:end], found)
+        _collect(space, ref, ordered[begin:end], values)
         begin = end
-    return found
+    return values
 
 
 def _collect(
-    space: Keyspace, ref: RangeRef, keys: Sequence[bytes], found: dict[bytes, bytes]
+    space: Keyspace, ref: RangeRef, keys: Sequence[bytes], values: dict[bytes, bytes]
 ) -> None:
     if len(keys) * _SCAN_SHARE > ref.count:
-        wanted = set(keys)
+        names = set(keys)
         for records in range_batches(space, ref):
-            found.update([record for record in records if record[0] in wanted])
+            values.update([record for record in records if record[0] in names])
         return
     table = space.open(ref)
     for key in keys:
         value = table.get(key)
         if value is not ABSENT:
-            found[key] = value
+            values[key] = value
 
 
 def ranges(space: Keyspace, metarange_id: MetarangeId) -> Sequence[RangeRef]:
@@ -94,10 +94,10 @@ def _scanned(
             yield from range_batches(space, ref)
             continue
         for chunk in space.open(ref).chunks(first):
-            found = chunk.records()
-            if found and (found[0][0] < first or (beyond and found[-1][0] >= beyond)):
-                found = [r for r in found if r[0] >= first and r[0].startswith(prefix)]
-            yield found
+            records = chunk.records()
+            if records and (records[0][0] < first or (beyond and records[-1][0] >= beyond)):
+                records = [r for r in records if r[0] >= first and r[0].startswith(prefix)]
+            yield records
             if beyond and chunk.bound >= beyond:
                 break
 

@@ -120,8 +120,8 @@ class SstRangeStore:
         check_run(run)
         turned = ((columns.keys, columns.values) for columns in run)
         ref = ref_of(RangeId(hash.columns_id(turned, RANGE_PROPERTIES)), run)
-        kept = sum(len(c.keys) for c in run if isinstance(c.chunk, StoredChunk))
-        if ref.size <= _SHORT_BYTES or kept * _SPLICED_SHARE >= ref.count:
+        stored_count = sum(len(c.keys) for c in run if isinstance(c.chunk, StoredChunk))
+        if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
             self._files.put(namespace, ref.id, splice.spliced(run))
         else:
             self._files.add(namespace, ref.id, lambda path: build_run(path, run))

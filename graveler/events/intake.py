@@ -65,7 +65,7 @@ class Failed(NamedTuple):
     error: GravelerError
 
 
-class _Matched(NamedTuple):
+class _Match(NamedTuple):
     """One event that a rule takes: the address of the object, and the path at which it is
     staged.
     """
@@ -96,7 +96,7 @@ def take_in(
     """
     deadline = Deadline(ports.clock, seconds)
     failed: dict[str, GravelerError] = {}
-    matched: dict[EventRule, list[_Matched]] = defaultdict(list)
+    matched: dict[EventRule, list[_Match]] = defaultdict(list)
     repos = _Repositories(ports)
     rules = tuple(event_rules.every(ports.kv))
     for message in messages:
@@ -106,10 +106,10 @@ def take_in(
         except GravelerError as error:
             failed[message.id] = error
     counts: dict[Taken, int] = defaultdict(int)
-    for rule, found in matched.items():
+    for rule, matches in matched.items():
         taker = _Taker(rule, cast(Repository, repos.of(rule)))
-        for start in range(0, len(found), OBJECTS_AT_ONCE):
-            part = found[start : start + OBJECTS_AT_ONCE]
+        for start in range(0, len(matches), OBJECTS_AT_ONCE):
+            part = matches[start : start + OBJECTS_AT_ONCE]
             try:
                 deadline.check("taking in events")
                 taken, broken = _stage(ports, taker, part, hand_on)
@@ -180,28 +180,28 @@ def _rule_of(ports: Ports, job: BatchJob) -> tuple[Repository, EventRule]:
 
 
 def _stage(
-    ports: Ports, taker: _Taker, found: Sequence[_Matched], hand_on: HandOn
+    ports: Ports, taker: _Taker, matches: Sequence[_Match], hand_on: HandOn
 ) -> tuple[Sequence[Taken], dict[str, GravelerError]]:
     """Stage the newest event of each object.
 
     Returns what happened to each of these events, and the messages that failed.
     """
     rule, repo = taker
-    newest: dict[str, _Matched] = {}
-    for each in found:
-        known = newest.get(each.event.key)
-        if known is None or is_newer(each.event.sequencer, known.event.sequencer):
-            newest[each.event.key] = each
+    newest: dict[str, _Match] = {}
+    for match in matches:
+        known = newest.get(match.event.key)
+        if known is None or is_newer(match.event.sequencer, known.event.sequencer):
+            newest[match.event.key] = match
     broken: dict[str, GravelerError] = {}
-    told: dict[str, Told] = {}
-    asked = ports.fanout.map(lambda each: _told(ports, each), list(newest.values()))
-    for (key, each), answer in zip(newest.items(), asked, strict=True):
+    objects: dict[str, Told] = {}
+    answers = ports.fanout.map(lambda each: _told(ports, each), list(newest.values()))
+    for (key, match), answer in zip(newest.items(), answers, strict=True):
         if isinstance(answer, GravelerError):
-            broken[each.message] = answer
+            broken[match.message] = answer
         else:
-            told[key] = answer
-    taken = arriving.take_in(ports, repo, rule, list(told.values())) if told else ()
-    current = [key for key, became in zip(told, taken, strict=True) if became is not Taken.OLD]
+            objects[key] = answer
+    taken = arriving.take_in(ports, repo, rule, list(objects.values())) if objects else ()
+    current = [key for key, became in zip(objects, taken, strict=True) if became is not Taken.OLD]
     if current:
         staged = sum(became is Taken.STAGED for became in taken)
         delivery = Delivery(staged, marked=any(map(rule.marks, current)))
@@ -222,21 +222,21 @@ class _Repositories:
         """The repository of a rule; None if it is gone, even if another one has its name now."""
         if rule.repository not in self._known:
             try:
-                found: Repository | None = repository.get(self._ports, rule.repository)
+                repo: Repository | None = repository.get(self._ports, rule.repository)
             except NotFound:
-                found = None
-            self._known[rule.repository] = found
-        found = self._known[rule.repository]
-        return found if found is not None and found.uid == rule.uid else None
+                repo = None
+            self._known[rule.repository] = repo
+        repo = self._known[rule.repository]
+        return repo if repo is not None and repo.uid == rule.uid else None
 
 
 def _matches(
     ports: Ports, repos: _Repositories, rules: Sequence[EventRule], message: Message
-) -> list[tuple[EventRule, _Matched]]:
+) -> list[tuple[EventRule, _Match]]:
     """All events of a message with the rules that take them.  Raises `Invalid` if any event cannot
     be taken.
     """
-    found = []
+    matches = []
     too_old_ns = ports.clock.now_ns() - _AGE_SECONDS_MAX * limits.SECOND_NS
     for event in parse(message.body):
         for rule in rules:
@@ -245,21 +245,21 @@ def _matches(
                 continue
             if event.told_ns < too_old_ns:
                 raise Invalid("notification is so old that newer ones may have been forgotten")
-            found.append((rule, _matched(_Taker(rule, repo), message, event)))
-    return found
+            matches.append((rule, _matched(_Taker(rule, repo), message, event)))
+    return matches
 
 
-def _matched(taker: _Taker, message: Message, event: Notification) -> _Matched:
+def _matched(taker: _Taker, message: Message, event: Notification) -> _Match:
     """Raises `Invalid` for an object that no path or address can name."""
     namespace = taker.repo.namespace
     scheme = namespace.partition("://")[0]
     source = address.split(f"{scheme}://{event.bucket}/{event.key}").address
     if address.relative_to(namespace, source) is not ABSENT:
         raise Invalid(f"object lies in the repository's own namespace: address={source}")
-    return _Matched(message.id, event, source, parse_path(taker.rule.path_of(event.key)))
+    return _Match(message.id, event, source, parse_path(taker.rule.path_of(event.key)))
 
 
-def _told(ports: Ports, matched: _Matched) -> Told | GravelerError:
+def _told(ports: Ports, matched: _Match) -> Told | GravelerError:
     try:
         value = _value(ports, matched.source, matched.event)
     except GravelerError as error:

@@ -37,14 +37,14 @@ class Notification(NamedTuple):
 def parse(message: str) -> tuple[Notification, ...]:
     """The events in a message; none for the test message of S3.  Raises `Invalid`."""
     try:
-        said = json.loads(message)
+        document = json.loads(message)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"notification is not JSON: length={len(message)}") from error
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise Invalid("notification is not an object of JSON")
-    if said.get("Event") == _TEST:
+    if document.get("Event") == _TEST:
         return ()
-    records = said.get("Records")
+    records = document.get("Records")
     if not isinstance(records, list):
         raise Invalid("notification has no Records")
     events = (_event(record) for record in records)
@@ -58,12 +58,12 @@ def _event(record: Any) -> Notification | None:
         removed = name.startswith(_REMOVED)
         if not removed and not name.startswith(_CREATED):
             return None
-        bucket, told = record["s3"]["bucket"]["name"], record["s3"]["object"]
-        key, sequencer = unquote_plus(told["key"], errors="strict"), str(told["sequencer"])
+        bucket, fields = record["s3"]["bucket"]["name"], record["s3"]["object"]
+        key, sequencer = unquote_plus(fields["key"], errors="strict"), str(fields["sequencer"])
         told_ns = _ns(record["eventTime"])
         size, checksum = 0, ""
         if not removed:
-            size, checksum = int(told.get("size", 0)), str(told["eTag"]).strip('"')
+            size, checksum = int(fields.get("size", 0)), str(fields["eTag"]).strip('"')
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Invalid(f"notification lacks a part or has a wrong one: {error!r}") from error
     if not isinstance(bucket, str) or not _SEQUENCER.fullmatch(sequencer):

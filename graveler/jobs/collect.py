@@ -22,7 +22,7 @@ from graveler.refs.gc import sizes
 from graveler.refs.gc.sizes import Size
 
 
-def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) -> None:
+def work(ports: Ports, repo: Repository, job: Job, order: Ordered, steps: Steps) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
     the lists.  Before a collection that is not a dry run, remove the checkpoints of jobs that have
     ended or are no longer on record.
@@ -33,20 +33,20 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered, kept: Steps) 
     if not dry_run:
         cluster_turns.check_none(ports, repo)
         checkpoints.forget_ended(ports, repo)
-    found = collect.collect(ports, repo, delete=not dry_run, steps=kept)
-    size = Size(found.files, found.commits, ports.clock.now_ns())
+    collected = collect.collect(ports, repo, delete=not dry_run, steps=steps)
+    size = Size(collected.files, collected.commits, ports.clock.now_ns())
     sizes.put(ports.kv, repo, size, ports.ids.stamp())
-    folder = lists.folder(repo, found.run) if found.run else ""
+    folder = lists.folder(repo, collected.run) if collected.run else ""
     if dry_run:  # each attempt has its own list, so that no list mixes two attempts
         id = ulid(ports.clock.now_ns(), ports.ids.stamp())
-        folder = lists.rehearsed(ports, repo, id, found.condemned, found.deleted)
+        folder = lists.rehearsed(ports, repo, id, collected.condemned, collected.deleted)
     result = {
-        "run": found.run,
+        "run": collected.run,
         "candidates": folder,
-        "commits": found.commits,
-        "commits_kept": found.kept,
-        "condemned": _sum(found.condemned),
-        "deleted": _sum(found.deleted),
+        "commits": collected.commits,
+        "commits_kept": collected.kept,
+        "condemned": _sum(collected.condemned),
+        "deleted": _sum(collected.deleted),
     }
     record.note_result(ports, repo, job.id, json.dumps(result))
 
@@ -68,9 +68,9 @@ def too_large(ports: Ports, repo: Repository) -> str:
     if known is ABSENT:
         return ""
     age_seconds = (ports.clock.now_ns() - known.at_ns) / limits.SECOND_NS
-    over = known.files > limits.collect_files_max or known.commits > limits.collect_commits_max
+    is_over = known.files > limits.collect_files_max or known.commits > limits.collect_commits_max
     tried = known.given_up and age_seconds < limits.collect_given_up_seconds
-    if not (over or tried):
+    if not (is_over or tried):
         return ""
     return (
         "too large for a worker: collect it on Spark (graveler.spark.collect): "

@@ -26,21 +26,21 @@ from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Reposit
 from graveler.staging import area
 
 
-class Staged(NamedTuple):
+class StagedTokens(NamedTuple):
     """The tokens of a branch that hold rows, newest first, and the head of the branch."""
 
     tokens: Sequence[StagingToken]
     head: CommitId
 
 
-def staged(ports: Ports, repo: Repository, branch: str) -> Staged:
+def staged(ports: Ports, repo: Repository, branch: str) -> StagedTokens:
     """What a commit must fold in now.  Errors: `NotFound`.  Cost: 1 KV request, and at most 1 for
     each shard.
     """
     record = fresh(ports, repo, BranchId(branch)).branch
     if area.is_empty(ports.kv, record.staging, ports.fanout):
-        return Staged(tuple(reversed(record.sealed)), record.commit)
-    return Staged(record.tokens_newest_first, record.commit)
+        return StagedTokens(tuple(reversed(record.sealed)), record.commit)
+    return StagedTokens(record.tokens_newest_first, record.commit)
 
 
 def work(ports: Ports, repo: Repository, job: Job, order: Ordered) -> CommitEntry:
@@ -68,8 +68,8 @@ def find_landed(
     Errors: those of `handover.holder`.  Cost: 1 KV request, and 1 for each commit made since.
     """
     head = fresh(ports, repo, BranchId(job.branch)).branch.commit
-    made = made_once(ports, repo, jobs.once(job.id, order), head)
-    return made if made is not ABSENT else _landed(ports, repo, job, order)
+    entry = made_once(ports, repo, jobs.once(job.id, order), head)
+    return entry if entry is not ABSENT else _landed(ports, repo, job, order)
 
 
 def _note(
@@ -117,11 +117,11 @@ def standing(ports: Ports, repo: Repository, job: Job) -> Standing:
         return Standing(job, "")
     order = jobs.ordered(ports, repo, job.id)
     try:
-        found = _landed(ports, repo, job, order)
+        landed = _landed(ports, repo, job, order)
     except (Conflict, HistoryTooLong, NoChanges, NotFound) as error:
         jobs.fail(ports, repo, job.id, error, job.owner)
         return Standing(jobs.status(ports, repo, job.id), "")
-    if found is ABSENT:
+    if landed is ABSENT:
         return Standing(job, order.handed.job)
-    jobs.end(ports, repo, job.id, Ending(JobState.DONE, landed=found))
+    jobs.end(ports, repo, job.id, Ending(JobState.DONE, landed=landed))
     return Standing(jobs.status(ports, repo, job.id), "")

@@ -22,7 +22,7 @@ from graveler.engine.objects.intents import Intent
 from graveler.engine.ports import Ports
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Desk, Due
+from graveler.jobs.handover import Deadlines, Desk
 from graveler.jobs.orders import CopyOrder
 from graveler.records import ABSENT, Entry, Job, JobState, Repository
 from graveler.wire import decode_entry, encode_entry
@@ -30,12 +30,12 @@ from graveler.wire import decode_entry, encode_entry
 _POLL_SECONDS: Final = 0.5
 
 
-def is_too_long(there: Entry, due: Due) -> bool:
+def is_too_long(entry: Entry, due: Deadlines) -> bool:
     """Whether a request with a time limit must leave the copy of these bytes to a worker.  Pure."""
-    return due.hand_over < inf and there.size > limits.copy_in_request_bytes_max
+    return due.hand_over < inf and entry.size > limits.copy_in_request_bytes_max
 
 
-def attend(desk: Desk, branch: str, order: CopyOrder, due: Due) -> Entry:
+def attend(desk: Desk, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
     """Have the object copied by a job, and wait while there is time; returns the entry that was
     staged.
 
@@ -45,11 +45,11 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Due) -> Entry:
 
     Errors: those of the job; `OutcomeUnknown`: it still runs.
     """
-    asked = orders.copy_asked(branch, order)
-    known = handover.newest(desk, asked)
+    request = orders.copy_asked(branch, order)
+    known = handover.newest(desk, request)
     if known is not ABSENT and known.ended and _still_holds(desk, known, order):
         return _told(desk, known)
-    job = handover.submit(desk, asked, known)
+    job = handover.submit(desk, request, known)
     clock = desk.ports.clock
     while clock.steady_seconds() < due.answer:
         now = record.status(desk.ports, desk.repo, job.id)
@@ -61,17 +61,17 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Due) -> Entry:
     )
 
 
-def _still_holds(desk: Desk, job: Job, wanted: CopyOrder) -> bool:
+def _still_holds(desk: Desk, job: Job, copy: CopyOrder) -> bool:
     """Whether the result of a job is the answer to this request."""
     ordered = record.ordered(desk.ports, desk.repo, job.id)
     if ordered.told or job.state is not JobState.DONE:
         return not ordered.told
-    made = _result(ordered)
+    result = _result(ordered)
     try:
-        now = objects.stat(desk.ports, desk.repo, job.branch, wanted.path)
+        now = objects.stat(desk.ports, desk.repo, job.branch, copy.path)
     except NotFound:
         return False
-    return now == made and wanted.there in (orders.copy_order(ordered).there, made)
+    return now == result and copy.there in (orders.copy_order(ordered).there, result)
 
 
 def _told(desk: Desk, job: Job) -> Entry:
@@ -97,27 +97,27 @@ def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
     age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
     if age_seconds >= limits.job_seconds_max:  # collection may soon delete the copied bytes
         raise Conflict(f"copy given up: it was not done in time: id={job.id}")
-    wanted = orders.copy_order(order)
+    copy = orders.copy_order(order)
     if not order.intent:
-        made = (
+        entry = (
             _result(order)  # of an earlier version, which recorded no intent
             if order.result
-            else objects.bytes_copied(ports, repo, wanted.there, wanted.source.path)
+            else objects.bytes_copied(ports, repo, copy.there, copy.source.path)
         )
-        intent = intents.intend(ports, repo, job.branch, wanted.path)
+        intent = intents.intend(ports, repo, job.branch, copy.path)
         order = record.note_intent(
-            ports, repo, job.id, encode_entry(made).hex(), json.dumps(intents.encoded(intent))
+            ports, repo, job.id, encode_entry(entry).hex(), json.dumps(intents.encoded(intent))
         )
     pulse.land(0)
     intents.write(
         ports,
         repo,
         job.branch,
-        wanted.path,
+        copy.path,
         _result(order),
         _intent(order),
         lambda: pulse.beat(always=True),
-        force=wanted.force,
+        force=copy.force,
     )
 
 

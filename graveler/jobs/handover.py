@@ -39,7 +39,7 @@ from graveler.ids import BranchId, StagingToken, parse_branch_id
 from graveler.jobs import commit
 from graveler.jobs.commit import Standing
 from graveler.jobs.heartbeat import beating
-from graveler.jobs.orders import COMMIT, Asked
+from graveler.jobs.orders import COMMIT, JobRequest
 from graveler.jobs.queue import JobMessage, Queue
 from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, JobState, Repository
 from graveler.refs.jobs import record as records
@@ -59,12 +59,12 @@ class Patience(NamedTuple):
     hand_over_seconds: float = inf
     answer_seconds: float = inf
 
-    def since(self, arrived_seconds: float) -> "Due":
+    def since(self, arrived_seconds: float) -> "Deadlines":
         """The deadlines of a request that arrived at `arrived_seconds` of the steady clock."""
-        return Due(*(arrived_seconds + seconds for seconds in self))
+        return Deadlines(*(arrived_seconds + seconds for seconds in self))
 
 
-class Due(NamedTuple):
+class Deadlines(NamedTuple):
     """Times of the steady clock at which a request is handed over and at which it must be
     answered.
     """
@@ -93,7 +93,7 @@ class Desk(NamedTuple):
 # ---- requests that wait --------------------------------------------------------------------------
 
 
-def attend(desk: Desk, asked: Asked, due: Due, direct: Direct) -> CommitEntry:
+def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> CommitEntry:
     """Do the work in the request if there is time; else hand it to a worker and wait for the
     result.
 
@@ -103,38 +103,38 @@ def attend(desk: Desk, asked: Asked, due: Due, direct: Direct) -> CommitEntry:
     cluster must do the work, and the same request, sent again later, returns the result.  Cost
     beyond that of `direct`: 1 KV request; none if neither time nor rows are limited.
     """
-    has_bound = asked.kind == COMMIT and desk.ports.settings.commit_rows_max < inf
+    has_bound = request.kind == COMMIT and desk.ports.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
         return direct(desk.ports)
-    known = newest(desk, asked)
+    known = newest(desk, request)
     if known is not ABSENT and not known.ended:
         known, waits_for = commit.standing(desk.ports, desk.repo, known)
         if not known.ended and not waits_for:
-            return _joined(desk, known, asked, due.answer, direct)
+            return _joined(desk, known, request, due.answer, direct)
     try:
         return direct(_until(desk.ports, due.hand_over))
     except HandedOver as handed:
         with suppress(Unavailable):  # then a repeated request is treated as a new one
-            _note_handed(desk, asked, known, handed)
+            _note_handed(desk, request, known, handed)
         raise
     except NoChanges:
         if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
             raise
         return _told(desk, known)  # no client has received this result yet
     except _TimeUp:
-        return _waited(desk, submit(desk, asked, known), due.answer)
+        return _waited(desk, submit(desk, request, known), due.answer)
 
 
-def _note_handed(desk: Desk, asked: Asked, known: Seen, handed: HandedOver) -> None:
+def _note_handed(desk: Desk, request: JobRequest, known: Seen, handed: HandedOver) -> None:
     """Record a job for a commit that was handed over, so that the same request finds the result.
     No worker runs this job.
     """
     if known is not ABSENT and not known.ended:
         return
-    found = commit.staged(desk.ports, desk.repo, asked.branch)
-    if found.tokens:
-        new = _new_job(desk, asked, known, found.head)
-        handed_to = Handed(found.tokens[0], handed.job)
+    staged = commit.staged(desk.ports, desk.repo, request.branch)
+    if staged.tokens:
+        new = _new_job(desk, request, known, staged.head)
+        handed_to = Handed(staged.tokens[0], handed.job)
         record.begin(desk.ports, desk.repo, replace(new, handed=handed_to))
 
 
@@ -146,26 +146,28 @@ def _until(ports: Ports, end: float) -> Ports:
     return beating(ports, check)
 
 
-def _joined(desk: Desk, known: Job, asked: Asked, answer: float, direct: Direct) -> CommitEntry:
+def _joined(
+    desk: Desk, known: Job, request: JobRequest, answer: float, direct: Direct
+) -> CommitEntry:
     """The result of a job that already ran; it must contain what this request would have
     contained.
     """
-    wanted: Sequence[StagingToken] = ()
+    tokens: Sequence[StagingToken] = ()
     if known.kind == COMMIT:
-        wanted = commit.staged(desk.ports, desk.repo, known.branch).tokens
+        tokens = commit.staged(desk.ports, desk.repo, known.branch).tokens
     revive(desk, known)
-    made = _waited(desk, known, answer)
+    entry = _waited(desk, known, answer)
     if known.kind == COMMIT:
-        left = _record(desk, known).tokens_newest_first
-        whole = not any(token in left for token in wanted)
+        rest = _record(desk, known).tokens_newest_first
+        whole = not any(token in rest for token in tokens)
     else:  # the source of a merge may have moved on
-        whole = asked.said.get("allow_empty", True)
+        whole = request.fields.get("allow_empty", True)
     if whole:
-        return made
+        return entry
     try:
         return direct(_until(desk.ports, answer))
     except NoChanges:
-        return made
+        return entry
 
 
 def _record(desk: Desk, job: Job) -> Branch:
@@ -205,20 +207,20 @@ def failure(desk: Desk, job: Job) -> GravelerError:
     kind = getattr(errors, name, errors.Internal)
     if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
         kind = errors.Internal
-    found: GravelerError = kind(job.error)
-    return found
+    error: GravelerError = kind(job.error)
+    return error
 
 
 # ---- requests that do not wait -------------------------------------------------------------------
 
 
-def newest(desk: Desk, asked: Asked) -> Seen:
+def newest(desk: Desk, request: JobRequest) -> Seen:
     """The newest job of the same request.  Cost: 1 KV request."""
-    found = records.list_some(desk.ports.kv, desk.repo, asked.stem)
-    return found[-1].job if found else ABSENT
+    listed = records.list_some(desk.ports.kv, desk.repo, request.stem)
+    return listed[-1].job if listed else ABSENT
 
 
-def submit(desk: Desk, asked: Asked, known: Seen) -> Job:
+def submit(desk: Desk, request: JobRequest, known: Seen) -> Job:
     """Record a job and enqueue it; if a job of the same request still runs, return that one.
 
     `known`: the answer of `newest`.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
@@ -227,22 +229,22 @@ def submit(desk: Desk, asked: Asked, known: Seen) -> Job:
     if known is not ABSENT and not known.ended:
         revive(desk, known)
         return known
-    return begin(desk, asked, known)
+    return begin(desk, request, known)
 
 
-def begin(desk: Desk, asked: Asked, known: Seen) -> Job:
+def begin(desk: Desk, request: JobRequest, known: Seen) -> Job:
     """Like `submit`, but starts a new job even if a job of the same request runs."""
     since = ""
-    if asked.branch:
-        since = fresh(desk.ports, desk.repo, parse_branch_id(asked.branch)).branch.commit
-    job = record.begin(desk.ports, desk.repo, _new_job(desk, asked, known, since))
+    if request.branch:
+        since = fresh(desk.ports, desk.repo, parse_branch_id(request.branch)).branch.commit
+    job = record.begin(desk.ports, desk.repo, _new_job(desk, request, known, since))
     hand_on(desk, job)
     return job
 
 
-def _new_job(desk: Desk, asked: Asked, known: Seen, since: str) -> NewJob:
-    job_id = record.next_id(desk.ports, asked.stem, known)
-    return NewJob(job_id, asked.kind, asked.branch, asked.body, since)
+def _new_job(desk: Desk, request: JobRequest, known: Seen, since: str) -> NewJob:
+    job_id = record.next_id(desk.ports, request.stem, known)
+    return NewJob(job_id, request.kind, request.branch, request.body, since)
 
 
 def hand_on(desk: Desk, job: Job) -> None:
@@ -289,10 +291,10 @@ def revive_all(desk: Desk) -> int:
 
     Only for a store that one process at a time can open, before that process runs any job.
     """
-    found = record.free_all(desk.ports, desk.repo)
-    for job in found:
+    freed = record.free_all(desk.ports, desk.repo)
+    for job in freed:
         hand_on(desk, job)
-    return len(found)
+    return len(freed)
 
 
 def revive_silent(desk: Desk) -> int:

@@ -40,8 +40,8 @@ def _merge(task: Task) -> Landed:
     task.pulse.land(0)
     source, request, force = orders.merge_request(task.job, task.order)
     branch = task.job.branch
-    made = merge.merge(task.ports, task.repo, source, branch, request, force=force)
-    return CommitEntry(made, commit_of(task.ports, task.repo, made))
+    merged = merge.merge(task.ports, task.repo, source, branch, request, force=force)
+    return CommitEntry(merged, commit_of(task.ports, task.repo, merged))
 
 
 def _import(task: Task) -> Landed:

@@ -25,32 +25,32 @@ DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
 _STEM_LENGTH = 32
 
-__all__ = ["COLLECT", "COMMIT", "COPY", "DUMP", "IMPORT", "LAND", "MERGE", "Asked"]
+__all__ = ["COLLECT", "COMMIT", "COPY", "DUMP", "IMPORT", "LAND", "MERGE", "JobRequest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request.  Two requests with the same `kind`, `branch` and `said` are equal."""
+class JobRequest:
+    """One request.  Two requests with the same `kind`, `branch` and `fields` are equal."""
 
     kind: str
     branch: str = ""
-    said: dict[str, Any] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)  # looked up; no part of the identity
+    fields: dict[str, Any] = field(default_factory=dict)
+    looked_up: dict[str, Any] = field(default_factory=dict)  # no part of the identity
 
     @property
     def body(self) -> str:
-        return json.dumps({**self.said, **self.found}, sort_keys=True)
+        return json.dumps({**self.fields, **self.looked_up}, sort_keys=True)
 
     @property
     def stem(self) -> str:
         """The prefix of the ids of all jobs of this request."""
-        whole = json.dumps([self.kind, self.branch, self.said], sort_keys=True)
+        whole = json.dumps([self.kind, self.branch, self.fields], sort_keys=True)
         return f"{self.kind}-{sha256(whole.encode()).hexdigest()[:_STEM_LENGTH]}-"
 
 
-def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> Asked:
+def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> JobRequest:
     """The request of a commit.  Pure."""
-    said = {
+    fields = {
         "message": request.message,
         "committer": request.committer,
         "metadata": dict(request.metadata),
@@ -59,15 +59,15 @@ def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> Asked:
         "force": force,
     }
     if request.created_ns is not ABSENT:
-        said["dated_ns"] = request.created_ns
-    return Asked(COMMIT, branch, said)
+        fields["dated_ns"] = request.created_ns
+    return JobRequest(COMMIT, branch, fields)
 
 
-def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool) -> Asked:
+def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool) -> JobRequest:
     """The request of a merge of what `source` names when the merge runs.  A commit id as `source`
     always names the same.  Pure.
     """
-    return Asked(
+    return JobRequest(
         MERGE,
         branch,
         {
@@ -83,9 +83,9 @@ def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool)
     )
 
 
-def land_asked(branch: str, job_id: str, finish: Finish) -> Asked:
+def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:
     """The request to land what a bulk job wrote.  Pure."""
-    return Asked(
+    return JobRequest(
         LAND,
         branch,
         {
@@ -101,9 +101,9 @@ def land_asked(branch: str, job_id: str, finish: Finish) -> Asked:
 
 def land_request(order: Ordered) -> tuple[str, Finish]:
     """The bulk job to land, and the content of the commit.  Pure."""
-    said = json.loads(order.body)
-    job_id: str = said.pop("job")
-    return job_id, Finish(**said)
+    fields = json.loads(order.body)
+    job_id: str = fields.pop("job")
+    return job_id, Finish(**fields)
 
 
 class CopyOrder(NamedTuple):
@@ -115,22 +115,22 @@ class CopyOrder(NamedTuple):
     force: bool
 
 
-def copy_asked(branch: str, order: CopyOrder) -> Asked:
+def copy_asked(branch: str, order: CopyOrder) -> JobRequest:
     """The request to copy what was at the source when the copy was first requested.  Pure."""
-    said = {"source": [*order.source], "path": order.path, "force": order.force}
-    return Asked(COPY, branch, said, {"entry": encode_entry(order.there).hex()})
+    fields = {"source": [*order.source], "path": order.path, "force": order.force}
+    return JobRequest(COPY, branch, fields, {"entry": encode_entry(order.there).hex()})
 
 
 def copy_order(order: Ordered) -> CopyOrder:
     """The copy that a job must make.  Pure."""
-    said = json.loads(order.body)
-    there = decode_entry(bytes.fromhex(said["entry"]))
-    return CopyOrder(there, Source(*said["source"]), said["path"], said["force"])
+    fields = json.loads(order.body)
+    entry = decode_entry(bytes.fromhex(fields["entry"]))
+    return CopyOrder(entry, Source(*fields["source"]), fields["path"], fields["force"])
 
 
-def collect_asked(*, dry_run: bool) -> Asked:
+def collect_asked(*, dry_run: bool) -> JobRequest:
     """The request of a collection of garbage.  Pure."""
-    return Asked(COLLECT, said={"dry_run": dry_run})
+    return JobRequest(COLLECT, fields={"dry_run": dry_run})
 
 
 def is_dry_run(order: Ordered) -> bool:
@@ -143,20 +143,20 @@ def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:
     """The commit that a job must make, with the job's idempotency key, and whether it is forced.
     Pure.
     """
-    said = json.loads(order.body)
-    force: bool = said.pop("force")
-    marked = {**said.pop("metadata"), MARK_KEY: job.id}
-    before = said.pop("created_ns", 0)  # in orders of an earlier version; 0 meant none
-    said["created_ns"] = said.pop("dated_ns", before or ABSENT)
-    return CommitRequest(**said, metadata=marked, once=once(job.id, order)), force
+    fields = json.loads(order.body)
+    force: bool = fields.pop("force")
+    marked = {**fields.pop("metadata"), MARK_KEY: job.id}
+    before = fields.pop("created_ns", 0)  # in orders of an earlier version; 0 meant none
+    fields["created_ns"] = fields.pop("dated_ns", before or ABSENT)
+    return CommitRequest(**fields, metadata=marked, once=once(job.id, order)), force
 
 
 def merge_request(job: Job, order: Ordered) -> tuple[str, MergeRequest, bool]:
     """The merge that a job must make: source, request with the job's idempotency key, and whether
     it is forced.  Pure.
     """
-    said = json.loads(order.body)
-    source: str = said.pop("source")
-    force: bool = said.pop("force")
-    marked = {**said.pop("metadata"), MARK_KEY: job.id}
-    return source, MergeRequest(**said, metadata=marked, once=once(job.id, order)), force
+    fields = json.loads(order.body)
+    source: str = fields.pop("source")
+    force: bool = fields.pop("force")
+    marked = {**fields.pop("metadata"), MARK_KEY: job.id}
+    return source, MergeRequest(**fields, metadata=marked, once=once(job.id, order)), force

@@ -75,11 +75,11 @@ def run_all(ports: Ports, seconds: float = inf) -> None:
     """Purge everything that is due, in this thread.  Errors of one repository are logged."""
     end = ports.clock.steady_seconds() + seconds
     for gone in purge.list_due(ports):
-        left = end - ports.clock.steady_seconds()
-        if left <= 0:
+        remaining = end - ports.clock.steady_seconds()
+        if remaining <= 0:
             return
         try:
-            if purge.purge(ports, gone, left):
+            if purge.purge(ports, gone, remaining):
                 _LOG.warning("deleted repository purged: repository=%s", gone.id)
         except GravelerError as error:
             _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)

@@ -63,14 +63,14 @@ def encode(message: Message) -> str:
 def decode(text: str) -> Message:
     """The inverse of `encode`; raises `Invalid` for any other text.  Pure."""
     try:
-        said = json.loads(text)
-        kind = said["kind"]
+        fields = json.loads(text)
+        kind = fields["kind"]
         if kind == BATCH:
-            return BatchJob(str(said["repository"]), str(said["rule"]), str(said["batch"]))
+            return BatchJob(str(fields["repository"]), str(fields["rule"]), str(fields["batch"]))
         if kind == JOB:
-            return JobMessage(str(said["repository"]), str(said["job"]))
+            return JobMessage(str(fields["repository"]), str(fields["job"]))
         if kind == PURGE:
-            return PurgeMessage(str(said["repository"]), str(said["uid"]))
+            return PurgeMessage(str(fields["repository"]), str(fields["uid"]))
     except (ValueError, KeyError, TypeError) as error:
         raise Invalid(f"message is not a job: length={len(text)}") from error
     raise Invalid(f"message is a job of an unknown kind: kind={kind!r:.100}")

@@ -8,12 +8,12 @@ from graveler.engine.commits.records import fresh, head_of
 from graveler.engine.ports import check_writable
 from graveler.ids import BranchId
 from graveler.jobs.handover import Desk, begin, newest, submit
-from graveler.jobs.orders import COMMIT, DUMP, MERGE, Asked
+from graveler.jobs.orders import COMMIT, DUMP, MERGE, JobRequest
 from graveler.records import ABSENT, Job, JobState
 from graveler.staging import area
 
 
-def ask(desk: Desk, asked: Asked) -> Job:
+def ask(desk: Desk, request: JobRequest) -> Job:
     """Record a job and enqueue it.
 
     If an equal request already has a running job that will contain what this request would contain,
@@ -22,17 +22,17 @@ def ask(desk: Desk, asked: Asked) -> Job:
     Errors: `Invalid`, `Refused`, `NotFound`, `Unavailable`.  Cost: 3 KV requests and a message; 1
     KV request more to resolve the source of a merge.
     """
-    check_writable(desk.repo, asked.said["force"])
-    check_message(asked.said["message"])
-    check_metadata(asked.said["metadata"])
-    if asked.kind == MERGE:
-        asked = _settled(desk, asked)
-    known = newest(desk, asked)
+    check_writable(desk.repo, request.fields["force"])
+    check_message(request.fields["message"])
+    check_metadata(request.fields["metadata"])
+    if request.kind == MERGE:
+        request = _settled(desk, request)
+    known = newest(desk, request)
     if known is not ABSENT and not known.ended and known.kind == COMMIT:
         branch = fresh(desk.ports, desk.repo, BranchId(known.branch)).branch
         if not area.is_empty(desk.ports.kv, branch.staging, desk.ports.fanout):
-            return begin(desk, asked, known)
-    return submit(desk, asked, known)
+            return begin(desk, request, known)
+    return submit(desk, request, known)
 
 
 def ask_dump(desk: Desk) -> Job:
@@ -42,19 +42,19 @@ def ask_dump(desk: Desk) -> Job:
     what this request must contain.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
     message.
     """
-    asked = Asked(DUMP)
-    known = newest(desk, asked)
+    request = JobRequest(DUMP)
+    known = newest(desk, request)
     if known is not ABSENT and known.state is JobState.LANDING:
-        return begin(desk, asked, known)
-    return submit(desk, asked, known)
+        return begin(desk, request, known)
+    return submit(desk, request, known)
 
 
-def _settled(desk: Desk, asked: Asked) -> Asked:
+def _settled(desk: Desk, request: JobRequest) -> JobRequest:
     """The merge with its source resolved to a commit, and with a message that names the original
     source.
     """
-    parse_strategy(asked.said["strategy"])
-    source = asked.said["source"]
-    said = asked.said["message"] or message(source, asked.branch)
-    theirs = head_of(desk.ports, desk.repo, source).id
-    return replace(asked, said={**asked.said, "source": theirs, "message": said})
+    parse_strategy(request.fields["strategy"])
+    source = request.fields["source"]
+    text = request.fields["message"] or message(source, request.branch)
+    source_id = head_of(desk.ports, desk.repo, source).id
+    return replace(request, fields={**request.fields, "source": source_id, "message": text})

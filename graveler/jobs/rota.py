@@ -40,8 +40,8 @@ def rehearse(desk: Desk) -> Job:
     If a dry run is already running, return that one.  Errors: `Unavailable`.  Cost: 2 KV requests
     and a message.
     """
-    asked = collect_asked(dry_run=True)
-    return submit(desk, asked, newest(desk, asked))
+    request = collect_asked(dry_run=True)
+    return submit(desk, request, newest(desk, request))
 
 
 def order(desk: Desk) -> Job:
@@ -50,9 +50,9 @@ def order(desk: Desk) -> Job:
     Errors: `Conflict` while a cluster collects, `Contended`, `Unavailable`.  Cost: 4 KV requests
     and a message.
     """
-    found = _taken(desk, 0, _begun)
-    assert found is not ABSENT, "whoever need not wait gets a job"
-    return found
+    job = _taken(desk, 0, _begun)
+    assert job is not ABSENT, "whoever need not wait gets a job"
+    return job
 
 
 def order_daily(ports: Ports, queue: Queue, seconds: float) -> int:

@@ -29,11 +29,11 @@ def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pul
     if order.result:
         return
     try:
-        kept = _begun(ports, repo, job, pulse)
+        steps = _begun(ports, repo, job, pulse)
     except Unsupported:
         collecting.note_given_up(ports, repo)
         raise
-    collecting.work(ports, repo, job, order, kept)
+    collecting.work(ports, repo, job, order, steps)
 
 
 def dump(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
@@ -43,8 +43,8 @@ def dump(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse)
     """
     if order.result:
         return
-    made = dumping.dump(ports, repo, _begun(ports, repo, job, pulse))
-    record.note_result(ports, repo, job.id, json.dumps(made._asdict()))
+    tables = dumping.dump(ports, repo, _begun(ports, repo, job, pulse))
+    record.note_result(ports, repo, job.id, json.dumps(tables._asdict()))
 
 
 def _begun(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> Steps:

@@ -115,14 +115,14 @@ class Database:
         self.prompt.check()
         opened = self._opened
         try:
-            found = _scan(opened.rows, low, high, count)
+            pairs = _scan(opened.rows, low, high, count)
         except Exception as error:
             raise self._translated(error, "scan") from error
         if opened.group.pending:
-            reach = found[-1][0] + b"\0" if len(found) == count else high
+            reach = pairs[-1][0] + b"\0" if len(pairs) == count else high
             with self.lock:
                 self._confirm(opened, opened.group.cover_range(low, reach))
-        return found
+        return pairs
 
     def current(self, flat: bytes) -> Row | Literal[Absent.ABSENT]:
         """The row that a condition is checked against.  It may not be durable yet."""
@@ -250,14 +250,14 @@ class Database:
     def _translated(self, error: BaseException | None, tried: str) -> GravelerError:
         """The project's error for a failure of RocksDB.  The text of the failure is all that
         RocksDB gives to recognise it."""
-        said = str(error)
+        text = str(error)
         if isinstance(error, GravelerError):
             return error
-        if any(words in said for words in _NO_ROOM):
+        if any(words in text for words in _NO_ROOM):
             return StorageFull(f"{tried} kv row: no room is left: path={self._path}")
-        if "Corruption" in said:
-            return Corrupt(f"{tried} kv row: files are damaged: path={self._path} {said=}")
-        return Unavailable(f"{tried} kv row: no answer: path={self._path} {said=}")
+        if "Corruption" in text:
+            return Corrupt(f"{tried} kv row: files are damaged: path={self._path} said={text!r}")
+        return Unavailable(f"{tried} kv row: no answer: path={self._path} said={text!r}")
 
 
 def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
@@ -267,12 +267,12 @@ def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes,
     bounds.set_iterate_upper_bound(high)
     cursor = rows.iter(bounds)
     cursor.seek(low)
-    found: list[tuple[Any, Any]] = []
-    while len(found) < count and cursor.valid():
-        found.append((cursor.key(), cursor.value()))
+    pairs: list[tuple[Any, Any]] = []
+    while len(pairs) < count and cursor.valid():
+        pairs.append((cursor.key(), cursor.value()))
         cursor.next()
     cursor.status()
-    return found
+    return pairs
 
 
 def _options(settings: RocksSettings) -> Options:

@@ -108,15 +108,15 @@ class DynamoStore:
 
     def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
         check_place(partition, key)
-        wanted = {"Key": items.key_of(partition, key), "ConsistentRead": True}
-        found = self._calls.read("GetItem", wanted).get("Item")
-        return items.row_of(found) if found else ABSENT
+        request = {"Key": items.key_of(partition, key), "ConsistentRead": True}
+        item = self._calls.read("GetItem", request).get("Item")
+        return items.row_of(item) if item else ABSENT
 
     def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
         for partition, key in places:
             check_place(partition, key)
-        found = self._batches.read([items.key_of(*place) for place in dict.fromkeys(places)])
-        return {items.place_of(item): items.row_of(item) for item in found}
+        stored = self._batches.read([items.key_of(*place) for place in dict.fromkeys(places)])
+        return {items.place_of(item): items.row_of(item) for item in stored}
 
     def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
         check_scan(partition, limit)
@@ -125,10 +125,10 @@ class DynamoStore:
         query = {**items.stretch(partition, start, end), "ConsistentRead": True, "Limit": limit}
         while True:
             answer = self._calls.read("Query", query)
-            found = [(items.sort_key_of(item), items.row_of(item)) for item in answer["Items"]]
-            rows = tuple([row for row in found if row[0] >= start and (not end or row[0] < end)])
+            stored = [(items.sort_key_of(item), items.row_of(item)) for item in answer["Items"]]
+            rows = tuple([row for row in stored if row[0] >= start and (not end or row[0] < end)])
             last = answer.get("LastEvaluatedKey")
-            beyond = bool(end and found) and found[-1][0] >= end
+            beyond = bool(end and stored) and stored[-1][0] >= end
             if rows or beyond or not last:
                 return ScanPage(rows, bool(last) and not beyond)
             query["ExclusiveStartKey"] = last
@@ -210,8 +210,8 @@ class DynamoStore:
             return WRITTEN
         if answer.code != items.CONDITION_FAILED:
             raise self._calls.error(answer, "PutItem", write=True)
-        found = answer.answer.get("Item")
-        return Declined(items.row_of(found) if found else self.get(*place))
+        item = answer.answer.get("Item")
+        return Declined(items.row_of(item) if item else self.get(*place))
 
     def _transact(self, place: Place, row: Row, condition: Guarded | Paired) -> Outcome:
         """Check two rows and write, in one transaction.  Every send of it has the same client
@@ -223,12 +223,12 @@ class DynamoStore:
             answer = self._calls.attempt("TransactWriteItems", transaction)
             if not isinstance(answer, Failure):
                 return WRITTEN
-            told = items.verdict(answer)
-            if told.declined:
-                return self._declined(place, row, told.row, unknown)
+            verdict = items.verdict(answer)
+            if verdict.declined:
+                return self._declined(place, row, verdict.row, unknown)
             if answer.fate is Fate.UNKNOWN or answer.code == items.IN_PROGRESS:
                 unknown = answer
-            again = told.busy or answer is unknown or answer.fate is not Fate.REFUSED
+            again = verdict.busy or answer is unknown or answer.fate is not Fate.REFUSED
             if not again or attempt == _TRANSACTION_ATTEMPTS:
                 error = self._calls.error(answer, "TransactWriteItems", write=True)
                 if unknown is None:
@@ -303,26 +303,26 @@ class _Batches:
             raise self._calls.error(answer, "DeleteItem", write=True)
 
     def _read_batch(self, keys: Sequence[items.Item]) -> list[items.Item]:
-        found: list[items.Item] = []
+        stored: list[items.Item] = []
 
         def read(some: list[items.Item]) -> list[items.Item]:
-            wanted = {self._table: {"Keys": some, "ConsistentRead": True}}
-            answer = self._calls.read("BatchGetItem", {"RequestItems": wanted})
-            found.extend(answer.get("Responses", {}).get(self._table, ()))
-            left: list[items.Item]
-            left = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
-            return left
+            tables = {self._table: {"Keys": some, "ConsistentRead": True}}
+            answer = self._calls.read("BatchGetItem", {"RequestItems": tables})
+            stored.extend(answer.get("Responses", {}).get(self._table, ()))
+            rest: list[items.Item]
+            rest = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
+            return rest
 
         self._until_done("BatchGetItem", list(keys), read)
-        return found
+        return stored
 
     def _write_batch(self, requests: Sequence[items.Item]) -> None:
         def write(some: list[items.Item]) -> list[items.Item]:
             answer = self._calls.attempt("BatchWriteItem", {"RequestItems": {self._table: some}})
             if isinstance(answer, Failure):
                 raise self._calls.error(answer, "BatchWriteItem", write=True)
-            left: list[items.Item] = answer.get("UnprocessedItems", {}).get(self._table, [])
-            return left
+            rest: list[items.Item] = answer.get("UnprocessedItems", {}).get(self._table, [])
+            return rest
 
         self._until_done("BatchWriteItem", list(requests), write)
 
@@ -336,12 +336,12 @@ class _Batches:
         while DynamoDB processes nothing; after `_IDLE_ROUNDS_MAX` such sends raises
         `Unavailable`."""
         idle = 0
-        while left := send(todo):
-            idle = idle + 1 if len(left) >= len(todo) else 0
+        while rest := send(todo):
+            idle = idle + 1 if len(rest) >= len(todo) else 0
             if idle >= _IDLE_ROUNDS_MAX:
-                raise Unavailable(f"dynamodb is throttling: {operation=} unprocessed={len(left)}")
+                raise Unavailable(f"dynamodb is throttling: {operation=} unprocessed={len(rest)}")
             self._pauses.take(idle + 1)
-            todo = left
+            todo = rest
 
     def _at_once(self, function: Callable[[A], B], batches: Sequence[A]) -> list[B]:
         """The results of all batches, which run in parallel.  If several fail, `OutcomeUnknown` is

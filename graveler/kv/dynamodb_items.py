@@ -113,18 +113,18 @@ def transaction(
 
 def _other_half(table: str, condition: Guarded | Paired, now_ns: int) -> Item:
     if isinstance(condition, Guarded):
-        what = {"Key": key_of(*condition.place)}
-        return _in_transaction(table, "ConditionCheck", what, Matches(condition.version))
+        check = {"Key": key_of(*condition.place)}
+        return _in_transaction(table, "ConditionCheck", check, Matches(condition.version))
     also = condition.write
     item = item_of((also.partition, also.key), Row(also.value, also.version), now_ns)
     return _in_transaction(table, "Put", {"Item": item}, condition.other)
 
 
 def _in_transaction(
-    table: str, verb: str, what: Item, condition: Matches | Literal[Absent.ABSENT]
+    table: str, verb: str, arguments: Item, condition: Matches | Literal[Absent.ABSENT]
 ) -> Item:
     shown = {"TableName": table, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-    return {verb: {**what, **if_holds(condition), **shown}}
+    return {verb: {**arguments, **if_holds(condition), **shown}}
 
 
 def stretch(partition: bytes, start: bytes, end: bytes) -> dict[str, Any]:

@@ -27,15 +27,15 @@ def create_table(session: AwsSession, table: str, clock: Clock | None = None) ->
             AttributeDefinitions=[{"AttributeName": n, "AttributeType": "B"} for n, _ in keys],
             KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys],
         )
-        made = True
+        is_new = True
     except FAILURES as error:
         failure = failure_of(error)
         if failure.code != "ResourceInUseException":
             raise unavailable(failure, f"create dynamodb {table=}", write=False) from error
-        made = False
+        is_new = False
     try:
         _wait(client, table, chosen)
-        if made:
+        if is_new:
             client.update_time_to_live(
                 TableName=table,
                 TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},

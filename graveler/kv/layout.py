@@ -24,8 +24,8 @@ def flat_key(partition: bytes, key: bytes) -> bytes:
 def behind(prefix: bytes) -> bytes:
     """The first key after all keys with `prefix`, which is a partition's prefix (never all
     0xff)."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes((kept[-1] + 1,))
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,))
 
 
 def encode_row(value: bytes, version: bytes, order: int) -> bytes:

@@ -73,13 +73,13 @@ class MemoryStore:
     def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
         for partition, key in places:
             check_place(partition, key)
-        found: dict[Place, Row] = {}
+        rows: dict[Place, Row] = {}
         with self._lock:
             for place in places:
                 row = self._find(*place)
                 if row is not ABSENT:
-                    found[place] = row
-        return found
+                    rows[place] = row
+        return rows
 
     def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
         check_scan(partition, limit)

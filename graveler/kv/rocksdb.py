@@ -63,10 +63,10 @@ class RocksStore:
     def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
         for partition, key in places:
             check_place(partition, key)
-        found = self._files.read_many([flat_key(partition, key) for partition, key in places])
+        values = self._files.read_many([flat_key(partition, key) for partition, key in places])
         return {
             place: decode_row(stored)
-            for place, stored in zip(places, found, strict=True)
+            for place, stored in zip(places, values, strict=True)
             if stored is not None
         }
 
@@ -77,10 +77,10 @@ class RocksStore:
         high = prefix + end if end else behind(prefix)
         if low >= high:
             return ScanPage((), False)
-        found = self._files.read_range(low, high, limit + 1)
+        pairs = self._files.read_range(low, high, limit + 1)
         skip = len(prefix)
-        rows = tuple([(key[skip:], decode_row(stored)) for key, stored in found[:limit]])
-        return ScanPage(rows, len(found) > limit)
+        rows = tuple([(key[skip:], decode_row(stored)) for key, stored in pairs[:limit]])
+        return ScanPage(rows, len(pairs) > limit)
 
     def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
         check_write(partition, key, value)

@@ -199,10 +199,10 @@ def holds(
     return _is(condition, row)
 
 
-def _is(wanted: Matches | Literal[Absent.ABSENT], row: Row | Literal[Absent.ABSENT]) -> bool:
-    if wanted is ABSENT or row is ABSENT:
-        return wanted is row
-    return wanted.version == row.version
+def _is(condition: Matches | Literal[Absent.ABSENT], row: Row | Literal[Absent.ABSENT]) -> bool:
+    if condition is ABSENT or row is ABSENT:
+        return condition is row
+    return condition.version == row.version
 
 
 def check_place(partition: bytes, key: bytes) -> None:
@@ -264,11 +264,11 @@ def scan_pages(
     """As `scan_all`, but yields whole pages, which takes a tenth of the time per row."""
     more = True
     while more:
-        found = store.scan(partition, start, end, page)
-        more = found.more and bool(found.rows)
-        if found.rows:
-            start = found.rows[-1][0] + b"\0"
-            yield found.rows
+        answer = store.scan(partition, start, end, page)
+        more = answer.more and bool(answer.rows)
+        if answer.rows:
+            start = answer.rows[-1][0] + b"\0"
+            yield answer.rows
 
 
 __all__ = [

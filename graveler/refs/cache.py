@@ -38,13 +38,13 @@ class _Halves(Generic[K, V]):
         self._old: dict[K, tuple[V, int]] = {}
 
     def get(self, key: K) -> V | Literal[Absent.ABSENT]:
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is None:
+        entry = self._young.get(key)
+        if entry is None:
+            entry = self._old.get(key)
+            if entry is None:
                 return ABSENT
-            self.put(key, *found)
-        return found[0]
+            self.put(key, *entry)
+        return entry[0]
 
     def put(self, key: K, value: V, size: int = 0) -> None:
         young = self._young
@@ -82,10 +82,10 @@ class RefCache:
 
     def repository(self, id: RepositoryId) -> Repository | Literal[Absent.ABSENT]:
         """The record, if it was put less than `repository_cache_seconds_max` ago."""
-        found = self._repositories.get(id)
-        if found is ABSENT or self._aged(found[0], limits.repository_cache_seconds_max):
+        entry = self._repositories.get(id)
+        if entry is ABSENT or self._aged(entry[0], limits.repository_cache_seconds_max):
             return ABSENT
-        return found[1]
+        return entry[1]
 
     def put_repository(self, repository: Repository) -> None:
         """Cache a record that was just read from the store."""
@@ -98,8 +98,8 @@ class RefCache:
     def namespaces(self) -> frozenset[str] | Literal[Absent.ABSENT]:
         """The storage namespaces of all repositories, if they were put less than
         `repository_cache_seconds_max` ago."""
-        put_at, found = self._namespaces
-        return ABSENT if self._aged(put_at, limits.repository_cache_seconds_max) else found
+        put_at, names = self._namespaces
+        return ABSENT if self._aged(put_at, limits.repository_cache_seconds_max) else names
 
     def put_namespaces(self, namespaces: frozenset[str]) -> None:
         """Cache the result of a scan that just ended."""
@@ -109,14 +109,14 @@ class RefCache:
         self, repository: Repository, branch: BranchId
     ) -> Versioned | Literal[Absent.ABSENT]:
         """The record, if it was put less than `branch_cache_seconds_max` ago."""
-        found = self._branches.get((repository.uid, branch))
-        if found is ABSENT or self._aged(found[0], limits.branch_cache_seconds_max):
+        entry = self._branches.get((repository.uid, branch))
+        if entry is ABSENT or self._aged(entry[0], limits.branch_cache_seconds_max):
             return ABSENT
-        return found[1]
+        return entry[1]
 
-    def put_branch(self, repository: Repository, branch: BranchId, found: Versioned) -> None:
+    def put_branch(self, repository: Repository, branch: BranchId, record: Versioned) -> None:
         """Cache a record that was just read from the store."""
-        self._branches.put((repository.uid, branch), (self._clock.steady_seconds(), found))
+        self._branches.put((repository.uid, branch), (self._clock.steady_seconds(), record))
 
     def forget_branch(self, repository: Repository, branch: BranchId) -> None:
         """Drop the record, because it changed."""

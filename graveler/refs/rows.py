@@ -39,12 +39,12 @@ def rows(kv: Store, stretch: Stretch, first: int = _ROWS_MAX) -> Iterator[tuple[
         return
     size, more = first, True
     while more:
-        found, more = kv.scan(stretch.partition, start, end, size)
-        for key, row in found:
+        records, more = kv.scan(stretch.partition, start, end, size)
+        for key, row in records:
             yield key[len(stretch.kind) :].decode(), row
-        if not found:
+        if not records:
             return
-        start = found[-1][0] + b"\0"
+        start = records[-1][0] + b"\0"
         size = max(size, min(size * _GROWTH, _ROWS_MAX))
 
 
@@ -65,8 +65,8 @@ def every(
 def page(kv: Store, stretch: Stretch, amount: int, shown: Shown[T]) -> tuple[tuple[T, ...], bool]:
     """At most `amount` records, and whether more follow."""
     size = max(1, min(amount + 1, limits.scan_page_count_max))
-    found = tuple(islice(every(kv, stretch, shown, size), amount + 1))
-    return found[:amount], len(found) > amount
+    records = tuple(islice(every(kv, stretch, shown, size), amount + 1))
+    return records[:amount], len(records) > amount
 
 
 def put_all(kv: Store, writes: Sequence[Write]) -> None:

@@ -33,7 +33,7 @@ from graveler.spark.core.compare import Stretch
 from graveler.spark.core.decode import COLUMNS, schema_of
 from graveler.spark.lake import Lake
 from graveler.spark.verbs.entries import Reading, meeting, row_of, scanning
-from graveler.spark.verbs.read import Wanted, planned, shared
+from graveler.spark.verbs.read import TableRequest, planned, shared
 from graveler.spark.verbs.tables import (
     DIFF_COLUMNS,
     LIMIT,
@@ -61,7 +61,7 @@ class Piece(NamedTuple):
     last: bytes = b""
 
 
-class Planned(NamedTuple):
+class ReadPlan(NamedTuple):
     """The columns of a table, the pieces of work, and the function that does one piece.
 
     `is_keyed`: the pieces have bounds on their paths, so filters on the path can leave pieces out.
@@ -91,19 +91,19 @@ def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
         def name(cls) -> str:
             return "graveler"
 
-        def _planned(self, schema: StructType | None) -> Planned:
-            said = None if schema is None else schema.jsonValue()
-            question = {"call": PLAN, "options": dict(self.options), "schema": said}
-            found: Planned = planner.ask(question, answered)
-            return found
+        def _planned(self, schema: StructType | None) -> ReadPlan:
+            fields = None if schema is None else schema.jsonValue()
+            question = {"call": PLAN, "options": dict(self.options), "schema": fields}
+            answer: ReadPlan = planner.ask(question, answered)
+            return answer
 
         def schema(self) -> Any:
             return self._planned(None).schema
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            found = self._planned(schema)
-            kind = PruningReader if pushes and found.is_keyed else Reader
-            return kind(found.pieces, found.run)
+            planned = self._planned(schema)
+            kind = PruningReader if pushes and planned.is_keyed else Reader
+            return kind(planned.pieces, planned.run)
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
             raise Unsupported("this format is for reading: write with graveler.spark.write")
@@ -159,15 +159,15 @@ class PruningReader(Reader):
     applies all filters again."""
 
     def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
-        bounds, kept = _Bounds(), list(filters)
-        for each in kept:
+        bounds, remaining = _Bounds(), list(filters)
+        for each in remaining:
             if getattr(each, "attribute", None) == ("path",):
                 bounds.narrow(type(each).__name__, getattr(each, "value", None))
         first = bounds.first.encode()
         self.pieces = [each for each in self.pieces if each.last >= first]
         for last in bounds.last:
             self.pieces = [each for each in self.pieces if each.first <= last.encode()]
-        return kept
+        return remaining
 
 
 # ---- planning ------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
     a plan."""
     if question["call"] == PIN:
         return pin(lake, question["options"])
-    said = question["schema"]
-    return plan(lake, question["options"], None if said is None else StructType.fromJson(said))
+    fields = question["schema"]
+    return plan(lake, question["options"], None if fields is None else StructType.fromJson(fields))
 
 
 def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
@@ -190,7 +190,7 @@ def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
     return {**options, **{name: at_commit(lake, options.get(name, "")) for name in names}}
 
 
-class Asked(NamedTuple):
+class ReadRequest(NamedTuple):
     """The arguments of a read.  `schema`: of the files, if it is known or given."""
 
     where: str
@@ -199,90 +199,94 @@ class Asked(NamedTuple):
     schema: StructType | None
 
 
-def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = None) -> Planned:
+def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = None) -> ReadPlan:
     """The plan of a read with these options.  Raises `Invalid`, and the errors of the functions
     `entries`, `diff`, `read`, `log` and `ranges`."""
     where, table = options.get("path", ""), options.get("table", "files")
     if table not in _PLANS:
         raise Invalid(f"no such table: {table!r:.100} of={','.join(_PLANS)}")
     columns = [each.strip() for each in options.get("columns", "").split(",") if each.strip()]
-    return _PLANS[table](lake, Asked(where, columns, options, schema))
+    return _PLANS[table](lake, ReadRequest(where, columns, options, schema))
 
 
-def _entries(lake: Lake, asked: Asked) -> Planned:
-    wanted = tuple(asked.columns) or COLUMNS
-    unknown = [name for name in wanted if name not in COLUMNS]
+def _entries(lake: Lake, request: ReadRequest) -> ReadPlan:
+    columns = tuple(request.columns) or COLUMNS
+    unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
-    at = pinned(lake, asked.where)
-    prefix = parse_prefix(at.prefix + asked.options.get("prefix", ""))
+    at = pinned(lake, request.where)
+    prefix = parse_prefix(at.prefix + request.options.get("prefix", ""))
     pieces = [
         Piece([row_of(ref)], ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)
     ]
-    return Planned(schema_of(wanted), pieces, scanning(Reading(at.place, prefix, wanted)), True)
+    return ReadPlan(schema_of(columns), pieces, scanning(Reading(at.place, prefix, columns)), True)
 
 
-def _diff(lake: Lake, asked: Asked) -> Planned:
-    if not asked.options.get("left"):
+def _diff(lake: Lake, request: ReadRequest) -> ReadPlan:
+    if not request.options.get("left"):
         raise Invalid("a diff needs the option left: the ref to compare with, repository/ref")
-    columns = tuple(asked.columns) or DIFF_COLUMNS
-    prefix = asked.options.get("prefix", "")
-    found = compared(lake, asked.options["left"], asked.where, prefix, columns)
-    return Planned(found.schema, list(map(_stretch, found.stretches)), found.run, True)
+    columns = tuple(request.columns) or DIFF_COLUMNS
+    prefix = request.options.get("prefix", "")
+    comparison = compared(lake, request.options["left"], request.where, prefix, columns)
+    return ReadPlan(
+        comparison.schema, list(map(_stretch, comparison.stretches)), comparison.run, True
+    )
 
 
 def _stretch(stretch: Stretch) -> Piece:
     both = (*stretch.left, *stretch.right)
-    sides = {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}
+    refs = {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}
     return Piece(
-        [{**sides, "after": stretch.after, "upto": stretch.upto}],
+        [{**refs, "after": stretch.after, "upto": stretch.upto}],
         min(ref.min_key for ref in both),
         max(ref.max_key for ref in both),
     )
 
 
-def _files(lake: Lake, asked: Asked) -> Planned:
+def _files(lake: Lake, request: ReadRequest) -> ReadPlan:
     try:
-        values = json.loads(asked.options.get("partitions", "{}"))
+        values = json.loads(request.options.get("partitions", "{}"))
     except ValueError as error:
         raise Invalid(f"partitions must be a JSON object of values: {error}") from error
     if not isinstance(values, dict):
         raise Invalid("partitions must be a JSON object of values")
-    columns = asked.columns if asked.schema is None else asked.schema.names
-    wanted = Wanted(asked.options.get("format", "parquet"), columns, values, asked.schema)
-    found = planned(pinned(lake, asked.where), wanted)
-    pieces = [Piece([each._asdict() for each in group]) for group in shared(found.splits)]
-    return Planned(found.schema, pieces, found.run)
+    columns = request.columns if request.schema is None else request.schema.names
+    reading = TableRequest(
+        request.options.get("format", "parquet"), columns, values, request.schema
+    )
+    plan = planned(pinned(lake, request.where), reading)
+    pieces = [Piece([each._asdict() for each in group]) for group in shared(plan.splits)]
+    return ReadPlan(plan.schema, pieces, plan.run)
 
 
-def _log(lake: Lake, asked: Asked) -> Planned:
-    limit = asked.options.get("limit", str(LIMIT))
+def _log(lake: Lake, request: ReadRequest) -> ReadPlan:
+    limit = request.options.get("limit", str(LIMIT))
     if not limit.isdecimal():
         raise Invalid(f"limit must be a number of commits: {limit=!r:.100}")
-    return _made(LOG, history(lake, asked.where, int(limit)), asked.columns)
+    return _made(LOG, history(lake, request.where, int(limit)), request.columns)
 
 
-def _ranges(lake: Lake, asked: Asked) -> Planned:
-    return _made(RANGES, ranges_at(lake, asked.where), asked.columns)
+def _ranges(lake: Lake, request: ReadRequest) -> ReadPlan:
+    return _made(RANGES, ranges_at(lake, request.where), request.columns)
 
 
-def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> Planned:
+def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> ReadPlan:
     """The plan of a table whose rows this process makes; tasks only return them."""
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(schema.names)}")
     kinds = to_arrow_schema(schema)
-    wanted = tuple(columns) or tuple(schema.names)
+    names = tuple(columns) or tuple(schema.names)
     pieces = []
     for at in range(0, len(rows), _ROWS):
         values = list(zip(*rows[at : at + _ROWS], strict=True))
         arrays = [pa.array(each, field.type) for each, field in zip(values, kinds, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=kinds).select(list(wanted))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=kinds).select(list(names))
         with pa.BufferOutputStream() as out:
             with pa.ipc.new_stream(out, batch.schema) as stream:
                 stream.write_batch(batch)
             pieces.append(Piece([{"rows": out.getvalue().to_pybytes()}]))
-    return Planned(StructType([schema[name] for name in wanted]), pieces, _handed_over)
+    return ReadPlan(StructType([schema[name] for name in names]), pieces, _handed_over)
 
 
 def _handed_over(batches: Rows) -> Rows:
@@ -292,7 +296,7 @@ def _handed_over(batches: Rows) -> Rows:
                 yield from stream
 
 
-_PLANS: Mapping[str, Callable[..., Planned]] = {
+_PLANS: Mapping[str, Callable[..., ReadPlan]] = {
     "files": _files,
     "entries": _entries,
     "diff": _diff,

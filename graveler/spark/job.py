@@ -29,23 +29,23 @@ Jobs = argparse._SubParsersAction  # the type has no public name
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one job in its own Spark session; return the exit code."""
-    said = parser().parse_args(words)
-    spark = SparkSession.builder.appName(f"graveler {said.job}").getOrCreate()
+    options = parser().parse_args(words)
+    spark = SparkSession.builder.appName(f"graveler {options.job}").getOrCreate()
     try:
-        return run(said, spark)
+        return run(options, spark)
     finally:
         spark.stop()
 
 
-def run(said: argparse.Namespace, spark: SparkSession) -> int:
+def run(options: argparse.Namespace, spark: SparkSession) -> int:
     """Run one job in the given session and print its result; return the exit code."""
-    job: Callable[[argparse.Namespace, SparkSession], dict[str, Any]] = said.run
+    job: Callable[[argparse.Namespace, SparkSession], dict[str, Any]] = options.run
     try:
-        done = job(said, spark)
+        done = job(options, spark)
     except GravelerError as error:
-        print(f"graveler {said.job}: {error}", file=sys.stderr)
+        print(f"graveler {options.job}: {error}", file=sys.stderr)
         return 1
-    print(json.dumps({"job": said.job, **done}), flush=True)
+    print(json.dumps({"job": options.job, **done}), flush=True)
     return 0
 
 
@@ -63,73 +63,92 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_import(jobs: "Jobs[argparse.ArgumentParser]") -> None:
-    made = _added(jobs, "import", "land rows that name objects as one commit", run_import)
-    _add_target(made, "--target", "REPOSITORY/BRANCH/PREFIX", "where the rows land")
-    made.add_argument(
-        "--source", required=True, metavar="PATH", help="what Spark reads the rows from"
+    command = _added(jobs, "import", "import rows that name objects, as one commit", run_import)
+    _add_target(
+        command, "--target", "REPOSITORY/BRANCH/PREFIX", "the place that the rows are imported to"
     )
-    made.add_argument(
-        "--format", choices=_FORMATS, default="", help="of the source (default: parquet)"
+    command.add_argument(
+        "--source", required=True, metavar="PATH", help="the path from which Spark reads the rows"
     )
-    made.add_argument(
+    command.add_argument(
+        "--format", choices=_FORMATS, default="", help="the format of the source (default: parquet)"
+    )
+    command.add_argument(
         "--column",
         action="append",
         default=[],
         type=_pair,
         metavar="NAME=EXPRESSION",
-        help="a column of the import by an expression of SQL over the source's; several times",
+        help="a column of the import, as SQL over the columns of the source; repeatable",
     )
-    made.add_argument(
+    command.add_argument(
         "--inventory",
         action="store_true",
-        help="the source is the manifest.json of a delivery of an S3 Inventory",
+        help="the source is the manifest.json of an S3 Inventory delivery",
     )
-    made.add_argument(
-        "--below", default="", metavar="PREFIX", help="only keys of the inventory that begin so"
+    command.add_argument(
+        "--below",
+        default="",
+        metavar="PREFIX",
+        help="only keys of the inventory that begin with PREFIX",
     )
-    made.add_argument("--mode", choices=("replace", "merge"), default="replace")
-    made.add_argument("--on-bad", choices=("fail", "skip"), default="fail")
-    _add_terms(made)
+    command.add_argument("--mode", choices=("replace", "merge"), default="replace")
+    command.add_argument("--on-bad", choices=("fail", "skip"), default="fail")
+    _add_terms(command)
 
 
 def _add_commit(jobs: "Jobs[argparse.ArgumentParser]") -> None:
-    made = _added(jobs, "commit", "commit very many uncommitted rows", run_commit)
-    _add_target(made, "--branch", "REPOSITORY/BRANCH", "whose uncommitted rows")
-    made.add_argument(
-        "--table", default="", help="the DynamoDB table, which executors then read by themselves"
+    command = _added(jobs, "commit", "commit a very large number of uncommitted rows", run_commit)
+    _add_target(command, "--branch", "REPOSITORY/BRANCH", "the branch with the uncommitted rows")
+    command.add_argument(
+        "--table", default="", help="the DynamoDB table; executors then read it directly"
     )
-    _add_terms(made)
+    _add_terms(command)
 
 
 def _add_pack(jobs: "Jobs[argparse.ArgumentParser]") -> None:
-    made = _added(jobs, "pack", "write a branch's head in fewer ranges, if it pays", run_pack)
-    _add_target(made, "--branch", "REPOSITORY/BRANCH", "whose head")
+    command = _added(
+        jobs, "pack", "rewrite the head of a branch in fewer ranges, if that is worth it", run_pack
+    )
+    _add_target(command, "--branch", "REPOSITORY/BRANCH", "the branch to pack")
     for name, text in (
-        ("--min-size", "bytes of keys and values that a range has at least"),
-        ("--max-size", "bytes after which it ends in any case"),
-        ("--raggedness", "one in so many keys may end it otherwise"),
+        ("--min-size", "the least number of bytes of keys and values in a range"),
+        ("--max-size", "the number of bytes after which a range always ends"),
+        ("--raggedness", "between these sizes, one key in N may end a range"),
     ):
-        made.add_argument(name, type=int, metavar="N", help=f"{text} (default: as it is)")
-    made.add_argument("--dry-run", action="store_true", help="only say how many there would be")
-    _add_terms(made)
+        command.add_argument(
+            name, type=int, metavar="N", help=f"{text} (default: the present value)"
+        )
+    command.add_argument(
+        "--dry-run", action="store_true", help="only print how many ranges the result would have"
+    )
+    _add_terms(command)
 
 
 def _add_gc(jobs: "Jobs[argparse.ArgumentParser]") -> None:
-    made = _added(jobs, "gc", "find garbage, and delete it a run later", run_collect)
-    made.add_argument(
-        "--repository", action="append", required=True, metavar="NAME", help="several times"
+    command = _added(jobs, "gc", "find garbage, and delete it one run later", run_collect)
+    command.add_argument(
+        "--repository",
+        action="append",
+        required=True,
+        metavar="NAME",
+        help="a repository (repeatable)",
     )
-    made.add_argument(
-        "--delete", action="store_true", help="condemn and delete (default: only say what would be)"
+    command.add_argument(
+        "--delete",
+        action="store_true",
+        help="condemn and delete (default: only list what it would do)",
     )
-    made.add_argument(
+    command.add_argument(
         "--share-max",
         type=_share,
         default=0.5,
         metavar="SHARE",
-        help="the greatest share of a repository's files that may go (default: 0.5)",
+        help="the greatest share of a repository's files that a run may condemn (default: 0.5)",
     )
-    made.add_argument("--report", default="", metavar="PATH", help="write the report there")
+    command.add_argument(
+        "--report", default="", metavar="PATH", help="the path that the report is written to"
+    )
 
 
 def _added(
@@ -138,37 +157,45 @@ def _added(
     text: str,
     job: Callable[[argparse.Namespace, SparkSession], dict[str, Any]],
 ) -> argparse.ArgumentParser:
-    made = jobs.add_parser(name, help=text, description=text, allow_abbrev=False)
-    made.add_argument("--url", default="", help="the server's")
-    made.add_argument(
+    command = jobs.add_parser(name, help=text, description=text, allow_abbrev=False)
+    command.add_argument("--url", default="", help="the URL of the server")
+    command.add_argument(
         "--store",
         default="",
         metavar="DIR",
-        help="the folder of an embedded store; without --url it is served while the job runs",
+        help="the folder of an embedded store; without --url, the job serves it while it runs",
     )
-    made.add_argument(
+    command.add_argument(
         "--secret",
         default="",
         metavar="NAME",
-        help="of Secrets Manager, with access_key_id and secret_access_key as JSON (default: the "
-        "variables LAKECTL_CREDENTIALS_ACCESS_KEY_ID and _SECRET_ACCESS_KEY)",
+        help="a secret in Secrets Manager: JSON with access_key_id and secret_access_key (default: "
+        "the variables LAKECTL_CREDENTIALS_ACCESS_KEY_ID and _SECRET_ACCESS_KEY)",
     )
-    made.set_defaults(run=job)
-    return made
+    command.set_defaults(run=job)
+    return command
 
 
-def _add_terms(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--message", default="", help="of the commit")
-    made.add_argument(
-        "--metadata", action="append", default=[], type=_pair, metavar="NAME=VALUE", help="of it"
+def _add_terms(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--message", default="", help="the message of the commit")
+    command.add_argument(
+        "--metadata",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="metadata of the commit; repeatable",
     )
-    made.add_argument(
-        "--job-id", default="", metavar="ID", help="go on where a job of this name has ended"
+    command.add_argument(
+        "--job-id",
+        default="",
+        metavar="ID",
+        help="the id of the job; a job with the same id continues",
     )
 
 
-def _add_target(made: argparse.ArgumentParser, name: str, form: str, text: str) -> None:
-    made.add_argument(name, required=True, type=_target, metavar=form, help=text)
+def _add_target(command: argparse.ArgumentParser, name: str, form: str, text: str) -> None:
+    command.add_argument(name, required=True, type=_target, metavar=form, help=text)
 
 
 def _target(text: str) -> str:

@@ -26,7 +26,7 @@ from graveler.ids import parse_branch_id, parse_repository_id
 from graveler.records import BreakParameters
 from graveler.settings import endpoint_url
 from graveler.spark.cluster.places import Place
-from graveler.spark.cluster.server import Credentials, Served, serve
+from graveler.spark.cluster.server import Credentials, EmbeddedServer, serve
 
 _SCHEMES: Final = ("http://", "https://")
 _NO_WRITING: Final = BreakParameters()
@@ -81,7 +81,7 @@ def connect(
         return Lake(spark, client.connect(text, keys.access_key_id, keys.secret_access_key), folder)
     if "://" in text or not text:
         raise Invalid(f"neither a URL of a server nor a folder: {text!r:.200}")
-    served: Served = serve(Path(text), keys, import_roots)
+    served: EmbeddedServer = serve(Path(text), keys, import_roots)
     session = client.connect(served.url, keys.access_key_id, keys.secret_access_key)
     return Lake(spark, session, os.path.abspath(text), served.stop)
 

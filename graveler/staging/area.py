@@ -195,14 +195,14 @@ def lookup_many(
     """As `lookup`, for many keys.  The result has only keys that some token has a row for.  One
     batch (`get_many`)."""
     places = {key: [place_of(token, key) for token in tokens] for key in keys}
-    asked = [place for row_places in places.values() for place in row_places]
-    rows = kv.get_many(asked) if asked else {}
-    found = {}
+    flat = [place for row_places in places.values() for place in row_places]
+    rows = kv.get_many(flat) if flat else {}
+    values = {}
     for key, row_places in places.items():
         newest = next((rows[place] for place in row_places if place in rows), None)
         if newest is not None:
-            found[key] = decode(newest)
-    return found
+            values[key] = decode(newest)
+    return values
 
 
 # ---- all keys ------------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ class ShardPage(NamedTuple):
 def shard_page(kv: Store, token: StagingToken, number: int, start: bytes, limit: int) -> ShardPage:
     """At most `limit` rows of a shard with key >= `start`.  A page may have fewer rows than `limit`
     although `more` is set.  One request."""
-    found = kv.scan(_partition(token, number), start, b"", limit)
-    return ShardPage([(key, decode(row)) for key, row in found.rows], found.more)
+    answer = kv.scan(_partition(token, number), start, b"", limit)
+    return ShardPage([(key, decode(row)) for key, row in answer.rows], answer.more)
 
 
 class TooManyRows(Exception):
@@ -264,20 +264,20 @@ def values_many(
     tokens are read in parallel.  Raises `TooManyRows` as soon as a page takes the total of all
     tokens past `rows_max`."""
     partitions = [_partitions(token) for token in tokens]
-    asked = [partition for each in partitions for partition in each]
+    flat = [partition for each in partitions for partition in each]
     tally = _Tally(rows_max)
-    if len(asked) == 1:
-        return [_shard_values(kv, asked[0], tally)]
-    found = iter(fanout.map(lambda each: _shard_values(kv, each, tally), asked))
-    return [_values_merged([next(found) for _ in each]) for each in partitions]
+    if len(flat) == 1:
+        return [_shard_values(kv, flat[0], tally)]
+    lists = iter(fanout.map(lambda each: _shard_values(kv, each, tally), flat))
+    return [_values_merged([next(lists) for _ in each]) for each in partitions]
 
 
 def _shard_values(kv: Store, partition: bytes, tally: _Tally) -> list[tuple[bytes, StagedValue]]:
-    found: list[tuple[bytes, StagedValue]] = []
+    values: list[tuple[bytes, StagedValue]] = []
     for page in scan_pages(kv, partition, b"", b"", limits.scan_page_count_max):
         tally.note(len(page))
-        found += [(key, value_of(row.value)) for key, row in page]
-    return found
+        values += [(key, value_of(row.value)) for key, row in page]
+    return values
 
 
 def _values_merged(

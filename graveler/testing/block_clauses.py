@@ -84,9 +84,9 @@ class PutClauses(Capabilities):
             blocks.put(address, broken(), mode)
         with pytest.raises(NotFound):
             blocks.head(address)
-        kept = blocks.put(address, [b"whole"])
+        head = blocks.put(address, [b"whole"])
         with pytest.raises(OSError, match="went away"):
-            blocks.put(address, broken(), Update(kept.etag))
+            blocks.put(address, broken(), Update(head.etag))
         assert content(blocks, address) == b"whole"
         assert [line.address for line in blocks.list(f"{self.bucket}/", "", 10).lines] == [address]
 

@@ -128,7 +128,7 @@ class FaultyBlocks(_Faulty):
         self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
 
 
-def _error(fault: Fault, said: str) -> Unavailable:
+def _error(fault: Fault, text: str) -> Unavailable:
     if fault is Fault.REFUSED:
-        return Unavailable(said)
-    return StorageFull(said) if fault is Fault.FULL else OutcomeUnknown(said)
+        return Unavailable(text)
+    return StorageFull(text) if fault is Fault.FULL else OutcomeUnknown(text)

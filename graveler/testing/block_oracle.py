@@ -38,42 +38,42 @@ class _Program:
 
     def _put(self, address: str) -> None:
         body = self._random.randbytes(self._random.choice((0, 1, 9, 300)))
-        there = self._objects.get(address)
-        etags = ("no", there[1].etag if there else "")
+        stored = self._objects.get(address)
+        etags = ("no", stored[1].etag if stored else "")
         modes: list[Mode] = [CREATE, OVERWRITE, *map(Update, etags)]
         mode = self._random.choice(modes)
         try:
             head = self._blocks.put(address, [body[:5], body[5:]], mode)
         except AlreadyExists:
-            assert mode is CREATE and there
+            assert mode is CREATE and stored
             return
         except PreconditionFailed:
-            assert isinstance(mode, Update) and (not there or there[1].etag != mode.etag)
+            assert isinstance(mode, Update) and (not stored or stored[1].etag != mode.etag)
             return
         if mode is CREATE:
-            assert not there
+            assert not stored
         if isinstance(mode, Update):
-            assert there and there[1].etag == mode.etag
+            assert stored and stored[1].etag == mode.etag
         assert head.size == len(body)
         self._objects[address] = (body, self._seen(head))
 
     def _read(self, address: str) -> None:
-        there = self._objects.get(address)
+        stored = self._objects.get(address)
         try:
             body = self._blocks.get(address)
         except NotFound:
-            assert there is None
+            assert stored is None
             return
-        assert there == (b"".join(body.chunks), self._seen(body.head))
+        assert stored == (b"".join(body.chunks), self._seen(body.head))
         start = self._random.randint(-5, max(0, body.head.size - 1))
         begin = max(0, start + body.head.size) if start < 0 else start
-        assert self._blocks.read(address, start, 7) == there[0][begin : begin + 7]
+        assert self._blocks.read(address, start, 7) == stored[0][begin : begin + 7]
 
     def _delete(self, address: str) -> None:
-        there = self._objects.get(address)
-        version = self._random.choice(("", "no", there[1].version if there else "no"))
+        stored = self._objects.get(address)
+        version = self._random.choice(("", "no", stored[1].version if stored else "no"))
         self._blocks.delete(address, version)
-        if there and version in ("", there[1].version):
+        if stored and version in ("", stored[1].version):
             del self._objects[address]
 
     def _copy(self, address: str) -> None:
@@ -91,8 +91,8 @@ class _Program:
         limit = self._random.choice((1, 3, 100))
         page = self._blocks.list(prefix, after, limit)
         keys = sorted(key for key in self._objects if key.startswith(prefix) and key > after)
-        found = [(line.address, self._seen(line.head)) for line in page.lines]
-        assert found == [(key, self._objects[key][1]) for key in keys[:limit]]
+        listed = [(line.address, self._seen(line.head)) for line in page.lines]
+        assert listed == [(key, self._objects[key][1]) for key in keys[:limit]]
         assert page.more == (len(keys) > limit)
 
 

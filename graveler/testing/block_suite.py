@@ -31,16 +31,16 @@ class ListClauses(Capabilities):
     @pytest.mark.parametrize("limit", [1, 2, 7, 1_000])
     def test_b4_every_page_size_shows_the_same(self, blocks: Blocks, limit: int) -> None:
         addresses = self._filled(blocks)
-        found: list[str] = []
+        listed: list[str] = []
         while True:
-            page = blocks.list(f"{self.bucket}/", found[-1] if found else "", limit)
+            page = blocks.list(f"{self.bucket}/", listed[-1] if listed else "", limit)
             assert len(page.lines) <= limit
             for line in page.lines:
                 assert line.head == blocks.head(line.address)
-            found += [line.address for line in page.lines]
+            listed += [line.address for line in page.lines]
             if not page.more:
                 break
-        assert found == addresses
+        assert listed == addresses
 
     def test_hostile_names_keep_their_bytes(self, blocks: Blocks) -> None:
         for address in self._filled(blocks):
@@ -60,8 +60,8 @@ class ListClauses(Capabilities):
         prefixes = {a[:cut] for a in addresses for cut in range(len(stem), min(len(a), 60) + 1)}
         for prefix in sorted(p for p in prefixes if "//" not in p[len(stem) :]):
             page = blocks.list(prefix, "", 1_000)
-            wanted = [a for a in addresses if a.startswith(prefix)]
-            assert [line.address for line in page.lines] == wanted, prefix
+            expected = [a for a in addresses if a.startswith(prefix)]
+            assert [line.address for line in page.lines] == expected, prefix
             assert not page.more
         assert blocks.list(stem + "nothing/at/all/", "", 5).lines == ()
 
@@ -72,14 +72,14 @@ class ListClauses(Capabilities):
         places = [place for place in places if self.unlistable.isdisjoint(place)]
         outside = ["", "a", "zzz", self.bucket, f"{self.bucket}0", f"{self.bucket}!/x"]
         for after in [*addresses, *(stem + place for place in places), *outside]:
-            found = [line.address for line in blocks.list(stem, after, 1_000).lines]
-            assert found == [address for address in addresses if address > after], after
+            listed = [line.address for line in blocks.list(stem, after, 1_000).lines]
+            assert listed == [address for address in addresses if address > after], after
 
     def test_b4_a_bucket_ends_at_its_name(self, blocks: Blocks) -> None:
         blocks.put(f"{self.bucket}/a", [b"mine"])
         blocks.put(f"{self.bucket}2/b", [b"other"])
-        found = blocks.list(f"{self.bucket}/", "", 10).lines
-        assert [line.address for line in found] == [f"{self.bucket}/a"]
+        lines = blocks.list(f"{self.bucket}/", "", 10).lines
+        assert [line.address for line in lines] == [f"{self.bucket}/a"]
 
     def test_list_limits(self, blocks: Blocks) -> None:
         for limit in (0, -1, limits.scan_page_count_max + 1):
@@ -129,8 +129,8 @@ class ChangeClauses(Capabilities):
                 Target(names[5], new[names[5]].version),
             ]
         )
-        left = blocks.list(f"{self.bucket}/", "", 10).lines
-        assert [line.address for line in left] == [names[1], names[3]]
+        remaining = blocks.list(f"{self.bucket}/", "", 10).lines
+        assert [line.address for line in remaining] == [names[1], names[3]]
         for name in (names[1], names[3]):
             assert self.seen(blocks.head(name)) == self.seen(new[name])
             assert content(blocks, name) == b"new"
@@ -157,8 +157,8 @@ class ChangeClauses(Capabilities):
         due = [Target(*pair) for pair in zip(names, (h.version for h in heads), strict=True)]
         blocks.delete_all(due[::-2])
         blocks.delete_all(due[::-2])
-        left = blocks.list(f"{self.bucket}/", "", 100).lines
-        assert [line.address for line in left] == names[::2]
+        remaining = blocks.list(f"{self.bucket}/", "", 100).lines
+        assert [line.address for line in remaining] == names[::2]
 
     def test_hostile_names_are_deleted_together(self, blocks: Blocks) -> None:
         names = [f"{self.bucket}/{key}" for key in KEYS_IN_ORDER]

@@ -103,9 +103,9 @@ class FaultyStore:
         raise self._error(fault, verb)
 
     def _error(self, fault: Fault, verb: str) -> Unavailable:
-        said = f"injected: {verb=} request={self.requests}"
+        text = f"injected: {verb=} request={self.requests}"
         if fault is Fault.REFUSED:
-            return Unavailable(said)
+            return Unavailable(text)
         if fault is Fault.FULL:
-            return StorageFull(said)
-        return OutcomeUnknown(said)
+            return StorageFull(text)
+        return OutcomeUnknown(text)

@@ -37,8 +37,8 @@ class Oracle:
         self.rows: dict[Place, Row] = {}
 
     def scan(self, partition: bytes, start: bytes, end: bytes) -> list[tuple[bytes, Row]]:
-        found = [(key, row) for (owner, key), row in self.rows.items() if owner == partition]
-        return sorted((k, row) for k, row in found if k >= start and (end == b"" or k < end))
+        rows = [(key, row) for (owner, key), row in self.rows.items() if owner == partition]
+        return sorted((k, row) for k, row in rows if k >= start and (end == b"" or k < end))
 
     def set_if(self, place: Place, row: Row, condition: Condition) -> Outcome:
         other = True
@@ -107,8 +107,8 @@ class _Program:
         start = self.chance.choice((b"", start))
         end = self.chance.choice((b"", self.key()))
         page = self.chance.choice((1, 2, 5, 100))
-        found = list(scan_all(self.store, partition, start, end, page))
-        assert found == self.oracle.scan(partition, start, end), (partition, start, end, page)
+        rows = list(scan_all(self.store, partition, start, end, page))
+        assert rows == self.oracle.scan(partition, start, end), (partition, start, end, page)
 
     def set(self) -> None:
         place, row = self.place(), self.row()
@@ -122,19 +122,19 @@ class _Program:
 
     def set_if(self) -> None:
         place, row = self.place(), self.row(self.chance.randint(0, 9))
-        asked: Condition = self.condition(place)
+        condition: Condition = self.condition(place)
         second, drawn = self.place(), self.chance.random()
         if drawn < 0.3:
             guard = self.oracle.rows.get(second)
             version = b"%016d" % 1 if guard is None else guard.version
-            asked = Guarded(self.condition(place), second, version)
+            condition = Guarded(self.condition(place), second, version)
         elif drawn < 0.6 and second != place:
             also = self.row()
             write = Write(*second, also.value, also.version)
-            asked = Paired(self.condition(place), self.condition(second), write)
-        expected = self.oracle.set_if(place, row, asked)
-        found = self.store.set_if(*place, row.value, row.version, asked, row.order)
-        assert found == expected, (place, asked)
+            condition = Paired(self.condition(place), self.condition(second), write)
+        expected = self.oracle.set_if(place, row, condition)
+        outcome = self.store.set_if(*place, row.value, row.version, condition, row.order)
+        assert outcome == expected, (place, condition)
 
     def condition(self, place: Place) -> Matches | Literal[Absent.ABSENT]:
         known = self.oracle.rows.get(place)
@@ -145,8 +145,8 @@ class _Program:
     def set_newer(self) -> None:
         place, row = self.place(), self.row(self.chance.randint(1, 9))
         expected = self.oracle.set_newer(place, row)
-        found = self.store.set_newer(*place, row.value, row.version, row.order)
-        assert found == expected, (place, row)
+        outcome = self.store.set_newer(*place, row.value, row.version, row.order)
+        assert outcome == expected, (place, row)
 
     def delete(self) -> None:
         partition = self.chance.choice(_PARTITIONS)

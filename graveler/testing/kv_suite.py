@@ -250,9 +250,9 @@ class ScanClauses:
         for start in bounds:
             for end in bounds:
                 expected = [k for k in keys if start <= k and (not end or k < end)]
-                found = list(scan_all(store, b"p", start, end, page))
-                assert [key for key, _ in found] == expected
-                assert all(row == Row(key, b"1") for key, row in found)
+                rows = list(scan_all(store, b"p", start, end, page))
+                assert [key for key, _ in rows] == expected
+                assert all(row == Row(key, b"1") for key, row in rows)
 
     def test_k7_a_page_keeps_its_limit_and_tells_of_more(self, store: Store) -> None:
         store.set_many([Write(b"p", b"%d" % n, b"", b"1") for n in range(5)])

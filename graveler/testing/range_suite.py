@@ -36,8 +36,8 @@ class RangeSuite:
         records = numbered(2_000)
         table = store.open_range(NAMESPACE, store.write_range(NAMESPACE, records).id)
         for streaming in (True, False):
-            found = [r for c in table.chunks(streaming=streaming) for r in c.records()]
-            assert found == records
+            read = [r for c in table.chunks(streaming=streaming) for r in c.records()]
+            assert read == records
         assert table.count == 2_000
 
     def test_r1_every_key_is_found_and_no_other(self, store: RangeStore) -> None:
@@ -53,7 +53,7 @@ class RangeSuite:
         records = numbered(2_000)
         table = store.open_range(NAMESPACE, store.write_range(NAMESPACE, records).id)
         for start in (b"", b"key/00000001", records[777][0], records[-1][0], b"z"):
-            found: list[Record] = []
+            read: list[Record] = []
             last = b""
             for chunk in table.chunks(start):
                 inside = chunk.records()
@@ -62,8 +62,8 @@ class RangeSuite:
                 assert inside[-1][0] <= chunk.bound
                 assert chunk.bound >= start
                 last = chunk.bound
-                found += inside
-            assert [r for r in found if r[0] >= start] == [r for r in records if r[0] >= start]
+                read += inside
+            assert [r for r in read if r[0] >= start] == [r for r in records if r[0] >= start]
 
     def test_r1_keys_and_values_of_any_bytes_and_lengths(self, store: RangeStore) -> None:
         lengths = (1, 2, 7, 100, 111, 112, 119, 120, 121, 127, 128, 129, 1_000)

@@ -48,7 +48,7 @@ _SENT = re.compile(r"([\d,]+) generated")
 _SHOWN = 6_000
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """What a run sent, and what was wrong; "" if nothing."""
 
     requests: int
@@ -62,7 +62,7 @@ class SchemaFuzz:
     service: LiveService
     folder: Path
 
-    def run(self, seed: int, examples: int) -> Found:
+    def run(self, seed: int, examples: int) -> Finding:
         """Send up to `examples` cases for each operation, beside the systematic ones.  The seed
         determines them, except for what earlier runs left in the store."""
         self._ground()
@@ -93,8 +93,8 @@ class SchemaFuzz:
         sent = _SENT.search(said)
         requests = int(sent[1].replace(",", "")) if sent else 0
         if self.service.process.poll() is not None:
-            return Found(requests, "the service ended")
-        return Found(requests, "" if code == 0 and requests else _told(said))
+            return Finding(requests, "the service ended")
+        return Finding(requests, "" if code == 0 and requests else _told(said))
 
     def _ground(self) -> None:
         """Create a repository with a commit; it may exist already."""

@@ -13,7 +13,7 @@ from graveler.block.adapter import ObjectHead
 from graveler.block.address import Parts
 from graveler.block.listing import list_all
 from graveler.block.local import ImportRules, LocalBlocks
-from graveler.block.walk import Child, Found, FoundHead, Pages, Start, sorted_children
+from graveler.block.walk import Child, FileHead, FileKey, Pages, Start, sorted_children
 from graveler.clock import SystemClock, SystemIds
 
 TOP = Parts("local", "lake", "")
@@ -50,10 +50,10 @@ class Folders:
             self.read[stem] += 1
             yield Child(name, name, is_folder)
 
-    def heads(self, found: Sequence[Found]) -> Iterator[FoundHead]:
-        for one in found:
+    def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
+        for one in files:
             if one.key not in self.gone:
-                yield FoundHead(one.key, ObjectHead(len(one.key), "etag", 0))
+                yield FileHead(one.key, ObjectHead(len(one.key), "etag", 0))
 
 
 def listed(pages: Pages, tree: Folders, limit: int = 1_000, after: str = "") -> list[str]:

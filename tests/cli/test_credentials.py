@@ -7,7 +7,7 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.auth.accounts import NewCredential
 from graveler.cli import administrator
-from graveler.cli.administrator import Saved
+from graveler.cli.administrator import SavedCredential
 from graveler.cli.main import main
 from graveler.errors import Conflict, Invalid
 from graveler.records import ABSENT
@@ -52,17 +52,17 @@ def test_a_file_that_keeps_the_old_ones_is_written_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _with_administrator(tmp_path)
-    path = administrator.write(tmp_path, Saved(URL, OLD))
-    assert administrator.read(tmp_path) == Saved(URL, OLD)
+    path = administrator.write(tmp_path, SavedCredential(URL, OLD))
+    assert administrator.read(tmp_path) == SavedCredential(URL, OLD)
     assert main(("credentials", "reset", "--store", str(tmp_path))) == 0
-    assert administrator.read(tmp_path) == Saved(URL, _printed(capsys.readouterr().out))
+    assert administrator.read(tmp_path) == SavedCredential(URL, _printed(capsys.readouterr().out))
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_save_makes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _with_administrator(tmp_path)
     assert main(("credentials", "reset", "--store", str(tmp_path), "--save")) == 0
-    assert administrator.read(tmp_path) == Saved("", _printed(capsys.readouterr().out))
+    assert administrator.read(tmp_path) == SavedCredential("", _printed(capsys.readouterr().out))
 
 
 def test_before_the_set_up_there_is_nothing_to_reset(
@@ -77,12 +77,12 @@ def test_kept_credentials_are_those_of_the_administrator(tmp_path: Path) -> None
     store = open_embedded(tmp_path)
     first = administrator.kept(store, tmp_path, URL, ABSENT)
     assert administrator.kept(store, tmp_path, URL, ABSENT) == first
-    assert administrator.read(tmp_path) == Saved(URL, first)
+    assert administrator.read(tmp_path) == SavedCredential(URL, first)
     assert administrator.kept(store, tmp_path, URL, OLD) == OLD  # given ones win
     (tmp_path / administrator.FILE).unlink()
     with pytest.raises(Conflict, match="credentials reset"):
         administrator.kept(store, tmp_path, URL, ABSENT)
-    administrator.write(tmp_path, Saved(URL, first))  # those of another day
+    administrator.write(tmp_path, SavedCredential(URL, first))  # those of another day
     with pytest.raises(Conflict, match="credentials reset"):
         administrator.kept(store, tmp_path, URL, ABSENT)
     store.close()
@@ -90,7 +90,7 @@ def test_kept_credentials_are_those_of_the_administrator(tmp_path: Path) -> None
 
 def test_a_crash_between_file_and_account_loses_nothing(tmp_path: Path) -> None:
     store = open_embedded(tmp_path)
-    administrator.write(tmp_path, Saved(URL, OLD))
+    administrator.write(tmp_path, SavedCredential(URL, OLD))
     assert administrator.kept(store, tmp_path, URL, ABSENT) == OLD
     store.close()
 

@@ -60,7 +60,7 @@ def test_a_second_run_reuses_credentials_and_repository(told: tuple[Path, str]) 
     before = administrator.read(store)
     found = run("demo", "--store", str(store), *ONCE)
     assert (found.returncode, found.stderr) == (0, "")
-    assert "is there from an earlier run" in found.stdout
+    assert "exists from an earlier run" in found.stdout
     assert not any(words in found.stdout for words in CHAPTERS)
     after = administrator.read(store)
     assert before is not ABSENT and after is not ABSENT

@@ -17,7 +17,7 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT, Entry
 from graveler.refs.events import batches
-from graveler.refs.events.batches import Closing, Counted
+from graveler.refs.events.batches import BatchCount, Closing
 from graveler.refs.events.rules import EventRule
 from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposer import Script
@@ -88,7 +88,7 @@ def count_at_all(lake: Lake) -> None:
     """Somebody changes every counter there is."""
     number = batches.get(lake.ports.kv, lake.repo, "rule").batches.number
     for counter in range(batches.COUNTERS):
-        each = Counted(number, counter, 1)
+        each = BatchCount(number, counter, 1)
         assert batches.add(lake.ports.kv, lake.repo, "rule", each, lake.ports.ids.stamp())
 
 
@@ -137,8 +137,8 @@ def test_a_delivery_closes_a_batch_whose_time_is_over(lake: Lake) -> None:
 
 def test_a_late_count_of_an_earlier_batch_changes_nothing(lake: Lake) -> None:
     kv = MemoryStore()
-    assert batches.add(kv, lake.repo, "rule", Counted(2, 0, 5), b"s1")
-    assert batches.add(kv, lake.repo, "rule", Counted(1, 0, 7), b"s2")
+    assert batches.add(kv, lake.repo, "rule", BatchCount(2, 0, 5), b"s1")
+    assert batches.add(kv, lake.repo, "rule", BatchCount(1, 0, 7), b"s2")
     assert batches.count_of(kv, lake.repo, "rule", 2) == 5
     assert batches.count_of(kv, lake.repo, "rule", 1) == 0
 

@@ -32,12 +32,12 @@ def begun(world: World) -> tuple[Bulk, Finish]:
     return job, Finish(written, "r", "landed", COMMITTER, {"k": "v"})
 
 
-def attend(world: World, job: Bulk, asked: Finish) -> CommitEntry:
+def attend(world: World, job: Bulk, request: Finish) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
-        return land.finish(ports, world.lake.repo, "main", job.job.id, asked)
+        return land.finish(ports, world.lake.repo, "main", job.job.id, request)
 
     due = SHORT.since(world.lake.ports.clock.steady_seconds())
-    return handover.attend(world.desk, orders.land_asked("main", job.job.id, asked), due, direct)
+    return handover.attend(world.desk, orders.land_asked("main", job.job.id, request), due, direct)
 
 
 def handed_over(world: World, job: Bulk, asked: Finish) -> JobId:

@@ -7,7 +7,7 @@ from graveler.ids import BranchId, CommitId, TagId
 from graveler.records import ABSENT, BranchState, Commit, Tag
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
-from graveler.refs.names.resolve import Resolved, holders, resolve
+from graveler.refs.names.resolve import ResolvedRef, holders, resolve
 from tests.refs.graphs import Table, id_of
 from tests.refs.stores import IDS, Counted, branch, repository
 
@@ -40,7 +40,7 @@ class Lake(Counted):
     def lookup(self, id: CommitId) -> Commit:
         return commits.get(self.kv, REPO, id)
 
-    def resolve(self, text: str) -> Resolved:
+    def resolve(self, text: str) -> ResolvedRef:
         return resolve(self.kv, REPO, text, self.lookup)
 
 

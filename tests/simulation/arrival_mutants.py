@@ -133,7 +133,7 @@ ARRIVAL_MUTANTS = (
                 "_stage",
                 "__taken__ = arriving.take_in(...) if ... else ()",
                 """
-                early = Delivery(len(told), any(map(rule.marks, told)))
+                early = Delivery(len(objects), any(map(rule.marks, objects)))
                 noted = batches.note(ports, repo, rule, early)
                 __old__
                 """,

@@ -179,7 +179,7 @@ LATER_MUTANTS = (
                 "_delete_all.put",
                 "return put_newer(...)",
                 """
-                where = Resolved(seen.branch.commit, "branch", seen, branch, True)
+                where = ResolvedRef(seen.branch.commit, "branch", seen, branch, True)
                 if _value_at(ports, repo, where, todo[path]) is ABSENT:
                     return orders[path], True
                 __old__

@@ -251,7 +251,7 @@ MUTANTS = (
                 "__where__ = resolved(...)",
                 """
                 found = cached(ports, repo, BranchId(ref))
-                __where__ = Resolved(found.branch.commit, "branch", found, BranchId(ref), True)
+                __where__ = ResolvedRef(found.branch.commit, "branch", found, BranchId(ref), True)
                 """,
             ),
         ),

@@ -7,7 +7,7 @@ import pytest
 from graveler import limits
 from graveler.block import address
 from graveler.errors import Invalid
-from graveler.spark.core.check import REASONS, Addresses, Checked, Rules, check
+from graveler.spark.core.check import REASONS, Addresses, CheckedTable, Rules, check
 
 RULES = Rules("s3://lake/repository")
 TEXTS = [
@@ -39,7 +39,7 @@ def judged(
     rules: Rules = RULES,
     kind: pa.DataType | None = None,
     metadata: pa.Array | None = None,
-) -> Checked:
+) -> CheckedTable:
     count = len(addresses)
     columns = {
         "path": pa.array([b"p%d" % number for number in range(count)], pa.binary()),

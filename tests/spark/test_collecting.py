@@ -41,7 +41,7 @@ from graveler.spark.cluster.places import Place, opened
 from graveler.spark.gc import collect as collecting
 from graveler.spark.gc import scopes, uses
 from graveler.spark.gc.collect import Careful, collect
-from graveler.spark.gc.listing import Collected, hashed, slices_of
+from graveler.spark.gc.listing import CollectedRepository, hashed, slices_of
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
 from tests.client.scripted import Said, scripted
@@ -447,7 +447,7 @@ def test_files_of_somebody_else_are_refused(grown: tuple[World, Connected]) -> N
 @pytest.mark.parametrize("count", [1, 2, 7, 128])
 def test_slices_hold_every_name_once(count: int) -> None:
     now_ns = SystemClock().now_ns()
-    found = slices_of(Collected(0, "r", "local://r", now_ns - 40 * DAY_NS), now_ns, count)
+    found = slices_of(CollectedRepository(0, "r", "local://r", now_ns - 40 * DAY_NS), now_ns, count)
     chance = random.Random(count)
     names = [f"_lakefs/{chance.getrandbits(256):064x}" for _ in range(200)]
     times = [now_ns - chance.randrange(41 * DAY_NS) for _ in range(200)]

@@ -35,7 +35,7 @@ from graveler.spark import (
 )
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.gc import sweep
-from graveler.spark.gc.listing import LISTED, Collected, Scope
+from graveler.spark.gc.listing import LISTED, CollectedRepository, Scope
 from tests.api.serving import ADMINISTRATOR, USER, listening
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
@@ -130,7 +130,7 @@ def test_a_sweep_asks_for_stretches_and_not_for_files(
     direct.put(f"{namespace}/{addresses[9]}", [b"written again"])
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
-        scope = Scope(place, (Collected(0, "swept", namespace, 0),), "run", 0)
+        scope = Scope(place, (CollectedRepository(0, "swept", namespace, 0),), "run", 0)
         swept = sweep.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
         asked = Counter(proxy.operations)
     batches = len(swept)  # each leaves a note of what it has deleted
@@ -153,7 +153,7 @@ def test_a_sweep_heads_no_file_of_tables(lake: Lake, engine: str) -> None:
     ]
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
-        scope = Scope(place, (Collected(0, "tables", namespace, 0),), "run", 0)
+        scope = Scope(place, (CollectedRepository(0, "tables", namespace, 0),), "run", 0)
         swept = sweep.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
         asked = Counter(proxy.operations)
     assert sum(found.files for found in swept) == 20

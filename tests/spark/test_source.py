@@ -26,7 +26,7 @@ from graveler.spark import (
     register,
     write,
 )
-from graveler.spark.datasource import Piece, Planned, PruningReader, Reader, plan
+from graveler.spark.datasource import Piece, PruningReader, Reader, ReadPlan, plan
 from tests.spark.lakes import frame
 from tests.spark.test_landing import ascii_rows, repository
 from tests.spark.test_loading import put
@@ -123,7 +123,7 @@ def test_a_load_stays_at_the_commit_that_it_found(lake: Lake, repository: str) -
 
 
 def test_filters_on_the_path_leave_stretches_of_a_diff_out(lake: Lake, repository: str) -> None:
-    """Planned as Spark does it, in a process that has no session."""
+    """ReadPlan as Spark does it, in a process that has no session."""
     known = ascii_rows(132, 30)
     for folder in ("a", "k", "x"):
         import_(lake, frame(lake.spark, known), f"{repository}/main/{folder}", "merge")
@@ -182,7 +182,7 @@ def test_files_are_of_the_format_the_values_and_the_schema_asked_for(
             plan(alone, options | {"partitions": wrong})
 
 
-def rows_of(found: Planned, piece: Piece) -> list[Any]:
+def rows_of(found: ReadPlan, piece: Piece) -> list[Any]:
     batches = found.run(iter([pa.RecordBatch.from_pylist(list(piece.rows))]))
     return [row for batch in batches for row in batch.to_pylist()]
 

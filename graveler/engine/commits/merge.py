@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from graveler.committed import diff
 from graveler.committed import merge as trees
-from graveler.committed.merge import Merged
+from graveler.committed.merge import MergeResult
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits import land
 from graveler.engine.commits.diff import NARROWER, DiffPage, DiffQuery, base_metarange, page_of
@@ -138,7 +138,7 @@ def parse_strategy(text: str) -> Strategy:
     raise Invalid("argument strategy: invalid value: validation error")
 
 
-def check_conflicts(merged: Merged, doing: str) -> None:
+def check_conflicts(merged: MergeResult, doing: str) -> None:
     """Raises `MergeConflict` with the first conflicting paths."""
     if merged.conflicts:
         paths = tuple(found.key.decode() for found in merged.conflicts)

@@ -113,7 +113,7 @@ def timed_lookup(ports: Ports, repo: Repository, what: str, deadline: Deadline) 
     return look
 
 
-def resolved(ports: Ports, repo: Repository, ref: str) -> resolve.Resolved:
+def resolved(ports: Ports, repo: Repository, ref: str) -> resolve.ResolvedRef:
     """The commit, and the branch if any, that a ref expression means now.
 
     Cost: 1 KV request for a plain name.

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits, wire
-from graveler.committed.dumps import Written
+from graveler.committed.dumps import StoredTable
 from graveler.engine.jobs.checkpoints import Step, Steps
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, is_hex64
@@ -27,8 +27,8 @@ _NAME: Final = re.compile(r"commits-([0-9]{20})-[0-9]{5}", re.ASCII)
 class RefTables(NamedTuple):
     """The tables of the refs, with which a dump begins."""
 
-    branches: Written
-    tags: Written
+    branches: StoredTable
+    tags: StoredTable
 
 
 class DumpSteps:
@@ -98,9 +98,9 @@ def _ref_tables(said: object) -> RefTables | Literal[Absent.ABSENT]:
     return RefTables(branches, tags)
 
 
-def _written(id: object, files: object) -> Written:
+def _written(id: object, files: object) -> StoredTable:
     names = [_hex64(name) for name in _list(files)]
-    return Written(MetarangeId(_hex64(id)), tuple(names))
+    return StoredTable(MetarangeId(_hex64(id)), tuple(names))
 
 
 def _ranges(rows: Sequence[object], after: str) -> Sequence[RangeRef]:

@@ -29,7 +29,7 @@ from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.clock import ulid
 from graveler.committed import dumps
-from graveler.committed.dumps import Begun, Written
+from graveler.committed.dumps import Resumption, StoredTable
 from graveler.engine.dumps.checkpoints import DumpSteps, RefTables
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
 from graveler.engine.ports import Deadline, Ports
@@ -72,7 +72,7 @@ def dump(ports: Ports, repo: Repository, steps: Steps = NO_STEPS) -> RefsDump:
     if refs is ABSENT:
         found_branches = _written(ports, repo, wire_dumps.BRANCHES, _branches(ports, repo))
         refs = RefTables(found_branches, _written(ports, repo, wire_dumps.TAGS, _tags(ports, repo)))
-    begun = Begun(tuple(so_far.ranges), partial(so_far.add, refs=refs))
+    begun = Resumption(tuple(so_far.ranges), partial(so_far.add, refs=refs))
     records = _commits(ports, repo, so_far.after)
     found_commits = dumps.write(
         ports.blocks, repo.namespace, repo.breaks, wire_dumps.COMMITS, records, begun
@@ -95,7 +95,7 @@ def dump(ports: Ports, repo: Repository, steps: Steps = NO_STEPS) -> RefsDump:
 
 def _written(
     ports: Ports, repo: Repository, marks: Mapping[str, str], records: Iterable[Record]
-) -> Written:
+) -> StoredTable:
     return dumps.write(ports.blocks, repo.namespace, repo.breaks, marks, records)
 
 

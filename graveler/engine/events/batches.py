@@ -30,7 +30,7 @@ from graveler.errors import (
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.events import batches
-from graveler.refs.events.batches import Batches, Closing, Counted, StoredBatches
+from graveler.refs.events.batches import BatchCount, Batches, Closing, StoredBatches
 from graveler.refs.events.rules import EventRule
 
 BATCH_KEY: Final = "graveler.batch"
@@ -207,7 +207,7 @@ def _count(ports: Ports, repo: Repository, rule: EventRule, number: int, objects
     """
     for _ in range(limits.conditional_round_count_max):
         stamp = ports.ids.stamp()
-        counted = Counted(number, stamp[-1] % batches.COUNTERS, objects)
+        counted = BatchCount(number, stamp[-1] % batches.COUNTERS, objects)
         try:
             if batches.add(ports.kv, repo, rule.id, counted, stamp):
                 return

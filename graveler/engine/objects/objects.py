@@ -47,7 +47,7 @@ from graveler.records import (
     Repository,
     StagedValue,
 )
-from graveler.refs.names.resolve import Resolved
+from graveler.refs.names.resolve import ResolvedRef
 from graveler.staging import area, stack
 from graveler.streams import Cursor, Measured, Overlay, list_page
 from graveler.wire import decode_entry, encode_entry, recent_entry
@@ -366,7 +366,7 @@ def stat(ports: Ports, repo: Repository, ref: str, path: str) -> Entry:
 
 
 def _value_at(
-    ports: Ports, repo: Repository, where: Resolved, key: bytes
+    ports: Ports, repo: Repository, where: ResolvedRef, key: bytes
 ) -> bytes | Literal[Absent.ABSENT]:
     if where.staged and where.branch is not ABSENT:
         row = area.lookup(ports.kv, where.branch.branch.tokens_newest_first, key)
@@ -429,7 +429,7 @@ def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> 
 
 
 def view(
-    ports: Ports, repo: Repository, where: Resolved, *, first: int, jumps: bool = True
+    ports: Ports, repo: Repository, where: ResolvedRef, *, first: int, jumps: bool = True
 ) -> Cursor:
     """A cursor over everything that a ref shows, with uncommitted changes on top.
 

@@ -73,10 +73,10 @@ def place_of(repository: Repository, rule: str, key: bytes) -> Place:
 
 def decode(row: Row) -> StoredArrival:
     """The arrival that a row holds.  Raises `Corrupt`."""
-    said = wire.decode_pairs(row.value)
-    calls = tuple(bytes.fromhex(call) for call in said["calls"].split())
+    pairs = wire.decode_pairs(row.value)
+    calls = tuple(bytes.fromhex(call) for call in pairs["calls"].split())
     return StoredArrival(
-        Arrival(said["sequencer"], StagingToken(said["token"]), calls), row.version
+        Arrival(pairs["sequencer"], StagingToken(pairs["token"]), calls), row.version
     )
 
 
@@ -95,8 +95,8 @@ def write_of(place: Place, arrival: Arrival, stamp: bytes) -> Write:
 def vouch(kv: Store, repository: Repository, rule: str, call: bytes, now_ns: int) -> None:
     """Write the confirmation of a call: all its rows count.  Raises `OutcomeUnknown`.  One
     request."""
-    said = wire.encode_pairs({_AT: str(now_ns)})
-    kv.set(*_vouched_place(repository, rule, call), said, call)
+    value = wire.encode_pairs({_AT: str(now_ns)})
+    kv.set(*_vouched_place(repository, rule, call), value, call)
 
 
 def vouched_of(

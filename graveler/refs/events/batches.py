@@ -61,18 +61,18 @@ def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
     row = kv.get(space(repository), batch_key(rule))
     if row is ABSENT:
         return StoredBatches(Batches(), ABSENT)
-    said = wire.decode_pairs(row.value)
+    pairs = wire.decode_pairs(row.value)
     closing = tuple(
         Closing(
             name,
-            CommitId(said[_CLOSING + name]),
-            int(said.get(_RUNS + name, "0")),
-            int(said.get(_FIRST + name, "0")),
+            CommitId(pairs[_CLOSING + name]),
+            int(pairs.get(_RUNS + name, "0")),
+            int(pairs.get(_FIRST + name, "0")),
         )
-        for name in sorted(key[len(_CLOSING) :] for key in said if key.startswith(_CLOSING))
+        for name in sorted(key[len(_CLOSING) :] for key in pairs if key.startswith(_CLOSING))
     )
-    found = Batches(said["open"], int(said["number"]), int(said["opened_ns"]), closing)
-    return StoredBatches(found, row.version)
+    batches = Batches(pairs["open"], int(pairs["number"]), int(pairs["opened_ns"]), closing)
+    return StoredBatches(batches, row.version)
 
 
 def swap(
@@ -80,21 +80,21 @@ def swap(
 ) -> bool:
     """Replace the record `seen` by `new`.  False: failed or unknown; the caller reads again.  One
     request."""
-    said = {"open": new.open, "number": str(new.number), "opened_ns": str(new.opened_ns)}
-    said |= {_CLOSING + each.batch: each.since for each in new.closing}
-    said |= {_RUNS + each.batch: str(each.runs) for each in new.closing if each.runs}
-    said |= {_FIRST + each.batch: str(each.first_ns) for each in new.closing if each.first_ns}
+    pairs = {"open": new.open, "number": str(new.number), "opened_ns": str(new.opened_ns)}
+    pairs |= {_CLOSING + each.batch: each.since for each in new.closing}
+    pairs |= {_RUNS + each.batch: str(each.runs) for each in new.closing if each.runs}
+    pairs |= {_FIRST + each.batch: str(each.first_ns) for each in new.closing if each.first_ns}
     condition: Condition = ABSENT if seen.version is ABSENT else Matches(seen.version)
     try:
         outcome = kv.set_if(
-            space(repository), batch_key(rule), wire.encode_pairs(said), stamp, condition
+            space(repository), batch_key(rule), wire.encode_pairs(pairs), stamp, condition
         )
     except OutcomeUnknown:
         return False
     return landed(outcome, stamp)
 
 
-class Counted(NamedTuple):
+class BatchCount(NamedTuple):
     """What one delivery adds: `objects` to counter `counter` of batch `number`."""
 
     number: int
@@ -102,19 +102,19 @@ class Counted(NamedTuple):
     objects: int
 
 
-def add(kv: Store, repository: Repository, rule: str, counted: Counted, stamp: bytes) -> bool:
+def add(kv: Store, repository: Repository, rule: str, counted: BatchCount, stamp: bytes) -> bool:
     """Add to a counter.  False: another delivery changed the counter first; the caller tries
     another counter.  A counter of a later batch stays as it is.  Raises `OutcomeUnknown`: the
     objects may be counted or not.  Two requests."""
     key = batch_count_key(rule, counted.counter)
     row = kv.get(space(repository), key)
-    there = _Count(0, 0) if row is ABSENT else _count(row)
-    if there.number > counted.number:
+    stored = _Count(0, 0) if row is ABSENT else _count(row)
+    if stored.number > counted.number:
         return True
-    before = there.objects if there.number == counted.number else 0
-    said = {"number": str(counted.number), "objects": str(before + counted.objects)}
+    before = stored.objects if stored.number == counted.number else 0
+    pairs = {"number": str(counted.number), "objects": str(before + counted.objects)}
     condition: Condition = ABSENT if row is ABSENT else Matches(row.version)
-    outcome = kv.set_if(space(repository), key, wire.encode_pairs(said), stamp, condition)
+    outcome = kv.set_if(space(repository), key, wire.encode_pairs(pairs), stamp, condition)
     return landed(outcome, stamp)
 
 
@@ -132,5 +132,5 @@ class _Count(NamedTuple):
 
 
 def _count(row: Row) -> _Count:
-    said = wire.decode_pairs(row.value)
-    return _Count(int(said["number"]), int(said["objects"]))
+    pairs = wire.decode_pairs(row.value)
+    return _Count(int(pairs["number"]), int(pairs["objects"]))

@@ -69,7 +69,7 @@ class EventRule:
     def path_of(self, key: str) -> str:
         """The path in the repository of an object that the rule takes in."""
         fields = {"key": key, "rest": key[len(self.prefix) :], "bucket": self.bucket}
-        return _FIELD.sub(lambda found: fields[found[1]], self.path)
+        return _FIELD.sub(lambda match: fields[match[1]], self.path)
 
 
 _ENDED: Final = wire.encode_pairs({})
@@ -111,12 +111,12 @@ def put(kv: Store, repository: Repository, rule: EventRule, ids: Ids) -> None:
 
 def get(kv: Store, repository: Repository, id: str) -> EventRule:
     """The rule.  Raises `NotFound`.  At most one request."""
-    found: Found = ABSENT
+    row: Found = ABSENT
     if _ID.fullmatch(id):
-        found = kv.get(*_place(repository, id))
-    if found is ABSENT or not _is_live(found):
+        row = kv.get(*_place(repository, id))
+    if row is ABSENT or not _is_live(row):
         raise NotFound("rule not found")
-    return _decode(found.value)
+    return _decode(row.value)
 
 
 def delete(kv: Store, repository: Repository, id: str, ids: Ids) -> None:
@@ -173,9 +173,9 @@ def _encode(rule: EventRule) -> bytes:
 
 
 def _decode(raw: bytes) -> EventRule:
-    said = wire.decode_pairs(raw)
-    texts = {name: said[name] for name in _TEXTS}
-    numbers = {name: int(said[name]) for name in _NUMBERS}
+    pairs = wire.decode_pairs(raw)
+    texts = {name: pairs[name] for name in _TEXTS}
+    numbers = {name: int(pairs[name]) for name in _NUMBERS}
     return EventRule(**cast(dict[str, Any], {**texts, **numbers}))
 
 

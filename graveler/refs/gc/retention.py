@@ -42,8 +42,8 @@ class Retention:
 def get(kv: Store, repository: Repository) -> Retention:
     """The rule.  If none is set, the default: no commit expires that a branch or tag leads to.  One
     request."""
-    found = find(kv, repository)
-    return Retention() if found is ABSENT else found
+    rule = find(kv, repository)
+    return Retention() if rule is ABSENT else rule
 
 
 def find(kv: Store, repository: Repository) -> Retention | Literal[Absent.ABSENT]:

@@ -32,10 +32,10 @@ def find(kv: Store, repository: Repository, commit: CommitId) -> Commit | Litera
 
 def get(kv: Store, repository: Repository, commit: CommitId) -> Commit:
     """The commit.  Raises `NotFound`.  One request."""
-    found = find(kv, repository, commit)
-    if found is ABSENT:
+    record = find(kv, repository, commit)
+    if record is ABSENT:
         raise NotFound("commit not found")
-    return found
+    return record
 
 
 def write_of(repository: Repository, id: CommitId, commit: Commit, stamp: bytes) -> Write:

@@ -175,7 +175,7 @@ class _Frontier:
         """The greatest generation in the frontier; 0 if it is empty."""
         return -self._heap[0][0] if self._heap else 0
 
-    def add(self, id: CommitId, sides: int) -> None:
+    def add(self, id: CommitId, flags: int) -> None:
         known = self._waiting.get(id)
         if known is None:
             self._visited += 1
@@ -188,8 +188,8 @@ class _Frontier:
         else:
             commit, before = known
             self._counts[before] -= 1
-        self._waiting[id] = commit, before | sides
-        self._counts[before | sides] += 1
+        self._waiting[id] = commit, before | flags
+        self._counts[before | flags] += 1
 
     def pop_level(self) -> list[_Visit]:
         """Remove and return all commits of the greatest generation."""
@@ -197,9 +197,9 @@ class _Frontier:
         level = []
         while self._heap and self.next_generation == generation:
             _, id = heapq.heappop(self._heap)
-            commit, sides = self._waiting.pop(id)
-            self._counts[sides] -= 1
-            level.append(_Visit(id, commit, sides))
+            commit, flags = self._waiting.pop(id)
+            self._counts[flags] -= 1
+            level.append(_Visit(id, commit, flags))
         return level
 
 
@@ -258,18 +258,18 @@ def all_merge_bases(lookup: Lookup, left: CommitId, right: CommitId) -> frozense
     the search goes down to the last best common ancestor."""
     if left == right:
         return frozenset((left,))
-    sides = {left: _LEFT, right: _RIGHT}
-    heap = [(-lookup(id).generation, id) for id in sides]
+    flags_of = {left: _LEFT, right: _RIGHT}
+    heap = [(-lookup(id).generation, id) for id in flags_of]
     heapq.heapify(heap)
     best = set()
-    while any(not sides[id] & _STALE for _, id in heap):
+    while any(not flags_of[id] & _STALE for _, id in heap):
         _, id = heapq.heappop(heap)
-        mine = sides[id]
-        if mine == _BOTH:
+        flags = flags_of[id]
+        if flags == _BOTH:
             best.add(id)
-            mine |= _STALE
+            flags |= _STALE
         for parent in lookup(id).parents:
-            if parent not in sides:
+            if parent not in flags_of:
                 heapq.heappush(heap, (-lookup(parent).generation, parent))
-            sides[parent] = sides.get(parent, 0) | mine
+            flags_of[parent] = flags_of.get(parent, 0) | flags
     return frozenset(best)

@@ -45,10 +45,10 @@ def find(kv: Store, repository: Repository, job: JobId) -> VersionedJob | Litera
 
 def get(kv: Store, repository: Repository, job: JobId) -> VersionedJob:
     """The job record.  Raises `NotFound`.  One request."""
-    found = find(kv, repository, job)
-    if found is ABSENT:
+    record = find(kv, repository, job)
+    if record is ABSENT:
         raise NotFound("not found")
-    return found
+    return record
 
 
 def put(
@@ -159,27 +159,27 @@ def add_step(
 
     Raises `OutcomeUnknown` if it is not known whether it was stored.  One request.
     """
-    found = step.found
-    said = {
+    ref = step.found
+    pairs = {
         "source": str(step.source),
         "after": step.after,
-        "range": found.id,
-        "min": found.min_key.hex(),
-        "max": found.max_key.hex(),
-        "size": str(found.size),
-        "count": str(found.count),
-        "identity": found.identity.hex(),
+        "range": ref.id,
+        "min": ref.min_key.hex(),
+        "max": ref.max_key.hex(),
+        "size": str(ref.size),
+        "count": str(ref.count),
+        "identity": ref.identity.hex(),
     }
     place = space(repository), job_step_key(job, number)
-    outcome = kv.set_if(*place, wire.encode_pairs(said), stamp, ABSENT)
+    outcome = kv.set_if(*place, wire.encode_pairs(pairs), stamp, ABSENT)
     if outcome is WRITTEN or outcome.current is ABSENT:
         return step
     return _step(outcome.current.value)
 
 
 def _step(raw: bytes) -> Step:
-    said = wire.decode_pairs(raw)
-    low, high, identity = (bytes.fromhex(said[name]) for name in _STEP_KEYS)
-    size, count = int(said["size"]), int(said["count"])
-    found = RangeRef(RangeId(said["range"]), low, high, size, count, identity)
-    return Step(int(said["source"]), said["after"], found)
+    pairs = wire.decode_pairs(raw)
+    low, high, identity = (bytes.fromhex(pairs[name]) for name in _STEP_KEYS)
+    size, count = int(pairs["size"]), int(pairs["count"])
+    ref = RangeRef(RangeId(pairs["range"]), low, high, size, count, identity)
+    return Step(int(pairs["source"]), pairs["after"], ref)

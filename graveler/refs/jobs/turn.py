@@ -67,10 +67,10 @@ def swap(kv: Store, repository: Repository, turn: Turn, seen: Seen, stamp: bytes
     """Replace `seen` by `turn`.  False: failed or unknown; the caller reads again.  One
     request."""
     condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
-    said = {"job": turn.job, "ordered_ns": str(turn.ordered_ns)}
+    pairs = {"job": turn.job, "ordered_ns": str(turn.ordered_ns)}
     if turn.until_ns:
-        said["until_ns"] = str(turn.until_ns)
-    raw = wire.encode_pairs(said)
+        pairs["until_ns"] = str(turn.until_ns)
+    raw = wire.encode_pairs(pairs)
     try:
         outcome = kv.set_if(space(repository), setting_key(_NAME), raw, stamp, condition)
     except OutcomeUnknown:

@@ -39,24 +39,24 @@ def find(kv: Store, repository: RepositoryId) -> VersionedRepository | Literal[A
 
 def get(kv: Store, repository: RepositoryId) -> Repository:
     """The live repository.  Raises `NotFound`.  One request."""
-    found = find(kv, repository)
-    if found is ABSENT or found.repository.state is not RepositoryState.LIVE:
+    record = find(kv, repository)
+    if record is ABSENT or record.repository.state is not RepositoryState.LIVE:
         raise NotFound("repository not found")
-    return found.repository
+    return record.repository
 
 
 def put_new(
     kv: Store,
     repository: Repository,
     stamp: bytes,
-    over: VersionedRepository | Literal[Absent.ABSENT],
+    earlier: VersionedRepository | Literal[Absent.ABSENT],
 ) -> bool:
-    """Create the record.  `over`: the result of `find`, which is replaced.  False: another client
-    was first.
+    """Create the record.  `earlier`: the result of `find`, which is replaced.  False: another
+    client was first.
 
     One request.  Raises `OutcomeUnknown` if no answer came.
     """
-    condition: Condition = ABSENT if over is ABSENT else Matches(over.version)
+    condition: Condition = ABSENT if earlier is ABSENT else Matches(earlier.version)
     raw = wire.encode_repository(repository)
     outcome = kv.set_if(REPOSITORIES, repository.id.encode(), raw, stamp, condition)
     return landed(outcome, stamp)
@@ -90,17 +90,19 @@ def swap(
 Found = Repository | Literal[Absent.ABSENT]
 
 
-def change(kv: Store, name: RepositoryId, ids: Ids, made: Callable[[Found, bool], Found]) -> None:
-    """Replace the record of `name` atomically by the result of `made`; ABSENT leaves it as it is.
+def change(
+    kv: Store, name: RepositoryId, ids: Ids, change_of: Callable[[Found, bool], Found]
+) -> None:
+    """Replace the record of `name` atomically by the result of `change_of`; ABSENT leaves it as is.
 
-    `made` gets the record, and whether an earlier write of this call may have been applied and
-    replaced since.  It may raise to refuse.  Errors: those of `made`, `Contended`,
+    `change_of` gets the record, and whether an earlier write of this call may have been applied and
+    replaced since.  It may raise to refuse.  Errors: those of `change_of`, `Contended`,
     `OutcomeUnknown`.  Two requests if no other client writes the record.
     """
 
     def changed(row: FoundRow, lost: bool) -> bytes | Literal[Absent.ABSENT]:
-        found = made(ABSENT if row is ABSENT else wire.decode_repository(row.value), lost)
-        return ABSENT if found is ABSENT else wire.encode_repository(found)
+        record = change_of(ABSENT if row is ABSENT else wire.decode_repository(row.value), lost)
+        return ABSENT if record is ABSENT else wire.encode_repository(record)
 
     replace_row(kv, (REPOSITORIES, name.encode()), ids, changed)
 
@@ -142,10 +144,10 @@ def _live(_name: str, row: Row) -> Repository | None:
 
 def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
     """All pairs.  One request for each 1,000."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for _, row in listing.rows(kv, listing.Stretch(space(repository), METADATA)):
-        found.update(wire.decode_pairs(row.value))
-    return found
+        pairs.update(wire.decode_pairs(row.value))
+    return pairs
 
 
 def merge_metadata(kv: Store, repository: Repository, pairs: Mapping[str, str], ids: Ids) -> None:
@@ -165,19 +167,19 @@ def delete_metadata(kv: Store, repository: Repository, keys: Sequence[str], ids:
 
 
 def _replace_pairs(
-    kv: Store, repository: Repository, ids: Ids, wanted: Mapping[str, dict[str, str]]
+    kv: Store, repository: Repository, ids: Ids, groups: Mapping[str, dict[str, str]]
 ) -> None:
     """Store the wanted pairs at each name; empty pairs remove the name."""
-    places = {name: (space(repository), metadata_key(name)) for name in wanted}
+    places = {name: (space(repository), metadata_key(name)) for name in groups}
     rows = kv.get_many(tuple(places.values())) if places else {}
     begun = False
-    for name, pairs in wanted.items():
+    for name, pairs in groups.items():
 
         def change(
             row: FoundRow, _: bool, pairs: dict[str, str] = pairs
         ) -> bytes | Literal[Absent.ABSENT]:
-            there = {} if row is ABSENT else wire.decode_pairs(row.value)
-            return wire.encode_pairs(pairs) if pairs or there else ABSENT
+            stored = {} if row is ABSENT else wire.decode_pairs(row.value)
+            return wire.encode_pairs(pairs) if pairs or stored else ABSENT
 
         place = places[name]
         try:

@@ -29,7 +29,7 @@ Kind = Literal["commit", "branch", "tag"]
 NO_BRANCH = BranchId("")
 
 
-class Resolved(NamedTuple):
+class ResolvedRef(NamedTuple):
     """The commit that an expression names.
 
     `kind`: what the expression's base is.
@@ -62,7 +62,7 @@ class Holders(NamedTuple):
         return self.tag is not ABSENT and not self.tag.tag.deleted
 
 
-def resolve(kv: Store, repository: Repository, text: str, lookup: Lookup) -> Resolved:
+def resolve(kv: Store, repository: Repository, text: str, lookup: Lookup) -> ResolvedRef:
     """The commit (and the branch) that `text` names.  The branch record is read, never cached.
 
     Raises `Invalid` for a malformed expression; `NotFound` for an unknown name, an ambiguous
@@ -80,7 +80,7 @@ def resolve(kv: Store, repository: Repository, text: str, lookup: Lookup) -> Res
     commit = named.commit
     for modifier in modifiers:
         commit = _step(lookup, commit, modifier)
-    return Resolved(commit, named.kind, named.branch, named.branch_id)
+    return ResolvedRef(commit, named.kind, named.branch, named.branch_id)
 
 
 def _step(lookup: Lookup, commit: CommitId, modifier: Modifier) -> CommitId:
@@ -91,19 +91,19 @@ def _step(lookup: Lookup, commit: CommitId, modifier: Modifier) -> CommitId:
     return commit
 
 
-def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Resolved:
+def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> ResolvedRef:
     if is_hex64(base) and _exists(lookup, CommitId(base)):
-        return Resolved(CommitId(base), "commit")
+        return ResolvedRef(CommitId(base), "commit")
     branch = _branch(kv, repository, base)
     if branch is not ABSENT and branch.branch.live:
-        return Resolved(branch.branch.commit, "branch", branch, BranchId(base), True)
+        return ResolvedRef(branch.branch.commit, "branch", branch, BranchId(base), True)
     tag = _tag(kv, repository, base)
     if tag is not ABSENT:
-        return Resolved(tag.commit, "tag")
+        return ResolvedRef(tag.commit, "tag")
     if not is_hex64(base):
         matching = commits.by_prefix(kv, repository, base)
         if len(matching) == 1:
-            return Resolved(matching[0], "commit")
+            return ResolvedRef(matching[0], "commit")
     raise NotFound(f"ref not found: ref={base}")
 
 

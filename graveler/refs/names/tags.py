@@ -45,16 +45,16 @@ def find(kv: Store, repository: Repository, tag: TagId) -> Tag | Literal[Absent.
     row = kv.get(space(repository), tag_key(tag))
     if row is ABSENT:
         return ABSENT
-    found = wire.decode_tag(row.value)
-    return ABSENT if found.deleted else found
+    record = wire.decode_tag(row.value)
+    return ABSENT if record.deleted else record
 
 
 def get(kv: Store, repository: Repository, tag: TagId) -> Tag:
     """The live tag.  Raises `NotFound`.  One request."""
-    found = find(kv, repository, tag)
-    if found is ABSENT:
+    record = find(kv, repository, tag)
+    if record is ABSENT:
         raise NotFound("tag not found")
-    return found
+    return record
 
 
 def create(
@@ -63,9 +63,9 @@ def create(
     tag: TagId,
     commit: CommitId,
     ids: Ids,
-    over: StoredTag | Literal[Absent.ABSENT] = ABSENT,
+    earlier: StoredTag | Literal[Absent.ABSENT] = ABSENT,
 ) -> Tag:
-    """Create the tag at `commit`.  `over`: the deleted tag that the caller read, or ABSENT.
+    """Create the tag at `commit`.  `earlier`: the deleted tag that the caller read, or ABSENT.
 
     Raises `AlreadyExists`; `OutcomeUnknown` if no answer came, or if the tag may have been created
     and deleted since.  One request if no other client writes the tag.
@@ -74,15 +74,15 @@ def create(
 
     def change(row: Found, lost: bool) -> bytes:
         nonlocal rev
-        there = Tag(commit, 0, deleted=True) if row is ABSENT else decode(row).tag
-        if lost and (there.deleted or there.rev != rev):
+        stored = Tag(commit, 0, deleted=True) if row is ABSENT else decode(row).tag
+        if lost and (stored.deleted or stored.rev != rev):
             raise OutcomeUnknown(f"tag creation not confirmed; outcome unknown: {tag=} {rev=}")
-        if not there.deleted:
+        if not stored.deleted:
             raise AlreadyExists("tag already exists: not unique")
-        rev = there.rev + 1
-        return wire.encode_tag(Tag(commit, rev, rest=there.rest))
+        rev = stored.rev + 1
+        return wire.encode_tag(Tag(commit, rev, rest=stored.rest))
 
-    seen = ABSENT if over is ABSENT else over.row
+    seen = ABSENT if earlier is ABSENT else earlier.row
     replace_seen(kv, (space(repository), tag_key(tag)), ids, change, seen)
     return Tag(commit, rev)
 
@@ -97,9 +97,9 @@ def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: 
     def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
         if lost:  # a tag never moves, so the one that was seen is gone, whoever deleted it
             return ABSENT
-        if row is ABSENT or (there := decode(row).tag).deleted:
+        if row is ABSENT or (stored := decode(row).tag).deleted:
             raise NotFound("tag not found")
-        gone = there._replace(rev=there.rev + 1, deleted=True, changed_ns=changed_ns)
+        gone = stored._replace(rev=stored.rev + 1, deleted=True, changed_ns=changed_ns)
         return wire.encode_tag(gone)
 
     replace_row(kv, (space(repository), tag_key(tag)), ids, change)

@@ -23,13 +23,13 @@ def credentials(secret: str) -> Credentials:
     another form; `Unavailable`.  One request to Secrets Manager if a secret is named."""
     if not secret:
         variables = environment()
-        found = Credentials(variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, ""))
-        if not all(found):
+        keys = Credentials(variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, ""))
+        if not all(keys):
             raise Invalid(
                 f"no credentials: name a secret (--secret), or set {KEY_VARIABLE} and "
                 f"{SECRET_VARIABLE} where the driver runs"
             )
-        return found
+        return keys
     text = secret_text(AwsSession(AwsSettings(endpoint_url=endpoint_url())), secret)
     try:
         key, value = (str(json.loads(text)[name]) for name in _FIELDS)

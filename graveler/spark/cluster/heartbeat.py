@@ -22,10 +22,10 @@ def beating(
     If the job was cancelled meanwhile, the heartbeats end, and landing the job then fails, as
     intended.  Any other failed heartbeat does no harm: the next one may arrive.
     """
-    over = threading.Event()
+    finished = threading.Event()
 
     def beat() -> None:
-        while not over.wait(job.heartbeat_seconds):
+        while not finished.wait(job.heartbeat_seconds):
             try:
                 bulk.heartbeat(session, repository, job, progress())
             except Conflict:
@@ -38,7 +38,7 @@ def beating(
     try:
         yield
     finally:
-        over.set()
+        finished.set()
         thread.join()
 
 
@@ -73,14 +73,14 @@ def turns_held(
     turn was lost.  A failed heartbeat does no harm: the next one may arrive.  Errors: `Conflict` if
     another collection of a repository is running.
     """
-    over = threading.Event()
+    finished = threading.Event()
 
     def check() -> None:
         for repository in repositories:
             collections.beat(session, repository, turn)
 
     def beat() -> None:
-        while not over.wait(period):
+        while not finished.wait(period):
             for repository in repositories:
                 with suppress(GravelerError):
                     collections.beat(session, repository, turn)
@@ -92,7 +92,7 @@ def turns_held(
         thread.start()
         yield check
     finally:
-        over.set()
+        finished.set()
         if thread.ident is not None:
             thread.join()
         for repository in repositories:

@@ -44,9 +44,9 @@ class Marks:
         return join(self.namespace, f"_graveler/jobs/{self.job}/part-{self.birth}-")
 
 
-def fingerprint(*said: Any) -> str:
+def fingerprint(*values: Any) -> str:
     """64 hex digits over everything that the result of a job depends on."""
-    return hashlib.sha256(repr(said).encode()).hexdigest()
+    return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
 def leave(blocks: Blocks, marks: Marks, part: Part) -> None:
@@ -66,13 +66,13 @@ def count(blocks: Blocks, marks: Marks) -> int:
 
 def finished(blocks: Blocks, marks: Marks) -> dict[int, Part]:
     """The finished parts, by bucket.  One request for each part, and one for each 1,000 parts."""
-    found: dict[int, Part] = {}
+    parts: dict[int, Part] = {}
     for address in _addresses(blocks, marks):
         body = b"".join(blocks.get(address).chunks)
         if body[:_LENGTH] == marks.fingerprint.encode():
             rows = pa.ipc.open_stream(body[_LENGTH:]).read_all().to_pylist()
-            found |= {part.bucket: part for part in parts_of(rows)}
-    return found
+            parts |= {part.bucket: part for part in parts_of(rows)}
+    return parts
 
 
 def _addresses(blocks: Blocks, marks: Marks) -> Iterator[str]:

@@ -46,6 +46,6 @@ def frame(spark: SparkSession, place: Place, names: Sequence[str], schema: str) 
 
 def rows(spark: SparkSession, values: Sequence[Any], schema: str, tasks: int = 0) -> DataFrame:
     """A few rows of the driver as a DataFrame, spread over `tasks` tasks (0: by their number)."""
-    made = spark.createDataFrame(list(values), schema)
-    wanted = tasks or max(parallel_tasks(spark), len(values) // _ROWS_EACH)
-    return made.repartition(max(1, min(wanted, len(values))))
+    frame = spark.createDataFrame(list(values), schema)
+    count = tasks or max(parallel_tasks(spark), len(values) // _ROWS_EACH)
+    return frame.repartition(max(1, min(count, len(values))))

@@ -13,7 +13,7 @@ from graveler.spark.cluster.places import Place, opened
 from graveler.spark.lake import Lake, Target, parse_ref, place_of
 
 
-class Pinned(NamedTuple):
+class Pin(NamedTuple):
     """The commit to which a ref was resolved, and the prefix that was given with it."""
 
     repository: str
@@ -27,7 +27,7 @@ class Pinned(NamedTuple):
         return opened(self.place).space.metarange(self.metarange).ranges
 
 
-def pinned(lake: Lake, where: str) -> Pinned:
+def pinned(lake: Lake, where: str) -> Pin:
     """Resolve "repository/ref/folder".
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  Errors:
@@ -35,10 +35,10 @@ def pinned(lake: Lake, where: str) -> Pinned:
     """
     target = parse_ref(where)
     repository = lake.session.ask("GET", below("repositories", target.repository))
-    found = _commit(lake, target)
+    commit = _commit(lake, target)
     place = place_of(lake, repository["storage_namespace"])
-    metarange = MetarangeId(found["meta_range_id"])
-    return Pinned(target.repository, found["id"], metarange, target.prefix, place)
+    metarange = MetarangeId(commit["meta_range_id"])
+    return Pin(target.repository, commit["id"], metarange, target.prefix, place)
 
 
 def at_commit(lake: Lake, where: str) -> str:
@@ -51,10 +51,10 @@ def at_commit(lake: Lake, where: str) -> str:
 
 
 def _commit(lake: Lake, target: Target) -> Any:
-    found = commits_page(lake, target.repository, target.branch, "?amount=1")["results"]
-    if not found:
+    commits = commits_page(lake, target.repository, target.branch, "?amount=1")["results"]
+    if not commits:
         raise NotFound(f"no commit at the ref: ref={target.branch}")
-    return found[0]
+    return commits[0]
 
 
 def commits_page(lake: Lake, repository: str, ref: str, query: str) -> Any:

@@ -88,7 +88,7 @@ def _scratch() -> Path:
     processes end without a chance to clean up, so none has its own folder."""
     folder = Path(tempfile.gettempdir()) / f"graveler-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise Unavailable(f"scratch folder belongs to somebody else; remove it: folder={folder}")
     return folder

@@ -43,7 +43,7 @@ def arrow_schema() -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
-class Rejected(NamedTuple):
+class RejectedRow(NamedTuple):
     """An input row that did not become an entry.  `path` and `address` are empty or have
     replacement characters where they are not text."""
 
@@ -59,7 +59,7 @@ class Report:
 
     bad: Mapping[str, int] = field(default_factory=dict)
     duplicates: int = 0
-    samples: tuple[Rejected, ...] = ()
+    samples: tuple[RejectedRow, ...] = ()
 
     @property
     def bad_count(self) -> int:
@@ -125,7 +125,7 @@ class Part(NamedTuple):
     ranges: tuple[RangeRef, ...]
     taken: int
     rejected: Mapping[tuple[str, str], int]
-    samples: tuple[Rejected, ...]
+    samples: tuple[RejectedRow, ...]
     content: Content = NO_CONTENT
 
 
@@ -147,8 +147,8 @@ def rows_of(part: Part) -> pa.RecordBatch:
     for (kind, reason), count in part.rejected.items():
         rows.append({"kind": kind, "reason": reason, "count": count})
     for each in part.samples:
-        said = {"reason": each.reason, "path": each.path.encode(), "address": each.address}
-        rows.append({"kind": SAMPLE, "id": each.kind, **said})
+        fields = {"reason": each.reason, "path": each.path.encode(), "address": each.address}
+        rows.append({"kind": SAMPLE, "id": each.kind, **fields})
     for row in rows:
         row["bucket"] = part.bucket
     return pa.RecordBatch.from_pylist(rows, schema=arrow_schema())
@@ -159,7 +159,7 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
     ranges: dict[int, list[RangeRef]] = {}
     taken: Counter[int] = Counter()
     rejected: dict[int, Counter[tuple[str, str]]] = {}
-    samples: dict[int, list[Rejected]] = {}
+    samples: dict[int, list[RejectedRow]] = {}
     contents: dict[int, Content] = {}
     for row in rows:
         bucket = row["bucket"]
@@ -169,8 +169,8 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
             held.append(RangeRef(RangeId(row["id"]), *bounds, row["size"], row["count"]))
         elif row["kind"] == SAMPLE:
             path = bytes(row["path"]).decode(errors="replace")
-            found = Rejected(row["id"], row["reason"], path, row["address"])
-            samples.setdefault(bucket, []).append(found)
+            sample = RejectedRow(row["id"], row["reason"], path, row["address"])
+            samples.setdefault(bucket, []).append(sample)
         elif row["kind"] == CONTENT:
             content = Content(row["size"], row["count"])
             contents[bucket] = contents.get(bucket, NO_CONTENT).joined(content)
@@ -195,7 +195,7 @@ def report_of(parts: Sequence[Part]) -> Report:
     """The report over all parts."""
     bad: Counter[str] = Counter()
     duplicates = 0
-    samples: list[Rejected] = []
+    samples: list[RejectedRow] = []
     for part in parts:
         for (kind, reason), count in part.rejected.items():
             if kind == DUPLICATE:

@@ -30,7 +30,7 @@ _READY: Final = re.compile(r"ready at (http://\S+)")
 _END_SECONDS: Final = 60
 
 
-class Served(NamedTuple):
+class EmbeddedServer(NamedTuple):
     """The URL of a server, and a function that stops it; a second call does nothing."""
 
     url: str
@@ -44,7 +44,7 @@ class Credentials(NamedTuple):
     secret_access_key: str
 
 
-def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -> Served:
+def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -> EmbeddedServer:
     """Start a server on the store's folder, which is made if it does not exist, and wait until it
     answers.
 
@@ -75,9 +75,9 @@ def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -
 
     assert process.stdout is not None, "it is piped"
     for line in process.stdout:
-        found = _READY.search(line)
-        if found is not None:
-            return Served(found[1], stop)
+        match = _READY.search(line)
+        if match is not None:
+            return EmbeddedServer(match[1], stop)
     stop()
     raise Unavailable(
         "the store could not be served: its own words are on standard error; perhaps another "

@@ -61,8 +61,8 @@ class Texts(Sequence[bytes]):
         if isinstance(at, slice):
             first, last, _ = at.indices(len(self))
             return Texts(self.array.slice(first, max(0, last - first)))
-        found: bytes = self.array[at].as_py()
-        return found
+        text: bytes = self.array[at].as_py()
+        return text
 
     @property
     def size(self) -> int:
@@ -132,8 +132,8 @@ def _longest(array: Any) -> int:
 def _id(keys: Any, values: Any) -> str:
     """The id of the range, as `committed.hash.columns_id` computes it."""
     key_length, value_length = (_DECIMALS.take(pc.binary_length(x)) for x in (keys, values))
-    said = joined(key_length, keys, b"|", value_length, values, b"|")
-    digest = sha256(bytes_of(said))
+    stream = joined(key_length, keys, b"|", value_length, values, b"|")
+    digest = sha256(bytes_of(stream))
     digest.update(pairs(RANGE_PROPERTIES))
     return digest.hexdigest()
 
@@ -157,7 +157,7 @@ def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
 def _cuts(offsets: Any) -> list[int]:
     """Where each block begins, and the end of the last one.  A block ends at the first entry with
     which it has reached its length."""
-    bounds, found, last = offsets.tolist(), [0], len(offsets) - 1
-    while found[-1] < last:
-        found.append(min(last, bisect_left(bounds, bounds[found[-1]] + splice.BLOCK_LENGTH)))
-    return found
+    bounds, cuts, last = offsets.tolist(), [0], len(offsets) - 1
+    while cuts[-1] < last:
+        cuts.append(min(last, bisect_left(bounds, bounds[cuts[-1]] + splice.BLOCK_LENGTH)))
+    return cuts

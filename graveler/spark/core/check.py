@@ -42,7 +42,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedTable:
     """A table in canonical form, and for each row the number of a reason; 0 means the row is
     good."""
 
@@ -84,7 +84,7 @@ OTHER_S3: Final = ("s3a:", "s3n:")  # other spellings of s3
 _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
-def check(table: pa.Table, rules: Rules) -> Checked:
+def check(table: pa.Table, rules: Rules) -> CheckedTable:
     """Check every row.  Addresses and checksums are returned in their canonical spelling; columns
     other than `COLUMNS` are returned unchanged."""
     names = {name: _column(table, name) for name in table.column_names}
@@ -100,7 +100,7 @@ def check(table: pa.Table, rules: Rules) -> Checked:
     _check_fields(reasons, names)
     _check_metadata(reasons, names["metadata"])
     _check_address(reasons, names["address"], rules)
-    return Checked(pa.table(names), reasons)
+    return CheckedTable(pa.table(names), reasons)
 
 
 def _column(table: pa.Table, name: str) -> Any:
@@ -169,19 +169,19 @@ def _longer(reasons: Any, length: Any, most: int, number: int) -> None:
 
 def _check_metadata(reasons: Any, metadata: Any) -> None:
     """Check all pairs at once.  A row is also wrong if one of its texts is not UTF-8."""
-    found = pairs_of(metadata)
-    if not found.counts.any():
+    pairs = pairs_of(metadata)
+    if not pairs.counts.any():
         return
-    rows, count = found.rows, len(reasons)
+    rows, count = pairs.rows, len(reasons)
     length, wrong = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
-    for column in (found.keys, found.items):
+    for column in (pairs.keys, pairs.items):
         _, invalid = _valid_text(column.view(pa.string()))
         wrong |= invalid | _mask(pc.is_null(column))
         length += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
-    wrong |= _mask(pc.equal(pc.binary_length(found.keys), 0))
+    wrong |= _mask(pc.equal(pc.binary_length(pairs.keys), 0))
     total = np.bincount(rows, length, count)
     at_fault = np.bincount(rows, wrong, count) > 0
-    at_fault |= (found.counts > limits.metadata_pairs_max) | (
+    at_fault |= (pairs.counts > limits.metadata_pairs_max) | (
         total > limits.object_metadata_length_bytes_max
     )
     _note(reasons, at_fault, "metadata has an empty key or a null value, or is too large")
@@ -189,10 +189,10 @@ def _check_metadata(reasons: Any, metadata: Any) -> None:
 
 def _check_address(reasons: Any, column: Any, rules: Rules) -> None:
     if rules.addresses is Addresses.RELATIVE:
-        ours = _mask(pc.match_substring_regex(column, r"^data/[^/\\\x00]+(/[^/\\\x00]+)*$"))
+        is_own = _mask(pc.match_substring_regex(column, r"^data/[^/\\\x00]+(/[^/\\\x00]+)*$"))
         dotted = _mask(pc.match_substring_regex(column, _DOTS))
         long = _mask(pc.greater(pc.binary_length(column), limits.address_length_bytes_max // 2))
-        _note(reasons, ~ours | dotted | long, REASONS[16])
+        _note(reasons, ~is_own | dotted | long, REASONS[16])
         return
     plain = _are_canonical(column)
     for row in np.flatnonzero(~plain & (reasons == 0)):

@@ -73,8 +73,8 @@ def _mtime(kind: T.DataType) -> Column:
 
 
 def _metadata(kind: T.DataType) -> Column:
-    wanted = T.MapType(T.StringType(), T.StringType())
-    none = F.create_map().cast(wanted)
+    map_type = T.MapType(T.StringType(), T.StringType())
+    none = F.create_map().cast(map_type)
     if isinstance(kind, T.NullType):
         return none
     if not (
@@ -84,11 +84,11 @@ def _metadata(kind: T.DataType) -> Column:
     ):
         raise _wrong("metadata", kind, "map<string,string>")
     # Spark needs ten times as long to pass a null map to Python as to pass an empty one.
-    return F.coalesce(F.col("metadata").cast(wanted), none)
+    return F.coalesce(F.col("metadata").cast(map_type), none)
 
 
-def _wrong(name: str, kind: T.DataType, wanted: str) -> Invalid:
+def _wrong(name: str, kind: T.DataType, expected: str) -> Invalid:
     return Invalid(
         f"column has a type that an import does not take; cast it: column={name} "
-        f"type={kind.simpleString()} wanted={wanted}"
+        f"type={kind.simpleString()} wanted={expected}"
     )

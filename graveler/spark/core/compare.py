@@ -108,18 +108,18 @@ def _overlapping(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> list[St
     sided = [(ref, side) for side, refs in enumerate((left, right)) for ref in refs]
     sided = [each for each in sided if each[0].id not in shared]
     sided.sort(key=lambda each: each[0].min_key)
-    found: list[Stretch] = []
+    groups: list[Stretch] = []
     held: tuple[list[RangeRef], list[RangeRef]] = [], []
     end = b""
     for ref, side in sided:
         if end and ref.min_key > end:
-            found.append(Stretch(tuple(held[0]), tuple(held[1])))
+            groups.append(Stretch(tuple(held[0]), tuple(held[1])))
             held, end = ([], []), b""
         held[side].append(ref)
         end = max(end, ref.max_key)
     if end:
-        found.append(Stretch(tuple(held[0]), tuple(held[1])))
-    return found
+        groups.append(Stretch(tuple(held[0]), tuple(held[1])))
+    return groups
 
 
 def comparing(order: Comparison) -> Any:
@@ -129,10 +129,10 @@ def comparing(order: Comparison) -> Any:
         space = opened(order.place).space
         for batch in batches:
             for row in batch.to_pylist():
-                sides = _refs(row["left"]), _refs(row["right"])
-                found = differences(space, Stretch(*sides, row["after"], row["upto"]))
-                wanted = (each for each in found if each.key.startswith(order.prefix))
-                yield from _batches(wanted, order)
+                refs = _refs(row["left"]), _refs(row["right"])
+                differing = differences(space, Stretch(*refs, row["after"], row["upto"]))
+                under_prefix = (each for each in differing if each.key.startswith(order.prefix))
+                yield from _batches(under_prefix, order)
 
     return run
 
@@ -147,9 +147,9 @@ def _refs(rows: Sequence[Any]) -> tuple[RangeRef, ...]:
 def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:
     """The keys of a stretch whose values differ in identity, in key order.  Reads every range to
     its end.  Raises `Corrupt`."""
-    sides = _Side(space, stretch.left, stretch), _Side(space, stretch.right, stretch)
-    while ends := [side.keys[-1] for side in sides if side.keys]:
-        old, new = (side.take(min(ends)) for side in sides)
+    readers = _Side(space, stretch.left, stretch), _Side(space, stretch.right, stretch)
+    while ends := [side.keys[-1] for side in readers if side.keys]:
+        old, new = (side.take(min(ends)) for side in readers)
         for key in sorted({key for key, _ in old.items() ^ new.items()}):
             before, after = old.get(key, ABSENT), new.get(key, ABSENT)
             if before is ABSENT:
@@ -195,10 +195,10 @@ class _Side:
 # ---- differences as Arrow ------------------------------------------------------------------------
 
 
-def _batches(found: Iterator[Difference], order: Comparison) -> Iterator[pa.RecordBatch]:
+def _batches(differing: Iterator[Difference], order: Comparison) -> Iterator[pa.RecordBatch]:
     held: list[Difference] = []
-    for each in found:
-        held.append(each)
+    for difference in differing:
+        held.append(difference)
         if len(held) == _ROWS:
             yield _batch(held, order)
             held = []
@@ -206,18 +206,18 @@ def _batches(found: Iterator[Difference], order: Comparison) -> Iterator[pa.Reco
         yield _batch(held, order)
 
 
-def _batch(found: Sequence[Difference], order: Comparison) -> pa.RecordBatch:
-    keys = [each.key for each in found]
+def _batch(differing: Sequence[Difference], order: Comparison) -> pa.RecordBatch:
+    keys = [each.key for each in differing]
     path = decoded(records_of(keys, keys), order.place.namespace, ("path",)).column(0)
-    arrays = [pa.array([each.kind for each in found]), path]
+    arrays = [pa.array([each.kind for each in differing]), path]
     names = ["type", "path"]
     for side in ("left", "right"):
-        values = [getattr(each, side) for each in found]
-        there = [at for at, value in enumerate(values) if value is not ABSENT]
-        known = records_of([keys[at] for at in there], [values[at] for at in there])
+        values = [getattr(each, side) for each in differing]
+        present = [at for at, value in enumerate(values) if value is not ABSENT]
+        known = records_of([keys[at] for at in present], [values[at] for at in present])
         part = decoded(known, order.place.namespace, order.columns)
-        row = {at: number for number, at in enumerate(there)}
-        places = pa.array([row.get(at) for at in range(len(found))], pa.int32())
+        row = {at: number for number, at in enumerate(present)}
+        places = pa.array([row.get(at) for at in range(len(differing))], pa.int32())
         arrays += [part.column(at).take(places) for at in range(len(order.columns))]
         names += [f"{side}_{name}" for name in order.columns]
     return pa.RecordBatch.from_arrays(arrays, names=names)

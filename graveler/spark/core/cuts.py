@@ -75,22 +75,22 @@ def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False
     is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks))
     # Separate columns: Spark does not compile an expression inside `collect_set`.
     columns = [path, is_kept.alias(_KEPT)]
-    wanted = [
+    sums = [
         F.count(F.lit(1)).alias("count"),
         F.count(path).alias("named"),
         F.collect_set(F.when(F.col(_KEPT), path)).alias("kept"),
     ]
     if of_content:
         columns.append(F.when(path.isNotNull(), _hash(rows)).alias(HASH))
-        wanted.append(F.sum(F.shiftrightunsigned(HASH, _SUM_SHIFT)).alias("total"))
-        wanted.append(F.bit_xor(HASH).alias("parity"))
-    found = rows.select(*columns).agg(*wanted).collect()[0]
-    content = Content(found["total"] or 0, found["parity"] or 0) if of_content else NO_CONTENT
-    count, seed = int(found["count"]), break_seed(breaks.salt)
-    hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, found["kept"]))}
+        sums.append(F.sum(F.shiftrightunsigned(HASH, _SUM_SHIFT)).alias("total"))
+        sums.append(F.bit_xor(HASH).alias("parity"))
+    row = rows.select(*columns).agg(*sums).collect()[0]
+    content = Content(row["total"] or 0, row["parity"] or 0) if of_content else NO_CONTENT
+    count, seed = int(row["count"]), break_seed(breaks.salt)
+    hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, row["kept"]))}
     ends = tuple(key for key, hashed in hashes.items() if hashed % breaks.raggedness == 0)
     spare = tuple(key for key, hashed in hashes.items() if _is_spare_hash(hashed))
-    return Survey(count, ends, content, spare, count - int(found["named"]))
+    return Survey(count, ends, content, spare, count - int(row["named"]))
 
 
 def _hash(rows: DataFrame) -> Column:
@@ -147,7 +147,7 @@ def literal(raw: bytes) -> Column:
     return F.unhex(F.lit(raw.hex()))
 
 
-def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
+def chosen(known: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
     """The keys to cut at.
 
     Buckets have a few hundred thousand rows, or more if ranges have a minimum size.  There are at
@@ -156,14 +156,14 @@ def chosen(found: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, .
     """
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
-    step = max(1, min(by_size, len(found.breaks) // max(1, tasks)))
-    at = found.breaks[step - 1 :: step]
+    step = max(1, min(by_size, len(known.breaks) // max(1, tasks)))
+    at = known.breaks[step - 1 :: step]
     more: set[bytes] = set()
     for number in range(len(at) + 1):
-        first = bisect_right(found.spare, at[number - 1]) if number else 0
-        last = bisect_left(found.spare, at[number]) if number < len(at) else len(found.spare)
+        first = bisect_right(known.spare, at[number - 1]) if number else 0
+        last = bisect_left(known.spare, at[number]) if number < len(at) else len(known.spare)
         if last - first >= _SPARE_COUNT:
-            more.update(found.spare[first:last])
+            more.update(known.spare[first:last])
     return tuple(sorted(more.union(at))) if more else at
 
 
@@ -191,12 +191,12 @@ def with_bucket(rows: DataFrame, cuts: Sequence[bytes]) -> DataFrame:
     so all cuts fit into one constant.
     """
     bounds = _constants([cut.hex().upper() for cut in cuts])
-    found, key = F.col(_BUCKET), F.col(_HEX)
+    bucket, key = F.col(_BUCKET), F.col(_HEX)
     rows = rows.withColumn(_HEX, F.hex(F.col("path"))).withColumn(_BUCKET, F.lit(0))
     for power in range(len(cuts).bit_length() - 1, -1, -1):
         step = F.lit(1 << power)
-        is_beyond = key > F.get(bounds, found + step - F.lit(1))
-        rows = rows.withColumn(_BUCKET, found + F.when(is_beyond, step).otherwise(F.lit(0)))
+        is_beyond = key > F.get(bounds, bucket + step - F.lit(1))
+        rows = rows.withColumn(_BUCKET, bucket + F.when(is_beyond, step).otherwise(F.lit(0)))
     return rows.drop(_HEX)
 
 

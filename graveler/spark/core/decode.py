@@ -46,38 +46,38 @@ def schema_of(columns: Sequence[str]) -> str:
     return ", ".join(f"{name} {_TYPES[name][0]}" for name in columns)
 
 
-def decoded(records: Records, namespace: str, wanted: Sequence[str]) -> pa.RecordBatch:
+def decoded(records: Records, namespace: str, columns: Sequence[str]) -> pa.RecordBatch:
     """The wanted columns of some records; relative addresses are resolved in `namespace`.  Raises
     `Corrupt`."""
-    plain = [name for name in wanted if name != "path"]
+    plain = [name for name in columns if name != "path"]
     try:
-        found = entry_columns(records, plain) if plain else {}
-        if found is ABSENT:
-            found = _one_by_one(records, plain)
-        if "path" in wanted:
-            found["path"] = records.paths.cast(pa.string())
+        arrays = entry_columns(records, plain) if plain else {}
+        if arrays is ABSENT:
+            arrays = _one_by_one(records, plain)
+        if "path" in columns:
+            arrays["path"] = records.paths.cast(pa.string())
         for name in plain:
-            found[name] = found[name].cast(_TYPES[name][1])
+            arrays[name] = arrays[name].cast(_TYPES[name][1])
     except pa.ArrowInvalid as error:
         raise Corrupt("a text is not UTF-8") from error
-    if "address" in wanted:
-        found["address"] = _full_addresses(namespace, found["address"], found["address_type"])
-    return pa.RecordBatch.from_arrays([found[name] for name in wanted], names=list(wanted))
+    if "address" in columns:
+        arrays["address"] = _full_addresses(namespace, arrays["address"], arrays["address_type"])
+    return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
 
-def _one_by_one(records: Records, wanted: Sequence[str]) -> dict[str, Any]:
+def _one_by_one(records: Records, columns: Sequence[str]) -> dict[str, Any]:
     """As `entry_columns`, for records in any form."""
     values = octets(records.raw, records.values).to_pylist()
     messages = list(map(stored_entry, values))
-    found = {
+    arrays = {
         name: pa.array(list(map(_FIELDS[name], messages)), _TYPES[name][1])
-        for name in wanted
+        for name in columns
         if name in _FIELDS
     }
-    if "identity" in wanted:
-        found["identity"] = pa.array(list(map(identity_of, values)), pa.binary())
-    found["address_type"] = pa.array([each.address_type for each in messages], pa.int32())
-    return found
+    if "identity" in columns:
+        arrays["identity"] = pa.array(list(map(identity_of, values)), pa.binary())
+    arrays["address_type"] = pa.array([each.address_type for each in messages], pa.int32())
+    return arrays
 
 
 def _mtime(message: Any) -> int:
@@ -99,13 +99,13 @@ def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
     """Addresses in full.  A relative address below `data/` (most of ours) costs one concatenation,
     a full address is returned as stored, and all others are resolved one by one."""
     relative = pc.equal(kind, int(AddressType.RELATIVE))
-    ours = pc.and_(relative, pc.starts_with(text, "data/"))
+    is_own = pc.and_(relative, pc.starts_with(text, "data/"))
     full = pc.equal(kind, int(AddressType.FULL))
     for start in OTHER_S3:
         full = pc.and_(full, pc.invert(pc.starts_with(text, start)))
     joined = pc.binary_join_element_wise(pa.scalar(namespace), text, pa.scalar("/"))
-    joined = pc.if_else(ours, joined, text) if pc.any(ours, min_count=0).as_py() else text
-    rest = np.flatnonzero(~pc.or_(ours, full).to_numpy(zero_copy_only=False))
+    joined = pc.if_else(is_own, joined, text) if pc.any(is_own, min_count=0).as_py() else text
+    rest = np.flatnonzero(~pc.or_(is_own, full).to_numpy(zero_copy_only=False))
     if not len(rest):
         return joined
     all_texts = joined.to_pylist()

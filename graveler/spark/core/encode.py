@@ -45,13 +45,13 @@ def encoded(table: pa.Table, addresses: Addresses) -> Any:
     names = {name: one_array(table.column(name)) for name in table.column_names}
     for name in ("address", "checksum", "content_type"):
         names[name] = pc.fill_null(names[name].cast(pa.binary()), EMPTY)
-    found = pairs_of(names["metadata"]).in_order()
-    body = _bodies(names, found, kind)
+    pairs = pairs_of(names["metadata"]).in_order()
+    body = _bodies(names, pairs, kind)
     length = varints_of(
         pc.binary_length(body).to_numpy(zero_copy_only=False).astype(np.uint64) << 1
     )
-    values = joined(b"\x40", _identities(names, found), length, body)
-    twins = {int(row): _one(names, int(row), kind) for row in found.twins()}
+    values = joined(b"\x40", _identities(names, pairs), length, body)
+    twins = {int(row): _one(names, int(row), kind) for row in pairs.twins()}
     if not twins:
         return values
     return pa.array([twins.get(at, each) for at, each in enumerate(pieces(values))], pa.binary())
@@ -84,8 +84,8 @@ def _pairs(metadata: Pairs) -> list[Any]:
     """All pairs of each row as one text; an empty list if no row has a pair."""
     if not len(metadata.keys):
         return []
-    sides = ((b"\x0a", metadata.keys), (b"\x12", metadata.items))
-    pair = joined(*(joined(tag, _LENGTHS.take(pc.binary_length(x)), x) for tag, x in sides))
+    tagged = ((b"\x0a", metadata.keys), (b"\x12", metadata.items))
+    pair = joined(*(joined(tag, _LENGTHS.take(pc.binary_length(x)), x) for tag, x in tagged))
     return [_grouped(joined(b"\x2a", _LENGTHS.take(pc.binary_length(pair)), pair), metadata)]
 
 
@@ -110,7 +110,7 @@ def _hashed_pairs(metadata: Pairs) -> list[Any]:
 
 def _identities(names: dict[str, Any], metadata: Pairs) -> Any:
     size = names["size"].to_numpy(zero_copy_only=False).astype(">i8").tobytes()
-    said = joined(
+    streams = joined(
         b"\x02\x08",
         fixed(size, len(names["size"])),
         b"\x01",
@@ -119,7 +119,7 @@ def _identities(names: dict[str, Any], metadata: Pairs) -> Any:
         *_hashed_pairs(metadata),
         *_optional(b"\x01", _LENGTHS_64, names["content_type"]),
     )
-    digests = b"".join([sha256(each).digest() for each in pieces(said)])
+    digests = b"".join([sha256(each).digest() for each in pieces(streams)])
     return fixed(digests, len(digests) // _IDENTITY_LENGTH)
 
 
@@ -145,16 +145,16 @@ def _numbers(tag: bytes, numbers: Any) -> Any:
 
 
 def _one(names: dict[str, Any], row: int, kind: AddressType) -> bytes:
-    said = {name: names[name][row].as_py() for name in names}
+    values = {name: names[name][row].as_py() for name in names}
     return encode_entry(
         Entry(
-            address=said["address"].decode(),
-            size=said["size"],
-            checksum=said["checksum"].decode(),
-            modified_ns=said["mtime"] * _MICROSECOND_NS,
-            metadata=dict(said["metadata"]),
+            address=values["address"].decode(),
+            size=values["size"],
+            checksum=values["checksum"].decode(),
+            modified_ns=values["mtime"] * _MICROSECOND_NS,
+            metadata=dict(values["metadata"]),
             address_type=kind,
-            content_type=said["content_type"].decode(),
+            content_type=values["content_type"].decode(),
         )
     )
 

@@ -28,24 +28,24 @@ _PAIR, _TYPE, _CONTENT = 0x2A, 0x30, 0x3A
 _SECONDS, _NANOS, _KEY, _ITEM = 0x08, 0x10, 0x0A, 0x12
 
 
-class _Odd(Exception):
+class _OtherForm(Exception):
     """A row has another form."""
 
 
 def entry_columns(
-    records: Records, wanted: Collection[str]
+    records: Records, columns: Collection[str]
 ) -> dict[str, Any] | Literal[Absent.ABSENT]:
-    """The columns `wanted` and `address_type` of `records`, by name: texts as binary, `mtime` in
+    """The columns `columns` and `address_type` of `records`, by name: texts as binary, `mtime` in
     microseconds.  Returns ABSENT if a row does not have the form above.  Raises
     `pyarrow.ArrowInvalid` for metadata that is not UTF-8."""
     try:
         identity, entries = _unframed(records)
-        found = _fields(entries, wanted)
-    except _Odd:
+        arrays = _fields(entries, columns)
+    except _OtherForm:
         return ABSENT
-    if "identity" in wanted:
-        found["identity"] = octets(records.raw, identity)
-    return found
+    if "identity" in columns:
+        arrays["identity"] = octets(records.raw, identity)
+    return arrays
 
 
 def _unframed(records: Records) -> "tuple[Slices, _Cursors]":
@@ -61,22 +61,22 @@ def _unframed(records: Records) -> "tuple[Slices, _Cursors]":
     return identity, _Cursors(records, Slices(at, last))
 
 
-def _fields(entries: "_Cursors", wanted: Collection[str]) -> dict[str, Any]:
+def _fields(entries: "_Cursors", columns: Collection[str]) -> dict[str, Any]:
     texts = {"address": entries.text(_ADDRESS)}
     stamp, size = entries.text(_STAMP), entries.number(_SIZE)
     texts["checksum"] = entries.text(_CHECKSUM)
     counts, pairs = entries.repeated(_PAIR)
-    found = {"address_type": pa.array(entries.number(_TYPE).astype(np.int32))}
+    arrays = {"address_type": pa.array(entries.number(_TYPE).astype(np.int32))}
     texts["content_type"] = entries.text(_CONTENT)
     entries.check_ended()
-    found |= {name: entries.octets(at) for name, at in texts.items() if name in wanted}
-    if "size" in wanted:
-        found["size"] = pa.array(size.astype(np.int64))
-    if "mtime" in wanted:
-        found["mtime"] = pa.array(_times(entries.within(stamp)))
-    if "metadata" in wanted:
-        found["metadata"] = _maps(entries.within(pairs), counts)
-    return found
+    arrays |= {name: entries.octets(at) for name, at in texts.items() if name in columns}
+    if "size" in columns:
+        arrays["size"] = pa.array(size.astype(np.int64))
+    if "mtime" in columns:
+        arrays["mtime"] = pa.array(_times(entries.within(stamp)))
+    if "metadata" in columns:
+        arrays["metadata"] = _maps(entries.within(pairs), counts)
+    return arrays
 
 
 def _times(stamps: "_Cursors") -> Any:
@@ -89,17 +89,17 @@ def _times(stamps: "_Cursors") -> Any:
 
 def _maps(pairs: "_Cursors", counts: Any) -> Any:
     """The pairs of all rows as a map column; `counts` says how many pairs each row has."""
-    sides = pairs.text(_KEY), pairs.text(_ITEM)
+    texts = pairs.text(_KEY), pairs.text(_ITEM)
     pairs.check_ended()
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return pa.MapArray.from_arrays(
-        pa.array(offsets), *(pairs.octets(at).cast(pa.string()) for at in sides)
+        pa.array(offsets), *(pairs.octets(at).cast(pa.string()) for at in texts)
     )
 
 
 def _check(sound: Any) -> None:
     if not sound.all():
-        raise _Odd
+        raise _OtherForm
 
 
 class _Cursors:
@@ -135,13 +135,13 @@ class _Cursors:
 
     def number(self, tag: int) -> Any:
         """The number of the field; 0 in messages without the field."""
-        found = np.zeros(len(self._at), dtype=np.uint64)
+        numbers = np.zeros(len(self._at), dtype=np.uint64)
         rows = self._has(tag)
         after = self._at.copy()
-        found[rows], after[rows] = varints(self._raw, self._at[rows] + 1)
+        numbers[rows], after[rows] = varints(self._raw, self._at[rows] + 1)
         _check((after > 0) & (after <= self._end))
         self._at = after
-        return found
+        return numbers
 
     def repeated(self, tag: int) -> tuple[Any, Slices]:
         """How often each message has the field, and where all occurrences stand, in order."""

@@ -65,7 +65,7 @@ class Seam(NamedTuple):
     is_end: bool
 
 
-class Sewn(NamedTuple):
+class SeamRanges(NamedTuple):
     """The ranges that replace the first `used` pieces of a seam.  `used` is 0 if no end agreed."""
 
     start: int
@@ -73,7 +73,7 @@ class Sewn(NamedTuple):
     ranges: tuple[RangeRef, ...]
 
 
-Sewing = Callable[[Sequence[Seam]], Iterable[Sewn]]
+Sewing = Callable[[Sequence[Seam]], Iterable[SeamRanges]]
 
 
 def joined_over(
@@ -81,11 +81,11 @@ def joined_over(
     breaks: BreakParameters,
     base: Sequence[RangeRef],
     cuts: Sequence[bytes],
-    made: Mapping[int, Sequence[RangeRef]],
+    refs_of: Mapping[int, Sequence[RangeRef]],
 ) -> tuple[RangeRef, ...]:
     """The ranges of the whole key space.
 
-    `made`: the ranges that tasks made, by bucket (an empty sequence: everything in it was deleted).
+    `refs_of`: the ranges that tasks made, by bucket (an empty sequence: everything was deleted).
     Every other bucket keeps the ranges of the base.
 
     Cost: `sew` reads and writes the seams, and the ranges of the base that a cut divides.
@@ -93,7 +93,7 @@ def joined_over(
     splitter = Splitter(breaks)
     kept_ends = {ref.max_key for ref in base[:-1] if not splitter.closes(ref)}
     pieces: list[Piece] = []
-    for bounds, refs in _stretches(cuts, made):
+    for bounds, refs in _stretches(cuts, refs_of):
         if refs is ABSENT:
             pieces += _of_base(base, bounds)
             continue
@@ -107,14 +107,14 @@ def joined_over(
 
 
 def _stretches(
-    cuts: Sequence[bytes], made: Mapping[int, Sequence[RangeRef]]
+    cuts: Sequence[bytes], refs_of: Mapping[int, Sequence[RangeRef]]
 ) -> Iterator[tuple[Bounds, Sequence[RangeRef] | Literal[Absent.ABSENT]]]:
     """Every bucket that a task made, and the interval between two such buckets as one stretch."""
     begin = 0
-    for bucket in sorted(made):
+    for bucket in sorted(refs_of):
         if begin < bucket:
             yield bounds_of(cuts, begin, bucket - 1), ABSENT
-        yield bounds_of(cuts, bucket, bucket), made[bucket]
+        yield bounds_of(cuts, bucket, bucket), refs_of[bucket]
         begin = bucket + 1
     if begin <= len(cuts):
         yield bounds_of(cuts, begin, len(cuts)), ABSENT
@@ -131,17 +131,19 @@ def _of_base(base: Sequence[RangeRef], bounds: Bounds) -> Iterator[Piece]:
 
 def _joined(pieces: Sequence[Piece], splitter: Splitter, sew: Sewing) -> list[RangeRef]:
     starts = [at for at in range(len(pieces)) if _is_seam(pieces, at, splitter)]
-    seams, sewn = set(starts), dict[int, Sewn]()
+    seams, sewn = set(starts), dict[int, SeamRanges]()
     result: list[RangeRef] = []
     at, span, rounds, due = 0, _SPAN, 0, starts
     while True:
         due = [start for start in due if start >= at and start not in sewn]
-        asked = [_seam(pieces, start, span) for start in due]
-        sewn |= {each.start: each for each in (sew(asked) if asked else ()) if each.used}
+        seam_pieces = [_seam(pieces, start, span) for start in due]
+        sewn |= {
+            each.start: each for each in (sew(seam_pieces) if seam_pieces else ()) if each.used
+        }
         while at < len(pieces) and (at not in seams or at in sewn):
-            found = sewn[at] if at in seams else Sewn(at, 1, (pieces[at].ref,))
-            result += found.ranges
-            at += found.used
+            seam = sewn[at] if at in seams else SeamRanges(at, 1, (pieces[at].ref,))
+            result += seam.ranges
+            at += seam.used
         if at == len(pieces):
             return result
         span, rounds = span * 2, rounds + 1
@@ -165,13 +167,13 @@ def _seam(pieces: Sequence[Piece], start: int, span: int) -> Seam:
 def here(space: Keyspace) -> Sewing:
     """Seams sewn by this process, one after another."""
 
-    def sew(seams: Sequence[Seam]) -> list[Sewn]:
+    def sew(seams: Sequence[Seam]) -> list[SeamRanges]:
         return [_sewn(space, seam) for seam in seams]
 
     return sew
 
 
-def _sewn(space: Keyspace, seam: Seam) -> Sewn:
+def _sewn(space: Keyspace, seam: Seam) -> SeamRanges:
     """Write one seam.  Memory: one open run."""
     assembler = Assembler(space)
     for used, piece in enumerate(seam.pieces, 1):
@@ -180,10 +182,10 @@ def _sewn(space: Keyspace, seam: Seam) -> Sewn:
         else:
             _add_side(space, assembler, piece)
         if assembler.is_settled:
-            return Sewn(seam.start, used, assembler.finish())
+            return SeamRanges(seam.start, used, assembler.finish())
     if seam.is_end:
-        return Sewn(seam.start, len(seam.pieces), assembler.finish())
-    return Sewn(seam.start, 0, ())
+        return SeamRanges(seam.start, len(seam.pieces), assembler.finish())
+    return SeamRanges(seam.start, 0, ())
 
 
 def _add_side(space: Keyspace, assembler: Assembler, piece: Piece) -> None:
@@ -205,8 +207,8 @@ def sewing(place: Place) -> Task:
         for batch in batches:
             for row in batch.to_pylist():
                 pieces = tuple(map(piece_of, row["pieces"]))
-                found = _sewn(space, Seam(row["start"], pieces, row["is_end"]))
-                yield rows_of(Part(found.start, found.ranges, found.used, {}, ()))
+                seam = _sewn(space, Seam(row["start"], pieces, row["is_end"]))
+                yield rows_of(Part(seam.start, seam.ranges, seam.used, {}, ()))
 
     return run
 
@@ -218,14 +220,14 @@ def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> S
     task gets `seams_each`.  Only references to ranges reach the driver.
     """
 
-    def sew(seams: Sequence[Seam]) -> Iterator[Sewn]:
+    def sew(seams: Sequence[Seam]) -> Iterator[SeamRanges]:
         rows = [(seam.start, seam.is_end, list(map(_told, seam.pieces))) for seam in seams]
         tasks = max(parallel_tasks(spark), len(rows) // seams_each)
         frame = spark.createDataFrame(rows, _SEAMS, verifySchema=False).repartition(
             min(len(rows), tasks)
         )
         for part in parts_of(frame.mapInArrow(run, SCHEMA).collect()):
-            yield Sewn(part.bucket, part.taken, part.ranges)
+            yield SeamRanges(part.bucket, part.taken, part.ranges)
 
     return sew
 

@@ -65,8 +65,8 @@ def merged(
     whole = [ref for ref in here if bounds.holds(ref)]
     divided = [_records(space, ref, bounds) for ref in here if not bounds.holds(ref)]
     assembler = Assembler(space)
-    over = Changes(_last_of_each(*divided, changes, replace=replace))
-    applier = Applier(space, assembler, over, replace)
+    latest = Changes(_last_of_each(*divided, changes, replace=replace))
+    applier = Applier(space, assembler, latest, replace)
     applier.over(whole, is_tail=bool(whole) and whole[-1] is base[-1])
     return assembler.finish()
 
@@ -92,12 +92,12 @@ def _last_of_each(*sources: Iterable[Change], replace: bool) -> Iterator[Change]
     `replace`, an equal earlier one counts."""
     ranked = merge(*map(_ranked, range(len(sources)), sources), key=itemgetter(0, 1))
     held: tuple[bytes, int, StagedValue] | None = None
-    for found in ranked:
-        if held is not None and held[0] != found[0]:
+    for item in ranked:
+        if held is not None and held[0] != item[0]:
             yield held[0], held[2]
-        elif held is not None and not replace and _is_same(held[2], found[2]):
+        elif held is not None and not replace and _is_same(held[2], item[2]):
             continue
-        held = found
+        held = item
     if held is not None:
         yield held[0], held[2]
 

@@ -41,18 +41,20 @@ def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -
 
     Cost: `rows` are evaluated twice; the ranges that they touch are read and written again.
     """
-    found = cuts.survey(rows, place.breaks)
-    wanted = tasks or parallel_tasks(rows.sparkSession)
-    at = cuts.chosen(found, place.breaks, wanted)
-    made = cuts.spread(rows, at).mapInArrow(overlaying(Overlay(place, base, at)), SCHEMA).collect()
+    known = cuts.survey(rows, place.breaks)
+    count = tasks or parallel_tasks(rows.sparkSession)
+    at = cuts.chosen(known, place.breaks, count)
+    results = (
+        cuts.spread(rows, at).mapInArrow(overlaying(Overlay(place, base, at)), SCHEMA).collect()
+    )
     space = opened(place).space
     refs = space.metarange(base).ranges
-    ranges = {part.bucket: part.ranges for part in parts_of(made)}
+    ranges = {part.bucket: part.ranges for part in parts_of(results)}
     sew = by_tasks(rows.sparkSession, sewing(place))
     result = joined_over(sew, place.breaks, refs, at, ranges)
     if result == refs:
-        return base, found.count
-    return space.store.write_metarange(space.namespace, result), found.count
+        return base, known.count
+    return space.store.write_metarange(space.namespace, result), known.count
 
 
 def overlaying(order: Overlay) -> Task:

@@ -60,6 +60,6 @@ def pairs_of(metadata: Any) -> Pairs:
     )
     is_null = metadata.is_null().to_numpy(zero_copy_only=False)
     if counts[is_null].any():
-        kept = pa.array(np.repeat(~is_null, counts))
-        keys, items = keys.filter(kept), items.filter(kept)
+        is_valid = pa.array(np.repeat(~is_null, counts))
+        keys, items = keys.filter(is_valid), items.filter(is_valid)
     return Pairs(np.where(is_null, 0, counts), keys, items)

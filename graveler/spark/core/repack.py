@@ -41,7 +41,7 @@ _STRETCHES: Final = (
 )
 
 
-class Repacked(NamedTuple):
+class PackedTable(NamedTuple):
     """A metarange and its ranges."""
 
     metarange: MetarangeId
@@ -71,7 +71,7 @@ def stored_share(place: Place, refs: Sequence[RangeRef]) -> float:
 
 def repacked(
     spark: SparkSession, place: Place, refs: Sequence[RangeRef], expected: int, tasks: int = 0
-) -> Repacked:
+) -> PackedTable:
     """The records of `refs` in ranges that end by `place.breaks`.  `expected`: the approximate
     number of new ranges.
 
@@ -79,21 +79,21 @@ def repacked(
     result has other records than `refs`.  Cost: every range is read, one put for each new range;
     the records near the ends of stretches are read and written again.
     """
-    wanted = tasks or parallel_tasks(spark)
-    stretches = list(stretches_of(refs, place.breaks, expected, wanted))
+    count = tasks or parallel_tasks(spark)
+    stretches = list(stretches_of(refs, place.breaks, expected, count))
     rows = [
         (bucket, [tuple(row_of(ref).values()) for ref in held])
         for bucket, held in enumerate(stretches)
     ]
     frame = spark.createDataFrame(rows, _STRETCHES).repartition(max(1, len(rows)))
     parts = parts_of(frame.mapInArrow(_repacking(place), SCHEMA).collect())
-    made = {part.bucket: part.ranges for part in parts}
+    refs_of = {part.bucket: part.ranges for part in parts}
     cuts = [held[-1].max_key for held in stretches[:-1]]
     space = opened(place).space
-    joined = joined_over(by_tasks(spark, sewing(place)), place.breaks, (), cuts, made)
+    joined = joined_over(by_tasks(spark, sewing(place)), place.breaks, (), cuts, refs_of)
     if totals(joined) != totals(refs):
         raise Corrupt(f"packed ranges hold other records: {totals(refs)=} {totals(joined)=}")
-    return Repacked(space.store.write_metarange(space.namespace, joined), joined)
+    return PackedTable(space.store.write_metarange(space.namespace, joined), joined)
 
 
 def stretches_of(

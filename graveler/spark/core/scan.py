@@ -94,14 +94,14 @@ def _parsed(chunks: Sequence[StoredChunk], payloads: Sequence[bytes]) -> Iterato
     """The records of some blocks, if there are any."""
     if not chunks:
         return
-    found = whole_records(payloads)
-    if found is ABSENT:
+    records = whole_records(payloads)
+    if records is ABSENT:
         columns = [chunk.columns() for chunk in chunks]
-        found = records_of(
+        records = records_of(
             *(list(chain.from_iterable(side)) for side in zip(*columns, strict=True))
         )
-    if len(found):
-        yield found
+    if len(records):
+        yield records
 
 
 def whole_records(payloads: Sequence[bytes]) -> Records | Literal[Absent.ABSENT]:

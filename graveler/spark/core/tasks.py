@@ -26,9 +26,9 @@ from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark.cluster.markers import Marks, leave
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.results import BAD, DUPLICATE, Part, Rejected, rows_of
+from graveler.spark.cluster.results import BAD, DUPLICATE, Part, RejectedRow, rows_of
 from graveler.spark.core.build import ArrowColumns, Texts
-from graveler.spark.core.check import REASONS, Addresses, Checked, Rules, check
+from graveler.spark.core.check import REASONS, Addresses, CheckedTable, Rules, check
 from graveler.spark.core.cuts import ENDS, HASH, content_of
 from graveler.spark.core.encode import encoded, one_array
 from graveler.spark.core.merge import bounds_of, merged
@@ -75,7 +75,7 @@ def written(table: pa.Table, order: Order) -> Part:
     content = content_of(one_array(table.column(HASH)).to_numpy(zero_copy_only=False))
     judged = check(table.drop_columns([HASH]), Rules(order.place.namespace, order.addresses))
     rejected: Counter[tuple[str, str]] = Counter()
-    samples: list[Rejected] = []
+    samples: list[RejectedRow] = []
     for number in np.unique(judged.reasons):
         if number:
             rows = np.flatnonzero(judged.reasons == number)
@@ -86,16 +86,18 @@ def written(table: pa.Table, order: Order) -> Part:
         rejected[DUPLICATE, DUPLICATE_PATH] += twins.num_rows
         for row in twins.slice(0, order.samples_max - len(samples)).to_pylist():
             path = row["path"].decode()
-            samples.append(Rejected(DUPLICATE, DUPLICATE_PATH, path, row["address"]))
+            samples.append(RejectedRow(DUPLICATE, DUPLICATE_PATH, path, row["address"]))
     bucket = bisect_left(order.cuts, first)
     refs = _stored(rows_sorted, order, bucket) if rows_sorted.num_rows else ()
     return Part(bucket, refs, rows_sorted.num_rows, rejected, tuple(samples), content)
 
 
-def _samples(judged: Checked, rows: Any, reason: str, most: int) -> list[Rejected]:
+def _samples(judged: CheckedTable, rows: Any, reason: str, most: int) -> list[RejectedRow]:
     taken = judged.table.take(pa.array(rows[: max(0, most)])).select(["path", "address"])
     return [
-        Rejected(BAD, reason, (row["path"] or b"").decode(errors="replace"), row["address"] or "")
+        RejectedRow(
+            BAD, reason, (row["path"] or b"").decode(errors="replace"), row["address"] or ""
+        )
         for row in taken.to_pylist()
     ]
 

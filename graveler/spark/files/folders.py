@@ -44,18 +44,18 @@ def layout(files: Sequence[File], prefix: str) -> Layout:
     Raises `Invalid` if files lie in folders of different columns.
     """
     seen = [each for each in files if not _is_hidden(each.path[len(prefix) :])]
-    found = [(each, _pairs(each.path[len(prefix) :])) for each in seen]
-    names = [tuple(name for name, _ in pairs) for _, pairs in found]
-    for each, (file, _) in zip(names, found, strict=True):
-        if each != names[0] or len(set(each)) != len(each):
+    pairs_of = [(each, _pairs(each.path[len(prefix) :])) for each in seen]
+    names = [tuple(name for name, _ in pairs) for _, pairs in pairs_of]
+    for own, (file, _) in zip(names, pairs_of, strict=True):
+        if own != names[0] or len(set(own)) != len(own):
             raise Invalid(
                 f"files lie in folders of different columns: {'/'.join(names[0]) or 'none'} and "
-                f"{'/'.join(each) or 'none'}: path={file.path!r:.200}"
+                f"{'/'.join(own) or 'none'}: path={file.path!r:.200}"
             )
     columns: dict[str, pa.DataType] = {}
     texts: list[Sequence[str | None]] = []
     for at, name in enumerate(names[0] if names else ()):
-        values = [pairs[at][1] for _, pairs in found]
+        values = [pairs[at][1] for _, pairs in pairs_of]
         columns[name] = column_type(values)
         texts.append(values)
     rows = zip(*texts, strict=True) if texts else [()] * len(seen)
@@ -73,7 +73,7 @@ def folder(names: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def _is_hidden(path: str) -> bool:

@@ -99,10 +99,10 @@ def _parquet_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
 
 
 def _parquet_rows(
-    blocks: BlockStore, stretch: Stretch, wanted: pa.Schema
+    blocks: BlockStore, stretch: Stretch, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     with parquet(blocks, stretch.address, stretch.size) as file:
-        yield from batches_of(file, groups_between(file, stretch.start, stretch.stop), wanted)
+        yield from batches_of(file, groups_between(file, stretch.start, stretch.stop), schema)
 
 
 def _parquet_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
@@ -118,18 +118,18 @@ def _orc_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
         return po.ORCFile(pa.PythonFile(file, mode="r")).schema
 
 
-def _orc_rows(blocks: BlockStore, stretch: Stretch, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _orc_rows(blocks: BlockStore, stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read stripe by stripe.  pyarrow does not expose where a stripe begins, so the stripes are
     assumed to be spread evenly over the file."""
     with _opened("orc", blocks, stretch.address, stretch.size) as remote:
         file = po.ORCFile(pa.PythonFile(remote, mode="r"))
-        names = [name for name in wanted.names if name in file.schema.names]
+        names = [name for name in schema.names if name in file.schema.names]
         for number in range(file.nstripes):
             if stretch.start <= number * stretch.size // file.nstripes < stretch.stop:
                 # Without columns, the rows still have to be counted, so read one column.
                 stripe = file.read_stripe(number, columns=names or file.schema.names[:1])
                 for at in range(0, stripe.num_rows, _ROWS):
-                    yield conformed(stripe.slice(at, _ROWS), wanted)
+                    yield conformed(stripe.slice(at, _ROWS), schema)
 
 
 class _OrcWriter:
@@ -171,10 +171,10 @@ def _of_text(
             return _known(types(file))
 
     def all_rows(
-        blocks: BlockStore, stretch: Stretch, wanted: pa.Schema
+        blocks: BlockStore, stretch: Stretch, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         with _opened(name, blocks, stretch.address, stretch.size) as file:
-            yield from rows(file, wanted)
+            yield from rows(file, schema)
 
     return Format(name, False, holds, writer, columns, all_rows)
 

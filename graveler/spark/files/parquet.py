@@ -46,11 +46,11 @@ class Remote(io.RawIOBase):
         length = rest if size is None or size < 0 else min(size, rest)
         if not length:
             return b""
-        found = self._blocks.read(self._address, self._at, length)
-        if len(found) != length:
+        body = self._blocks.read(self._address, self._at, length)
+        if len(body) != length:
             raise Corrupt(f"object is shorter than its entry says: address={self._address}")
         self._at += length
-        return found
+        return body
 
 
 @contextmanager
@@ -70,48 +70,48 @@ def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
 
 def groups_between(file: Any, start: int, stop: int) -> list[int]:
     """The row groups that begin within these bytes, so each split has its own groups."""
-    found = []
+    groups = []
     for number in range(file.num_row_groups):
         column = file.metadata.row_group(number).column(0)
         begin = column.data_page_offset
         if column.dictionary_page_offset is not None:
             begin = min(begin, column.dictionary_page_offset)
         if start <= begin < stop:
-            found.append(number)
-    return found
+            groups.append(number)
+    return groups
 
 
-def batches_of(file: Any, groups: Sequence[int], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of some groups with the columns of `wanted`, cast to its types; null where the file
+def batches_of(file: Any, groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of some groups with the columns of `schema`, cast to its types; null where the file
     lacks a column.  Raises `Corrupt` unless the number of rows is the one in the file's
     metadata."""
-    names = [name for name in wanted.names if name in file.schema_arrow.names]
+    names = [name for name in schema.names if name in file.schema_arrow.names]
     expected = sum(file.metadata.row_group(number).num_rows for number in groups)
     count = 0
     if not names:  # no column of the file is wanted
         while count < expected:
             length = min(_ROWS, expected - count)
-            yield conformed(pa.record_batch([pa.nulls(length)], ["none"]), wanted)
+            yield conformed(pa.record_batch([pa.nulls(length)], ["none"]), schema)
             count += length
         return
     for batch in file.iter_batches(batch_size=_ROWS, row_groups=list(groups), columns=names):
         count += batch.num_rows
-        yield conformed(batch, wanted)
+        yield conformed(batch, schema)
     if count != expected:
         raise Corrupt(f"file has other rows than it says: rows={count} expected={expected}")
 
 
-def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """A batch with the columns of `wanted`, cast to its types; null where a column is missing.  If
-    `wanted` has no columns, the batch is returned unchanged, because a batch without columns has no
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with the columns of `schema`, cast to its types; null where a column is missing.  If
+    `schema` has no columns, the batch is returned unchanged, because a batch without columns has no
     length.
     """
     arrays = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names
         else pa.nulls(batch.num_rows, field.type)
-        for field in wanted
+        for field in schema
     ]
     if not arrays:
         return batch
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -89,10 +89,10 @@ def value_of(text: str | None, kind: pa.DataType) -> Any:
     str; None for null.  Raises `Invalid` if the text is not a value of that type."""
     if text is None or pa.types.is_string(kind):
         return text
-    found = _parsed(text, kind)
-    if found is None:
+    value = _parsed(text, kind)
+    if value is None:
         raise Invalid(f"the value in a folder's name is none of the column's type: {text!r} {kind}")
-    return found
+    return value
 
 
 def _parsed(text: str, kind: pa.DataType) -> Any:
@@ -131,10 +131,10 @@ def _date(text: str) -> date:
 
 
 def _groups(pattern: re.Pattern[str], text: str) -> Sequence[Any]:
-    found = pattern.fullmatch(text)
-    if found is None:
+    match = pattern.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    return found.groups()
+    return match.groups()
 
 
 def is_value(text: str | None, kind: pa.DataType, value: Any) -> bool:

@@ -31,29 +31,29 @@ def csv_types(file: Remote) -> pa.Schema:
     """The columns that the file's first block suggests."""
     file.seek(0)
     with _csv(file, pc.ConvertOptions(), is_one=False) as reader:
-        found = reader.schema
-    if len(set(found.names)) != len(found.names):
-        raise Invalid(f"columns must have names of their own: {found.names}")
-    return found
+        schema = reader.schema
+    if len(set(schema.names)) != len(schema.names):
+        raise Invalid(f"columns must have names of their own: {schema.names}")
+    return schema
 
 
-def csv_rows(file: Remote, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of the file, with the columns of `wanted`."""
-    found = csv_types(file)
-    names = [name for name in wanted.names if name in found.names]
-    kinds = {name: _csv_kind(found.field(name).type, wanted.field(name).type) for name in names}
+def csv_rows(file: Remote, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of the file, with the columns of `schema`."""
+    types = csv_types(file)
+    names = [name for name in schema.names if name in types.names]
+    kinds = {name: _csv_kind(types.field(name).type, schema.field(name).type) for name in names}
     # Without names, pyarrow would read every column; but the rows must be counted, so read one.
-    options = pc.ConvertOptions(column_types=kinds, include_columns=names or found.names[:1])
+    options = pc.ConvertOptions(column_types=kinds, include_columns=names or types.names[:1])
     file.seek(0)
-    with _csv(file, options, is_one=len(found.names) == 1) as reader:
+    with _csv(file, options, is_one=len(types.names) == 1) as reader:
         for batch in reader:
-            yield conformed(batch, wanted)
+            yield conformed(batch, schema)
 
 
-def _csv_kind(looks: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+def _csv_kind(looks: pa.DataType, kind: pa.DataType) -> pa.DataType:
     """The type as which pyarrow reads a column: times with a zone and without one are two types."""
     is_plain = pa.types.is_timestamp(looks) and looks.tz is None
-    return pa.timestamp("us") if wanted == _UTC and is_plain else wanted
+    return pa.timestamp("us") if kind == _UTC and is_plain else kind
 
 
 def _csv(file: Remote, options: pc.ConvertOptions, *, is_one: bool) -> Any:
@@ -76,22 +76,22 @@ def json_types(file: Remote) -> pa.Schema:
     """The columns that the file's first block suggests."""
     file.seek(0)
     for block in _blocks(file):
-        found: pa.Schema = _json(block, pa.schema([]), "infer").schema
-        return found
+        schema: pa.Schema = _json(block, pa.schema([]), "infer").schema
+        return schema
     return pa.schema([])
 
 
-def json_rows(file: Remote, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of the file, with the columns of `wanted`."""
-    stored = pa.schema([(field.name, _json_kind(field.type)) for field in wanted])
+def json_rows(file: Remote, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of the file, with the columns of `schema`."""
+    stored = pa.schema([(field.name, _json_kind(field.type)) for field in schema])
     file.seek(0)
     for block in _blocks(file):
         table = _json(block, stored, "ignore")
-        if not wanted.names:
+        if not schema.names:
             yield pa.record_batch([pa.nulls(table.num_rows)], ["none"])
             continue
         for batch in table.to_batches():
-            yield conformed(batch, wanted)
+            yield conformed(batch, schema)
 
 
 def _json(block: bytes, schema: pa.Schema, others: str) -> pa.Table:
@@ -102,15 +102,15 @@ def _json(block: bytes, schema: pa.Schema, others: str) -> pa.Table:
     )
 
 
-def _json_kind(wanted: pa.DataType) -> pa.DataType:
+def _json_kind(kind: pa.DataType) -> pa.DataType:
     """The type as which pyarrow reads a value: it reads dates as times."""
-    if pa.types.is_date(wanted):
+    if pa.types.is_date(kind):
         return pa.timestamp("s")
-    if pa.types.is_list(wanted):
-        return pa.list_(_json_kind(wanted.value_type))
-    if pa.types.is_struct(wanted):
-        return pa.struct([(each.name, _json_kind(each.type)) for each in wanted])
-    return wanted
+    if pa.types.is_list(kind):
+        return pa.list_(_json_kind(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _json_kind(each.type)) for each in kind])
+    return kind
 
 
 def _blocks(file: Remote) -> Iterator[bytes]:

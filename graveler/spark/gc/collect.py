@@ -43,8 +43,8 @@ from graveler.errors import Corrupt, Invalid
 from graveler.spark.cluster import pieces
 from graveler.spark.cluster.heartbeat import turns_held
 from graveler.spark.gc import leftovers, scopes, sweep, uses
-from graveler.spark.gc.listing import LISTED, Listed, Scope, listed
-from graveler.spark.gc.scopes import Found, Roots
+from graveler.spark.gc.listing import LISTED, ObjectPiece, Scope, listed
+from graveler.spark.gc.scopes import ListPiece, Roots
 from graveler.spark.lake import Lake
 
 _DOOMED: Final = pa.schema(
@@ -74,7 +74,7 @@ class Careful:
     share_max: float = 0.5
 
 
-class Counted(NamedTuple):
+class FileCount(NamedTuple):
     """A number of files, and their bytes."""
 
     files: int
@@ -90,8 +90,8 @@ class Collection:
     """
 
     run: str
-    condemned: Counted
-    deleted: Counted
+    condemned: FileCount
+    deleted: FileCount
     report: DataFrame
 
 
@@ -123,16 +123,16 @@ def collect(
     due_ns = now_ns - chosen.settings.undo_seconds * limits.SECOND_NS
     scope = scopes.scope_of(lake, repositories, run, before_ns)
     if dry_run:
-        found, roots = _found(lake, scope, now_ns, chosen)
-        due = _due(lake, scope, found, scopes.earlier(scope, due_ns))
+        condemned, roots = _found(lake, scope, now_ns, chosen)
+        due = _due(lake, scope, condemned, scopes.earlier(scope, due_ns))
         still = roots.beside(roots, due_goes=True)
         swept = _kept(scope, _unused(lake, scope, due, still), "due")
     else:
         with turns_held(lake.session, [each.id for each in scope.repositories], run) as check:
-            found, swept = _deleted(lake, scope, now_ns, due_ns, chosen, check)
-    report = _report(lake, scope, found, "condemned")
+            condemned, swept = _deleted(lake, scope, now_ns, due_ns, chosen, check)
+    report = _report(lake, scope, condemned, "condemned")
     report = report.union(_report(lake, scope, swept, "due" if dry_run else "deleted"))
-    return Collection(run, _sum(found), _sum(swept), report)
+    return Collection(run, _sum(condemned), _sum(swept), report)
 
 
 def _deleted(
@@ -142,24 +142,26 @@ def _deleted(
     due_ns: int,
     careful: Careful,
     check: Callable[[], None],
-) -> tuple[list[Found], list[Found]]:
+) -> tuple[list[ListPiece], list[ListPiece]]:
     """All steps; returns what was condemned now and what was deleted.  A run that was made
     before `due_ns` is due."""
-    found, roots = _found(lake, scope, now_ns, careful)
-    scopes.condemn(lake, scope, found, now_ns)
+    condemned, roots = _found(lake, scope, now_ns, careful)
+    scopes.condemn(lake, scope, condemned, now_ns)
     # Before the roots: a swept run's expired commits are then no longer among them.
     earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
     last = scopes.roots(lake, scope, "roots-late")
-    due = _due(lake, scope, found, earlier)
+    due = _due(lake, scope, condemned, earlier)
     unused = _unused(lake, scope, due, last.beside(roots))
     check()  # the API refuses earlier steps without the turn; deletions do not use the API
     swept = sweep.sweep(scope, unused)
     scopes.forget(scope, due_ns)
     leftovers.remove(lake.spark, scope, last.jobs)
-    return found, swept
+    return condemned, swept
 
 
-def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[list[Found], Roots]:
+def _found(
+    lake: Lake, scope: Scope, now_ns: int, careful: Careful
+) -> tuple[list[ListPiece], Roots]:
     """Steps 1 to 4 without the summary: the pieces of unused files, and the roots that were
     read."""
     parts = listed(lake.spark, scope, now_ns)
@@ -171,11 +173,11 @@ def _found(lake: Lake, scope: Scope, now_ns: int, careful: Careful) -> tuple[lis
         _check_listed(scope, stored, content)
         used = content.union(_addresses(lake, scope, roots))
         used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
-        found = _condemned(scope, stored, used)
+        condemned = _condemned(scope, stored, used)
     finally:
         content.unpersist()
-    _check_share(scope, parts, found, careful.share_max)
-    return found, roots
+    _check_share(scope, parts, condemned, careful.share_max)
+    return condemned, roots
 
 
 def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFrame:
@@ -192,8 +194,8 @@ def _addresses(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
 
 def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
     """The rows whose keys are not among the keys of `others`."""
-    left = rows.join(shuffled(others), list(keys), "left_anti")  # puts the keys first
-    return left.select(*rows.columns)
+    remaining = rows.join(shuffled(others), list(keys), "left_anti")  # puts the keys first
+    return remaining.select(*rows.columns)
 
 
 def shuffled(rows: DataFrame) -> DataFrame:
@@ -208,10 +210,10 @@ def shuffled(rows: DataFrame) -> DataFrame:
 def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
     """Refuse a list whose names are spelled in another way than the names in use: every file would
     be condemned."""
-    there = stored.select("repo", "hash", F.lit(1).alias("found"))
+    listed = stored.select("repo", "hash", F.lit(1).alias("found"))
     counted = (
         content.distinct()
-        .join(shuffled(there), ["repo", "hash"], "left")
+        .join(shuffled(listed), ["repo", "hash"], "left")
         .groupBy("repo")
         .agg(F.count(F.lit(1)).alias("uses"), F.count("found").alias("hits"))
     )
@@ -225,13 +227,13 @@ def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
 
 
 def _check_share(
-    scope: Scope, parts: Sequence[Listed], found: Sequence[Found], most: float
+    scope: Scope, parts: Sequence[ObjectPiece], condemned: Sequence[ListPiece], most: float
 ) -> None:
     total: Counter[int] = Counter()
     for part in parts:
         total[part.repo] += part.files
     for number, repo in enumerate(scope.repositories):
-        doomed = sum(each.files for each in found if each.repo == number)
+        doomed = sum(each.files for each in condemned if each.repo == number)
         if total[number] >= 1_000 and doomed > most * total[number]:
             raise Corrupt(
                 "too much would be condemned; look, and allow a greater share: "
@@ -239,32 +241,32 @@ def _check_share(
             )
 
 
-def _condemned(scope: Scope, stored: DataFrame, used: DataFrame) -> list[Found]:
+def _condemned(scope: Scope, stored: DataFrame, used: DataFrame) -> list[ListPiece]:
     old = stored.where("is_old").select(*_DOOMED.names)
     return _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
 
 
-def _kept(scope: Scope, rows: DataFrame, name: str) -> list[Found]:
+def _kept(scope: Scope, rows: DataFrame, name: str) -> list[ListPiece]:
     """Store rows of `DOOMED` in pieces."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        task, made = context.partitionId() if context is not None else 0, 0
+        task, count = context.partitionId() if context is not None else 0, 0
         held: dict[int, list[dict[str, Any]]] = {}
         for batch in batches:
             for row in batch.to_pylist():
-                mine = held.setdefault(row["repo"], [])
-                mine.append(row)
-                if len(mine) == _PIECE_ROWS:
-                    yield _put(scope, f"{name}-{task:05}-{made:05}", mine)
-                    made += 1
+                rows_of = held.setdefault(row["repo"], [])
+                rows_of.append(row)
+                if len(rows_of) == _PIECE_ROWS:
+                    yield _put(scope, f"{name}-{task:05}-{count:05}", rows_of)
+                    count += 1
                     del held[row["repo"]]
-        for mine in held.values():
-            yield _put(scope, f"{name}-{task:05}-{made:05}", mine)
-            made += 1
+        for rows_of in held.values():
+            yield _put(scope, f"{name}-{task:05}-{count:05}", rows_of)
+            count += 1
 
-    made = rows.select(*_DOOMED.names).mapInArrow(run, scopes.FOUND).collect()
-    return [Found(*row) for row in made]
+    rows_written = rows.select(*_DOOMED.names).mapInArrow(run, scopes.FOUND).collect()
+    return [ListPiece(*row) for row in rows_written]
 
 
 def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
@@ -272,19 +274,19 @@ def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     where = f"{scope.folder(repo)}{name}.arrow"
     pieces.put(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_DOOMED))
     size = sum(row["size"] for row in rows)
-    found = {"repo": repo, "name": where, "files": len(rows), "size": size}
-    return pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)
+    piece = {"repo": repo, "name": where, "files": len(rows), "size": size}
+    return pa.RecordBatch.from_pylist([piece], schema=scopes.FOUND_ARROW)
 
 
 def _due(
-    lake: Lake, scope: Scope, found: list[Found], earlier: Sequence[scopes.Earlier]
+    lake: Lake, scope: Scope, condemned: list[ListPiece], earlier: Sequence[scopes.EarlierRun]
 ) -> DataFrame:
     """The files that this run and an earlier run found, in the same version."""
     names = [(each.repo, name) for each in earlier for name in each.pieces]
     rows = pieces.rows(lake.spark, names, "repo int, name string")
     before = rows.mapInArrow(_numbered(scope), DOOMED)
-    mine = [each.name for each in found]
-    now = pieces.frame(lake.spark, scope.place, mine, DOOMED)
+    own = [each.name for each in condemned]
+    now = pieces.frame(lake.spark, scope.place, own, DOOMED)
     keys = before.select("repo", "name", "version").distinct()
     same = now.join(shuffled(keys), ["repo", "name", "version"], "left_semi")
     return same.select(*_DOOMED.names)
@@ -297,15 +299,15 @@ def _numbered(scope: Scope) -> Any:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                for found in pieces.read(scope.place, row["name"]):
-                    repos = pa.array([row["repo"]] * found.num_rows, pa.int32())
-                    yield pa.RecordBatch.from_arrays([repos, *found.columns[1:]], schema=_DOOMED)
+                for rows in pieces.read(scope.place, row["name"]):
+                    repos = pa.array([row["repo"]] * rows.num_rows, pa.int32())
+                    yield pa.RecordBatch.from_arrays([repos, *rows.columns[1:]], schema=_DOOMED)
 
     return run
 
 
-def _report(lake: Lake, scope: Scope, found: list[Found], state: str) -> DataFrame:
-    names = [each.name for each in found]
+def _report(lake: Lake, scope: Scope, condemned: list[ListPiece], state: str) -> DataFrame:
+    names = [each.name for each in condemned]
     rows = pieces.frame(lake.spark, scope.place, names, DOOMED)
     owners = json.dumps([each.id for each in scope.repositories])
     owner = F.get(F.from_json(F.lit(owners), "array<string>"), F.col("repo"))
@@ -314,5 +316,5 @@ def _report(lake: Lake, scope: Scope, found: list[Found], state: str) -> DataFra
     )
 
 
-def _sum(found: list[Found]) -> Counted:
-    return Counted(sum(each.files for each in found), sum(each.size for each in found))
+def _sum(condemned: list[ListPiece]) -> FileCount:
+    return FileCount(sum(each.files for each in condemned), sum(each.size for each in condemned))

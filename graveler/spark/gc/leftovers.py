@@ -45,24 +45,24 @@ def remove(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) 
             for row in batch.to_pylist():
                 yield pa.RecordBatch.from_pydict({"files": [_removed(scope, **row)]})
 
-    made = pieces.rows(spark, work, _WORK).mapInArrow(run, _REMOVED).collect()
-    return sum(row["files"] for row in made)
+    results = pieces.rows(spark, work, _WORK).mapInArrow(run, _REMOVED).collect()
+    return sum(row["files"] for row in results)
 
 
 def _removed(scope: Scope, repo: int, digit: str, alive: list[str]) -> int:
-    found = _hashes(scope, repo, digit) if digit else _of_jobs(scope, repo, frozenset(alive))
-    return delete_every(opened(scope.place).blocks, found)
+    names = _hashes(scope, repo, digit) if digit else _of_jobs(scope, repo, frozenset(alive))
+    return delete_every(opened(scope.place).blocks, names)
 
 
 def _hashes(scope: Scope, repo: int, digit: str) -> Iterator[str]:
     """The hash files of deleted ranges whose ids begin with a digit: two lists in one order are
     compared."""
     ranges = _names(scope, f"{scope.namespace(repo)}/{FILES}{digit}")
-    there: str | None = ""
+    listed: str | None = ""
     for name in _names(scope, hashes_file(scope.namespace(repo), digit)):
-        while there is not None and there < name:
-            there = next(ranges, None)
-        if there != name:
+        while listed is not None and listed < name:
+            listed = next(ranges, None)
+        if listed != name:
             yield hashes_file(scope.namespace(repo), name)
 
 

@@ -44,7 +44,7 @@ _SEED: Final = break_seed(b"names of stored files")
 _END: Final = "~"  # after all names that Graveler gives
 
 
-class Collected(NamedTuple):
+class CollectedRepository(NamedTuple):
     """A repository of the collection.  In rows, `number` stands for it."""
 
     number: int
@@ -59,7 +59,7 @@ class Scope:
     written before `before_ns` are old."""
 
     place: Place
-    repositories: tuple[Collected, ...]
+    repositories: tuple[CollectedRepository, ...]
     run: str
     before_ns: int
 
@@ -80,11 +80,11 @@ def runs_folder(namespace: str) -> str:
 def hashed(name: str) -> int:
     """The hash by which a relative address is compared.  A clash of two hashes keeps garbage; it
     never deletes a file in use."""
-    found = break_hash(name.encode(), _SEED)
-    return found - (1 << 64) if found >> 63 else found
+    value = break_hash(name.encode(), _SEED)
+    return value - (1 << 64) if value >> 63 else value
 
 
-class Listed(NamedTuple):
+class ObjectPiece(NamedTuple):
     """A piece of the list: its address, and how many files it names."""
 
     repo: int
@@ -92,7 +92,7 @@ class Listed(NamedTuple):
     files: int
 
 
-def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[Listed]:
+def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
     """Make the list; return its pieces.  One request for each 1,000 files, at least one for each
     slice; one put for each 50,000 files."""
     count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
@@ -105,15 +105,15 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[Listed]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                made = [each._asdict() for each in _written(scope, **row)]
-                yield pa.RecordBatch.from_pylist(made, schema=_PIECES)
+                written = [each._asdict() for each in _written(scope, **row)]
+                yield pa.RecordBatch.from_pylist(written, schema=_PIECES)
 
     schema = "repo int, name string, files bigint"
-    made = pieces.rows(spark, slices, _SLICES).mapInArrow(run, schema).collect()
-    return [Listed(*row) for row in made]
+    rows = pieces.rows(spark, slices, _SLICES).mapInArrow(run, schema).collect()
+    return [ObjectPiece(*row) for row in rows]
 
 
-def slices_of(repo: Collected, now_ns: int, count: int) -> list[tuple[str, str, str]]:
+def slices_of(repo: CollectedRepository, now_ns: int, count: int) -> list[tuple[str, str, str]]:
     """The slices: a folder, and the names in it that are greater than the first bound and up to the
     second."""
     digits = [f"{256 * at // count:02x}" for at in range(1, min(count, 256))]
@@ -121,16 +121,16 @@ def slices_of(repo: Collected, now_ns: int, count: int) -> list[tuple[str, str, 
     hours = {
         descending_partition(repo.created_ns + span * at // count, b"") for at in range(1, count)
     }
-    found = []
+    slices = []
     for folder, bounds in ((FILES, digits), (OBJECTS, sorted(hours))):
         edges = ["", *bounds, _END]
-        found += [(folder, *pair) for pair in pairwise(edges)]
-    return found
+        slices += [(folder, *pair) for pair in pairwise(edges)]
+    return slices
 
 
 def _written(
     scope: Scope, repo: int, number: int, folder: str, after: str, upto: str
-) -> Iterator[Listed]:
+) -> Iterator[ObjectPiece]:
     held: list[dict[str, Any]] = []
     count = 0
     for row in _rows(scope, repo, folder, after, upto):
@@ -142,10 +142,10 @@ def _written(
         yield _put(scope, repo, f"listed-{number:04}-{count:05}", held)
 
 
-def _put(scope: Scope, repo: int, name: str, rows: list[dict[str, Any]]) -> Listed:
+def _put(scope: Scope, repo: int, name: str, rows: list[dict[str, Any]]) -> ObjectPiece:
     where = f"{scope.folder(repo)}{name}.arrow"
     pieces.put(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_SCHEMA))
-    return Listed(repo, where, len(rows))
+    return ObjectPiece(repo, where, len(rows))
 
 
 def _rows(scope: Scope, repo: int, folder: str, after: str, upto: str) -> Iterator[dict[str, Any]]:

@@ -35,7 +35,7 @@ from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import ABSENT, BreakParameters
 from graveler.spark.cluster import pieces
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.gc.listing import Collected, Scope, hashed, runs_folder
+from graveler.spark.gc.listing import CollectedRepository, Scope, hashed, runs_folder
 from graveler.spark.lake import Lake, place_of
 
 FOUND: Final = "repo int, name string, files bigint, size bigint"
@@ -47,7 +47,7 @@ _ASKERS: Final = 8
 _ADDRESSES_EACH: Final = 50_000  # in a piece
 
 
-class Found(NamedTuple):
+class ListPiece(NamedTuple):
     """A piece of a run's results: its address, how many files it names, and their bytes."""
 
     repo: int
@@ -89,7 +89,7 @@ class Roots:
         )
 
 
-class Earlier(NamedTuple):
+class EarlierRun(NamedTuple):
     """What an earlier run found in a repository, with the number that the repository has in this
     run."""
 
@@ -111,27 +111,29 @@ def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) 
     collected.
     """
     everyone = list(_everyone(lake))
-    asked = [each for each in everyone if each.id in set(repositories)]
-    missing = set(repositories) - {each.id for each in asked}
+    chosen = [each for each in everyone if each.id in set(repositories)]
+    missing = set(repositories) - {each.id for each in chosen}
     if missing:
         raise NotFound(f"repository not found: {','.join(sorted(missing))}")
-    places = [place_of(lake, each.namespace, BreakParameters()) for each in asked]
+    places = [place_of(lake, each.namespace, BreakParameters()) for each in chosen]
     place = _joined(places)
-    numbered = tuple(each._replace(number=at) for at, each in enumerate(asked))
+    numbered = tuple(each._replace(number=at) for at, each in enumerate(chosen))
     namespaces = Namespaces((each.id, each.namespace) for each in everyone)
     for one in numbered:
         _check_own(place, one, namespaces)
     return Scope(place, numbered, run, before_ns)
 
 
-def _everyone(lake: Lake) -> Iterator[Collected]:
+def _everyone(lake: Lake) -> Iterator[CollectedRepository]:
     after, more = "", True
     while more:
         query = urlencode({"amount": limits.page_count_max, "after": after})
         page = lake.session.ask("GET", f"{below('repositories')}?{query}")
         for each in page["results"]:
             created_ns = each["creation_date"] * limits.SECOND_NS
-            yield Collected(0, each["id"], each["storage_namespace"].rstrip("/"), created_ns)
+            yield CollectedRepository(
+                0, each["id"], each["storage_namespace"].rstrip("/"), created_ns
+            )
         more, after = page["pagination"]["has_more"], page["pagination"]["next_offset"]
 
 
@@ -146,15 +148,15 @@ def _joined(places: Sequence[Place]) -> Place:
     return replace(places[0], storage=f"s3:{','.join(buckets)}", namespace="")
 
 
-def _check_own(place: Place, one: Collected, everyone: Namespaces) -> None:
+def _check_own(place: Place, one: CollectedRepository, everyone: Namespaces) -> None:
     """Refuse a repository on files of another one: stores of earlier versions may have read-only or
     bare repositories like that."""
     claim = f"{one.id} ".encode()
     try:
-        found = opened(place).blocks.read(address.marker(one.namespace), 0, len(claim))
+        marker = opened(place).blocks.read(address.marker(one.namespace), 0, len(claim))
     except NotFound:
-        found = b""
-    if found != claim:
+        marker = b""
+    if marker != claim:
         raise Refused(eligible.not_its_own(one.id))
     other = everyone.other_on(one.id, one.namespace)
     if other is not ABSENT:
@@ -169,7 +171,7 @@ def roots(lake: Lake, scope: Scope, label: str) -> Roots:
     roots, one put for each 50,000 addresses.
     """
 
-    def read(repo: Collected) -> tuple[list[str], list[bulk.Root]]:
+    def read(repo: CollectedRepository) -> tuple[list[str], list[bulk.Root]]:
         names: list[str] = []
         others: list[bulk.Root] = []
         held = array("q")
@@ -190,14 +192,14 @@ def roots(lake: Lake, scope: Scope, label: str) -> Roots:
     tables: defaultdict[bool, list[tuple[int, str]]] = defaultdict(list)
     jobs: set[tuple[int, str]] = set()
     with ThreadPoolExecutor(_ASKERS, "roots") as pool:
-        for repo, (addresses, found) in enumerate(pool.map(read, scope.repositories)):
+        for repo, (addresses, entries) in enumerate(pool.map(read, scope.repositories)):
             names += addresses
-            jobs |= {(repo, each.name) for each in found if each.kind == "job"}
-            for each in found:
-                if each.kind == "metarange" and each.name != EMPTY_METARANGE:
-                    content[each.objects].append((repo, each.name))
-                    if not each.kept:
-                        tables[each.files].append((repo, each.name))
+            jobs |= {(repo, each.name) for each in entries if each.kind == "job"}
+            for entry in entries:
+                if entry.kind == "metarange" and entry.name != EMPTY_METARANGE:
+                    content[entry.objects].append((repo, entry.name))
+                    if not entry.kept:
+                        tables[entry.files].append((repo, entry.name))
     return Roots(
         tuple(names),
         tuple(content["kept"]),
@@ -209,7 +211,7 @@ def roots(lake: Lake, scope: Scope, label: str) -> Roots:
     )
 
 
-def _put_addresses(scope: Scope, repo: Collected, name: str, hashes: "array[int]") -> str:
+def _put_addresses(scope: Scope, repo: CollectedRepository, name: str, hashes: "array[int]") -> str:
     where = f"{scope.folder(repo.number)}{name}.arrow"
     columns = [pa.array([repo.number] * len(hashes), pa.int32()), pa.array(hashes, pa.int64())]
     batch = pa.RecordBatch.from_arrays(columns, names=["repo", "hash"])
@@ -220,7 +222,7 @@ def _put_addresses(scope: Scope, repo: Collected, name: str, hashes: "array[int]
 # ---- runs ----------------------------------------------------------------------------------------
 
 
-def condemn(lake: Lake, scope: Scope, found: Sequence[Found], now_ns: int) -> None:
+def condemn(lake: Lake, scope: Scope, condemned: Sequence[ListPiece], now_ns: int) -> None:
     """Make the API refuse the commits that retention releases; then write the summaries, from which
     on the run counts.
 
@@ -228,40 +230,40 @@ def condemn(lake: Lake, scope: Scope, found: Sequence[Found], now_ns: int) -> No
     `client.collections.condemn`, and a put.
     """
 
-    def one(repo: Collected) -> None:
-        mine = [each for each in found if each.repo == repo.number]
-        files = Files(sum(each.files for each in mine), sum(each.size for each in mine))
+    def one(repo: CollectedRepository) -> None:
+        own = [each for each in condemned if each.repo == repo.number]
+        files = Files(sum(each.files for each in own), sum(each.size for each in own))
         undone = collections.condemn(lake.session, repo.id, scope.run, files, turn=scope.run)
-        said = {"run": scope.run, "created_ns": now_ns, "undone": undone}
-        said["pieces"] = [each.name for each in mine]
+        summary = {"run": scope.run, "created_ns": now_ns, "undone": undone}
+        summary["pieces"] = [each.name for each in own]
         opened(scope.place).blocks.put(
-            scope.folder(repo.number) + _SUMMARY, [json.dumps(said).encode()]
+            scope.folder(repo.number) + _SUMMARY, [json.dumps(summary).encode()]
         )
 
     with ThreadPoolExecutor(_ASKERS, "condemn") as pool:
         list(pool.map(one, scope.repositories))
 
 
-def earlier(scope: Scope, due_ns: int) -> list[Earlier]:
+def earlier(scope: Scope, due_ns: int) -> list[EarlierRun]:
     """The last run before `due_ns` of each repository."""
-    runs: list[Earlier] = []
+    runs: list[EarlierRun] = []
     for repo in scope.repositories:
         done = [each for each in _summaries(scope, repo) if each["created_ns"] <= due_ns]
         if done:
             last = max(done, key=lambda each: each["created_ns"])
             pieces = tuple(last["pieces"])
-            runs.append(Earlier(repo.number, last["run"], last["undone"], pieces))
+            runs.append(EarlierRun(repo.number, last["run"], last["undone"], pieces))
     return runs
 
 
-def sweepable(lake: Lake, scope: Scope, runs: Sequence[Earlier]) -> list[Earlier]:
+def sweepable(lake: Lake, scope: Scope, runs: Sequence[EarlierRun]) -> list[EarlierRun]:
     """The runs that were not undone; from now on they cannot be undone.  One request to the API for
     each."""
 
-    def one(each: Earlier) -> bool:
+    def one(run: EarlierRun) -> bool:
         try:
-            repo = scope.repositories[each.repo].id
-            collections.sweep(lake.session, repo, each.run, each.undone, turn=scope.run)
+            repo = scope.repositories[run.repo].id
+            collections.sweep(lake.session, repo, run.run, run.undone, turn=scope.run)
         except (Conflict, NotFound):
             return False  # this run condemns the remaining files anew
         return True
@@ -270,7 +272,7 @@ def sweepable(lake: Lake, scope: Scope, runs: Sequence[Earlier]) -> list[Earlier
         return [each for each, goes in zip(runs, pool.map(one, runs), strict=True) if goes]
 
 
-def _summaries(scope: Scope, repo: Collected) -> Iterator[dict[str, Any]]:
+def _summaries(scope: Scope, repo: CollectedRepository) -> Iterator[dict[str, Any]]:
     lines = list_all(opened(scope.place).blocks, runs_folder(repo.namespace))
     return _summaries_in(scope, (line.address for line in lines))
 
@@ -279,8 +281,8 @@ def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, 
     blocks = opened(scope.place).blocks
     for where in addresses:
         if where.endswith("/" + _SUMMARY):
-            found: dict[str, Any] = json.loads(b"".join(blocks.get(where).chunks))
-            yield found
+            summary: dict[str, Any] = json.loads(b"".join(blocks.get(where).chunks))
+            yield summary
 
 
 def forget(scope: Scope, due_ns: int) -> None:
@@ -296,15 +298,15 @@ def forget(scope: Scope, due_ns: int) -> None:
         prefix = runs_folder(repo.namespace)
         lines = list(list_all(blocks, prefix))
         known = sorted(
-            (each["created_ns"], each["run"])
-            for each in _summaries_in(scope, (line.address for line in lines))
+            (summary["created_ns"], summary["run"])
+            for summary in _summaries_in(scope, (line.address for line in lines))
         )
         before = [run for created_ns, run in known if created_ns <= due_ns]
-        kept = {scope.run, *before[-1:], *(run for created_ns, run in known if created_ns > due_ns)}
+        keep = {scope.run, *before[-1:], *(run for created_ns, run in known if created_ns > due_ns)}
         old += [
             line.address
             for line in lines
-            if line.address.removeprefix(prefix).partition("/")[0] not in kept
+            if line.address.removeprefix(prefix).partition("/")[0] not in keep
             and line.head.modified_ns <= due_ns
         ]
     delete_every(blocks, old)

@@ -25,13 +25,13 @@ from graveler.spark.cluster import pieces
 from graveler.spark.cluster.places import opened
 from graveler.spark.gc import scopes
 from graveler.spark.gc.listing import Scope
-from graveler.spark.gc.scopes import Found
+from graveler.spark.gc.scopes import ListPiece
 
 _AT_ONCE: Final = 8  # in one task
 _ROWS: Final = limits.block_delete_count_max
 
 
-def sweep(scope: Scope, due: DataFrame) -> list[Found]:
+def sweep(scope: Scope, due: DataFrame) -> list[ListPiece]:
     """Delete files; return the pieces that name the deleted ones.
 
     The due files are stored first, so that both rounds and every attempt delete the same files.
@@ -52,19 +52,19 @@ def _in_order(due: DataFrame) -> DataFrame:
     return due.repartitionByRange("repo", "name").sortWithinPartitions("repo", "name")
 
 
-def _without(scope: Scope, due: DataFrame, swept: Sequence[Found]) -> DataFrame:
+def _without(scope: Scope, due: DataFrame, swept: Sequence[ListPiece]) -> DataFrame:
     """The files that the first round left, by its notes; no file is read."""
     notes = [each.name for each in swept]
     schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in due.schema)
     gone = pieces.frame(due.sparkSession, scope.place, notes, schema).select("repo", "name")
-    left = due.join(gone.hint("merge"), ["repo", "name"], "left_anti")  # puts the keys first
-    return left.select(*due.columns)
+    remaining = due.join(gone.hint("merge"), ["repo", "name"], "left_anti")  # puts the keys first
+    return remaining.select(*due.columns)
 
 
-def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -> list[Found]:
+def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -> list[ListPiece]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        task, made = context.partitionId() if context is not None else 0, 0
+        task, count = context.partitionId() if context is not None else 0, 0
         with ThreadPoolExecutor(_AT_ONCE, "sweep") as pool:
             for batch in batches:
                 for at in range(0, batch.num_rows, _ROWS):
@@ -72,10 +72,10 @@ def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -
                     rows = part.to_pylist()
                     gone = list(pool.map(lambda row: _is_due(scope, row, only_metaranges), rows))
                     _delete(scope, [row for row, is_due in zip(rows, gone, strict=True) if is_due])
-                    yield from _noted(scope, f"{name}-{task:05}-{made:05}", part, gone)
-                    made += 1
+                    yield from _noted(scope, f"{name}-{task:05}-{count:05}", part, gone)
+                    count += 1
 
-    return [Found(*row) for row in rows.mapInArrow(run, scopes.FOUND).collect()]
+    return [ListPiece(*row) for row in rows.mapInArrow(run, scopes.FOUND).collect()]
 
 
 def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
@@ -109,14 +109,16 @@ def _noted(
     scope: Scope, name: str, rows: pa.RecordBatch, gone: list[bool]
 ) -> Iterator[pa.RecordBatch]:
     """Write down what was deleted, in one piece for each repository."""
-    left = rows.filter(pa.array(gone, pa.bool_()))
-    for repo in sorted(set(left.column("repo").to_pylist())):
-        mine = left.filter(pa.array([each == repo for each in left.column("repo").to_pylist()]))
+    deleted = rows.filter(pa.array(gone, pa.bool_()))
+    for repo in sorted(set(deleted.column("repo").to_pylist())):
+        own = deleted.filter(
+            pa.array([each == repo for each in deleted.column("repo").to_pylist()])
+        )
         where = f"{scope.folder(repo)}{name}.arrow"
         # The schema of this plan has columns that may not be null; readers expect one schema for
         # all pieces.
-        plain = pa.RecordBatch.from_arrays(mine.columns, names=mine.schema.names)
+        plain = pa.RecordBatch.from_arrays(own.columns, names=own.schema.names)
         pieces.put(scope.place, where, plain)
-        size = sum(mine.column("size").to_pylist())
-        found = {"repo": repo, "name": where, "files": mine.num_rows, "size": size}
-        yield pa.RecordBatch.from_pylist([found], schema=scopes.FOUND_ARROW)
+        size = sum(own.column("size").to_pylist())
+        piece = {"repo": repo, "name": where, "files": own.num_rows, "size": size}
+        yield pa.RecordBatch.from_pylist([piece], schema=scopes.FOUND_ARROW)

@@ -97,9 +97,9 @@ def _ranges(scope: Scope) -> Any:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                found = _space(scope, row["repo"]).metarange(MetarangeId(row["id"])).ranges
-                made = [{"repo": row["repo"], **asdict(ref)} for ref in found]
-                yield pa.RecordBatch.from_pylist(made, schema=schema)
+                refs = _space(scope, row["repo"]).metarange(MetarangeId(row["id"])).ranges
+                rows = [{"repo": row["repo"], **asdict(ref)} for ref in refs]
+                yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
     return run
 
@@ -133,15 +133,15 @@ def hashes_file(namespace: str, range_id: str) -> str:
 def _hashes(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
     blocks, where = opened(scope.place).blocks, hashes_file(scope.namespace(repo), ref.id)
     try:
-        kept = _decoded(b"".join(blocks.get(where).chunks), ref)
+        known = _decoded(b"".join(blocks.get(where).chunks), ref)
     except NotFound:
-        kept = None
-    if kept is not None:
-        return kept
-    found = _scanned(scope, repo, ref)
-    body = found.tobytes()
+        known = None
+    if known is not None:
+        return known
+    hashes = _scanned(scope, repo, ref)
+    body = hashes.tobytes()
     blocks.put(where, [_MAGIC, ref.count.to_bytes(8, "big"), sha256(body).digest(), body])
-    return found
+    return hashes
 
 
 def _decoded(raw: bytes, ref: RangeRef) -> "array[int] | None":
@@ -155,11 +155,11 @@ def _decoded(raw: bytes, ref: RangeRef) -> "array[int] | None":
 
 def _scanned(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
     space, owner = _space(scope, repo), _owner(scope, repo)
-    found = array("q")
+    hashes = array("q")
     for records in range_batches(space, ref):
         names = (used_name(owner, stored_entry(value)) for _, value in records)
-        found.extend(hashed(name) for name in names if is_ours(name))
-    return found
+        hashes.extend(hashed(name) for name in names if is_ours(name))
+    return hashes
 
 
 def _owner(scope: Scope, repo: int) -> Repository:

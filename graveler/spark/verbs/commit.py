@@ -54,22 +54,22 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
     another commit took part of the rows: call again), `OutcomeUnknown`.  After any error but
     `OutcomeUnknown`, nothing has landed and all rows stay staged.
     """
-    where, said = parse_target(branch), terms or JobTerms()
+    where, chosen = parse_target(branch), terms or JobTerms()
     if where.prefix:
         raise Invalid(f"a commit is of a whole branch: prefix={where.prefix!r:.200}")
-    job = bulk.begin(lake.session, where.repository, where.branch, "commit", id=said.id)
+    job = bulk.begin(lake.session, where.repository, where.branch, "commit", id=chosen.id)
     if job.commit:
         return Committed(job.commit, job.progress)
     place = place_of(lake, job.storage_namespace, job.breaks)
-    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(said.id)):
+    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(chosen.id)):
         with beating(lake.session, where.repository, job, lambda: 0):
             metarange, count = _written(lake, where.repository, job, place, table)
         bulk.heartbeat(lake.session, where.repository, job, count)
-        message = said.message or job.message or _MESSAGE
-        metadata = {**job.metadata, **said.metadata}
+        message = chosen.message or job.message or _MESSAGE
+        metadata = {**job.metadata, **chosen.metadata}
         landing = bulk.Landing(metarange, job.id, message, metadata)
-        made = bulk.finish(lake.session, where.repository, job, landing)
-    return Committed(made, count)
+        commit_id = bulk.finish(lake.session, where.repository, job, landing)
+    return Committed(commit_id, count)
 
 
 def _written(
@@ -96,8 +96,8 @@ def _rows(
     lake: Lake, repository: str, job: BulkJob, place: Place, table: str
 ) -> Iterator[DataFrame]:
     if table:
-        there = Table(table, endpoint_url())
-        yield staged_rows.from_table(lake.spark, staged_rows.shards_of(job), there)
+        store = Table(table, endpoint_url())
+        yield staged_rows.from_table(lake.spark, staged_rows.shards_of(job), store)
         return
     names = staged_rows.spooled(lake.session, repository, job, place)
     try:

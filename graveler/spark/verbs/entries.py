@@ -68,9 +68,9 @@ def entries_of(
     columns: Sequence[str] = COLUMNS,
 ) -> DataFrame:
     """As `entries`, for a known metarange."""
-    wanted = [name for name in columns if name not in COLUMNS]
-    if wanted or not columns:
-        raise Invalid(f"columns must be some of {','.join(COLUMNS)}: unknown={','.join(wanted)}")
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown or not columns:
+        raise Invalid(f"columns must be some of {','.join(COLUMNS)}: unknown={','.join(unknown)}")
     start = parse_prefix(prefix)
     refs = meeting(opened(place).space.metarange(metarange).ranges, start)
     reading = Reading(place, start, tuple(columns))

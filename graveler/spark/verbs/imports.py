@@ -30,7 +30,7 @@ from graveler.spark.cluster.results import (
     BadRows,
     Content,
     Part,
-    Rejected,
+    RejectedRow,
     Report,
     parts_of,
     report_of,
@@ -47,7 +47,7 @@ _NO_BUCKET: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StoredImport:
     """What an import stored: a metarange, its ranges in key order, how many rows became entries,
     and a report of the rows that did not."""
 
@@ -75,7 +75,7 @@ class ImportOptions:
     birth: int = 0
 
 
-def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> Written:
+def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> StoredImport:
     """Store the rows of `df` as ranges and a metarange; `columns.py` lists the columns.
 
     Errors: `Invalid` (columns, prefix); `BadRows` with a report, unless `on_bad` is "skip";
@@ -86,30 +86,30 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if chosen.on_bad not in ("fail", "skip"):
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
     rows = canonical(df, parse_prefix(chosen.prefix))
-    found = cuts.survey(rows, place.breaks, of_content=True)
-    at = cuts.chosen(found, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
+    survey = cuts.survey(rows, place.breaks, of_content=True)
+    at = cuts.chosen(survey, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
-    marks = _marks(place, chosen, found, at)
+    marks = _marks(place, chosen, survey, at)
     done: dict[int, Part] = {}
     if marks is not ABSENT and chosen.taken_up:
         done = finished(opened(place).blocks, marks)
     order = Order(place, chosen.addresses, at, samples, chosen.base, marks)
-    nameless = _nameless(rows, found.nameless, samples)
+    nameless = _nameless(rows, survey.nameless, samples)
     if nameless:  # they have no place among the keys and would all go to one task
         rows = rows.where(F.col("path").isNotNull())
     spread = cuts.spread(cuts.with_ends(rows, place.breaks), at, done)
     rest = cuts.with_hashes(spread).mapInArrow(importing(order), SCHEMA)
     parts = sorted([*nameless, *done.values(), *parts_of(rest.collect())])
     report = report_of(parts)
-    _check_same(found, parts, report)
+    _check_same(survey, parts, report)
     if not report.is_clean and chosen.on_bad == "fail":
         raise BadRows(report)
     space = opened(place).space
-    made = {part.bucket: part.ranges for part in parts if part.ranges}
+    refs_of = {part.bucket: part.ranges for part in parts if part.ranges}
     sew = by_tasks(df.sparkSession, sewing(place))
-    refs = joined_over(sew, place.breaks, space.metarange(chosen.base).ranges, at, made)
+    refs = joined_over(sew, place.breaks, space.metarange(chosen.base).ranges, at, refs_of)
     stored = space.store.write_metarange(space.namespace, refs)
-    return Written(stored, refs, found.count - report.count, report)
+    return StoredImport(stored, refs, survey.count - report.count, report)
 
 
 def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:
@@ -117,27 +117,27 @@ def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:
     if not count:
         return []
     seen = rows.where(F.col("path").isNull()).select("address").limit(samples).collect()
-    told = tuple(Rejected(BAD, NO_PATH, "", row["address"] or "") for row in seen)
-    return [Part(_NO_BUCKET, (), 0, {(BAD, NO_PATH): count}, told)]
+    rejected = tuple(RejectedRow(BAD, NO_PATH, "", row["address"] or "") for row in seen)
+    return [Part(_NO_BUCKET, (), 0, {(BAD, NO_PATH): count}, rejected)]
 
 
 def _marks(
-    place: Place, options: ImportOptions, found: cuts.Survey, at: tuple[bytes, ...]
+    place: Place, options: ImportOptions, survey: cuts.Survey, at: tuple[bytes, ...]
 ) -> Marks | Literal[Absent.ABSENT]:
     if not options.job:
         return ABSENT
     if not options.taken_up:
         return Marks(place.namespace, options.job, birth=options.birth)
-    said = (place, options.base, options.addresses, options.prefix, found, at)
-    return Marks(place.namespace, options.job, fingerprint(*said), options.birth)
+    inputs = (place, options.base, options.addresses, options.prefix, survey, at)
+    return Marks(place.namespace, options.job, fingerprint(*inputs), options.birth)
 
 
-def _check_same(found: cuts.Survey, parts: list[Part], report: Report) -> None:
+def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:
     """Each pass evaluates the input anew.  Both must give the same rows, in any order."""
     again = sum(part.taken for part in parts) + report.count
     content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
-    if (again, content) != (found.count, found.content):
+    if (again, content) != (survey.count, survey.content):
         raise Conflict(
             "input gave other rows when it was read again; write it to a table first: "
-            f"first={found.count} second={again} same_content={content == found.content}"
+            f"first={survey.count} second={again} same_content={content == survey.content}"
         )

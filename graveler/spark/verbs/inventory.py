@@ -53,26 +53,26 @@ def delivery(spark: SparkSession, manifest: str) -> Delivery:
             f"many, old ones too: source={manifest!r:.500}"
         )
     try:
-        found = spark.read.text(manifest, wholetext=True).collect()
+        lines = spark.read.text(manifest, wholetext=True).collect()
     except PySparkException as error:
         first = str(error).partition("\n")[0]
         raise Invalid(f"the manifest cannot be read: {first:.500} source={manifest}") from error
     try:
-        return _parsed(json.loads(found[0]["value"]), folder.rpartition("/")[0])
+        return _parsed(json.loads(lines[0]["value"]), folder.rpartition("/")[0])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Invalid(f"no manifest of an S3 Inventory: source={manifest!r:.500}") from error
 
 
-def _parsed(said: Any, folder: str) -> Delivery:
+def _parsed(manifest: Any, folder: str) -> Delivery:
     """`folder`: the folder of the inventory's configuration."""
     files = []
-    for each in said["files"]:
-        before, data, rest = each["key"].rpartition(_DATA)
+    for file in manifest["files"]:
+        before, data, rest = file["key"].rpartition(_DATA)
         if not before or not rest:
-            raise ValueError(each["key"])
+            raise ValueError(file["key"])
         files.append(folder + data + rest)
-    kind = _FORMATS[said["fileFormat"].lower()]
-    return Delivery(kind, tuple(files), said["fileSchema"] if kind == "csv" else "")
+    kind = _FORMATS[manifest["fileFormat"].lower()]
+    return Delivery(kind, tuple(files), manifest["fileSchema"] if kind == "csv" else "")
 
 
 def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
@@ -81,15 +81,15 @@ def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
     Errors: those of `delivery` and `inventory`; `Invalid` if the delivery has no file, or one is
     missing.
     """
-    found = delivery(spark, manifest)
-    if not found.files:
+    manifest_files = delivery(spark, manifest)
+    if not manifest_files.files:
         raise Invalid(f"the delivery has no files: source={manifest}")
     try:
-        rows = spark.read.format(found.format).load(list(found.files))
+        rows = spark.read.format(manifest_files.format).load(list(manifest_files.files))
     except PySparkException as error:
         first = str(error).partition("\n")[0]
         raise Invalid(f"the delivery cannot be read: {first:.500} source={manifest}") from error
-    return inventory(rows, below, file_schema=found.file_schema)
+    return inventory(rows, below, file_schema=manifest_files.file_schema)
 
 
 def inventory(df: DataFrame, below: str = "", *, file_schema: str = "") -> DataFrame:
@@ -99,8 +99,8 @@ def inventory(df: DataFrame, below: str = "", *, file_schema: str = "") -> DataF
     `fileSchema` of the manifest ("Bucket, Key, Size, …").  Raises `Invalid` if columns are missing.
     A row without a size or time gets null there, and `import_` reports it as a bad row.
     """
-    said = file_schema.split(",") if file_schema else df.columns
-    names = [name.strip().lower().replace("_", "") for name in said]
+    columns = file_schema.split(",") if file_schema else df.columns
+    names = [name.strip().lower().replace("_", "") for name in columns]
     missing = [name for name in _REQUIRED if name not in names]
     if missing or len(names) != len(df.columns):
         raise Invalid(

@@ -25,7 +25,7 @@ from graveler.spark.cluster.land import JobTerms
 from graveler.spark.cluster.pins import pinned
 from graveler.spark.cluster.places import Place
 from graveler.spark.core.layouts import Layout, expected_ranges, layout_of, pays
-from graveler.spark.core.repack import Repacked, ranges_of, repacked, stored_share
+from graveler.spark.core.repack import PackedTable, ranges_of, repacked, stored_share
 from graveler.spark.lake import Lake, Target, parse_target, place_of
 
 _MESSAGE: Final = "Pack ranges"
@@ -68,61 +68,61 @@ def pack(
     first; or the job was cancelled); `OutcomeUnknown` if the answer to the landing was lost.  After
     any error but `OutcomeUnknown`, nothing has landed.
     """
-    where, said = parse_target(branch), terms or JobTerms()
+    where, chosen = parse_target(branch), terms or JobTerms()
     if where.prefix:
         raise Invalid(f"a branch is packed as a whole: prefix={where.prefix!r:.200}")
     seen = break_parameters.read(lake.session, where.repository)
     check(breaks)
     before = _found(lake, where.repository, where.branch)
     expected = expected_ranges(before, breaks)
-    if dry_run or not (said.id or pays(before.ranges, expected)):
+    if dry_run or not (chosen.id or pays(before.ranges, expected)):
         return Packed(before, expected, before)
-    job = bulk.begin_packing(lake.session, where.repository, where.branch, breaks, id=said.id)
+    job = bulk.begin_packing(lake.session, where.repository, where.branch, breaks, id=chosen.id)
     if job.commit:
         place = place_of(lake, job.storage_namespace, job.breaks)
         before = _layout(place, ranges_of(place, job.base_metarange))
         expected = expected_ranges(before, job.breaks)
         after, commit = _found(lake, where.repository, job.commit), job.commit
     else:
-        before, after, commit = _landed(lake, where, job, said)
+        before, after, commit = _landed(lake, where, job, chosen)
     if not commit:
         return Packed(before, expected, before)
     return Packed(before, expected, after, commit, _set(lake, where, seen, breaks))
 
 
-def _landed(lake: Lake, where: Target, job: BulkJob, said: JobTerms) -> tuple[Layout, Layout, str]:
+def _landed(lake: Lake, where: Target, job: BulkJob, terms: JobTerms) -> tuple[Layout, Layout, str]:
     """The layout before, the layout after, and the commit; an empty commit id if packing does not
     pay."""
     place = place_of(lake, job.storage_namespace, job.breaks)
     refs = ranges_of(place, job.base_metarange)
     before = _layout(place, refs)
     expected = expected_ranges(before, place.breaks)
-    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(said.id)):
+    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(terms.id)):
         with beating(lake.session, where.repository, job, lambda: 0):
-            made: Repacked = repacked(lake.spark, place, refs, expected)
-        after = _layout(place, made.ranges)
+            layout: PackedTable = repacked(lake.spark, place, refs, expected)
+        after = _layout(place, layout.ranges)
         if not pays(before.ranges, after.ranges):
-            if not said.id:  # a named job gives the same answer again
+            if not terms.id:  # a named job gives the same answer again
                 bulk.cancel(lake.session, where.repository, job)
             return before, after, ""
         bulk.heartbeat(lake.session, where.repository, job, after.entries)
-        message = said.message or _MESSAGE
-        landing = bulk.Landing(made.metarange, job.id, message, said.metadata)
+        message = terms.message or _MESSAGE
+        landing = bulk.Landing(layout.metarange, job.id, message, terms.metadata)
         return before, after, bulk.finish(lake.session, where.repository, job, landing)
 
 
 def _found(lake: Lake, repository: str, ref: str) -> Layout:
-    found = pinned(lake, f"{repository}/{ref}")
-    return _layout(found.place, found.ranges())
+    at = pinned(lake, f"{repository}/{ref}")
+    return _layout(at.place, at.ranges())
 
 
 def _layout(place: Place, refs: Sequence[RangeRef]) -> Layout:
     return layout_of(refs, stored_share(place, refs))
 
 
-def _set(lake: Lake, where: Target, seen: BreakParameters, wanted: BreakParameters) -> bool:
+def _set(lake: Lake, where: Target, seen: BreakParameters, new: BreakParameters) -> bool:
     try:
-        break_parameters.swap(lake.session, where.repository, seen, wanted)
+        break_parameters.swap(lake.session, where.repository, seen, new)
     except PreconditionFailed:
         return False
     return True

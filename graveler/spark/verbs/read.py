@@ -22,7 +22,7 @@ from graveler.block.address import split
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.ids import parse_prefix
 from graveler.spark.cluster.parallel import parallel_tasks
-from graveler.spark.cluster.pins import Pinned, pinned
+from graveler.spark.cluster.pins import Pin, pinned
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.files.folders import File, Layout, layout
 from graveler.spark.files.formats import Format, Stretch, check_types, format_of
@@ -54,7 +54,7 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TableRequest:
     """The arguments of `read` as one record."""
 
     format: str = "parquet"
@@ -107,68 +107,68 @@ def read(
     the prefix; the driver reads the end or the first block of one file, and holds a row for each
     file.
     """
-    wanted = Wanted(format, columns, partitions or {}, schema)
+    reading = TableRequest(format, columns, partitions or {}, schema)
     format_of(format)
     at, spark = pinned(lake, where), lake.spark
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
-    found = _planned(at, map(tuple, listed), wanted)
-    tasks = max(parallel_tasks(spark), len(shared(found.splits)))
-    rows = spark.createDataFrame(list(found.splits), _SPLITS)
-    return rows.repartition(min(tasks, len(found.splits))).mapInArrow(found.run, found.schema)
+    plan = _planned(at, map(tuple, listed), reading)
+    tasks = max(parallel_tasks(spark), len(shared(plan.splits)))
+    rows = spark.createDataFrame(list(plan.splits), _SPLITS)
+    return rows.repartition(min(tasks, len(plan.splits))).mapInArrow(plan.run, plan.schema)
 
 
 def shared(splits: Iterable[Split]) -> list[list[Split]]:
     """The splits in groups, one group for each task: a large split alone, small ones together."""
     groups: list[list[Split]] = []
     room = 0
-    for each in splits:
-        weight = min(each.stop, each.size) - each.start + _OPENING_BYTES
+    for piece in splits:
+        weight = min(piece.stop, piece.size) - piece.start + _OPENING_BYTES
         if weight > room:
             groups.append([])
             room = _SPLIT_BYTES
-        groups[-1].append(each)
+        groups[-1].append(piece)
         room -= weight
     return groups
 
 
-def planned(at: Pinned, wanted: Wanted) -> Plan:
+def planned(at: Pin, reading: TableRequest) -> Plan:
     """The part of `read` that needs no Spark session: this process lists the files."""
     prefix = parse_prefix(_stem(at))
     refs = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
     listing = scanning(Reading(at.place, prefix, _LISTED))
     batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
     rows = (tuple(row.values()) for batch in batches for row in batch.to_pylist())
-    return _planned(at, rows, wanted)
+    return _planned(at, rows, reading)
 
 
-def _planned(at: Pinned, listed: Iterable[tuple[Any, ...]], wanted: Wanted) -> Plan:
-    form = format_of(wanted.format)
-    table = _pruned(_table(at, sorted(File(*row) for row in listed)), wanted.partitions)
+def _planned(at: Pin, listed: Iterable[tuple[Any, ...]], reading: TableRequest) -> Plan:
+    form = format_of(reading.format)
+    table = _pruned(_table(at, sorted(File(*row) for row in listed)), reading.partitions)
     place = _with_buckets(at.place, table.files)
-    data, kinds = _schemas(place, form, table, wanted.schema)
+    data, kinds = _schemas(place, form, table, reading.schema)
     every = [*data.names, *kinds.names]
-    unknown = [name for name in wanted.columns if name not in every]
+    unknown = [name for name in reading.columns if name not in every]
     if unknown or not every:
         raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(every) or 'none'}")
-    order = tuple(wanted.columns) or tuple(every)
-    stored = pa.schema([each for each in data if each.name in order])
+    order = tuple(reading.columns) or tuple(every)
+    stored = pa.schema([field for field in data if field.name in order])
     check_types(form, stored)
-    types = {each.name: each for each in from_arrow_schema(pa.schema([*data, *kinds]))}
+    types = {field.name: field for field in from_arrow_schema(pa.schema([*data, *kinds]))}
     result = StructType([StructField(name, types[name].dataType) for name in order])
     splits = [
-        Split(each.address, each.size, begin, begin + span, list(each.values))
-        for each in table.files
-        for span in [_SPLIT_BYTES if form.is_split else max(1, each.size)]
-        for begin in range(0, max(1, each.size), span)
+        Split(file.address, file.size, begin, begin + span, list(file.values))
+        for file in table.files
+        for span in [_SPLIT_BYTES if form.is_split else max(1, file.size)]
+        for begin in range(0, max(1, file.size), span)
     ]
     return Plan(result, splits, loading(Loading(place, form.name, stored, kinds, order)))
 
 
-def _stem(at: Pinned) -> str:
+def _stem(at: Pin) -> str:
     return at.prefix.rstrip("/")
 
 
-def _table(at: Pinned, files: Sequence[File]) -> Layout:
+def _table(at: Pin, files: Sequence[File]) -> Layout:
     """The files below the prefix; the prefix is a folder or the path of one file."""
     stem = _stem(at)
     prefix = f"{stem}/" if stem else ""
@@ -181,21 +181,21 @@ def _table(at: Pinned, files: Sequence[File]) -> Layout:
     return table
 
 
-def _pruned(table: Layout, wanted: Mapping[str, Any]) -> Layout:
+def _pruned(table: Layout, values: Mapping[str, Any]) -> Layout:
     names = list(table.columns)
-    unknown = [name for name in wanted if name not in table.columns]
+    unknown = [name for name in values if name not in table.columns]
     if unknown:
         raise Invalid(f"no partition columns: {','.join(unknown)} of={','.join(names) or 'none'}")
-    numbers = {names.index(name): value for name, value in wanted.items()}
+    numbers = {names.index(name): value for name, value in values.items()}
     kinds = list(table.columns.values())
-    kept = tuple(
-        each
-        for each in table.files
-        if all(is_value(each.values[at], kinds[at], value) for at, value in numbers.items())
+    files = tuple(
+        file
+        for file in table.files
+        if all(is_value(file.values[at], kinds[at], value) for at, value in numbers.items())
     )
-    if not kept:
-        raise NotFound(f"no data files under these values: {dict(wanted)}")
-    return replace(table, files=kept)
+    if not files:
+        raise NotFound(f"no data files under these values: {dict(values)}")
+    return replace(table, files=files)
 
 
 def _with_buckets(place: Place, files: Sequence[File]) -> Place:
@@ -203,10 +203,10 @@ def _with_buckets(place: Place, files: Sequence[File]) -> Place:
     storage."""
     parts = [split(each.address) for each in files]
     scheme, _, known = place.storage.partition(":")
-    for each in parts:
-        if each.scheme != scheme or not each.bucket:
+    for part in parts:
+        if part.scheme != scheme or not part.bucket:
             raise Unsupported(
-                f"executors cannot open it, for it lies elsewhere: address={each.address} "
+                f"executors cannot open it, for it lies elsewhere: address={part.address} "
                 f"storage={scheme}"
             )
     if scheme != "s3":
@@ -218,20 +218,20 @@ def _with_buckets(place: Place, files: Sequence[File]) -> Place:
 
 
 def _schemas(
-    place: Place, form: Format, table: Layout, given: StructType | None
+    place: Place, form: Format, table: Layout, declared: StructType | None
 ) -> tuple[pa.Schema, pa.Schema]:
     """The columns of the files, without the partition columns; and the partition columns."""
     kinds = dict(table.columns)
-    if given is not None:
-        found = to_arrow_schema(given)
-        kinds |= {field.name: field.type for field in found if field.name in kinds}
+    if declared is not None:
+        arrow = to_arrow_schema(declared)
+        kinds |= {field.name: field.type for field in arrow if field.name in kinds}
         _check_values(table, list(kinds.values()))
     else:
         first = table.files[0]
         columns = form.columns(opened(place).blocks, first.address, first.size)
         stored = pa.schema([_plain(field) for field in columns])
-        found = to_arrow_schema(from_arrow_schema(stored))
-    data = [field.with_nullable(True) for field in found if field.name not in kinds]
+        arrow = to_arrow_schema(from_arrow_schema(stored))
+    data = [field.with_nullable(True) for field in arrow if field.name not in kinds]
     return pa.schema(data), pa.schema(list(kinds.items()))
 
 

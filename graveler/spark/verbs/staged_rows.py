@@ -60,9 +60,9 @@ class Table(NamedTuple):
 def shards_of(job: BulkJob) -> list[Shard]:
     """Every shard of the tokens that a job commits."""
     return [
-        Shard(rank, each.token, number)
-        for rank, each in enumerate(job.staging_tokens)
-        for number in range(each.shards)
+        Shard(rank, token.token, number)
+        for rank, token in enumerate(job.staging_tokens)
+        for number in range(token.shards)
     ]
 
 

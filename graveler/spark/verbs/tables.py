@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from graveler.errors import Invalid
 from graveler.ids import parse_prefix
-from graveler.spark.cluster.pins import Pinned, commits_page, pinned
+from graveler.spark.cluster.pins import Pin, commits_page, pinned
 from graveler.spark.core.compare import STRETCHES, Comparison, Stretch, comparing, stretches
 from graveler.spark.core.decode import COLUMNS, schema_of
 from graveler.spark.lake import Lake, parse_ref
@@ -61,14 +61,14 @@ def diff(
     requests to the API and one metarange for each side; each evaluation reads the ranges that only
     one side has and that may hold the prefix.
     """
-    found = compared(lake, left, right, prefix, columns)
-    tasks = tasks_for(lake.spark, sum(each.records for each in found.stretches))
-    rows = lake.spark.createDataFrame([each.row() for each in found.stretches], STRETCHES)
-    spread = rows.repartition(max(1, min(tasks, len(found.stretches))))
-    return spread.mapInArrow(found.run, found.schema)
+    comparison = compared(lake, left, right, prefix, columns)
+    tasks = tasks_for(lake.spark, sum(each.records for each in comparison.stretches))
+    rows = lake.spark.createDataFrame([each.row() for each in comparison.stretches], STRETCHES)
+    spread = rows.repartition(max(1, min(tasks, len(comparison.stretches))))
+    return spread.mapInArrow(comparison.run, comparison.schema)
 
 
-class Compared(NamedTuple):
+class DiffPlan(NamedTuple):
     """The columns of a diff, the stretches to compare, and the function that compares one
     stretch."""
 
@@ -77,32 +77,32 @@ class Compared(NamedTuple):
     run: Any
 
 
-def compared(lake: Lake, left: str, right: str, prefix: str, columns: Sequence[str]) -> Compared:
+def compared(lake: Lake, left: str, right: str, prefix: str, columns: Sequence[str]) -> DiffPlan:
     """The part of `diff` that needs no Spark session."""
-    wanted = [name for name in columns if name not in COLUMNS or name == "path"]
-    if wanted:
-        raise Invalid(f"no column of an entry besides its path: {','.join(wanted)}")
+    unknown = [name for name in columns if name not in COLUMNS or name == "path"]
+    if unknown:
+        raise Invalid(f"no column of an entry besides its path: {','.join(unknown)}")
     start = parse_prefix(prefix)
-    sides = _whole(lake, left), _whole(lake, right)
-    if sides[0].repository != sides[1].repository:
+    pins = _whole(lake, left), _whole(lake, right)
+    if pins[0].repository != pins[1].repository:
         raise Invalid(f"refs are of two repositories: {left=} {right=}")
-    before, after = (meeting(side.ranges(), start) for side in sides)
-    order = Comparison(sides[0].place, start, tuple(columns))
+    before, after = (meeting(side.ranges(), start) for side in pins)
+    order = Comparison(pins[0].place, start, tuple(columns))
     schema = ", ".join(
         ["type string", "path string", *_renamed("left", columns), *_renamed("right", columns)]
     )
-    return Compared(schema, stretches(before, after), comparing(order))
+    return DiffPlan(schema, stretches(before, after), comparing(order))
 
 
 def _renamed(side: str, columns: Sequence[str]) -> list[str]:
     return [f"{side}_{schema_of([name])}" for name in columns]
 
 
-def _whole(lake: Lake, where: str) -> Pinned:
-    found = pinned(lake, where)
-    if found.prefix:
+def _whole(lake: Lake, where: str) -> Pin:
+    at = pinned(lake, where)
+    if at.prefix:
         raise Invalid(f"a ref of a diff is repository/ref; give the prefix apart: {where!r:.200}")
-    return found
+    return at
 
 
 def log(lake: Lake, where: str, limit: int = LIMIT) -> DataFrame:
@@ -128,11 +128,11 @@ def history(lake: Lake, where: str, limit: int) -> list[tuple[Any, ...]]:
         page = commits_page(lake, target.repository, ref, f"?{query}")
         rows += [
             (
-                *(each["id"], each["parents"], each["committer"], each["message"]),
-                datetime.fromtimestamp(each["creation_date"], UTC),
-                *(each["meta_range_id"], each["metadata"], each["generation"]),
+                *(commit["id"], commit["parents"], commit["committer"], commit["message"]),
+                datetime.fromtimestamp(commit["creation_date"], UTC),
+                *(commit["meta_range_id"], commit["metadata"], commit["generation"]),
             )
-            for each in page["results"]
+            for commit in page["results"]
         ]
         after = page["pagination"]["next_offset"]
         if not page["pagination"]["has_more"] or not rows:
@@ -152,10 +152,10 @@ def ranges(lake: Lake, where: str) -> DataFrame:
 
 def ranges_at(lake: Lake, where: str) -> list[tuple[Any, ...]]:
     """The rows of `ranges`, in the columns of `RANGES`."""
-    found = pinned(lake, where)
+    at = pinned(lake, where)
     return [
         (ref.id, _text(ref.min_key), _text(ref.max_key), ref.size, ref.count)
-        for ref in meeting(found.ranges(), parse_prefix(found.prefix))
+        for ref in meeting(at.ranges(), parse_prefix(at.prefix))
     ]
 
 

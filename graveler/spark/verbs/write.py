@@ -160,9 +160,9 @@ def _stored(df: DataFrame, order: Storing) -> list[tuple[Any, ...]]:
     rows = df.select(*data)
     if folders:
         rows = rows.sortWithinPartitions(*folders)
-    found = [tuple(row) for row in rows.mapInArrow(storing(order), STORED).collect()]
-    if found or order.folders:
-        return found
+    files = [tuple(row) for row in rows.mapInArrow(storing(order), STORED).collect()]
+    if files or order.folders:
+        return files
     return [tuple(row.values()) for row in without_rows(order).to_pylist()]
 
 
