@@ -91,17 +91,3 @@ def delete_tag(call: Call) -> Answer:
     name, force = call.arguments["tag"], call.query["force"]
     tags.delete_tag(call.ports, call.repo, name, force=force)
     return NO_CONTENT
-
-
-ENDPOINTS = {
-    "listBranches": list_branches,
-    "createBranch": create_branch,
-    "getBranch": get_branch,
-    "deleteBranch": delete_branch,
-    "resetBranch": reset_branch,
-    "hardResetBranch": hard_reset_branch,
-    "listTags": list_tags,
-    "createTag": create_tag,
-    "getTag": get_tag,
-    "deleteTag": delete_tag,
-}

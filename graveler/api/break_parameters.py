@@ -16,6 +16,3 @@ def swap(call: Call) -> Answer:
     seen, new = (break_json.parsed(body[name]) for name in ("expected", "breaks"))
     break_parameters.swap(call.ports, call.repo, seen, new, force=body.get("force", False))
     return answers.json(break_json.told(new))
-
-
-ENDPOINTS = {"getBreakParameters": read, "setBreakParameters": swap}

@@ -142,15 +142,3 @@ def roots(call: Call) -> Answer:
     page = root_pages.page(call.ports, call.repo, call.query["after"], call.query["amount"])
     shown = [root._asdict() for root in page.roots]
     return answers.page(shown, bool(page.following), page.following)
-
-
-ENDPOINTS = {
-    "beginBulkJob": begin,
-    "getBulkJob": status,
-    "beatBulkJob": beat,
-    "cancelBulkJob": cancel,
-    "finishBulkJob": finish,
-    "listStagingTokens": tokens,
-    "listStagedRows": rows,
-    "listCollectionRoots": roots,
-}

@@ -149,15 +149,3 @@ def cherry_pick(call: Call) -> Answer:
         call.ports, call.repo, branch, body["ref"], _replay(call), force=force
     )
     return answers.json(shapes.commit(entry), 201)
-
-
-ENDPOINTS = {
-    "getCommit": get_commit,
-    "CreateCommitRecord": create_commit_record,
-    "logCommits": log_commits,
-    "diffBranch": diff_branch,
-    "diffRefs": diff_refs,
-    "findMergeBase": find_merge_base,
-    "revertBranch": revert_branch,
-    "cherryPick": cherry_pick,
-}

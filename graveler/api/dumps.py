@@ -47,10 +47,3 @@ def dump_refs(call: Call) -> Answer:
 
 def _refs(ids: Mapping[str, str]) -> dict[str, str]:
     return {f"{kind}_meta_range_id": ids[kind] for kind in ("commits", "tags", "branches")}
-
-
-ENDPOINTS = {
-    "dumpSubmit": dump_submit,
-    "dumpStatus": dump_status,
-    "dumpRefs": dump_refs,
-}

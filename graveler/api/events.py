@@ -49,11 +49,3 @@ def _shape(rule: EventRule) -> dict[str, Any]:
         "marker": rule.marker,
         "creation_date": shapes.seconds(rule.created_ns),
     }
-
-
-ENDPOINTS = {
-    "listEventRules": list_rules,
-    "createEventRule": create_rule,
-    "getEventRule": get_rule,
-    "deleteEventRule": delete_rule,
-}

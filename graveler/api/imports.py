@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from graveler.api import answers, bulk, shapes
+from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
 from graveler.engine.commits import log
@@ -46,11 +46,3 @@ def _shape(call: Call, job: Job) -> dict[str, Any]:
         shape["metarange_id"] = job.metarange
         shape["commit"] = shapes.commit(log.get_commit(call.ports, call.repo, job.commit))
     return shape
-
-
-ENDPOINTS = {
-    **bulk.ENDPOINTS,
-    "importStart": import_start,
-    "importStatus": import_status,
-    "importCancel": import_cancel,
-}

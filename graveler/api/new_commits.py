@@ -64,9 +64,3 @@ def merge_request(call: Call) -> MergeRequest:
         squash=body.get("squash_merge", False),
         allow_empty=body.get("allow_empty", False) or body.get("force", False),
     )
-
-
-ENDPOINTS = {
-    "commit": commit,
-    "mergeIntoBranch": merge_into_branch,
-}

@@ -1,13 +1,12 @@
 """Endpoints that read objects: content, headers, metadata, listings."""
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.api import answers, conditions, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Headers, Streamed, text_header
 from graveler.api.conditions import Unsatisfiable, Window
-from graveler.api.service import Call, Endpoint
+from graveler.api.service import Call
 from graveler.block.adapter import Presigned
 from graveler.engine.objects import metadata_files, objects, reachable
 from graveler.engine.objects.objects import ListQuery
@@ -223,14 +222,3 @@ def _sign(call: Call, entry: Entry, shape: dict[str, Any]) -> None:
 def upload_object_preflight(call: Call) -> Answer:
     objects.check_branch(call.ports, call.repo, call.arguments["branch"])
     return NO_CONTENT
-
-
-ENDPOINTS: Final[Mapping[str, Endpoint]] = {
-    "getObject": get_object,
-    "headObject": head_object,
-    "statObject": stat_object,
-    "getUnderlyingProperties": get_underlying_properties,
-    "getMetadataObject": get_metadata_object,
-    "listObjects": list_objects,
-    "uploadObjectPreflight": upload_object_preflight,
-}

@@ -1,15 +1,15 @@
 """Endpoints that change objects on a branch: upload, delete, copy, user metadata."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from graveler import limits
-from graveler.api import answers, conditions, errors, multipart, shapes, upload_addresses
+from graveler.api import answers, conditions, errors, multipart, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.requests import TooLarge
-from graveler.api.service import Call, Endpoint
+from graveler.api.service import Call
 from graveler.engine.objects import objects
 from graveler.engine.objects.objects import Source, Upload
 from graveler.errors import Invalid, Unsupported
@@ -152,13 +152,3 @@ def update_object_user_metadata(call: Call) -> Answer:
         call.ports, call.repo, call.arguments["branch"], call.query["path"], call.body["set"]
     )
     return NO_CONTENT
-
-
-ENDPOINTS: Final[Mapping[str, Endpoint]] = {
-    "uploadObject": upload_object,
-    "deleteObject": delete_object,
-    "deleteObjects": delete_objects,
-    "copyObject": copy_object,
-    "updateObjectUserMetadata": update_object_user_metadata,
-    **upload_addresses.ENDPOINTS,
-}

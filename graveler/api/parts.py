@@ -1,11 +1,10 @@
 """Endpoints of multipart uploads whose bytes go to the storage by presigned URLs."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from graveler.api import answers, conditions, shapes
 from graveler.api.answers import NO_CONTENT, Answer
-from graveler.api.service import Call, Endpoint
+from graveler.api.service import Call
 from graveler.block.adapter import Part
 from graveler.engine.objects import multipart
 from graveler.engine.objects.multipart import Finish, PartsUpload
@@ -69,11 +68,3 @@ def _upload(call: Call) -> PartsUpload:
 def _check_served(call: Call) -> None:
     if not call.service.settings.presigns_parts:
         raise Unsupported("presign multipart upload API is not supported")
-
-
-ENDPOINTS: Final[Mapping[str, Endpoint]] = {
-    "createPresignMultipartUpload": create_presign_multipart_upload,
-    "uploadPart": upload_part,
-    "completePresignMultipartUpload": complete_presign_multipart_upload,
-    "abortPresignMultipartUpload": abort_presign_multipart_upload,
-}

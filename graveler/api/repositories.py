@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from graveler.api import answers, break_parameters, dumps, samples, shapes, upkeep
+from graveler.api import answers, samples, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
 from graveler.engine.commits import adopt
@@ -80,19 +80,3 @@ def get_range(call: Call) -> Answer:
 
 def _location(location: str) -> Answer:
     return answers.json({"location": location}, 200, (answers.text_header(b"location", location),))
-
-
-ENDPOINTS = {
-    **upkeep.ENDPOINTS,
-    **dumps.ENDPOINTS,
-    **break_parameters.ENDPOINTS,
-    "listRepositories": list_repositories,
-    "createRepository": create_repository,
-    "getRepository": get_repository,
-    "deleteRepository": delete_repository,
-    "getRepositoryMetadata": get_repository_metadata,
-    "setRepositoryMetadata": set_repository_metadata,
-    "deleteRepositoryMetadata": delete_repository_metadata,
-    "getMetaRange": get_meta_range,
-    "getRange": get_range,
-}

@@ -131,17 +131,3 @@ def get_storage_config(call: Call) -> Answer:
 
 def post_stats_events(_call: Call) -> Answer:
     return NO_CONTENT
-
-
-ENDPOINTS = {
-    "healthCheck": health_check,
-    "getSetupState": get_setup_state,
-    "setup": setup,
-    "login": login,
-    "getAuthCapabilities": get_auth_capabilities,
-    "getCurrentUser": get_current_user,
-    "getConfig": get_config,
-    "getLakeFSVersion": get_version,
-    "getStorageConfig": get_storage_config,
-    "postStatsEvents": post_stats_events,
-}

@@ -6,7 +6,7 @@ gets the same id.
 
 from typing import Any
 
-from graveler.api import answers, errors, new_commits, shapes
+from graveler.api import answers, errors, shapes
 from graveler.api.answers import Answer
 from graveler.api.new_commits import commit_request, merge_request
 from graveler.api.service import Call
@@ -70,12 +70,3 @@ def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
         names = {"branch": job.branch, "destinationBranch": job.branch}
         shape["error"] = {"message": errors.text_for(failure, operation, names)}
     return shape
-
-
-ENDPOINTS = {
-    **new_commits.ENDPOINTS,
-    "commitAsync": commit_async,
-    "commitAsyncStatus": commit_status,
-    "mergeIntoBranchAsync": merge_async,
-    "mergeIntoBranchAsyncStatus": merge_status,
-}

@@ -143,18 +143,3 @@ def _collection(call: Call, job: Job) -> dict[str, Any]:
     elif job.ended:
         shape |= json.loads(order.result)
     return shape
-
-
-ENDPOINTS = {
-    "getGCRules": get_gc_rules,
-    "setGCRules": set_gc_rules,
-    "deleteGCRules": delete_gc_rules,
-    "orderCollection": order_collection,
-    "getCollection": get_collection,
-    "undoCollection": undo_collection,
-    "condemnCommits": condemn_commits,
-    "sweepCollection": sweep_collection,
-    "beginCollectionTurn": begin_turn,
-    "beatCollectionTurn": beat_turn,
-    "endCollectionTurn": end_turn,
-}

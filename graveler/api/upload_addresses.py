@@ -1,12 +1,9 @@
 """Endpoints of uploads that bypass the service: upload addresses, and links to written bytes."""
 
-from collections.abc import Mapping
-from typing import Final
-
 from graveler import limits
-from graveler.api import answers, conditions, parts, shapes
+from graveler.api import answers, conditions, shapes
 from graveler.api.answers import Answer
-from graveler.api.service import Call, Endpoint
+from graveler.api.service import Call
 from graveler.engine.objects import addresses
 from graveler.engine.objects import link as placing
 from graveler.engine.objects.addresses import Link
@@ -71,11 +68,3 @@ def stage_object(call: Call) -> Answer:
     force = body.get("force", False)
     entry = placing.place(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
     return answers.json(shapes.stats(call.repo, path, entry), 201)
-
-
-ENDPOINTS: Final[Mapping[str, Endpoint]] = {
-    "getPhysicalAddress": get_physical_address,
-    "linkPhysicalAddress": link_physical_address,
-    "stageObject": stage_object,
-    **parts.ENDPOINTS,
-}
