@@ -10,7 +10,7 @@ import re
 from typing import NewType
 
 from graveler import limits
-from graveler.errors import Invalid
+from graveler.errors import Code, Invalid
 
 RepositoryId = NewType("RepositoryId", str)
 RepositoryUid = NewType("RepositoryUid", str)
@@ -39,7 +39,8 @@ def parse_repository_id(text: str) -> RepositoryId:
     if not _REPOSITORY.fullmatch(text):
         raise Invalid(
             "repository name invalid: it must be 3 to 63 characters of a-z, 0-9 and '-', beginning "
-            f"with a letter or digit: repository={_shown(text)}"
+            f"with a letter or digit: repository={_shown(text)}",
+            Code.REPOSITORY_NAME_INVALID,
         )
     return RepositoryId(text)
 
@@ -49,7 +50,8 @@ def parse_branch_id(text: str, field: str = "branch") -> BranchId:
     if len(text) > limits.name_length_max or not _BRANCH.fullmatch(text):
         raise Invalid(
             f"{field} name invalid: it must be letters, digits, '_' and '-', not beginning with "
-            f"'-', at most {limits.name_length_max} characters: {field}={_shown(text)}"
+            f"'-', at most {limits.name_length_max} characters: {field}={_shown(text)}",
+            Code.BRANCH_NAME_INVALID if field == "branch" else "",
         )
     return BranchId(text)
 
@@ -70,7 +72,8 @@ def parse_tag_id(text: str) -> TagId:
         raise Invalid(
             "tag name invalid: it must be ASCII without spaces and without any of "
             "~ ^ : ? * [ ] \\ / % @ $, without '..', not beginning with '.' or '-', not ending "
-            f"with '.' or '.lock': tag={_shown(text)}"
+            f"with '.' or '.lock': tag={_shown(text)}",
+            Code.TAG_NAME_INVALID,
         )
     return TagId(text)
 

@@ -1,149 +1,126 @@
-"""Error messages that clients of this API compare, where they differ from Graveler's own.
+"""Error messages that clients of this API compare, keyed on the code of an error.
 
-A row applies to one operation ("" for all), one kind of error, and Graveler's messages with one
-beginning ("" for any).  The first row that applies decides.  Templates name path parameters, query
-parameters and strings of the body; `{missing}` is the ref that Graveler's message reports as not
-found.  Pure.  Used by errors.py.
+`TEXTS` has a text for a code in one operation, or for a code in any operation ("").  The operation
+decides first.  A placeholder such as `{branch}` names a path parameter, a query parameter or a
+string of the body; `{error[ref]}` names a field of the error.  An error whose code has no text is
+answered with its own text, which no client compares.  Pure.  Used by errors.py,
+tasks.py and object_writes.py.
 """
 
 from collections.abc import Mapping
-from string import Formatter
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final
 
-from graveler.errors import (
-    AlreadyExists,
-    DirtyBranch,
-    GravelerError,
-    Invalid,
-    NoChanges,
-    NotFound,
-    PreconditionFailed,
-    Refused,
-)
+from graveler.errors import Code, GravelerError
 
-
-class Row(NamedTuple):
-    """The condition of a row, and the text that clients get."""
-
-    operation: str
-    kind: type[GravelerError]
-    beginning: str
-    text: str
-
-    @property
-    def wanted(self) -> set[str]:
-        """The names of the placeholders in the text."""
-        return {name for _, name, _, _ in Formatter().parse(self.text) if name}
-
+ANY: Final = ""  # any operation
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 _INVALID: Final = "invalid value: validation error"
-_BRANCH: Final = "branch '"
-_REF: Final = "ref not found"
-
-ROWS: Final = (
-    Row("", Refused, "read-only repository", "read-only repository"),
-    Row("", NotFound, "repository not found", "repository not found"),
-    Row("", Invalid, "repository name invalid", f"argument repository: repository id: {_INVALID}"),
-    Row(
-        "",
-        Invalid,
-        "branch name invalid",
-        f"argument branch: branch id: {_INVALID}: branch id must consist of letters, digits, "
-        "underscores and dashes, and cannot start with a dash",
-    ),
-    Row("", Invalid, "tag name invalid", f"argument tagID: tag id: {_INVALID}"),
-    Row("linkPhysicalAddress", PreconditionFailed, "path already exists", "Precondition failed"),
-    Row(
-        "linkPhysicalAddress",
-        Invalid,
-        "link address not signed",
-        "address is not signed: link address invalid",
-    ),
-    Row(
-        "linkPhysicalAddress",
-        Invalid,
-        "link address invalid",
-        "invalid address signature: invalid address",
-    ),
-    Row("", PreconditionFailed, "path already exists", "path already exists"),
-    Row("setup", AlreadyExists, "", "lakeFS already initialized"),
-    Row(
-        "createRepository",
-        Invalid,
-        "storage namespace already in use",
-        "failed to create repository: found lakeFS objects in the storage "
-        "(:{storage_namespace}) key(_lakefs/dummy): storage namespace already in use",
-    ),
-    Row(
-        "createRepository",
-        Invalid,
-        "address is not in a bucket that is allowed",
-        "failed to create repository: failed to access storage",
-    ),
-    Row("createBranch", NotFound, _REF, "source reference '{source}': not found"),
-    Row("getBranch", NotFound, "", "branch not found"),
-    Row("deleteBranch", NotFound, "", "branch not found"),
-    Row("deleteBranch", Refused, "", "cannot delete repository default branch"),
-    Row("diffBranch", NotFound, "", "branch not found"),
-    Row("resetBranch", NotFound, _BRANCH, "branch not found"),
-    Row("hardResetBranch", NotFound, _REF, "hard-reset {branch} to {ref}: not found"),
-    Row("hardResetBranch", NotFound, _BRANCH, "branch not found"),
-    Row("hardResetBranch", DirtyBranch, "", "{branch}: uncommitted changes (dirty branch)"),
-    Row("createTag", NotFound, _REF, "not found"),
-    Row("commit", NotFound, _BRANCH, "branch not found"),
-    Row("getCommit", NotFound, "", "commit not found"),
-    Row("logCommits", NotFound, _REF, "ref: not found"),
-    Row("diffRefs", NotFound, _REF, "get commit by ref {missing}: not found"),
-    Row("findMergeBase", NotFound, _REF, "get commit by branch {missing}: not found"),
-    Row("mergeIntoBranch", NotFound, _BRANCH, "branch not found"),
-    Row(
-        "mergeIntoBranch",
-        NotFound,
-        _REF,
-        "update branch {destinationBranch}: get commit by ref {missing}: not found",
-    ),
-    Row(
-        "mergeIntoBranch",
-        Invalid,
-        "cannot merge a branch into itself",
-        "update branch {destinationBranch}: no changes",
-    ),
-    Row("mergeIntoBranch", DirtyBranch, "", "uncommitted changes (dirty branch)"),
-    Row("revertBranch", NoChanges, "", "update branch: no changes"),
-    Row("revertBranch", NotFound, _REF, "get commit from ref {ref}: not found"),
-    Row("cherryPick", NotFound, _REF, "get commit from ref {ref}: not found"),
-    Row(
-        "cherryPick",
-        Invalid,
-        "commit has no parent",
-        "parent 1: given commit does not have the given parent number",
-    ),
-    Row("statObject", NotFound, "", "not found"),
-    Row("getObject", NotFound, "", "not found"),
-    Row("headObject", NotFound, "", "not found"),
-    Row("listObjects", NotFound, "", "not found"),
-    Row("copyObject", NotFound, "", "not found"),
-    Row("deleteObject", NotFound, _BRANCH, "branch not found"),
-    Row("deleteObjects", NotFound, _BRANCH, "branch not found"),
-    Row(
-        "updateObjectUserMetadata",
-        NotFound,
-        "path not found",
-        "update user metadata on {repository}/{branch}/{path}: not found",
-    ),
+_NOT_FOUND: Final = (
+    Code.NOT_FOUND,
+    Code.BRANCH_NOT_FOUND,
+    Code.TAG_NOT_FOUND,
+    Code.COMMIT_NOT_FOUND,
+    Code.ANCESTOR_NOT_FOUND,
+    Code.REF_NOT_FOUND,
+    Code.PATH_NOT_FOUND,
+    Code.JOB_NOT_FOUND,
 )
+_NOT_FOUND_IN: Final = {  # operations that answer one text, whatever was not found
+    "getBranch": "branch not found",
+    "deleteBranch": "branch not found",
+    "diffBranch": "branch not found",
+    "getCommit": "commit not found",
+    "statObject": "not found",
+    "getObject": "not found",
+    "headObject": "not found",
+    "listObjects": "not found",
+    "copyObject": "not found",
+}
+
+TEXTS: Final[Mapping[tuple[str, Code], str]] = {
+    # names
+    (ANY, Code.REPOSITORY_NAME_INVALID): f"argument repository: repository id: {_INVALID}",
+    (ANY, Code.BRANCH_NAME_INVALID): f"argument branch: branch id: {_INVALID}: branch id must "
+    "consist of letters, digits, underscores and dashes, and cannot start with a dash",
+    (ANY, Code.TAG_NAME_INVALID): f"argument tagID: tag id: {_INVALID}",
+    # repositories
+    ("setup", Code.ADMINISTRATOR_EXISTS): "lakeFS already initialized",
+    (ANY, Code.READ_ONLY_REPOSITORY): "read-only repository",
+    (ANY, Code.REPOSITORY_NOT_FOUND): "repository not found",
+    (ANY, Code.REPOSITORY_EXISTS): "error creating repository: not unique",
+    ("createRepository", Code.NAMESPACE_IN_USE): "failed to create repository: found lakeFS "
+    "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
+    "in use",
+    ("createRepository", Code.BUCKET_NOT_ALLOWED): "failed to create repository: failed to access "
+    "storage",
+    # branches and tags
+    (ANY, Code.BRANCH_NOT_FOUND): "branch '{error[branch]}' not found",
+    (ANY, Code.BRANCH_EXISTS): "branch already exists: not unique",
+    ("createBranch", Code.NAME_TAKEN): "{error[holder]} ID {error[name]}: conflict found",
+    ("createBranch", Code.REF_NOT_FOUND): "source reference '{source}': not found",
+    ("deleteBranch", Code.DEFAULT_BRANCH): "cannot delete repository default branch",
+    ("resetBranch", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("hardResetBranch", Code.REF_NOT_FOUND): "hard-reset {branch} to {ref}: not found",
+    ("hardResetBranch", Code.BRANCH_NOT_FOUND): "branch not found",
+    (ANY, Code.DIRTY_BRANCH): "{error[branch]}: uncommitted changes (dirty branch)",
+    (ANY, Code.TAG_NOT_FOUND): "tag not found",
+    (ANY, Code.TAG_EXISTS): "tag already exists: not unique",
+    ("createTag", Code.NAME_TAKEN): "{error[holder]} name {error[name]}: conflict found",
+    ("createTag", Code.REF_NOT_FOUND): "not found",
+    # commits
+    ("commit", Code.NO_CHANGES): "commit: no changes",
+    ("commit", Code.BRANCH_NOT_FOUND): "branch not found",
+    (ANY, Code.COMMIT_NOT_FOUND): "commit not found",
+    (ANY, Code.ANCESTOR_NOT_FOUND): "not found",
+    ("logCommits", Code.REF_NOT_FOUND): "ref: not found",
+    ("diffRefs", Code.REF_NOT_FOUND): "get commit by ref {error[ref]}: not found",
+    ("findMergeBase", Code.REF_NOT_FOUND): "get commit by branch {error[ref]}: not found",
+    # merge, revert, cherry-pick
+    (ANY, Code.STRATEGY_INVALID): f"argument strategy: {_INVALID}",
+    ("mergeIntoBranch", Code.NO_CHANGES): "update branch {destinationBranch}: no changes",
+    ("mergeIntoBranch", Code.MERGE_INTO_ITSELF): "update branch {destinationBranch}: no changes",
+    ("mergeIntoBranch", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("mergeIntoBranch", Code.REF_NOT_FOUND): "update branch {destinationBranch}: get commit by "
+    "ref {error[ref]}: not found",
+    ("mergeIntoBranch", Code.DIRTY_BRANCH): "uncommitted changes (dirty branch)",
+    ("revertBranch", Code.NO_CHANGES): "update branch: no changes",
+    ("revertBranch", Code.REF_NOT_FOUND): "get commit from ref {ref}: not found",
+    ("revertBranch", Code.PARENT_NUMBER_MISSING): "must specify 1-based parent number for "
+    "reverting merge commit",
+    ("cherryPick", Code.NO_CHANGES): "update branch {branch}: no changes",
+    ("cherryPick", Code.REF_NOT_FOUND): "get commit from ref {ref}: not found",
+    ("cherryPick", Code.NO_PARENT): "parent 1: given commit does not have the given parent number",
+    ("cherryPick", Code.PARENT_NUMBER_MISSING): "must specify 1-based parent number for "
+    "cherry-picking merge commit",
+    # objects
+    (ANY, Code.PATH_EXISTS): "path already exists",
+    ("linkPhysicalAddress", Code.PATH_EXISTS): "Precondition failed",
+    ("linkPhysicalAddress", Code.ADDRESS_NOT_SIGNED): "address is not signed: link address invalid",
+    ("linkPhysicalAddress", Code.ADDRESS_INVALID): "invalid address signature: invalid address",
+    ("deleteObject", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("deleteObjects", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("updateObjectUserMetadata", Code.PATH_NOT_FOUND): "update user metadata on "
+    "{repository}/{branch}/{path}: not found",
+    **{(operation, code): text for operation, text in _NOT_FOUND_IN.items() for code in _NOT_FOUND},
+    # jobs
+    (ANY, Code.JOB_NOT_FOUND): "not found",
+}
 
 
-def wording(error: Exception, operation: str, names: Mapping[str, str]) -> str:
-    """The error text for the client.
+def text_for(error: Exception, operation: str = ANY, names: Mapping[str, str] = _NO_NAMES) -> str:
+    """The error text for the client.  `names`: the strings of the request, by name.
 
-    A row with a placeholder that `names` does not have is skipped.  This happens with the failure
-    of a job: its status request knows fewer names than the request that began the job.
+    A text with a placeholder that has no value is skipped.  This happens with the failure of a job:
+    its status request knows fewer names than the request that began the job.
     """
-    own = str(error)
-    known = {**names, "missing": own.partition("ref=")[2]}
-    for row in ROWS:
-        applies = row.operation in ("", operation) and type(error) is row.kind
-        if applies and own.startswith(row.beginning) and row.wanted <= known.keys():
-            return row.text.format_map(known)
-    return own
+    if isinstance(error, GravelerError):
+        for place in (operation, ANY):
+            text = TEXTS.get((place, error.code), "")
+            try:
+                if text:
+                    return text.format_map({**names, "error": error.fields})
+            except KeyError:
+                continue
+    return str(error)

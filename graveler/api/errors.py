@@ -1,8 +1,8 @@
 """Maps errors to HTTP answers.
 
-The kind of an error decides the status.  The text is that of the error, unless clients of this API
-rely on another text (client_texts.py).  An exception of any other type is a bug in the service: the
-answer is 500 without details, and the log has the details.  Used by dispatch.py and pages.py;
+The kind of an error decides the status, its code the text (client_texts.py).  An error whose code
+has no text there is answered with its own.  An exception of any other type is a bug in the service:
+the answer is 500 without details, and the log has the details.  Used by dispatch.py and pages.py;
 tasks.py and object_writes.py report errors inside their answers.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 from graveler import errors
 from graveler.api import answers
 from graveler.api.answers import Answer, Headers
-from graveler.api.client_texts import wording
+from graveler.api.client_texts import text_for
 from graveler.api.requests import TooLarge
 
 _LOG = logging.getLogger("graveler.api")
@@ -39,7 +39,6 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.Internal: 500,
 }
 _MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
-_UNKNOWN: Final = "outcome unknown"
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 _RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs longer
 
@@ -71,24 +70,4 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
         headers = ((b"retry-after", b"%d" % error.seconds),)
     if isinstance(error, errors.RangeUnsatisfiable):
         headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
-    return answers.message(status, _said(error, wording(error, operation, names)), headers)
-
-
-def text_for(error: Exception, operation: str, names: Mapping[str, str]) -> str:
-    """The error text for an operation that failed in the background."""
-    return _said(error, wording(error, operation, names))
-
-
-def text_of(error: Exception) -> str:
-    """The error text for one path of a request with many."""
-    return _said(error, str(error))
-
-
-def _said(error: Exception, text: str) -> str:
-    """Add "outcome unknown" if the operation may have been applied.
-
-    Clients must be able to distinguish "nothing was done" from "perhaps applied": both are 503.
-    """
-    if isinstance(error, errors.OutcomeUnknown) and _UNKNOWN not in text:
-        return f"{text}; {_UNKNOWN}"
-    return text
+    return answers.message(status, text_for(error, operation, names), headers)

@@ -7,6 +7,7 @@ from typing import Final
 from graveler import limits
 from graveler.api import answers, conditions, errors, multipart, shapes
 from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.client_texts import text_for
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.requests import TooLarge
 from graveler.api.service import Call
@@ -125,7 +126,7 @@ def delete_objects(call: Call) -> Answer:
         {
             "path": failure.path,
             "status_code": errors.status_of(failure.error),
-            "message": errors.text_of(failure.error),
+            "message": text_for(failure.error),
         }
         for failure in failed
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from graveler.api import answers, errors, shapes
 from graveler.api.answers import Answer
+from graveler.api.client_texts import text_for
 from graveler.api.new_commits import commit_request, merge_request
 from graveler.api.service import Call
 from graveler.engine.commits import log
@@ -68,5 +69,5 @@ def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
         failure = handover.failure(call.desk, job)
         shape["status_code"] = errors.status_of(failure)
         names = {"branch": job.branch, "destinationBranch": job.branch}
-        shape["error"] = {"message": errors.text_for(failure, operation, names)}
+        shape["error"] = {"message": text_for(failure, operation, names)}
     return shape

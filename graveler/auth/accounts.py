@@ -13,7 +13,7 @@ from typing import Literal
 from graveler import limits, wire
 from graveler.auth import secrets
 from graveler.clock import Clock, Ids
-from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound
+from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound
 from graveler.kv.replace import replace_row
 from graveler.kv.store import Store, landed
 from graveler.records import ABSENT, Absent
@@ -94,7 +94,7 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
     stamp = keeper.ids.stamp()
     outcome = keeper.kv.set_if(PARTITION, ADMINISTRATOR, _encode(account), stamp, ABSENT)
     if not landed(outcome, stamp):
-        raise AlreadyExists("already initialized")
+        raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
     return account
 
 

@@ -23,7 +23,7 @@ from graveler.auth import accounts, revocations, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
 from graveler.auth.tokens import Issued
-from graveler.errors import AlreadyExists, Refused, Unauthenticated
+from graveler.errors import AlreadyExists, Code, Refused, Unauthenticated
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
@@ -135,7 +135,7 @@ class Authenticator:
         """Create the administrator if the set-up token is right; with a fresh credential if none is
         given.  Raises `AlreadyExists`, `Refused`, `Throttled`, `Invalid`."""
         if self._found() is not ABSENT:
-            raise AlreadyExists("already initialized")
+            raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
         if not secrets.same(self.setup_token, token):
             # After the comparison, so that wrong guesses never block a caller with the right token.
             self._attempts.check(ABSENT, address)

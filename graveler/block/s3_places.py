@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from graveler import limits
 from graveler.block.address import Parts, split, split_prefix
-from graveler.errors import Invalid
+from graveler.errors import Code, Invalid
 
 SCHEME = "s3"
 
@@ -56,6 +56,8 @@ class Places:
 
     def _check(self, parts: Parts, address: str) -> None:
         if parts.scheme != SCHEME or parts.bucket not in self._buckets:
-            raise Invalid(f"address is not in a bucket that is allowed: {address=}")
+            raise Invalid(
+                f"address is not in a bucket that is allowed: {address=}", Code.BUCKET_NOT_ALLOWED
+            )
         if len(parts.key.encode()) > limits.kv_key_length_bytes_max:
             raise Invalid(f"key is longer than S3 allows: {address=}")

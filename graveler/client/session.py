@@ -23,7 +23,14 @@ from urllib.parse import quote, urlsplit
 
 from graveler import errors
 from graveler.clock import Clock, SystemClock
-from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
+from graveler.errors import (
+    OUTCOME_UNKNOWN,
+    GravelerError,
+    Internal,
+    Invalid,
+    OutcomeUnknown,
+    Unavailable,
+)
 
 URL_VARIABLE: Final = "LAKECTL_SERVER_ENDPOINT_URL"
 KEY_VARIABLE: Final = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
@@ -37,7 +44,6 @@ _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _READ: Final = ("GET", "HEAD")
 _REPEATABLE: Final = (*_READ, "PUT", "DELETE")
 _NOT_FOUND, _BUSY = 404, 503
-_UNKNOWN: Final = "outcome unknown"
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _KINDS: Final[Mapping[int, type[GravelerError]]] = {
     400: errors.Invalid,
@@ -188,7 +194,7 @@ def _error(answer: _Answer) -> GravelerError:
     except (ValueError, KeyError, TypeError):
         reason = "no reason given"
     kind = _KINDS.get(status, errors.Invalid if status < 500 else errors.Internal)
-    if kind is Unavailable and _UNKNOWN in reason:
+    if kind is Unavailable and OUTCOME_UNKNOWN in reason:
         kind = OutcomeUnknown
     if status in range(300, 400):
         reason = "the server sends elsewhere: give the URL that it sends to"

@@ -14,7 +14,7 @@ from graveler.block.adapter import Blocks
 from graveler.block.partitions import Partitions
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore, unchecked
-from graveler.errors import OutcomeUnknown, Refused, Unavailable
+from graveler.errors import Code, OutcomeUnknown, Refused, Unavailable
 from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
 from graveler.kv.store import Store
@@ -72,7 +72,11 @@ def keyspace(ports: Ports, repo: Repository, check: Callable[[], None] = uncheck
 def check_writable(repo: Repository, force: bool) -> None:
     """Raises `Refused` for a read-only repository, unless forced."""
     if repo.read_only and not force:
-        raise Refused(f"read-only repository: repository={repo.id}")
+        raise Refused(
+            f"read-only repository: repository={repo.id}",
+            Code.READ_ONLY_REPOSITORY,
+            repository=repo.id,
+        )
 
 
 def within(ports: Ports, seconds: float) -> Ports:

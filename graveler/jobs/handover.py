@@ -28,6 +28,7 @@ from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Handed, NewJob
 from graveler.engine.ports import Ports
 from graveler.errors import (
+    Code,
     GravelerError,
     HandedOver,
     NoChanges,
@@ -202,12 +203,14 @@ def _was_told(desk: Desk, job: Job) -> bool:
 
 
 def failure(desk: Desk, job: Job) -> GravelerError:
-    """The error that ended a job, of its original type.  Cost: 1 KV request."""
-    name = record.ordered(desk.ports, desk.repo, job.id).error_kind
-    kind = getattr(errors, name, errors.Internal)
+    """The error that ended a job, of its original type and with its code.  Cost: 1 KV request."""
+    order = record.ordered(desk.ports, desk.repo, job.id)
+    kind = getattr(errors, order.error_kind, errors.Internal)
     if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
         kind = errors.Internal
     error: GravelerError = kind(job.error)
+    with suppress(ValueError):  # no code, or one that only a newer version knows
+        error.code, error.fields = Code(order.error_code), order.error_fields
     return error
 
 
@@ -270,7 +273,7 @@ def standing(desk: Desk, kind: str, job_id: str) -> Standing:
     """Like `status`, and the bulk job that the job waits for."""
     job = record.status(desk.ports, desk.repo, job_id)
     if job.kind != kind:
-        raise NotFound("not found")
+        raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
     now = commit.standing(desk.ports, desk.repo, job) if kind == COMMIT else Standing(job, "")
     revive(desk, now.job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from graveler.api.client_texts import ROWS, Row
-from graveler.api.errors import text_for
 from tests.api.serving import Client, ended
 
 
@@ -60,14 +58,6 @@ def test_a_merge_that_fails_is_told_in_the_words_of_its_branch(client: Client, r
     refused = _merge(client, repo, "main")
     assert refused["status_code"] == 400
     assert refused["error"]["message"] == "update branch main: no changes"
-
-
-@pytest.mark.parametrize("row", ROWS, ids=[f"{row.operation}-{row.beginning}" for row in ROWS])
-def test_every_failure_can_be_told_whatever_is_known_of_its_request(row: Row) -> None:
-    error = row.kind(f"{row.beginning} ref=x")
-    assert text_for(error, row.operation, {}) in (row.text.replace("{missing}", "x"), str(error))
-    names = dict.fromkeys(row.wanted, "name")
-    assert "{" not in text_for(error, row.operation, names)
 
 
 @pytest.mark.parametrize(

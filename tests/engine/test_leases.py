@@ -14,7 +14,7 @@ from graveler.engine.imports.run import ImportPath, ImportRequest, Resumed
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Claim, Ending, NewJob, Pulse, Stopped, Why
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import Code, Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import JobId
 from graveler.kv.store import Store
 from graveler.records import JobState
@@ -245,7 +245,17 @@ def test_a_failure_is_kept_with_its_kind(lake: Lake) -> None:
     record.fail(lake.ports, lake.repo, JOB, Invalid("no such thing"), b"me")
     found = record.status(lake.ports, lake.repo, JOB)
     assert (found.state, found.error) == (JobState.FAILED, "no such thing")
-    assert record.ordered(lake.ports, lake.repo, JOB).error_kind == "Invalid"
+    order = record.ordered(lake.ports, lake.repo, JOB)
+    assert (order.error_kind, order.error_code, order.error_fields) == ("Invalid", "", {})
+
+
+def test_a_failure_is_kept_with_its_code_and_fields(lake: Lake) -> None:
+    begun(lake)
+    claim(lake, b"me")
+    record.fail(lake.ports, lake.repo, JOB, NotFound("x", Code.REF_NOT_FOUND, ref="dev"), b"me")
+    order = record.ordered(lake.ports, lake.repo, JOB)
+    assert (order.error_kind, order.error_code) == ("NotFound", "ref_not_found")
+    assert order.error_fields == {"ref": "dev"}
 
 
 # ---- imports in steps ----------------------------------------------------------------------------

@@ -12,17 +12,27 @@ from graveler.engine.commits.records import head_of
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Pulse, Stopped
+from graveler.engine.jobs.record import NewJob, Pulse, Stopped
 from graveler.engine.ports import Ports, keyspace
 from graveler.engine.repositories import repository
-from graveler.errors import Invalid, MergeConflict, NoChanges, OutcomeUnknown, Unavailable
+from graveler.errors import (
+    Code,
+    Invalid,
+    MergeConflict,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.events.intake import BatchJob
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.handover import Patience
+from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
 from graveler.jobs.revive import revive_everywhere
 from graveler.records import ABSENT, CommitEntry, JobState
+from graveler.refs.jobs import record as records
 from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.interposer import Script
 from tests.engine.lake import COMMITTER, Lake
@@ -179,6 +189,29 @@ def test_an_order_that_fails_says_why() -> None:
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED
     assert isinstance(handover.failure(world.desk, ended), MergeConflict)
+
+
+@pytest.mark.parametrize("code", [Code.REF_NOT_FOUND, Code.NOT_FOUND])
+def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
+    world = new_world()
+    lake, job = world.lake, JobId("failed")
+    record.begin(lake.ports, lake.repo, NewJob(job, MERGE, "main"))
+    fields = {"ref": "dev"} if code is Code.REF_NOT_FOUND else {}
+    record.fail(lake.ports, lake.repo, job, NotFound("none", code, **fields), b"")
+    found = handover.failure(world.desk, record.status(lake.ports, lake.repo, job))
+    assert (type(found), str(found), found.code) == (NotFound, "none", code)
+    assert found.fields == fields
+
+
+def test_a_code_of_a_newer_version_leaves_the_code_of_the_kind() -> None:
+    world = new_world()
+    lake, job = world.lake, JobId("failed")
+    record.begin(lake.ports, lake.repo, NewJob(job, MERGE, "main"))
+    record.fail(lake.ports, lake.repo, job, NotFound("none", Code.REF_NOT_FOUND), b"")
+    newer = {"error_code": "of_a_newer_version"}
+    records.amend(lake.ports.kv, lake.repo, job, newer, lake.ports.ids)
+    found = handover.failure(world.desk, record.status(lake.ports, lake.repo, job))
+    assert (type(found), found.code) == (NotFound, Code.NOT_FOUND)
 
 
 def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:

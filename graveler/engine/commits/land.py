@@ -228,7 +228,7 @@ def check_clean(
             else:
                 same = old is not None and identity_of(old) == identity_of(value)
             if not same:
-                raise DirtyBranch(f"{branch}: uncommitted changes (dirty branch)")
+                raise DirtyBranch(f"{branch}: uncommitted changes (dirty branch)", branch=branch)
 
 
 def _items(ports: Ports, tokens_newest_first: Sequence[StagingToken]) -> Iterator[Item]:

@@ -32,7 +32,7 @@ from graveler.engine.ports import (
     keyspace,
     operation_deadline,
 )
-from graveler.errors import Invalid, MergeConflict, NoChanges
+from graveler.errors import Code, Invalid, MergeConflict, NoChanges
 from graveler.ids import (
     NO_METARANGE,
     BranchId,
@@ -97,7 +97,11 @@ def merge(
     strategy = parse_strategy(request.strategy)
     meant = resolved(ports, repo, source)
     if meant.branch_id == name and meant.staged:
-        raise Invalid(f"cannot merge a branch into itself: branch={name}")
+        raise Invalid(
+            f"cannot merge a branch into itself: branch={name}",
+            Code.MERGE_INTO_ITSELF,
+            branch=name,
+        )
     theirs = CommitEntry(meant.commit, commit_of(ports, repo, meant.commit))
     check_kept(ports, repo, theirs.id)
 
@@ -108,7 +112,7 @@ def merge(
     def build(head: CommitEntry) -> Commit:
         base = base_metarange(ports, repo, theirs, head, deadline)
         if not (request.allow_empty or force) and _equals(space, base, theirs):
-            raise NoChanges(f"update branch {name}: no changes")
+            raise NoChanges(f"update branch {name}: no changes", branch=name)
         sides = base, theirs.commit.metarange, head.commit.metarange
         merged = trees.merge(space, *sides, strategy)
         check_conflicts(merged, f"update branch {name}")
@@ -135,7 +139,7 @@ def parse_strategy(text: str) -> Strategy:
     for strategy in get_args(Strategy):
         if text == strategy:
             return strategy  # type: ignore[no-any-return]
-    raise Invalid("argument strategy: invalid value: validation error")
+    raise Invalid("argument strategy: invalid value: validation error", Code.STRATEGY_INVALID)
 
 
 def check_conflicts(merged: MergeResult, doing: str) -> None:

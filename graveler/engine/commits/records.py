@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from graveler.engine.ports import Deadline, Ports
-from graveler.errors import Contended, Gone, NotFound, OutcomeUnknown
+from graveler.errors import Code, Contended, Gone, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
 from graveler.records import ABSENT, Branch, Commit, CommitEntry, Repository, Versioned
@@ -30,7 +30,7 @@ def fresh(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
     found = branches.find(ports.kv, repo, branch)
     if found is ABSENT or not found.branch.live:
         ports.cache.forget_branch(repo, branch)
-        raise NotFound(f"branch '{branch}' not found")
+        raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
     ports.cache.put_branch(repo, branch, found)
     return found
 

@@ -19,7 +19,7 @@ from graveler.engine.commits.merge import check_conflicts
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import check_kept, commit_of, head_of
 from graveler.engine.ports import Deadline, Ports, check_writable, given_or_now, keyspace
-from graveler.errors import Conflict, Invalid, NoChanges
+from graveler.errors import Code, Conflict, Invalid, NoChanges
 from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
 
@@ -66,7 +66,10 @@ def revert(
     target = head_of(ports, repo, ref)
     check_kept(ports, repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
-        raise Conflict("must specify 1-based parent number for reverting merge commit")
+        raise Conflict(
+            "must specify 1-based parent number for reverting merge commit",
+            Code.PARENT_NUMBER_MISSING,
+        )
     parent_id = _parent(target, request.parent_number)
     check_kept(ports, repo, parent_id)  # the new commit takes its content from the parent
     parent = commit_of(ports, repo, parent_id).metarange
@@ -106,7 +109,10 @@ def cherry_pick(
     target = head_of(ports, repo, ref)
     check_kept(ports, repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
-        raise Invalid("must specify 1-based parent number for cherry-picking merge commit")
+        raise Invalid(
+            "must specify 1-based parent number for cherry-picking merge commit",
+            Code.PARENT_NUMBER_MISSING,
+        )
     # The merge only compares with the parent, so the parent's objects may have expired.
     parent = commit_of(ports, repo, _parent(target, request.parent_number)).metarange
 
@@ -143,7 +149,7 @@ def _metadata(request: ReplayRequest, otherwise: Mapping[str, str]) -> dict[str,
 def _parent(target: CommitEntry, number: int) -> CommitId:
     parents = target.commit.parents
     if not parents:
-        raise Invalid(f"commit has no parent: commit={target.id}")
+        raise Invalid(f"commit has no parent: commit={target.id}", Code.NO_PARENT, commit=target.id)
     if not 0 <= number <= len(parents):
         raise Invalid(f"parent_number out of range: 1 to {len(parents)}: parent_number={number}")
     return parents[max(number, 1) - 1]
@@ -184,4 +190,4 @@ def _check_changed(
         return
     found = diff.diff(space, head.commit.metarange, made)
     if next(found, None) is None:
-        raise NoChanges(f"update branch {branch}: no changes")
+        raise NoChanges(f"update branch {branch}: no changes", branch=branch)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from graveler.block import address
 from graveler.engine.namespaces import Namespaces, list_namespaces
 from graveler.engine.ports import Ports
-from graveler.errors import Contended, NotFound, Refused
+from graveler.errors import Code, Contended, NotFound, Refused
 from graveler.records import ABSENT, Repository
 from graveler.refs.names import repositories
 
@@ -84,7 +84,7 @@ def announce(ports: Ports, repo: Repository) -> None:
     for _ in range(_ROUNDS):
         seen = repositories.find(ports.kv, repo.id)
         if seen is ABSENT or seen.repository.uid != repo.uid:
-            raise NotFound("repository not found")
+            raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
         if seen.repository.collected:
             return
         told = replace(seen.repository, collected=True)

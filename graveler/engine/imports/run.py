@@ -31,7 +31,7 @@ from graveler.engine.imports.sources import ImportPath, ImportRequest, below, ch
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob, Pulse, Stopped
 from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
-from graveler.errors import Contended, GravelerError, Invalid, NotFound, Unavailable
+from graveler.errors import Code, Contended, GravelerError, Invalid, NotFound, Unavailable
 from graveler.ids import JobId, parse_branch_id, parse_prefix
 from graveler.records import (
     ABSENT,
@@ -99,7 +99,7 @@ def status(ports: Ports, repo: Repository, job_id: str) -> Job:
     """The job, read from the store now.  `NotFound`."""
     job = record.status(ports, repo, job_id)
     if job.kind != KIND:
-        raise NotFound("not found")
+        raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
     return job
 
 

@@ -17,9 +17,10 @@ such a commit is made once (`seal.made_once`).
 A job ends once; a second end changes nothing.  Used by imports and by the delivery layer.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 from typing import Final, Literal, NamedTuple
@@ -28,6 +29,7 @@ from graveler import limits
 from graveler.engine.commits.seal import Once
 from graveler.engine.ports import Ports
 from graveler.errors import (
+    Code,
     Conflict,
     Contended,
     GravelerError,
@@ -41,7 +43,8 @@ from graveler.refs.jobs import record
 
 MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # the kind of jobs that a cluster runs: no worker claims them
-_BODY, _SINCE, _KIND, _TOLD, _RESULT = "body", "since", "error_kind", "told", "result"
+_BODY, _SINCE, _TOLD, _RESULT = "body", "since", "told", "result"
+_KIND, _CODE, _FIELDS = "error_kind", "error_code", "error_fields"
 _WANTED, _WAITS_FOR, _INTENT = "wanted", "waits_for", "intent"
 _RUNS, _FURTHEST = "runs", "furthest"
 _HEARTBEAT_NS = limits.SECOND_NS
@@ -108,7 +111,8 @@ class NewJob:
 class Ordered:
     """The stored order of a job, and what was added to it later.
 
-    `error_kind`: the name of the error type that ended the job.  `told`: whether a client has
+    `error_kind`: the name of the error type that ended the job.  `error_code`, `error_fields`: its
+    code and its fields, empty if it has the default code of its kind.  `told`: whether a client has
     received the result.  `result`: the result, if it is not a commit.  `handed`: the bulk job that
     makes the commit.  `runs`: consecutive attempts that did not get beyond the progress `furthest`.
     `intent`: how the result must be staged (intents.py).
@@ -123,6 +127,8 @@ class Ordered:
     runs: int = 0
     furthest: int = 0
     intent: str = ""
+    error_code: str = ""
+    error_fields: Mapping[str, str] = field(default_factory=dict)
 
 
 # ---- begin, status, cancel -----------------------------------------------------------------------
@@ -182,6 +188,8 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
         runs,
         furthest,
         said.get(_INTENT, ""),
+        said.get(_CODE, ""),
+        json.loads(said.get(_FIELDS, "{}")),
     )
 
 
@@ -263,7 +271,7 @@ def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
     for _ in range(_ROUNDS):
         seen = record.get(ports.kv, repo, JobId(job_id))
         if seen.job.kind != kind:
-            raise NotFound("not found")
+            raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
         if seen.job.state in (JobState.DONE, JobState.FAILED):
             raise Conflict(f"{kind} already completed: id={seen.job.id}")
         if seen.job.state is JobState.LANDING:
@@ -440,8 +448,10 @@ def end(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> None:
 
 
 def fail(ports: Ports, repo: Repository, job_id: JobId, error: GravelerError, by: bytes) -> None:
-    """End a job as failed, and keep the kind of its error.  `by`: as in `Ending`."""
+    """End a job as failed, and keep the kind and the code of its error.  `by`: as in `Ending`."""
     more = {_KIND: type(error).__name__}
+    if error.code is not type(error).code:
+        more |= {_CODE: error.code.value, _FIELDS: json.dumps(dict(error.fields))}
     _patiently(ports, lambda: record.amend(ports.kv, repo, job_id, more, ports.ids))
     end(ports, repo, job_id, Ending(JobState.FAILED, str(error), by=by))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from graveler import limits
 from graveler.engine.commits.records import check_kept, fresh, given_up, new_token, resolved, swap
 from graveler.engine.ports import Ports, Unconfirmed, check_writable
-from graveler.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown, Refused
+from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Branch, BranchState, Repository
 from graveler.refs.names import branches
@@ -78,10 +78,12 @@ def create_branch(
 
 def _check_free(there: Holders, name: BranchId) -> None:
     if there.live_branch:
-        raise AlreadyExists("branch already exists: not unique")
+        raise AlreadyExists("branch already exists: not unique", Code.BRANCH_EXISTS)
     if there.live_tag or there.commit:
         holder = "tag" if there.live_tag else "commit"
-        raise AlreadyExists(f"{holder} ID {name}: conflict found")
+        raise AlreadyExists(
+            f"{holder} ID {name}: conflict found", Code.NAME_TAKEN, holder=holder, name=name
+        )
 
 
 def _check_made(
@@ -97,7 +99,7 @@ def _check_made(
     if now is not ABSENT and token in now.branch.tokens_newest_first:
         return
     if now is not ABSENT and now.branch.live and now.branch.rev == rev + 1:
-        raise AlreadyExists("branch already exists: not unique")
+        raise AlreadyExists("branch already exists: not unique", Code.BRANCH_EXISTS)
     raise OutcomeUnknown(f"branch creation not confirmed; outcome unknown: branch={branch} {rev=}")
 
 
@@ -123,7 +125,11 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
     branch = parse_branch_id(name)
     check_writable(repo, force)
     if branch == repo.default_branch:
-        raise Refused(f"cannot delete the default branch: branch={branch}")
+        raise Refused(
+            f"cannot delete the default branch: branch={branch}",
+            Code.DEFAULT_BRANCH,
+            branch=branch,
+        )
     grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
     tried, last = False, b""
     with Unconfirmed("branch deletion") as sent:
@@ -132,7 +138,7 @@ def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = Fa
             if found is ABSENT or not found.branch.live:
                 if tried:
                     return  # it existed when this call began: this call or another one deleted it
-                raise NotFound(f"branch '{branch}' not found")
+                raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
             record, now_ns = found.branch, ports.clock.now_ns()
             dropped = (*record.sealed, record.staging)
             ports.kv.set_many(

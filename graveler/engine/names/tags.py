@@ -7,7 +7,7 @@ created it, or of an earlier deletion, fails.
 from graveler.engine.commits.records import check_kept, resolved
 from graveler.engine.names.branches import PageQuery
 from graveler.engine.ports import Ports, check_writable
-from graveler.errors import AlreadyExists
+from graveler.errors import AlreadyExists, Code
 from graveler.ids import CommitId, TagId, parse_tag_id
 from graveler.records import Repository
 from graveler.refs.names import tags
@@ -27,10 +27,12 @@ def create_tag(
     check_writable(repo, force)
     there = holders(ports.kv, repo, tag)
     if there.live_tag:
-        raise AlreadyExists("tag already exists: not unique")
+        raise AlreadyExists("tag already exists: not unique", Code.TAG_EXISTS, tag=tag)
     if there.live_branch or there.commit:
         holder = "branch" if there.live_branch else "commit"
-        raise AlreadyExists(f"{holder} name {tag}: conflict found")
+        raise AlreadyExists(
+            f"{holder} name {tag}: conflict found", Code.NAME_TAKEN, holder=holder, name=tag
+        )
     commit_id = resolved(ports, repo, ref).commit
     check_kept(ports, repo, commit_id)
     tags.create(ports.kv, repo, tag, commit_id, ports.ids, there.tag)

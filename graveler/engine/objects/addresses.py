@@ -25,7 +25,7 @@ from graveler.block import address
 from graveler.engine.commits.records import cached
 from graveler.engine.objects.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
 from graveler.engine.ports import Ports, check_writable, given_or_now
-from graveler.errors import Invalid, NotFound
+from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, Absent, Entry, Repository, UploadAddress
 from graveler.refs.tokens import uploads
@@ -130,9 +130,12 @@ def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) ->
 
     Errors: `Invalid`.  Cost: no request.
     """
-    bad = Invalid("link address invalid: it was not handed out for this path of this branch")
+    bad = Invalid(
+        "link address invalid: it was not handed out for this path of this branch",
+        Code.ADDRESS_INVALID,
+    )
     if _SIGNED.search(text) is None:
-        raise Invalid("link address not signed: it was not handed out")
+        raise Invalid("link address not signed: it was not handed out", Code.ADDRESS_NOT_SIGNED)
     if len(text) > limits.address_length_bytes_max:
         raise bad
     relative = address.relative_to(repo.namespace, text)

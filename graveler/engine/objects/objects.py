@@ -28,7 +28,7 @@ from graveler.engine.ports import (
     keyspace,
     operation_deadline,
 )
-from graveler.errors import Gone, GravelerError, Invalid, NotFound, OutcomeUnknown
+from graveler.errors import Code, Gone, GravelerError, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import (
     BranchId,
     CommitId,
@@ -340,7 +340,7 @@ def set_user_metadata(
 
     def decide(present: Present, mine: bool) -> StagedValue:
         if present is ABSENT:
-            raise NotFound(f"path not found: path={path}")
+            raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
         return encode_entry(decode_entry(present)._replace(metadata=dict(metadata)))
 
     write_if(ports, repo, name, key, decide)
@@ -361,7 +361,7 @@ def stat(ports: Ports, repo: Repository, ref: str, path: str) -> Entry:
     value = _value_at(ports, repo, where, key)
     deadline.check("read")  # the janitor deletes rows of an old record after a grace period
     if value is ABSENT:
-        raise NotFound(f"path not found: path={path}")
+        raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
     return recent_entry(value)
 
 

@@ -26,6 +26,7 @@ from graveler.engine.commits.records import cached, commit_of, fresh
 from graveler.engine.commits.seal import history_until
 from graveler.engine.ports import Ports, Unconfirmed, keyspace, operation_deadline
 from graveler.errors import (
+    Code,
     Contended,
     HistoryTooLong,
     NotFound,
@@ -120,7 +121,7 @@ def _second_read(
         return found
     ports.cache.forget_branch(repo, branch)
     if found is ABSENT or found.branch.staging == only:
-        raise NotFound(f"branch '{branch}' not found")
+        raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
     raise OutcomeUnknown(f"branch was deleted during the write; outcome unknown: branch={branch}")
 
 
@@ -309,7 +310,9 @@ def absent_only(path: str, value: bytes) -> Decide:
 
     def decide(present: Present, mine: bool) -> StagedValue:
         if present is not ABSENT and not mine:
-            raise PreconditionFailed(f"path already exists: path={path}")
+            raise PreconditionFailed(
+                f"path already exists: path={path}", Code.PATH_EXISTS, path=path
+            )
         return value
 
     return decide

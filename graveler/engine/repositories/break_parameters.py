@@ -12,7 +12,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.engine.ports import Ports, check_writable
-from graveler.errors import Invalid, NotFound, OutcomeUnknown, PreconditionFailed
+from graveler.errors import Code, Invalid, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.records import ABSENT, Absent, BreakParameters, Repository, RepositoryState
 from graveler.refs.names import repositories
 
@@ -37,7 +37,7 @@ def read(ports: Ports, repo: Repository) -> BreakParameters:
     """The parameters, read from the store now.  `NotFound`.  Cost: 1 KV request."""
     found = repositories.get(ports.kv, repo.id)
     if found.uid != repo.uid:
-        raise NotFound("repository not found")
+        raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
     return found.breaks
 
 
@@ -65,7 +65,7 @@ def swap(
     ) -> Repository | Literal[Absent.ABSENT]:
         is_live = found is not ABSENT and found.state is RepositoryState.LIVE
         if found is ABSENT or not is_live or found.uid != repo.uid:
-            raise NotFound("repository not found")
+            raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
         if found.breaks == wanted:
             return ABSENT
         if lost:  # our write may have landed, and another client may have replaced it

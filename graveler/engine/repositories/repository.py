@@ -36,6 +36,7 @@ from graveler.engine.repositories import break_parameters, initial
 from graveler.engine.repositories.initial import InitialContent
 from graveler.errors import (
     AlreadyExists,
+    Code,
     Contended,
     GravelerError,
     Invalid,
@@ -110,7 +111,7 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     deadline = operation_deadline(ports)
     there = repositories.find(ports.kv, name)
     if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
-        raise AlreadyExists("error creating repository: not unique")
+        raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     repo = _drawn(ports, new, name, default_branch)
     try:
         creations.note(ports.kv, repo, ports.ids.stamp())
@@ -123,7 +124,7 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     made = repositories.put_new(ports.kv, repo, ports.ids.stamp(), there)
     _end(ports, repo)
     if not made:
-        raise AlreadyExists("error creating repository: not unique")
+        raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     ports.cache.put_repository(repo)
     return repo
 
@@ -167,7 +168,9 @@ def _check_not_creating(ports: Ports, repo: Repository) -> None:
             raise Invalid(
                 "storage namespace already in use: another repository is being created there; if "
                 "that fails, the namespace is free two minutes later: "
-                f"storage_namespace={repo.namespace}"
+                f"storage_namespace={repo.namespace}",
+                Code.NAMESPACE_IN_USE,
+                storage_namespace=repo.namespace,
             )
 
 
@@ -202,7 +205,11 @@ def _drawn(
 
 
 def _in_use(repo: Repository) -> Invalid:
-    return Invalid(f"storage namespace already in use: storage_namespace={repo.namespace}")
+    return Invalid(
+        f"storage namespace already in use: storage_namespace={repo.namespace}",
+        Code.NAMESPACE_IN_USE,
+        storage_namespace=repo.namespace,
+    )
 
 
 def _check_unused(ports: Ports, repo: Repository) -> None:
@@ -318,7 +325,9 @@ def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
             if not _is_live(seen, repo):
                 if tried:
                     return  # it existed when this call began: this call or another one deleted it
-                raise NotFound("repository not found")
+                raise NotFound(
+                    "repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id
+                )
             assert seen is not ABSENT, "what is live is there"
             gone = replace(seen.repository, state=RepositoryState.DELETED)
             # Stored first: after a crash in between, the purge finds the deletion record void.

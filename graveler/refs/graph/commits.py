@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from graveler import wire
-from graveler.errors import NotFound
+from graveler.errors import Code, NotFound
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Store, Write
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Fold, Repository
@@ -34,7 +34,7 @@ def get(kv: Store, repository: Repository, commit: CommitId) -> Commit:
     """The commit.  Raises `NotFound`.  One request."""
     record = find(kv, repository, commit)
     if record is ABSENT:
-        raise NotFound("commit not found")
+        raise NotFound("commit not found", Code.COMMIT_NOT_FOUND, commit=commit)
     return record
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from graveler import limits
-from graveler.errors import NotFound, Unsupported
+from graveler.errors import Code, NotFound, Unsupported
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Commit, CommitEntry
 from graveler.refs.graph.commits import Lookup
@@ -70,7 +70,7 @@ def ancestor(lookup: Lookup, id: CommitId, steps: int) -> CommitId:
         return id
     commit = lookup(id)
     if steps > commit.depth:
-        raise NotFound("not found")
+        raise NotFound("not found", Code.ANCESTOR_NOT_FOUND, commit=id)
     return at_depth(lookup, CommitEntry(id, commit), commit.depth - steps)
 
 
@@ -96,7 +96,7 @@ def nth_parent(lookup: Lookup, id: CommitId, number: int) -> CommitId:
         return id
     parents = lookup(id).parents
     if number > len(parents):
-        raise NotFound("not found")
+        raise NotFound("not found", Code.ANCESTOR_NOT_FOUND, commit=id)
     return parents[number - 1]
 
 

@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import wire
 from graveler.clock import Ids
-from graveler.errors import NotFound, OutcomeUnknown
+from graveler.errors import Code, NotFound, OutcomeUnknown
 from graveler.ids import JobId, RangeId
 from graveler.kv.replace import Found, replace_row
 from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, landed, scan_all
@@ -47,7 +47,7 @@ def get(kv: Store, repository: Repository, job: JobId) -> VersionedJob:
     """The job record.  Raises `NotFound`.  One request."""
     record = find(kv, repository, job)
     if record is ABSENT:
-        raise NotFound("not found")
+        raise NotFound("not found", Code.JOB_NOT_FOUND, job=job)
     return record
 
 

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits, wire
 from graveler.clock import Ids
-from graveler.errors import Contended, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import Code, Contended, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import RepositoryId
 from graveler.kv.replace import Found as FoundRow
 from graveler.kv.replace import replace_row, replace_seen
@@ -41,7 +41,7 @@ def get(kv: Store, repository: RepositoryId) -> Repository:
     """The live repository.  Raises `NotFound`.  One request."""
     record = find(kv, repository)
     if record is ABSENT or record.repository.state is not RepositoryState.LIVE:
-        raise NotFound("repository not found")
+        raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repository)
     return record.repository
 
 

@@ -13,7 +13,7 @@ rows.  For the engine.
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from graveler.errors import Invalid, NotFound
+from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import BranchId, CommitId, TagId, is_hex64, parse_branch_id, parse_tag_id
 from graveler.kv.store import Store
 from graveler.records import ABSENT, Absent, Repository, Tag, Versioned
@@ -104,7 +104,7 @@ def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Reso
         matching = commits.by_prefix(kv, repository, base)
         if len(matching) == 1:
             return ResolvedRef(matching[0], "commit")
-    raise NotFound(f"ref not found: ref={base}")
+    raise NotFound(f"ref not found: ref={base}", Code.REF_NOT_FOUND, ref=base)
 
 
 def _exists(lookup: Lookup, commit: CommitId) -> bool:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from graveler import wire
 from graveler.clock import Ids
-from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown
+from graveler.errors import AlreadyExists, Code, NotFound, OutcomeUnknown
 from graveler.ids import CommitId, TagId
 from graveler.kv.replace import Found, replace_row, replace_seen
 from graveler.kv.store import Row, Store
@@ -53,7 +53,7 @@ def get(kv: Store, repository: Repository, tag: TagId) -> Tag:
     """The live tag.  Raises `NotFound`.  One request."""
     record = find(kv, repository, tag)
     if record is ABSENT:
-        raise NotFound("tag not found")
+        raise NotFound("tag not found", Code.TAG_NOT_FOUND, tag=tag)
     return record
 
 
@@ -98,7 +98,7 @@ def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: 
         if lost:  # a tag never moves, so the one that was seen is gone, whoever deleted it
             return ABSENT
         if row is ABSENT or (stored := decode(row).tag).deleted:
-            raise NotFound("tag not found")
+            raise NotFound("tag not found", Code.TAG_NOT_FOUND, tag=tag)
         gone = stored._replace(rev=stored.rev + 1, deleted=True, changed_ns=changed_ns)
         return wire.encode_tag(gone)
 

@@ -1,0 +1,108 @@
+"""The texts that clients compare come from codes: rewording an error changes none of them."""
+
+import ast
+from collections import defaultdict
+from string import Formatter
+
+import pytest
+
+from graveler import errors
+from graveler.api.client_texts import ANY, TEXTS, text_for
+from graveler.errors import Code, GravelerError, NoChanges, NotFound, OutcomeUnknown
+from tests.architecture.source import modules
+
+CASES = [pytest.param(*key, text, id="-".join(key)) for key, text in TEXTS.items()]
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, GravelerError) and kind is not GravelerError
+]
+DEFAULTS = {kind.__name__: kind.code for kind in KINDS}
+
+
+def _placeholders(text: str) -> tuple[set[str], set[str]]:
+    """The names of the request and the fields of the error that a text takes in."""
+    found = {name for _, name, _, _ in Formatter().parse(text) if name}
+    fields = {name[len("error[") : -1] for name in found if name.startswith("error[")}
+    return {name for name in found if not name.startswith("error[")}, fields
+
+
+@pytest.mark.parametrize(("operation", "code", "text"), CASES)
+def test_a_text_follows_from_the_code_and_not_from_the_words(
+    operation: str, code: Code, text: str
+) -> None:
+    names, fields = _placeholders(text)
+    given = {name: f"<{name}>" for name in names}
+    told = {
+        text_for(
+            GravelerError(words, code, **{name: f"<{name}>" for name in fields}), operation, given
+        )
+        for words in ("as it stands", "reworded", "")
+    }
+    filled = text.replace("{error[", "<").replace("]}", ">").replace("{", "<").replace("}", ">")
+    assert told == {filled}
+
+
+@pytest.mark.parametrize(("operation", "code", "text"), CASES)
+def test_a_text_whose_names_are_not_known_gives_way(operation: str, code: Code, text: str) -> None:
+    names, fields = _placeholders(text)
+    told = text_for(GravelerError("own", code), operation)
+    if names or fields:
+        general = TEXTS.get((ANY, code), "own")
+        assert told == ("own" if "{" in general else general)
+    else:
+        assert told == text
+
+
+def test_an_error_without_a_text_for_clients_has_its_own() -> None:
+    assert text_for(NotFound("nothing here"), "createTag") == "nothing here"
+    assert text_for(ValueError("foreign"), "getObject") == "foreign"
+
+
+def test_an_unknown_outcome_says_so_once_whatever_its_words() -> None:
+    told = [text_for(OutcomeUnknown(words)) for words in ("lost", "lost; outcome unknown: a=b")]
+    assert told == ["lost; outcome unknown", "lost; outcome unknown: a=b"]
+
+
+def _raised() -> dict[Code, list[set[str]]]:
+    """The fields that each place of the product gives, by code."""
+    found: dict[Code, list[set[str]]] = defaultdict(list)
+    for module in modules("graveler"):
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                codes = [
+                    Code[part.attr]
+                    for argument in node.args[1:2]
+                    for part in ast.walk(argument)
+                    if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "Code"
+                ]
+                if not codes and node.func.id in DEFAULTS:
+                    codes = [DEFAULTS[node.func.id]]
+                for code in codes:
+                    found[code].append({each.arg for each in node.keywords if each.arg})
+    return found
+
+
+def test_every_error_has_the_fields_that_its_texts_take_in() -> None:
+    raised = _raised()
+    for (_, code), text in TEXTS.items():
+        _, fields = _placeholders(text)
+        assert raised[code] and all(fields <= given for given in raised[code]), code
+
+
+def test_every_code_is_the_default_of_a_kind_or_is_raised() -> None:
+    assert set(DEFAULTS.values()) | set(_raised()) == set(Code)
+    assert len(set(DEFAULTS.values())) == len(DEFAULTS)
+
+
+def test_every_code_of_its_own_has_a_text_for_clients() -> None:
+    own = set(Code) - set(DEFAULTS.values())
+    assert own <= {code for _, code in TEXTS}
+
+
+def test_a_kind_keeps_its_code_unless_it_is_given_another() -> None:
+    assert NoChanges("x").code is Code.NO_CHANGES
+    assert NotFound("x").code is Code.NOT_FOUND and NotFound("x").fields == {}
+    named = NotFound("x", Code.REF_NOT_FOUND, ref="main")
+    assert named.code is Code.REF_NOT_FOUND and named.fields == {"ref": "main"}
+    assert str(named) == "x" and NotFound.code is Code.NOT_FOUND
