@@ -53,7 +53,7 @@ def _size(least: int, most: int) -> Schema:
 
 
 _CHECKSUM: Final = text(
-    "What names the content, as the storage answered the write",
+    "The checksum that the storage returned for the write",
     minLength=1,
     maxLength=limits.checksum_length_bytes_max,
 )
@@ -75,7 +75,7 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         "default_branch storage_id",
         name={"type": "string", "pattern": REPOSITORY_PATTERN},
         storage_namespace=text(
-            "Where the repository keeps its data: scheme://bucket/prefix",
+            "The place of the repository's files: scheme://bucket/prefix",
             pattern=NAMESPACE_PATTERN,
             maxLength=limits.address_length_bytes_max,
         ),
@@ -192,9 +192,9 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         "prefix",
         mode=choice("replace", "merge", "commit", "pack"),
         breaks=of("NewBreaks"),
-        id=text("Chosen by the caller, so that the same job can be begun again", maxLength=64),
+        id=text("An id that the caller chooses, to begin the same job again", maxLength=64),
         purpose=text(
-            "In the caller's words: 409 if a job of the same id was begun for another",
+            "Free text; 409: a job with the same id was begun for another purpose",
             maxLength=limits.bulk_purpose_length_max,
         ),
         force=FLAG,
@@ -215,8 +215,8 @@ REQUESTS: Final[Mapping[str, Schema]] = {
     ),
     "BulkJobFinish": record(
         "metarange request_id message",
-        metarange=text("Its file lies in the repository's folder", pattern="^[0-9a-f]{64}$"),
-        request_id=text("The same for every attempt", minLength=1, maxLength=128),
+        metarange=text("Its file is in the repository's folder", pattern="^[0-9a-f]{64}$"),
+        request_id=text("Equal in every attempt", minLength=1, maxLength=128),
         message=_MESSAGE,
         metadata=PAIRS,
     ),
@@ -320,7 +320,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "StagedRow": record(
         "path order",
         order=INTEGER,
-        value=text("The framed entry as ranges hold it, in Base64; absent: a deletion"),
+        value=text("The framed entry as in a range, in Base64; absent: a deletion"),
     ),
     "StagedRowList": many("StagedRow"),
     "BulkJob": record(
@@ -335,7 +335,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         update_time={"type": "string", "format": "date-time"},
         heartbeat_seconds=INTEGER,
         progress=INTEGER,
-        message=text("Of a commit that was handed over: what it was to say"),
+        message=text("The message of a commit that was handed over"),
         metadata=PAIRS,
     ),
     "EventRule": record(
@@ -343,9 +343,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     ),
     "EventRuleList": record("results", results=items(of("EventRule"))),
     "TaskCreation": record("id"),
-    "CommitStatus": _task(
-        of("Commit"), waits_for=text("The bulk job of so many rows that Spark is to commit them")
-    ),
+    "CommitStatus": _task(of("Commit"), waits_for=text("The bulk job that must commit these rows")),
     "MergeStatus": _task(of("MergeResult")),
     **upkeep_schemas.ANSWERS,
     "RefsDump": record("commits_meta_range_id tags_meta_range_id branches_meta_range_id"),

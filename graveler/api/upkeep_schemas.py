@@ -18,7 +18,7 @@ from graveler.api.schema_words import (
 
 _FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
 _COUNT: Final = {**INTEGER, "minimum": 0}
-_TURN: Final = text("Of whoever asks; 409 without")
+_TURN: Final = text("The id of the caller's turn; 409 without it")
 _DAYS: Final = {"type": "integer", "minimum": 0, "maximum": limits.retention_days_max}
 
 REQUESTS: Final[Mapping[str, Schema]] = {
@@ -32,17 +32,17 @@ REQUESTS: Final[Mapping[str, Schema]] = {
     "Condemnation": record(
         "",
         metaranges=items(
-            text("One that roots told as not kept", pattern="^[0-9a-f]{64}$"),
+            text("A metarange that the list of roots does not keep", pattern="^[0-9a-f]{64}$"),
             limits.collect_condemn_count_max,
         ),
-        after=text("What the call before gave as following; for calls without metaranges"),
+        after=text("`following` of the previous call; for calls without metaranges"),
         amount={"type": "integer", "minimum": 1, "maximum": limits.collect_mark_count_max},
         files=_COUNT,
         size_bytes=_COUNT,
         turn=_TURN,
     ),
     "CollectionSweep": record("undone", undone=_COUNT, turn=_TURN),
-    "CollectionTurnCreation": record("id", id=text("A fresh one: 1 to 64 letters and digits")),
+    "CollectionTurnCreation": record("id", id=text("A new id: 1 to 64 letters and digits")),
 }
 
 ANSWERS: Final[Mapping[str, Schema]] = {
@@ -56,9 +56,9 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "CollectionRootList": many("CollectionRoot"),
     "Condemned": record(
         "metaranges undone following",
-        metaranges=items(text("Its content may go once the undo period is over")),
-        undone={**INTEGER, "description": "How many runs were taken back before"},
-        following=text("Where the next call begins, empty behind the last"),
+        metaranges=items(text("A metarange whose content may be deleted after the undo period")),
+        undone={**INTEGER, "description": "The number of runs that were undone before"},
+        following=text("The continuation token of the next call; empty after the last page"),
     ),
     "CollectionTurn": record("id until_time", until_time={"type": "string", "format": "date-time"}),
     "CollectionStatus": record(
@@ -67,7 +67,7 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         done=BOOLEAN,
         dry_run=BOOLEAN,
         update_time={"type": "string", "format": "date-time"},
-        candidates=text("The folder of the lists of files, one JSON object a line"),
+        candidates=text("The folder with the lists of files, one JSON object a line"),
         commits=INTEGER,
         commits_kept=INTEGER,
         condemned=_FILES,
