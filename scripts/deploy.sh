@@ -5,7 +5,7 @@
 #   RUNTIME=        Python runtime of the functions
 #   ARCHITECTURE=   architecture of the functions
 #   LAYER_PYTHON=   an interpreter of the version in RUNTIME
-#   ARGS=           parameters of the template (Name=value), listed in docs/how-to/deploy.md
+#   ARGS=           parameters of the template (Name=value), listed in docs/reference/configuration.md
 set -eu
 python=${1:-.venv/bin/python}
 [ -x "$python" ] || {

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from graveler.api.routes import ROUTES
 from graveler.cli.main import parser
 from graveler.committed.ranges import EMPTY_METARANGE
 from tests.cli.service import repository, serving
+from tests.docs import examples
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -16,7 +18,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GENERATED = ("docs/measured/benchmarks.md",)
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _PATH = re.compile(r"`((?:graveler|docs|tests|scripts|benchmarks|requirements)/[\w./*-]+)`")
-_FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def names(documents: list[Path]) -> list[str]:
@@ -36,14 +37,13 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
     assert not missing, f"{document.name}: {missing}"
 
 
-def test_the_first_screen_links_the_three_files() -> None:
-    first = "\n".join(README.splitlines()[:35])
+def test_the_readme_links_the_three_files() -> None:
     for path in (
         "graveler/records.py",
         "graveler/engine/commits/commit.py",
         "docs/reference/format.md",
     ):
-        assert f"]({path})" in first
+        assert f"]({path})" in README
 
 
 def _commands() -> dict[str, set[str]]:
@@ -63,8 +63,9 @@ def _commands() -> dict[str, set[str]]:
     return found
 
 
-def test_the_readme_has_every_command_and_no_other() -> None:
-    rows = re.findall(r"^\| `(graveler [^`]+)` \|", README, re.MULTILINE)
+def test_the_reference_has_every_command_and_no_other() -> None:
+    text = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(graveler [^`]+)` \|", text, re.MULTILINE)
     documented = {
         " ".join(row.split(" --")[0].split()): set(re.findall(r"--[a-z-]+", row)) for row in rows
     }
@@ -123,31 +124,117 @@ def test_the_format_names_every_message_and_the_empty_metarange() -> None:
     assert kept <= set(rows)
 
 
-def test_the_examples_of_the_readme_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    examples = _FENCE.findall(README)
-    assert len(examples) == 2
-    with serving(
-        tmp_path / "store", credentials=("MYKEY", "a-secret-of-at-least-32-characters")
-    ) as service:
-        for example in examples:
-            exec(
-                compile(example.replace("http://127.0.0.1:8000", service.url), "README", "exec"), {}
-            )
+KEYS = ("MYKEY", "a-secret-of-at-least-32-characters")
+HERE = "http://127.0.0.1:8000"
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(tmp_path / "store", credentials=KEYS) as service:
+        examples.run("README.md", {HERE: service.url})
         assert service.end()[0] == 0
-    said = capsys.readouterr().out
-    assert "id,amount\n1,10" in said
-    assert "2026/orders.csv" in said
+    assert "id,amount\n1,10" in capsys.readouterr().out
+
+
+def test_the_tutorial_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(tmp_path / "store", credentials=KEYS) as service:
+        examples.run("docs/tutorial/1-local.md", {HERE: service.url})
+        assert service.end()[0] == 0
+    out = capsys.readouterr().out
+    for words in (
+        "uncommitted: ['2026/customers.csv', '2026/orders.csv']",
+        "on main before the merge: False",
+        "on main after the merge: id,amount\n1,10",
+        "changed by the last commit: changed 2026/orders.csv",
+        "after the revert: id,amount\n1,10",
+        "conflict: prices and taxes",
+        "merged: id,amount\n1,12",
+        "['sales/main/2026/customers.csv', 'sales/main/2026/orders.csv']",
+    ):
+        assert words in out
 
 
 def test_the_example_of_event_rules_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "docs" / "how-to" / "connect-a-bucket.md").read_text(encoding="utf-8")
-    (example,) = _FENCE.findall(text)
-    keys = ("MYKEY", "a-secret-of-at-least-32-characters")
-    with serving(tmp_path / "store", credentials=keys) as service:
-        with service.client(keys) as client:
+    with serving(tmp_path / "store", credentials=KEYS) as service:
+        with service.client(KEYS) as client:
             repository(client)
-        exec(compile(example.replace("http://127.0.0.1:8000", service.url), "events", "exec"), {})
+        examples.run("docs/reference/python.md", {HERE: service.url})
         assert service.end()[0] == 0
     assert "s3://landing/sales/ -> main: raw/{rest}" in capsys.readouterr().out
+
+
+def test_the_example_of_bulk_jobs_runs(tmp_path: Path) -> None:
+    """The metarange that the reader has written is that of a commit on another branch."""
+    with serving(tmp_path / "store", credentials=KEYS) as service:
+        with service.client(KEYS) as client:
+            repository(client)
+            place = "/repositories/lake"
+            source = client.post(f"{place}/branches", json={"name": "other", "source": "main"})
+            source.raise_for_status()
+            branch = f"{place}/branches/other"
+            client.post(f"{branch}/objects?path=in/a", content=b"a").raise_for_status()
+            made = client.post(f"{branch}/commits", json={"message": "other"})
+            names = {"metarange": made.json()["meta_range_id"]}
+            examples.run("docs/reference/bulk.md", {HERE: service.url}, names)
+            found = client.get(f"{place}/refs/main/objects?path=in/a")
+            assert (found.status_code, found.content) == (200, b"a")
+        assert service.end()[0] == 0
+
+
+def test_every_block_of_python_runs_in_some_test() -> None:
+    run_elsewhere = {
+        "docs/tutorial/2-aws.md",  # tests/aws/deployment/test_tutorial.py
+        "docs/tutorial/3-spark.md",  # tests/spark/test_walk_through.py
+        "docs/reference/spark.md",  # the same
+    }
+    run_here = {
+        "README.md",
+        "docs/tutorial/1-local.md",
+        "docs/reference/python.md",
+        "docs/reference/bulk.md",
+    }
+    assert {name for name in names(DOCUMENTS) if examples.blocks(name)} == run_here | run_elsewhere
+
+
+def test_the_readme_is_a_shop_window() -> None:
+    """It fits on two screens, and its figures are about those of the measured pages."""
+    lines = README.splitlines()
+    assert len(lines) <= 120 and max(map(len, lines)) <= 100
+    assert "make run" in README and "make test" in README
+    measured = (ROOT / "docs/measured/benchmarks.md").read_text(encoding="utf-8")
+    for row, title in (
+        ("`stat`, 8 connections, requests/s", "stat, 8 connections"),
+        ("upload of 64 bytes, 64 connections, requests/s", "upload of 64 bytes, 64 connections"),
+        ("commit of one change through the API, ms", "commit one, p50"),
+        ("bulk load, 1,000,000 objects, entries/s", BULK_LOAD),
+        ("memory of the server after all benchmarks, MB", "server memory after all this"),
+    ):
+        shown = _figures(README, row)
+        graveler, _, lakefs, *_ = _cells(measured, title)
+        for found, expected in zip(shown, (graveler, lakefs), strict=True):
+            assert found == pytest.approx(_number(expected), rel=0.25), row
+
+
+BULK_LOAD = "bulk load of a sorted stream, 1,000,000 objects"
+
+
+def _cells(text: str, title: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
+
+
+def _figures(text: str, title: str) -> list[float]:
+    return [_number(cell) for cell in _cells(text, title)]
+
+
+def test_the_calls_of_graveler_exist() -> None:
+    text = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
+    calls = set(re.findall(r"`(GET|PUT|POST|DELETE) ([\w{}/]+)`", text))
+    routes = {(route.method, route.path) for route in ROUTES}
+    assert len(calls) > 15
+    assert {(method, f"/repositories/{{repository}}/{path}") for method, path in calls} <= routes

@@ -1,4 +1,4 @@
-"""The blocks of docs/reference/spark.md run as they stand, in turn, in one namespace."""
+"""The blocks of the tutorial and of the reference run as they stand, in one namespace each."""
 
 import re
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.errors import Unsupported
+from tests.docs import examples
 from tests.spark.conftest import HAS_SOURCES
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "spark.md"
-_FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+DOCUMENT = "docs/reference/spark.md"
 
 
 def test_the_blocks_run(
@@ -22,12 +22,12 @@ def test_the_blocks_run(
 ) -> None:
     """On Spark 3.5 the block of Spark 4's format is refused as the document says."""
     monkeypatch.chdir(tmp_path)
-    blocks = _FENCE.findall(DOCUMENT.read_text(encoding="utf-8"))
+    blocks = examples.blocks(DOCUMENT)
     names: dict[str, Any] = {}
     said: list[str] = []
     try:
         for block in blocks:
-            code = compile(block, DOCUMENT.name, "exec")
+            code = compile(block, DOCUMENT, "exec")
             if "register(lake)" in block and not HAS_SOURCES:
                 with pytest.raises(Unsupported):
                     exec(code, names)
@@ -43,3 +43,22 @@ def test_the_blocks_run(
     assert re.search(r"\|\s*added\|\s+20\|", words)
     assert "Counted(files=0, size_bytes=0) Counted(files=0, size_bytes=0)" in words
     assert words.count("|2026-11-01|") >= 20 and "\n200\n" in words
+
+
+def test_the_tutorial_runs(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    try:
+        examples.run("docs/tutorial/3-spark.md", {}, names)
+    finally:
+        if "lake" in names:
+            names["lake"].close()
+    words = capsys.readouterr().out
+    assert names["spark"] is spark
+    assert "now: 205" in words and "one commit before: 200" in words
+    assert re.search(r"\|\s*added\|", words)
