@@ -1,27 +1,171 @@
-"""`graveler gc` and `graveler retention`: collects the garbage of a store that no service has open.
+"""`graveler gc` and `graveler retention`: their arguments, and what they do.
 
-Without `--delete` nothing changes: stdout lists the files that would be deleted or condemned.
+`gc` collects the garbage of a store that no service has open; with `--server` it has a server
+collect, waits, and prints the result.  An interruption ends only the waiting.  Without `--delete`
+nothing changes: stdout lists the files that would be deleted or condemned.
+
+main.py imports this module for its arguments, so slow modules are imported where they are used.
 """
 
+import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from graveler.cli.gc_arguments import UNCHANGED, GcOptions, RetentionOptions
-from graveler.cli.stores import opened
-from graveler.engine.gc import cluster_turns, collect
-from graveler.engine.gc import retention as rules
-from graveler.engine.gc.candidates import Doomed
-from graveler.engine.ports import Ports
-from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
-from graveler.errors import Conflict, Invalid, NotFound, Refused
+from graveler import limits
+from graveler.cli.options import Commands, add_store
+from graveler.errors import Conflict, Internal, Invalid, NotFound, Refused, Unavailable
 from graveler.ids import parse_branch_id
-from graveler.records import Repository
-from graveler.refs.gc.retention import FOREVER, Retention
+
+if TYPE_CHECKING:
+    from graveler.client import Session
+    from graveler.client.collections import Collection, Files
+    from graveler.engine.gc.candidates import Doomed
+    from graveler.engine.gc.collect import Collected
+    from graveler.engine.ports import Ports
+    from graveler.records import Repository
+    from graveler.refs.gc.retention import Retention
+
+UNCHANGED: Final = -1
+_PAUSE_SECONDS: Final = 2.0
+_WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class GcOptions:
+    """`graveler gc`.  Empty `repository`: all repositories.  Empty `undo`: undo nothing."""
+
+    store: Path
+    repository: str = ""
+    delete: bool = False
+    undo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOptions:
+    """`graveler gc --server`.  If server and key are empty, the environment variables apply."""
+
+    server: str
+    repository: str
+    delete: bool = False
+    undo: str = ""
+    access_key_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionOptions:
+    """`graveler retention`; `branches` are pairs NAME=DAYS."""
+
+    store: Path
+    repository: str
+    days: int = UNCHANGED
+    unreachable_days: int = UNCHANGED
+    branches: tuple[str, ...] = field(default_factory=tuple)
+
+
+def add(commands: Commands) -> None:
+    """Add both commands."""
+    _add_gc(commands)
+    _add_retention(commands)
+
+
+def _add_gc(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "gc",
+        help="find files that nothing needs, and delete them one run later",
+        description="List the files that nothing needs, in a store that is not being served.  "
+        "--delete condemns these files, and deletes the files that a run condemned at least a day "
+        "ago; until then, --undo takes that run back.  --server runs the collection on a server, "
+        "for one repository, and waits for it; credentials as for `graveler events rules`.",
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
+    where.add_argument(
+        "--server",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="a server (without URL: LAKECTL_SERVER_ENDPOINT_URL)",
+    )
+    parser.add_argument("--access-key-id", default="", metavar="ID", help="with --server")
+    parser.add_argument("--repository", default="", metavar="NAME", help="only this repository")
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument(
+        "--delete",
+        action="store_true",
+        help="condemn and delete (default: only list what it would do)",
+    )
+    actions.add_argument("--undo", default="", metavar="RUN", help="take back what a run condemned")
+    parser.set_defaults(run=_run_gc)
+
+
+def _add_retention(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "retention",
+        help="show or set how long commits are kept",
+        description="Show the retention rule of `graveler gc`; options change it.  0 days means "
+        "forever.  Heads of branches and tags are always kept.",
+    )
+    add_store(parser)
+    parser.add_argument("--repository", required=True, metavar="NAME")
+    parser.add_argument(
+        "--days",
+        type=int,
+        default=UNCHANGED,
+        metavar="N",
+        help="for branches without days of their own",
+    )
+    parser.add_argument(
+        "--branch",
+        action="append",
+        default=[],
+        metavar="NAME=DAYS",
+        help="for this branch (repeatable; NAME= removes the days of this branch)",
+    )
+    parser.add_argument(
+        "--unreachable-days",
+        type=int,
+        default=UNCHANGED,
+        metavar="N",
+        help="for commits that no branch and no tag reaches",
+    )
+    parser.set_defaults(run=_run_retention)
+
+
+def _run_gc(arguments: argparse.Namespace) -> int:
+    if arguments.store is not None:
+        return gc(
+            GcOptions(arguments.store, arguments.repository, arguments.delete, arguments.undo)
+        )
+    if not arguments.repository:
+        raise Invalid("gc --server takes --repository NAME")
+    where = arguments.server, arguments.repository
+    return order(OrderOptions(*where, arguments.delete, arguments.undo, arguments.access_key_id))
+
+
+def _run_retention(arguments: argparse.Namespace) -> int:
+    return retention(
+        RetentionOptions(
+            arguments.store,
+            arguments.repository,
+            arguments.days,
+            arguments.unreachable_days,
+            tuple(arguments.branch),
+        )
+    )
+
+
+# ---- a store that no service has open ------------------------------------------------------------
 
 
 def gc(options: GcOptions) -> int:
     """Collect garbage, or undo a run.  Returns 0."""
+    from graveler.cli.stores import opened
+    from graveler.engine.gc import cluster_turns, collect
+    from graveler.engine.upkeep import janitor
+
     with opened(options.store) as store:
         ports = store.ports
         if options.undo:
@@ -45,14 +189,16 @@ def gc(options: GcOptions) -> int:
     return 0
 
 
-def _repositories(ports: Ports, name: str) -> Iterator[Repository]:
+def _repositories(ports: "Ports", name: str) -> "Iterator[Repository]":
+    from graveler.engine.repositories import repository
+
     if name:
         yield repository.get(ports, name)
         return
     yield from repository.every(ports)
 
 
-def _tell(repo: Repository, collected: collect.Collected, *, dry: bool) -> None:
+def _tell(repo: "Repository", collected: "Collected", *, dry: bool) -> None:
     where = f"repository={repo.id}"
     if dry:
         for word, file in [("delete", file) for file in collected.deleted] + [
@@ -68,11 +214,13 @@ def _tell(repo: Repository, collected: collect.Collected, *, dry: bool) -> None:
         print(f"{where}: to take it back within a day: graveler gc --undo {collected.run}")
 
 
-def _sum(doomed: Sequence[Doomed]) -> str:
+def _sum(doomed: "Sequence[Doomed]") -> str:
     return f"{len(doomed):,} files, {sum(each.size for each in doomed):,} bytes"
 
 
-def _undo(ports: Ports, options: GcOptions) -> None:
+def _undo(ports: "Ports", options: GcOptions) -> None:
+    from graveler.engine.gc import collect
+
     for repo in _repositories(ports, options.repository):
         if any(run.id == options.undo for run in collect.list_runs(ports, repo)):
             run = collect.undo(ports, repo, options.undo)
@@ -81,11 +229,68 @@ def _undo(ports: Ports, options: GcOptions) -> None:
     raise NotFound(f"no such run of garbage collection: run={options.undo}")
 
 
+# ---- a server ------------------------------------------------------------------------------------
+
+
+def order(options: OrderOptions) -> int:
+    """Order a collection and wait for it, or undo a run.  Returns 0.
+
+    Raises `Internal` if the collection fails, `Unavailable` if it does not end in time, and the
+    errors of `Session.ask`."""
+    from graveler.client import collections, connect_as_lakectl
+    from graveler.settings import environment
+
+    session = connect_as_lakectl(environment(), options.server, options.access_key_id)
+    if options.undo:
+        collections.undo(session, options.repository, options.undo)
+        print(f"repository={options.repository}: undone")
+        return 0
+    id = collections.order(session, options.repository, dry_run=not options.delete)
+    collection = _ended(session, options.repository, id)
+    if collection.error:
+        raise Internal(f"not collected: {collection.error}")
+    would = "would be " if collection.dry_run else ""
+    print(
+        f"repository={options.repository}: {collection.commits_kept:,} of {collection.commits:,} "
+        f"commits kept; {would}deleted: {_sum_of(collection.deleted)}; "
+        f"{would}condemned: {_sum_of(collection.condemned)}"
+    )
+    if collection.candidates:
+        print(f"listed in {collection.candidates}")
+    if collection.run:
+        command = f"graveler gc --server --repository {options.repository} --undo {collection.run}"
+        print(f"to take it back within a day: {command}")
+    if collection.dry_run:
+        print("nothing was changed (--delete does it)")
+    return 0
+
+
+def _ended(session: "Session", repository: str, id: str) -> "Collection":
+    from graveler.client import collections
+
+    end = session.clock.steady_seconds() + _WAIT_SECONDS
+    while session.clock.steady_seconds() < end:
+        with suppress(Unavailable):  # the server continues the collection; ask again
+            collection = collections.get(session, repository, id)
+            if collection.done:
+                return collection
+        session.clock.sleep(_PAUSE_SECONDS)
+    raise Unavailable(f"collection still runs: repository={repository} id={id}")
+
+
+def _sum_of(files: "Files") -> str:
+    return f"{files.count:,} files, {files.size_bytes:,} bytes"
+
+
 # ---- retention -----------------------------------------------------------------------------------
 
 
 def retention(options: RetentionOptions) -> int:
     """Apply the requested changes to the retention rule, and show it.  Returns 0."""
+    from graveler.cli.stores import opened
+    from graveler.engine.gc import retention as rules
+    from graveler.engine.repositories import repository
+
     with opened(options.store) as store:
         repo = repository.get(store.ports, options.repository)
         rule = rules.get_rule(store.ports, repo)
@@ -99,7 +304,7 @@ def retention(options: RetentionOptions) -> int:
     return 0
 
 
-def _changed(rule: Retention, options: RetentionOptions) -> Retention:
+def _changed(rule: "Retention", options: RetentionOptions) -> "Retention":
     branches = dict(rule.branches)
     for pair in options.branches:
         name, equals, days = pair.partition("=")
@@ -118,4 +323,6 @@ def _changed(rule: Retention, options: RetentionOptions) -> Retention:
 
 
 def _days(days: int) -> str:
+    from graveler.refs.gc.retention import FOREVER
+
     return "kept for ever" if days == FOREVER else f"kept for {days} days after the next commit"

@@ -1,8 +1,7 @@
 """The console script `graveler`: parses arguments, runs one command, prints a failure in one line.
 
 Exit codes: 0 done, 1 failed (stderr has the reason and the remedy), 2 wrong usage, 130 interrupted
-before the end.  A command's module is imported only when the command is called, so `--help` is
-instant.
+before the end.  Slow modules are imported only when a command is called, so `--help` is instant.
 """
 
 import argparse
@@ -14,12 +13,14 @@ from typing import TypeVar
 
 from graveler import __version__
 from graveler.api import front
-from graveler.cli import event_arguments, gc_arguments
+from graveler.cli import events, gc
 from graveler.cli.options import (
+    Commands,
     CredentialsOptions,
     DemoOptions,
     ServeOptions,
     VerifyOptions,
+    add_store,
     parse_listen,
 )
 from graveler.errors import GravelerError, Invalid
@@ -63,15 +64,12 @@ def parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_verify(commands)
     _add_credentials(commands)
-    gc_arguments.add(commands)
-    event_arguments.add(commands)
+    gc.add(commands)
+    events.add(commands)
     return root
 
 
-Commands = argparse._SubParsersAction  # the type has no public name
-
-
-def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
+def _add_serve(commands: Commands) -> None:
     parser = commands.add_parser(
         "serve",
         help="serve an embedded store over HTTP until interrupted",
@@ -79,7 +77,7 @@ def _add_serve(commands: "Commands[argparse.ArgumentParser]") -> None:
         "GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the "
         "administrator's credentials.  Otherwise the API's setup call creates credentials.",
     )
-    _add_store(parser)
+    add_store(parser)
     _add_listen(parser)
     _add_import_roots(parser, "a folder that imports may read")
     parser.add_argument(
@@ -127,27 +125,27 @@ def _add_front(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_demo(commands: "Commands[argparse.ArgumentParser]") -> None:
+def _add_demo(commands: Commands) -> None:
     parser = commands.add_parser(
         "demo",
         help="serve a store with a sample lake, and show how it was versioned",
         description="Serve a store.  The first run also versions a real data set in it (28,000 "
         "airports) with the lakefs package, and prints each step.",
     )
-    _add_store(parser)
+    add_store(parser)
     _add_listen(parser)
     parser.add_argument("--once", action="store_true", help="stop after the story")
     parser.set_defaults(run=_demo)
 
 
-def _add_verify(commands: "Commands[argparse.ArgumentParser]") -> None:
+def _add_verify(commands: Commands) -> None:
     parser = commands.add_parser(
         "verify",
         help="check everything reachable in a store that is not being served",
         description="Check every reachable commit, metarange and range of a store.  The exit code "
         "is 1 if anything is damaged.",
     )
-    _add_store(parser)
+    add_store(parser)
     parser.add_argument(
         "--objects",
         action="store_true",
@@ -168,7 +166,7 @@ def _add_import_roots(parser: argparse.ArgumentParser, purpose: str) -> None:
     )
 
 
-def _add_credentials(commands: "Commands[argparse.ArgumentParser]") -> None:
+def _add_credentials(commands: Commands) -> None:
     parser = commands.add_parser("credentials", help="manage the administrator's credentials")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     reset = actions.add_parser(
@@ -191,12 +189,6 @@ def _add_credentials(commands: "Commands[argparse.ArgumentParser]") -> None:
         help="also write them to the file `credentials` in the store (mode 0600)",
     )
     reset.set_defaults(run=_credentials_reset)
-
-
-def _add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
-    )
 
 
 def _add_listen(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,17 @@
-"""The options of the commands, as records.  Imports no slow modules.  For this folder."""
+"""The options of the commands, as records, and arguments that commands share.
 
+Imports no slow modules.  For this folder.
+"""
+
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from graveler.api.front import DIRECT, Front
 from graveler.errors import Invalid
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # has no public name
 PORT_MAX = 65_535
 
 
@@ -79,3 +84,10 @@ def parse_listen(text: str) -> Listen:
     if not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
         raise Invalid(f"listen address invalid: the port must be 0 to {PORT_MAX}: {text!r}")
     return Listen(host, int(port))
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add the argument `--store`."""
+    parser.add_argument(
+        "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
+    )
