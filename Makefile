@@ -16,7 +16,8 @@ SITE   ?= build/site
 SPARKS := .venv-spark3/.ready .venv-spark4/.ready
 PORT   ?= 8000
 STORE  ?= .graveler
-JOBS   ?= 2
+# As many as there are cores.
+JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 MINUTES ?= 1
 ARGS   ?=
 PYTHON ?=
@@ -48,13 +49,13 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
+.PHONY: help setup run check test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
 
 help: ## says what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
-	@echo "  ARGS='...'         more options for the command  JOBS=2     test processes"
+	@echo "  ARGS='...'         more options for the command  JOBS=n     test processes (cores)"
 
 setup: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## makes the environments from the locks (a second call does nothing)
 	@echo "ready: $(VENV) $(TOOLS) $(PAGES) $(SPARKS:/.ready=)"
@@ -78,6 +79,9 @@ $(LAYERS): requirements/layer.txt layers/build.py $(READY)
 
 run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once ends after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
+
+check: $(READY) ## ruff, mypy, layers and units, on the memory drivers: under a minute
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types units
 
 test: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## ruff, mypy, the site, then every test
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types site tests spark

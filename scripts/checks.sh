@@ -42,6 +42,12 @@ for group in "$@"; do
             .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
             docs "${SITE:-build/site}"
         ;;
+    units) # no driver, no process: what one runs after every edit
+        check "units (pytest, $jobs processes)" \
+            "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
+            "$bin/python" -m pytest -q -n "$jobs" --dist worksteal -m "not slow" \
+            $("$bin/python" -m tests.units)
+        ;;
     tests)
         check "tests (pytest, $jobs processes)" \
             "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \

@@ -10,13 +10,16 @@ requests too.
 """
 
 import asyncio
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from graveler.api.dispatch import ApiRoute
 from graveler.api.front import Front
 from graveler.api.local_jobs import local_queue
 from graveler.api.pools import BoundedPool, Pools
@@ -42,6 +45,8 @@ from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from simulator.service.http_client import basic
 from tests.asgi import Ask, Door, Heard
+
+T = TypeVar("T")
 
 SECRET = bytes(range(32))
 SETUP_TOKEN = "the token of tests"
@@ -92,6 +97,23 @@ class Later(Executor):
                 self.waiting.pop(0)()
 
 
+class AtOnce(BoundedPool):
+    """Runs what was submitted at once, in the caller's thread: no request waits for another."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 0, "")
+
+    def proceed(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    start = proceed
+
+
 class Surroundings(NamedTuple):
     """What all worlds share: a loop, threads, a folder for tables that are being built."""
 
@@ -105,8 +127,7 @@ class Surroundings(NamedTuple):
 def surroundings(scratch: Path) -> Iterator[Surroundings]:
     """For one module of tests."""
     loop, later = asyncio.new_event_loop(), Later()
-    short, bodies, walks = (BoundedPool(2, 64, name) for name in ("write", "stream", "walk"))
-    pools = Pools(short, bodies, later, walks)
+    pools = Pools(AtOnce(), BoundedPool(2, 64, "stream"), later, AtOnce())
     try:
         yield Surroundings(loop, pools, later, scratch)
     finally:
@@ -194,8 +215,22 @@ class World:
         )
         headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
         headers["X-Graveler-Setup-Token"] = SETUP_TOKEN
-        door = Door(api_route(service).handle, self.around.loop, headers)
+        door = Door(_application(service).handle, self.around.loop, headers)
         return Running(door, self.around.later, faulty_kv, faulty_blocks)
+
+
+def _application(service: Service) -> ApiRoute:
+    """The table of routes over a service.  The table, which is the same for all, is compiled once:
+    that takes longer than a case."""
+    route = copy.copy(_compiled())
+    route._service = service
+    return route
+
+
+@cache
+def _compiled() -> ApiRoute:
+    nobody: Any = None
+    return api_route(nobody)
 
 
 def sound() -> Strikes:

@@ -37,6 +37,7 @@ def filled(store: SstRangeStore, namespace: str, ranges: int, per_range: int) ->
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_range", [200, 1_500, 6_000])
 def test_tables_are_charged_with_what_they_hold(tmp_path: Path, per_range: int) -> None:
     blocks = LocalBlocks(tmp_path / "objects", clock=SystemClock(), ids=SystemIds())

@@ -231,6 +231,7 @@ def play(seed: int, store: RangeStore) -> None:
     world.check_reads(source_id, source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(8))
 def test_random_keyspaces_agree_with_dictionaries(batch: int) -> None:
     first = random.randrange(1 << 40)

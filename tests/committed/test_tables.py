@@ -38,6 +38,7 @@ INTERVALS = ((1, 1), (16, 1), (16, 8))  # of data blocks and of the index
 OPTIONS = list(itertools.product((NONE, SNAPPY, ZSTD), (256, 16_384, 65_536), INTERVALS, (0, 10)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compression", "block_size", "restarts", "bloom"), OPTIONS)
 def test_every_table_option_of_rocksdb_opens(
     tmp_path: Path, compression: Any, block_size: int, restarts: tuple[int, int], bloom: int
@@ -101,6 +102,7 @@ def test_a_cold_look_up_reads_the_end_and_one_block(tmp_path: Path) -> None:
     assert sum(length for _, length in file.reads) < 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [(1, 1), (16, 8)])
 def test_every_damaged_byte_is_noticed_or_harmless(
     tmp_path: Path, restarts: tuple[int, int]

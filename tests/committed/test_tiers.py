@@ -275,6 +275,7 @@ def children(folder: Path, count: int) -> Iterator[subprocess.Popen[str]]:
         )
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_folder_that_is_too_small_for_them(tmp_path: Path) -> None:
     running = list(children(tmp_path, 2))
     for child in running:

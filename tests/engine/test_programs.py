@@ -49,6 +49,7 @@ def _run_all(make_ports: Callable[[], Ports], seeds: list[int]) -> Counter[str]:
     return outcomes
 
 
+@pytest.mark.slow
 def test_programs_agree_with_the_model() -> None:
     outcomes = _run_all(_fresh_memory, [*FOUND, *range(FIRST, FIRST + COUNT)])
     print(*(f"{outcome} {times}" for outcome, times in sorted(outcomes.items())), sep="\n")

@@ -189,6 +189,7 @@ def brisk_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brisk_threads")
 def test_threads_on_the_engine(fast_folder: Path) -> None:
     store = assembly.open_embedded(fast_folder / "store")
@@ -205,6 +206,7 @@ def test_threads_on_the_engine(fast_folder: Path) -> None:
         store.close()
 
 
+@pytest.mark.slow
 def test_threads_over_http(fast_folder: Path) -> None:
     with serving(fast_folder / "store") as service:
         with service.client() as client:

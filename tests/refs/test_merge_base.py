@@ -41,6 +41,7 @@ def late(chance: random.Random, count: int) -> int:
     return max(chance.randrange(count), chance.randrange(count))
 
 
+@pytest.mark.slow
 def test_merge_base_is_that_of_brute_force_on_random_graphs() -> None:
     several = unrelated = 0
     for seed in range(GRAPHS):
@@ -186,6 +187,7 @@ def history() -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_all_merges_of_a_real_history_have_their_recorded_bases(
     history: list[dict[str, Any]],
 ) -> None:
