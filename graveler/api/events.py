@@ -5,7 +5,7 @@ from typing import Any, Final
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine.events import rules as watching
+from graveler.engine.events import rules as event_rules
 from graveler.engine.events.rules import NewRule
 from graveler.refs.events.rules import EventRule
 
@@ -17,22 +17,22 @@ _FIELDS: Final = {
 
 
 def list_rules(call: Call) -> Answer:
-    rules = watching.list_all(call.ports, call.repo)
+    rules = event_rules.list_all(call.ports, call.repo)
     return answers.json({"results": [_shape(rule) for rule in rules]})
 
 
 def create_rule(call: Call) -> Answer:
     fields = {_FIELDS[name]: value for name, value in call.body.items() if name in _FIELDS}
     new = NewRule(**fields, committer=call.committer)
-    return answers.json(_shape(watching.create(call.ports, call.repo, new)), 201)
+    return answers.json(_shape(event_rules.create(call.ports, call.repo, new)), 201)
 
 
 def get_rule(call: Call) -> Answer:
-    return answers.json(_shape(watching.get(call.ports, call.repo, call.arguments["rule"])))
+    return answers.json(_shape(event_rules.get(call.ports, call.repo, call.arguments["rule"])))
 
 
 def delete_rule(call: Call) -> Answer:
-    watching.delete(call.ports, call.repo, call.arguments["rule"])
+    event_rules.delete(call.ports, call.repo, call.arguments["rule"])
     return NO_CONTENT
 
 

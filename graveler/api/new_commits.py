@@ -3,7 +3,7 @@
 from graveler.api import answers, shapes
 from graveler.api.answers import Answer
 from graveler.api.service import Call
-from graveler.engine.commits import commit as committing
+from graveler.engine.commits import commit as commits
 from graveler.engine.commits import merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.merge import MergeRequest
@@ -20,7 +20,7 @@ def commit(call: Call) -> Answer:
     branch = call.arguments["branch"]
 
     def direct(ports: Ports) -> CommitEntry:
-        return committing.commit(ports, call.repo, branch, request, force=force)
+        return commits.commit(ports, call.repo, branch, request, force=force)
 
     order = commit_asked(branch, request, force=force)
     entry = attend(call.desk, order, call.due, direct)

@@ -18,7 +18,7 @@ from graveler.api.openapi import document
 from graveler.api.presigned_urls import presigned
 from graveler.api.responses import Send, send
 from graveler.api.service import Service
-from graveler.block.signature import PATH as PRESIGNED_PATH
+from graveler.block.signature import PRESIGNED_PATH
 from graveler.errors import Invalid
 
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four

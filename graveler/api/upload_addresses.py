@@ -5,8 +5,8 @@ from graveler.api import answers, conditions, shapes
 from graveler.api.answers import Answer
 from graveler.api.service import Call
 from graveler.engine.objects import addresses
-from graveler.engine.objects import link as placing
 from graveler.engine.objects.addresses import Link
+from graveler.engine.objects.link import place
 from graveler.errors import Invalid, Unsupported
 from graveler.records import ABSENT
 
@@ -66,5 +66,5 @@ def stage_object(call: Call) -> Answer:
         body["mtime"] * limits.SECOND_NS if "mtime" in body else ABSENT,
     )
     force = body.get("force", False)
-    entry = placing.place(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
+    entry = place(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
     return answers.json(shapes.stats(call.repo, path, entry), 201)

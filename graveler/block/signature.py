@@ -25,7 +25,7 @@ from graveler.block.address import split
 from graveler.clock import Clock
 from graveler.errors import Invalid, Unauthenticated, Unsupported
 
-PATH = "/_presigned/"
+PRESIGNED_PATH = "/_presigned/"
 _CONTEXT = b"graveler presigned request 1"
 _KEY_LENGTH = 32
 
@@ -87,7 +87,7 @@ class Signer:
             query["content_type"] = content_type
         query["signature"] = self._signature(method, address, str(expires), content_type)
         name = base64.urlsafe_b64encode(address.encode()).decode().rstrip("=")
-        url = f"{self._base_url}{PATH}{name}?{urlencode(query)}"
+        url = f"{self._base_url}{PRESIGNED_PATH}{name}?{urlencode(query)}"
         return Presigned(url, expires * limits.SECOND_NS)
 
     def verify(self, method: str, name: str, query: Mapping[str, str], content_type: str) -> Grant:

@@ -13,10 +13,9 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import urlencode
 
 from graveler import break_json
-from graveler.client.session import Session, below
+from graveler.client.session import NOT_GRAVELER, Session, below, paged, results_of
 from graveler.errors import Conflict, Contended, Internal, Invalid, Unavailable
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
 
@@ -195,7 +194,7 @@ def staging_tokens(session: Session, repository: str, branch: str) -> tuple[Stag
     """The staging tokens of the branch, newest first.  For each path, the first token that has a
     row wins."""
     answer = session.ask("GET", _staged(repository, branch))
-    return tuple(StagingToken(**each) for each in _results(answer))
+    return tuple(StagingToken(**each) for each in results_of(answer))
 
 
 def staged_rows(
@@ -204,7 +203,7 @@ def staged_rows(
     """The staged rows of one shard in path order, including tombstones.  `NotFound` once the branch
     no longer names the token.  Cost: one request per 10,000 rows or 3 MiB."""
     where = _staged(repository, branch, token, str(shard))
-    for row in _paged(session, where):
+    for row in paged(session, where, _PAGE):
         value = b64decode(row["value"]) if "value" in row else TOMBSTONE
         yield StagedRow(row["path"], value, row["order"])
 
@@ -212,22 +211,10 @@ def staged_rows(
 def roots(session: Session, repository: str) -> Iterator[Root]:
     """All roots of the repository.  For safety, list the storage before this call, and delete
     nothing unless the iteration reached its end.  Cost: one request per 10,000 roots."""
-    for root in _paged(session, below("repositories", repository, "gc", "roots")):
+    for root in paged(session, below("repositories", repository, "gc", "roots"), _PAGE):
         is_kept = root["kept"]
         objects = root.get("objects", "kept" if is_kept else "expiring")
         yield Root(root["kind"], root["name"], is_kept, root.get("files", is_kept), objects)
-
-
-def _paged(session: Session, where: str) -> Iterator[dict[str, Any]]:
-    after, more = "", True
-    while more:
-        query = urlencode({"amount": _PAGE, "after": after})
-        answer = session.ask("GET", f"{where}?{query}")
-        yield from _results(answer)
-        page = answer["pagination"]
-        following: str = page["next_offset"]
-        more = page["has_more"] and following != after
-        after = following
 
 
 def _jobs(repository: str, branch: str, *job: str) -> str:
@@ -238,20 +225,10 @@ def _staged(repository: str, branch: str, *token: str) -> str:
     return below("repositories", repository, "branches", branch, "staging", "tokens", *token)
 
 
-_NOT_OURS: Final = "the server answers with something else: it is no Graveler, or another version"
-
-
-def _results(answer: Any) -> list[dict[str, Any]]:
-    results = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(results, list):
-        raise Internal(_NOT_OURS)
-    return results
-
-
 def _text(answer: Any, name: str) -> str:
     text = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(text, str):
-        raise Internal(_NOT_OURS)
+        raise Internal(NOT_GRAVELER)
     return text
 
 
@@ -260,7 +237,7 @@ def parsed_breaks(answer: Any) -> BreakParameters:
     try:
         return break_json.parsed(answer)
     except Invalid as error:
-        raise Internal(_NOT_OURS) from error
+        raise Internal(NOT_GRAVELER) from error
 
 
 def _job(answer: Any) -> BulkJob:
@@ -273,4 +250,4 @@ def _job(answer: Any) -> BulkJob:
         names = {each.name for each in fields(BulkJob)} & answer.keys()
         return BulkJob(**{name: answer[name] for name in names} | read)
     except (KeyError, TypeError, ValueError) as error:
-        raise Internal(_NOT_OURS) from error
+        raise Internal(NOT_GRAVELER) from error

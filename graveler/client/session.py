@@ -15,11 +15,11 @@ import re
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from graveler import errors
 from graveler.clock import Clock, SystemClock
@@ -150,6 +150,32 @@ def connect_as_lakectl(
     if not key or not secret:
         raise Invalid(f"no credentials: set {KEY_VARIABLE} and {SECRET_VARIABLE}")
     return connect(url, key, secret)
+
+
+NOT_GRAVELER: Final = (
+    "the server answers with something else: it is no Graveler, or another version"
+)
+
+
+def paged(session: Session, path: str, amount: int) -> Iterator[dict[str, Any]]:
+    """All results of a list that comes in pages.  Cost: one request for each `amount`."""
+    after, more = "", True
+    while more:
+        query = urlencode({"amount": amount, "after": after})
+        answer = session.ask("GET", f"{path}?{query}")
+        yield from results_of(answer)
+        page = answer["pagination"]
+        following: str = page["next_offset"]
+        more = page["has_more"] and following != after
+        after = following
+
+
+def results_of(answer: Any) -> list[dict[str, Any]]:
+    """The results in an answer of the API.  Raises `Internal` if it has none."""
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list):
+        raise Internal(NOT_GRAVELER)
+    return results
 
 
 def below(*parts: str) -> str:

@@ -21,7 +21,7 @@ from typing import Final, Literal, NamedTuple, cast
 from graveler import limits
 from graveler.block import address
 from graveler.engine.events import batches
-from graveler.engine.events import take_in as arriving
+from graveler.engine.events import take_in as arrivals
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.take_in import Taken, Told
 from graveler.engine.ports import Deadline, Ports
@@ -200,7 +200,7 @@ def _stage(
             broken[match.message] = answer
         else:
             objects[key] = answer
-    taken = arriving.take_in(ports, repo, rule, list(objects.values())) if objects else ()
+    taken = arrivals.take_in(ports, repo, rule, list(objects.values())) if objects else ()
     current = [key for key, became in zip(objects, taken, strict=True) if became is not Taken.OLD]
     if current:
         staged = sum(became is Taken.STAGED for became in taken)

@@ -239,6 +239,14 @@ def shard_page(kv: Store, token: StagingToken, number: int, start: bytes, limit:
     return ShardPage([(key, decode(row)) for key, row in answer.rows], answer.more)
 
 
+def shard_pages(
+    kv: Store, token: StagingToken, number: int, limit: int
+) -> Iterator[list[tuple[bytes, Staged]]]:
+    """All rows of a shard, `limit` at a time.  One request for each page."""
+    for page in scan_pages(kv, _partition(token, number), b"", b"", limit):
+        yield [(key, decode(row)) for key, row in page]
+
+
 class TooManyRows(Exception):
     """The tokens hold more rows than the caller accepts."""
 

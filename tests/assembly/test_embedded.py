@@ -11,7 +11,7 @@ from graveler.assembly import open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE
 from graveler.auth import accounts, authenticator, secrets
-from graveler.block.signature import PATH, Signer
+from graveler.block.signature import PRESIGNED_PATH, Signer
 from graveler.clock import SystemClock
 from graveler.engine.objects import objects
 from graveler.engine.repositories import repository
@@ -65,7 +65,7 @@ def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:
     assert store.ports.settings.signing_key == secrets.derive(store.secret, UPLOADS_PURPOSE)
     url = urlsplit(store.signer.presign("local://lake/a", "GET", 60, "").url)
     store.close()
-    name, query = url.path.removeprefix(PATH), dict(parse_qsl(url.query))
+    name, query = url.path.removeprefix(PRESIGNED_PATH), dict(parse_qsl(url.query))
     own = Signer(secrets.derive(store.secret, PRESIGNED_PURPOSE), "", SystemClock())
     assert own.verify("GET", name, query, "").address == "local://lake/a"
     with pytest.raises(Unauthenticated):

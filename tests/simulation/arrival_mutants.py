@@ -131,7 +131,7 @@ ARRIVAL_MUTANTS = (
             Edit(
                 INTAKE,
                 "_stage",
-                "__taken__ = arriving.take_in(...) if ... else ()",
+                "__taken__ = arrivals.take_in(...) if ... else ()",
                 """
                 early = Delivery(len(objects), any(map(rule.marks, objects)))
                 noted = batches.note(ports, repo, rule, early)

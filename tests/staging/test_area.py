@@ -235,6 +235,17 @@ def test_scan_is_one_request_a_shard_and_page(rows: Rows) -> None:
     assert rows.spent() == shards
 
 
+def test_the_pages_of_all_shards_are_the_rows_of_the_token(rows: Rows) -> None:
+    for number in range(100):
+        rows.put(b"%05d" % number, b"v")
+    rows.spent()
+    shards = range(area.shard_count(rows.token))
+    pages = [page for at in shards for page in area.shard_pages(rows.kv, rows.token, at, 7)]
+    assert all(1 <= len(page) <= 7 for page in pages)
+    assert sorted(row for page in pages for row in page) == list(area.scan(rows.memory, rows.token))
+    assert rows.spent() == len(pages)
+
+
 def test_emptiness_is_asked_of_one_shard_and_then_of_all_others(rows: Rows) -> None:
     shards = area.shard_count(rows.token)
     assert area.is_empty(rows.kv, rows.token)

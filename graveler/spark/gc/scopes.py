@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
 
 import pyarrow as pa
 
@@ -27,7 +26,7 @@ from graveler.block.deletion import delete_every
 from graveler.block.listing import list_all
 from graveler.client import bulk, collections
 from graveler.client.collections import Files
-from graveler.client.session import below
+from graveler.client.session import below, paged
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.engine.gc import eligible
 from graveler.engine.namespaces import Namespaces
@@ -125,16 +124,9 @@ def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) 
 
 
 def _everyone(lake: Lake) -> Iterator[CollectedRepository]:
-    after, more = "", True
-    while more:
-        query = urlencode({"amount": limits.page_count_max, "after": after})
-        page = lake.session.ask("GET", f"{below('repositories')}?{query}")
-        for each in page["results"]:
-            created_ns = each["creation_date"] * limits.SECOND_NS
-            yield CollectedRepository(
-                0, each["id"], each["storage_namespace"].rstrip("/"), created_ns
-            )
-        more, after = page["pagination"]["has_more"], page["pagination"]["next_offset"]
+    for each in paged(lake.session, below("repositories"), limits.page_count_max):
+        created_ns = each["creation_date"] * limits.SECOND_NS
+        yield CollectedRepository(0, each["id"], each["storage_namespace"].rstrip("/"), created_ns)
 
 
 def _joined(places: Sequence[Place]) -> Place:

@@ -96,14 +96,9 @@ def from_table(spark: SparkSession, shards: Sequence[Shard], table: Table) -> Da
 
 
 def _queried(table: Table, shard: Shard) -> Iterator[pa.RecordBatch]:
-    kv, start, more = _store(table), b"", True
-    while more:
-        limit = limits.bulk_page_count_max
-        page = area.shard_page(kv, StagingToken(shard.token), shard.number, start, limit)
-        if page.rows:
-            yield _batch([(key, row.value) for key, row in page.rows], shard.rank)
-            start = page.rows[-1][0] + b"\0"
-        more = page.more
+    kv, token, limit = _store(table), StagingToken(shard.token), limits.bulk_page_count_max
+    for rows in area.shard_pages(kv, token, shard.number, limit):
+        yield _batch([(key, row.value) for key, row in rows], shard.rank)
 
 
 @lru_cache(maxsize=4)
