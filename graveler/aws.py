@@ -103,7 +103,7 @@ class AwsSession:
                     config=config,
                 )
             except (BotoCoreError, ValueError) as error:
-                raise Unavailable(f"aws client not made: {service=} reason={error}") from error
+                raise Unavailable(f"aws client not created: {service=} reason={error}") from error
         client.meta.events.register("before-parse", _whole)
         return client
 
@@ -118,7 +118,7 @@ class AwsSession:
             except BotoCoreError as error:
                 raise Unavailable(f"aws credentials not found: reason={error}") from error
         if frozen is None:
-            raise Unavailable("aws credentials not found: reason=none configured")
+            raise Unavailable("aws credentials not found: configure them: reason=none configured")
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token or "")
 
     def region(self) -> str:

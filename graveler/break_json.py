@@ -24,5 +24,5 @@ def parsed(fields: Mapping[str, Any]) -> BreakParameters:
         return BreakParameters(*sizes, b64decode(fields["salt"], validate=True))
     except (KeyError, TypeError, ValueError) as error:
         raise Invalid(
-            "break parameters have two sizes, raggedness, and a salt in Base64"
+            "break parameters invalid: they must have two sizes, raggedness, and a salt in Base64"
         ) from error

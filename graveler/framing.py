@@ -49,7 +49,7 @@ def unframe(value: bytes) -> tuple[bytes, bytes]:
     size, body_start = _read_varint(value, start + length)
     body = value[body_start : body_start + size]
     if len(identity) != length or len(body) != size:
-        raise Corrupt("framed value is shorter than its lengths say")
+        raise Corrupt("framed value is shorter than its lengths state")
     return identity, body
 
 

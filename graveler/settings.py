@@ -87,7 +87,10 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
     number that is none."""
     missing = [name for name in _DEPLOYMENT if not variables.get(name)]
     if missing:
-        raise Invalid(f"not a function of the template: missing={','.join(missing)}")
+        raise Invalid(
+            "environment is incomplete: a function needs the variables of template.yaml: "
+            f"missing={','.join(missing)}"
+        )
     table, secret, buckets = (variables[name] for name in _DEPLOYMENT)
     return Deployment(
         table,

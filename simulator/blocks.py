@@ -122,7 +122,7 @@ class SimulatedBlocks(_WithoutParts, OneByOne):
         content = b"".join(body)
         fault = self._fault()
         if mode is CREATE and address in self._shared.held:
-            raise AlreadyExists(f"object is there already: {address=}")
+            raise AlreadyExists(f"object already exists: {address=}")
         head = ObjectHead(0, "", 0)
         if fault is not Fault.LOST:
             head = self._shared.put(address, content)

@@ -76,7 +76,7 @@ class Feed:
                 while not self._chunks and not self._ended:
                     self._changed.wait()
                 if self._gone:
-                    raise Disconnected("client went away before its request was whole")
+                    raise Disconnected("client disconnected before its request was complete")
                 if not self._chunks:
                     return
                 chunk = self._chunks.popleft()

@@ -36,7 +36,7 @@ def boundary_of(content_type: str) -> bytes:
         return b""
     match = _BOUNDARY.search(content_type)
     if match is None:
-        raise _broken("content type names no boundary of 1 to 70 characters")
+        raise _broken("content type must name a boundary of 1 to 70 characters")
     return (match[1] or match[2]).encode("latin-1")
 
 
@@ -75,7 +75,7 @@ class _Reader:
             return {}
         while (end := self._window.find(b"\r\n\r\n")) < 0:
             if len(self._window) > _HEADER_LENGTH_MAX:
-                raise _broken(f"headers of a part have more than {_HEADER_LENGTH_MAX} bytes")
+                raise _broken(f"headers of a part are too long: at most {_HEADER_LENGTH_MAX} bytes")
             self._fill()
         lines = bytes(self._window[:end]).decode("utf-8", "replace").split("\r\n")
         del self._window[: end + 4]
@@ -100,7 +100,7 @@ class _Reader:
             if ready:
                 length += ready
                 if length_max and length > length_max:
-                    raise _broken(f"a part that is not used has more than {length_max} bytes")
+                    raise _broken(f"an unused part is too long: at most {length_max} bytes")
                 yield bytes(self._window[:ready])
                 del self._window[:ready]
             if index >= 0:

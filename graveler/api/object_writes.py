@@ -46,7 +46,7 @@ async def upload_object(call: Call) -> Answer:
     )
     message = await call.receive()
     if message["type"] == "http.disconnect":
-        raise Disconnected("client went away before its request was whole")
+        raise Disconnected("client disconnected before its request was complete")
     first = message.get("body", b"")
     bytes_max = call.service.settings.inline_bytes_max
     if 0 < bytes_max < len(first):

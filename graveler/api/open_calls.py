@@ -27,10 +27,10 @@ def check(front: Front, route: Route, scope: Any, headers: Mapping[bytes, bytes]
         return
     host = headers.get(b"host", b"").decode("latin-1").lower()
     if not knows(front, host):
-        raise Refused(f"host is not known here: name it by --allowed-host: host={host[:200]!r}")
+        raise Refused(f"host is not allowed: allow it with --allowed-host: host={host[:200]!r}")
     named = headers.get(b"origin", b"").decode("latin-1").lower()
     if named and named.partition("://")[2] not in (host, front.origin(scope).host.lower()):
-        raise Refused("a page of another site may not call this: the request names its origin")
+        raise Refused("cross-site request refused: the header Origin names another site")
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if route.body and kind != b"application/json":
         raise Invalid("request body has an error: its Content-Type must be application/json")

@@ -96,7 +96,7 @@ def _open(service: Service, address: str, asks: str, content_type: str) -> Answe
 async def _store(service: Service, address: str, receive: Receive) -> Answer:
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise Disconnected("client went away before its request was whole")
+        raise Disconnected("client disconnected before its request was complete")
     first = message.get("body", b"")
     streams = service.pools.streams
     if not message.get("more_body", False):
@@ -128,5 +128,5 @@ def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
         for _ in stored:
             pass
         if (stored.size, stored.checksum) != (body.size, body.checksum):
-            raise PreconditionFailed("object is there already with other bytes") from error
+            raise PreconditionFailed("object already exists with other bytes") from error
     return Answer(200, (text_header(b"etag", f'"{body.checksum}"'),))

@@ -31,7 +31,7 @@ def create_repository(call: Call) -> Answer:
     if not namespace.startswith(scheme):
         raise Invalid(f"failed to match required regex ^{scheme}: invalid namespace")
     if body.get("storage_id", ""):
-        raise Invalid("storage_id invalid: it must be empty, there is one storage")
+        raise Invalid("storage_id invalid: it must be empty, because there is only one storage")
     with_samples = body.get("sample_data", False)
     new = NewRepository(
         name=body["name"],

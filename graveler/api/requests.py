@@ -162,7 +162,7 @@ async def whole_body(receive: Receive, headers: Mapping[bytes, bytes], length_ma
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Disconnected("client went away before its request was whole")
+            raise Disconnected("client disconnected before its request was complete")
         piece = message.get("body", b"")
         length += len(piece)
         if length > length_max:

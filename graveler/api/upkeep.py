@@ -43,7 +43,7 @@ def set_gc_rules(call: Call) -> Answer:
         parse_branch_id(rule["branch_id"]): rule["retention_days"] for rule in call.body["branches"]
     }
     if len(branches) != len(call.body["branches"]):
-        raise Invalid("branches invalid: each may have one rule")
+        raise Invalid("branches invalid: a branch may have only one rule")
     known = retention.get_rule(call.ports, call.repo)
     days = call.body["default_retention_days"]
     retention.set_rule(call.ports, call.repo, replace(known, default_days=days, branches=branches))
@@ -84,7 +84,7 @@ def condemn_commits(call: Call) -> Answer:
     order = cluster.Order(call.arguments["id"], *sizes, body.get("turn", ""))
     if "metaranges" in body:
         if "after" in body:
-            raise Invalid("after is for a call that names no metaranges")
+            raise Invalid("after is invalid together with metaranges: leave one out")
         done = cluster.condemn(call.ports, call.repo, order, body["metaranges"])
     else:
         done = cluster.condemn_page(

@@ -25,9 +25,9 @@ def prepared(store: Path) -> Path:
         probe.unlink()
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise StorageFull(f"store folder has no room left: store={folder}") from error
+            raise StorageFull(f"store folder is on a full disk: store={folder}") from error
         raise Unavailable(
-            f"store folder cannot be written; make it writable or choose another: store={folder} "
+            f"store folder is not writable: make it writable or choose another: store={folder} "
             f"reason={error.strerror}"
         ) from error
     return folder
@@ -87,7 +87,7 @@ def _narrow(path: Path, mode: int, narrow: int) -> bool:
 def import_root(root: Path) -> Path:
     """The real path of a folder from which imports are allowed.  Raises `Invalid`."""
     if not root.is_dir():
-        raise Invalid(f"import root is not a folder: {root=}")
+        raise Invalid(f"import root must be a folder: {root=}")
     return Path(os.path.realpath(root))
 
 

@@ -83,7 +83,7 @@ def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
             int(pairs["created_ns"]),
         )
     except (KeyError, ValueError) as error:
-        raise Corrupt("administrator record does not have its fields") from error
+        raise Corrupt("administrator record lacks fields") from error
 
 
 def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> Account:
@@ -106,7 +106,7 @@ def reset(keeper: Keeper, credential: NewCredential) -> Account:
     """
     found = find(keeper.kv)
     if found is ABSENT:
-        raise NotFound("administrator not found: the set-up has not happened yet")
+        raise NotFound("administrator not found: set the service up first")
     _check(found.user, credential)
     account = _account(keeper, found.user, found.email, credential)
     raw = _encode(account)

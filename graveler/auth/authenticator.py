@@ -141,7 +141,7 @@ class Authenticator:
             self._attempts.check(ABSENT, address)
             self._attempts.failed(ABSENT, address)
             raise Refused(
-                "set-up token missing or wrong: send the one that the service printed at its "
+                "set-up token missing or wrong: send the token that the service printed at its "
                 "start in the header X-Graveler-Setup-Token"
             )
         given = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential

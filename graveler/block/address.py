@@ -57,7 +57,7 @@ def split_prefix(prefix: str) -> Parts:
     parts = _taken_apart(prefix)
     if not prefix.endswith("/") and not parts.key:
         raise Invalid(
-            f"prefix must name a whole bucket, with a slash behind: prefix={_shown(prefix)}"
+            f"prefix must name a bucket and a slash, as in s3://bucket/: prefix={_shown(prefix)}"
         )
     folders = parts.key.split("/")[:-1]
     _check_segments(prefix, folders)

@@ -22,7 +22,7 @@ def clip_range(size: int, start: int, end: int) -> tuple[int, int]:
     """The half-open range that `start` and `end` mean for an object of `size` bytes (B3).  Raises
     `RangeUnsatisfiable`."""
     if start >= size and (start or size):
-        raise RangeUnsatisfiable(f"range begins behind the object's end: {start=} {size=}", size)
+        raise RangeUnsatisfiable(f"range begins after the object's end: {start=} {size=}", size)
     return start, size if end == TO_END else min(end, size)
 
 
@@ -91,7 +91,7 @@ def check_presigned_part(method: str, part: PartOf) -> None:
         raise Invalid(f"only PUT of a part can be presigned: {method=}")
     check_part_number(part.number)
     if not part.upload_id:
-        raise NotFound(f"upload is not known: {part=}")
+        raise NotFound(f"upload not found: {part=}")
 
 
 def check_parts(parts: tuple[Part, ...]) -> None:

@@ -39,7 +39,7 @@ class OneByOne:
     def check_versions(self, address: str) -> None:
         """Sends no request."""
         if not self.keeps_versions:
-            raise Unsupported(f"no versions are kept here: keep them first: {address=}")
+            raise Unsupported(f"the bucket keeps no versions: enable versioning first: {address=}")
 
 
 def delete_every(blocks: BulkDeletes, addresses: Iterable[str]) -> int:

@@ -175,7 +175,7 @@ class Chunks:
             length = min(limits.chunk_length_bytes, self.end - self.at)
             chunk = os.pread(self._descriptor, length, self.at)
         if not chunk:
-            raise Corrupt(f"object ended early while it was read: address={self._address}")
+            raise Corrupt(f"object ended early while being read: address={self._address}")
         self.at += len(chunk)
         return chunk
 
@@ -204,7 +204,7 @@ def _publish(temporary: Temporary, folder: int, name: str, mode: Mode, address: 
         os.link(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=folder)
         return
     if isinstance(mode, Update) and _etag(folder, name) != mode.etag:
-        raise PreconditionFailed(f"object has not the etag named: {address=}")
+        raise PreconditionFailed(f"object has another etag: {address=}")
     os.rename(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=folder)
 
 

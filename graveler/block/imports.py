@@ -82,7 +82,7 @@ class ImportRoots:
     def _open(self, key: str) -> int:
         real = self._real(key)
         if key.endswith("/") or not real.names:
-            raise Invalid(f"address is that of a folder: address=local:///{key}")
+            raise Invalid(f"address names a folder, not an object: address=local:///{key}")
         return open_file(real.root, Place(real.names[:-1], real.names[-1]))
 
     def _kind(self, entry: os.DirEntry[str], here: str, key: str) -> str:
@@ -96,7 +96,9 @@ class ImportRoots:
         target = os.path.join(real.root, *real.names)
         if os.path.isdir(target):
             if _is_below(here, target):
-                raise Invalid(f"link leads back to a folder around it: address=local:///{key}")
+                raise Invalid(
+                    f"symbolic link leads to a folder that contains it: address=local:///{key}"
+                )
             return "folder"
         return "file" if os.path.isfile(target) else "other"
 
@@ -104,15 +106,19 @@ class ImportRoots:
         written = "/" + key.rstrip("/")
         allowed = [root for root in self._roots if _is_below(written, root)]
         if not allowed:
-            raise Invalid(f"address is not below an import root: address=local:///{key}")
+            raise Invalid(
+                f"address is outside of the import roots: allow its folder with --import-root: address=local:///{key}"
+            )
         resolved = os.path.realpath(written)
         if any(_is_below(resolved, folder) for folder in self._closed):
-            raise Invalid(f"address lies in the store itself: address=local:///{key}")
+            raise Invalid(
+                f"address is inside the store: import from another folder: address=local:///{key}"
+            )
         for root in map(os.path.realpath, allowed):
             if _is_below(resolved, root):
                 names = resolved[len(root.rstrip("/")) + 1 :]
                 return _Real(root, tuple(names.split("/")) if names else ())
-        raise Invalid(f"address leaves its import root by a link: address=local:///{key}")
+        raise Invalid(f"symbolic link leads out of its import root: address=local:///{key}")
 
 
 def _is_below(path: str, folder: str) -> bool:

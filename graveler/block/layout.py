@@ -51,7 +51,7 @@ def owned(address: str) -> Parts:
     `Unsupported` for a file outside of the store."""
     parts = served(address)
     if not parts.bucket:
-        raise Unsupported(f"files outside of the store are only read: {address=}")
+        raise Unsupported(f"files outside of the store are read-only: {address=}")
     return parts
 
 
@@ -83,7 +83,9 @@ def segment(above: Sequence[str], name: str, is_folder: bool) -> str | Absent:
 
 def _checked_scheme(parts: Parts, address: str) -> Parts:
     if parts.scheme != SCHEME:
-        raise Invalid(f"address is not served here: {address=} scheme={SCHEME}")
+        raise Invalid(
+            f"address has a scheme that this store does not serve: {address=} scheme={SCHEME}"
+        )
     return parts
 
 

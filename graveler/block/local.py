@@ -171,7 +171,7 @@ class LocalBlocks(_LocalDeletes):
     ) -> Presigned:
         parts = layout.owned(address) if method == "PUT" else layout.served(address)
         if part != WHOLE:
-            raise Unsupported(f"parts of an upload have no URL on this store: {address=}")
+            raise Unsupported(f"this store cannot presign parts of an upload: {address=}")
         if parts.bucket:
             layout.place(parts)
         else:

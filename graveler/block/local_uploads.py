@@ -82,7 +82,7 @@ class LocalUploads:
         except NotFound:
             stored = b""
         if stored != address.encode():
-            raise NotFound(f"upload is not known: {upload_id=} {address=}")
+            raise NotFound(f"upload not found: {upload_id=} {address=}")
 
     def _stored(self, place: Place, address: str) -> Iterator[bytes]:
         chunks = self._files.open(place, address)

@@ -128,7 +128,7 @@ class MemoryBlocks(OneByOne):
         objects have no URL: `Unsupported`."""
         canonical = self._canonical(address)
         if part == WHOLE:
-            raise Unsupported(f"objects in memory have no URL: {address=}")
+            raise Unsupported(f"the memory store cannot presign: {address=}")
         bounds.check_presigned_part(method, part)
         if not 1 <= seconds <= limits.presign_seconds_max:
             raise Invalid(
@@ -171,7 +171,7 @@ class MemoryBlocks(OneByOne):
         self._upload(canonical, upload_id)
         with self._lock:
             if self._uploads.pop(upload_id, None) is None:
-                raise NotFound(f"upload is not known: {upload_id=}")
+                raise NotFound(f"upload not found: {upload_id=}")
 
     def _canonical(self, address: str) -> str:
         parts = split(address)
@@ -182,7 +182,10 @@ class MemoryBlocks(OneByOne):
 
     def _check_scheme(self, scheme: str, address: str) -> None:
         if scheme != self._scheme:
-            raise Invalid(f"address is not served here: {address=} scheme={self._scheme}")
+            raise Invalid(
+                f"address has a scheme that this store does not serve: {address=} "
+                f"scheme={self._scheme}"
+            )
 
     def _listed(self, canonical: str) -> ObjectHead:
         return self._objects[canonical].head._replace(storage_class="")
@@ -196,7 +199,7 @@ class MemoryBlocks(OneByOne):
     def _upload(self, canonical: str, upload_id: str) -> _Upload:
         upload = self._uploads.get(upload_id)
         if upload is None or upload.address != canonical:
-            raise NotFound(f"upload is not known: {upload_id=} address={canonical}")
+            raise NotFound(f"upload not found: {upload_id=} address={canonical}")
         return upload
 
     def _store(
@@ -206,9 +209,9 @@ class MemoryBlocks(OneByOne):
         with self._lock:
             present = self._objects.get(canonical)
             if mode is CREATE and present is not None:
-                raise AlreadyExists(f"object is there already: address={canonical}")
+                raise AlreadyExists(f"object already exists: address={canonical}")
             if isinstance(mode, Update) and (present is None or present.head.etag != mode.etag):
-                raise PreconditionFailed(f"object has not the etag named: address={canonical}")
+                raise PreconditionFailed(f"object has another etag: address={canonical}")
             self._serial += 1
             version = str(self._serial) if self.keeps_versions else UNVERSIONED
             now_ns = self._clock.now_ns()

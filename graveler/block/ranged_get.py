@@ -60,7 +60,9 @@ class Answer:
             while remaining:
                 chunk = self._response.read(min(remaining, limits.chunk_length_bytes))
                 if not chunk:
-                    raise Unavailable(f"read an object: body ends early: address={self._address}")
+                    raise Unavailable(
+                        f"read an object: the body ended early: address={self._address}"
+                    )
                 remaining -= len(chunk)
                 yield chunk
             self._response.read(1)  # reads the end of the body, so the connection can be reused
@@ -141,11 +143,11 @@ def _bounds(response: BaseHTTPResponse, address: str) -> tuple[int, int, int]:
             return 0, 0, 0
         match = _REGISTERED.fullmatch(named)
         if match is None:
-            raise Unavailable(f"read an object: range of the answer is not named: {address=}")
+            raise Unavailable(f"read an object: the answer has no Content-Range: {address=}")
         return int(match[1]), int(match[2]) + 1, int(match[3])
     length = response.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()):
-        raise Unavailable(f"read an object: length of the answer is not named: {address=}")
+        raise Unavailable(f"read an object: the answer has no Content-Length: {address=}")
     return 0, int(length), int(length)
 
 

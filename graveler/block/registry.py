@@ -42,7 +42,7 @@ def _open_memory(place: str, surroundings: Surroundings) -> Blocks:
     from graveler.block.memory import MemoryBlocks
 
     if place:
-        raise Invalid(f"block uri mem: takes nothing behind the colon: {place=}")
+        raise Invalid(f"block uri mem: must have nothing after the colon: {place=}")
     return MemoryBlocks(surroundings.clock)
 
 
@@ -50,7 +50,7 @@ def _open_local(place: str, surroundings: Surroundings) -> Blocks:
     from graveler.block.local import ImportRules, LocalBlocks
 
     if not place:
-        raise Invalid("block uri local: needs a folder behind the colon")
+        raise Invalid("block uri local: needs a folder after the colon")
     return LocalBlocks(
         Path(place),
         clock=surroundings.clock,
@@ -66,7 +66,7 @@ def _open_s3(place: str, surroundings: Surroundings) -> Blocks:
 
     buckets = [name for name in place.split(",") if name]
     if not buckets:
-        raise Invalid("block uri s3: needs buckets behind the colon")
+        raise Invalid("block uri s3: needs buckets after the colon")
     return S3Blocks(AwsSession(), surroundings.clock, buckets)
 
 

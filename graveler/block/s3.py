@@ -180,7 +180,7 @@ class S3Blocks(S3Deletes):
     def _upload(self, address: str, upload_id: str) -> Parts:
         parts = self._places.written(address)
         if not upload_id:
-            raise NotFound(f"upload is not known: {upload_id=} {address=}")
+            raise NotFound(f"upload not found: {upload_id=} {address=}")
         return parts
 
 

@@ -66,7 +66,9 @@ def _change(
             raise Invalid(f"S3 refuses: {failure.message} bucket={bucket}") from error
         raise unavailable(failure, f"configure notifications: {bucket=}", write=True) from error
     if not _same(_read(client, bucket), new):
-        raise Conflict(f"notifications were changed by somebody else meanwhile: {bucket=}")
+        raise Conflict(
+            f"another client changed the notifications at the same time; try again: {bucket=}"
+        )
     return True
 
 
@@ -103,7 +105,8 @@ def _check_apart(document: Document, entry: Document) -> None:
             overlap = prefix.startswith(other_prefix) or other_prefix.startswith(prefix)
             if overlap and not _families(other).isdisjoint(_families(entry)):
                 raise Invalid(
-                    "the bucket tells somebody else of the same objects, and S3 allows one only: "
+                    "another notification of the bucket covers the same objects, and S3 allows "
+                    "only one: "
                     f"id={other.get('Id', '')} prefix={other_prefix!r}"
                 )
 

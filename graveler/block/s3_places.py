@@ -36,7 +36,7 @@ class Places:
         parts = self.object(address)
         if parts.bucket in self._read_only:
             raise Invalid(
-                "bucket is only read here: to have it written, name it in ExistingBuckets of the "
+                "bucket is read-only: to write to it, name it in ExistingBuckets of the "
                 f"template instead of ReadOnlyBuckets: {address=}"
             )
         return parts
@@ -57,7 +57,7 @@ class Places:
     def _check(self, parts: Parts, address: str) -> None:
         if parts.scheme != SCHEME or parts.bucket not in self._buckets:
             raise Invalid(
-                f"address is not in a bucket that is allowed: {address=}", Code.BUCKET_NOT_ALLOWED
+                f"bucket is not among the allowed buckets: {address=}", Code.BUCKET_NOT_ALLOWED
             )
         if len(parts.key.encode()) > limits.kv_key_length_bytes_max:
             raise Invalid(f"key is longer than S3 allows: {address=}")

@@ -233,7 +233,7 @@ def _condition(mode: Mode, parts: Parts) -> dict[str, str]:
         return {"IfNoneMatch": "*"}
     if isinstance(mode, Update):
         if not mode.etag:
-            raise PreconditionFailed(f"object has not the etag named: address={parts.address}")
+            raise PreconditionFailed(f"object has another etag: address={parts.address}")
         return {"IfMatch": f'"{mode.etag}"'}
     return {}
 
@@ -243,11 +243,11 @@ def _conditionally(mode: Mode, parts: Parts, send: Callable[[], dict[str, Any]])
         return send()
     except PreconditionFailed as error:
         if mode is CREATE:
-            raise AlreadyExists(f"object is there already: address={parts.address}") from error
+            raise AlreadyExists(f"object already exists: address={parts.address}") from error
         raise
     except NotFound as error:
         if isinstance(mode, Update) and not isinstance(error, NoSuchUpload):
-            message = f"object has not the etag named: address={parts.address}"
+            message = f"object has another etag: address={parts.address}"
             raise PreconditionFailed(message) from error
         raise
 

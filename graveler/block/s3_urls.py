@@ -71,7 +71,7 @@ class S3Urls:
         parts = self._places.written(address)
         bounds.check_part_number(number)
         if not upload_id:
-            raise NotFound(f"upload is not known: {upload_id=} {address=}")
+            raise NotFound(f"upload not found: {upload_id=} {address=}")
         query = {"partNumber": str(number), "uploadId": upload_id}
         return self._signed(
             Signable("PUT", self._origin(parts), parts.key, query, {}), seconds, parts.bucket

@@ -66,7 +66,7 @@ def check_bucket(calls: S3Calls, bucket: str) -> None:
     answer = calls.send(Call("get_bucket_versioning", purpose, bucket, is_write=False))
     if answer.get("Status") != "Enabled":
         raise Unsupported(
-            f"nothing is deleted by version while the bucket keeps none: {bucket=}; enable "
+            f"the bucket keeps no versions, so none can be deleted: {bucket=}; enable "
             f"versioning (aws s3api put-bucket-versioning --bucket {bucket} "
             "--versioning-configuration Status=Enabled), and try again a day later"
         )

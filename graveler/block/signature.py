@@ -57,7 +57,7 @@ class Unsigned:
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
     ) -> Presigned:
-        raise Unsupported(f"this store presigns nothing: {address=}")
+        raise Unsupported(f"this store cannot presign URLs: {address=}")
 
 
 class Signer:

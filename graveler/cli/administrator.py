@@ -83,7 +83,7 @@ def read(folder: Path) -> SavedCredential | Literal[Absent.ABSENT]:
         raise Unavailable(f"credentials cannot be read: {path=!s} {error.strerror}") from error
     pairs = dict(word.partition("=")[::2] for word in shlex.split(text) if "=" in word)
     if not pairs.get(_KEY) or not pairs.get(_SECRET):
-        raise Invalid(f"credentials file says nothing; delete it and make new ones: {path=!s}")
+        raise Invalid(f"credentials file has no credentials: delete it and reset them: {path=!s}")
     return SavedCredential(pairs.get(_ENDPOINT, ""), NewCredential(pairs[_KEY], pairs[_SECRET]))
 
 

@@ -99,7 +99,7 @@ def _is_played(ports: Ports) -> bool:
         return False
     if not repo.namespace.startswith(SAMPLES):
         raise Conflict(
-            f"the store has a repository {REPOSITORY} of your own, which the sample would change; "
+            f"the store already has a repository {REPOSITORY}, which the sample would change: "
             "choose another store"
         )
     return bool(log.get_commit(ports, repo, repo.default_branch).commit.parents)

@@ -140,7 +140,7 @@ def _run_gc(arguments: argparse.Namespace) -> int:
             GcOptions(arguments.store, arguments.repository, arguments.delete, arguments.undo)
         )
     if not arguments.repository:
-        raise Invalid("gc --server takes --repository NAME")
+        raise Invalid("gc --server needs --repository NAME")
     where = arguments.server, arguments.repository
     return order(OrderOptions(*where, arguments.delete, arguments.undo, arguments.access_key_id))
 
@@ -226,7 +226,7 @@ def _undo(ports: "Ports", options: GcOptions) -> None:
             run = collect.undo(ports, repo, options.undo)
             print(f"repository={repo.id}: undone: {run.count:,} files, {run.size:,} bytes")
             return
-    raise NotFound(f"no such run of garbage collection: run={options.undo}")
+    raise NotFound(f"run of garbage collection not found: run={options.undo}")
 
 
 # ---- a server ------------------------------------------------------------------------------------

@@ -242,6 +242,8 @@ def _credentials_reset(arguments: argparse.Namespace) -> int:
 
     if arguments.stack:
         if arguments.save:
-            raise Invalid("--save writes into the folder of a store; a stack has none")
+            raise Invalid(
+                "--save needs the folder of a store, and a stack has none: leave --save out"
+            )
         return reset_stack(arguments.stack)
     return reset(CredentialsOptions(arguments.store, arguments.save))

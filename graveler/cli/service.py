@@ -165,4 +165,4 @@ def _serve(
         for sweeper in sweepers:
             sweeper.stop()
     if not server.started:
-        raise Internal("the service did not start: the log above says why")
+        raise Internal("the service did not start: see the log above")

@@ -13,7 +13,9 @@ def opened(folder: Path, import_roots: Sequence[Path] = ()) -> Iterator[Embedded
     """The open store; it is closed at the end of the block.  Errors: `NotFound` if the folder has
     no store; those of `open_embedded`."""
     if not (folder / "kv").is_dir():
-        raise NotFound(f"no store in this folder; `graveler serve` makes one: store={folder}")
+        raise NotFound(
+            f"no store in this folder: start `graveler serve` once to create it: store={folder}"
+        )
     store = open_embedded(folder, import_roots=import_roots)
     try:
         yield store

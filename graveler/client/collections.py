@@ -140,5 +140,5 @@ def _runs(repository: str, *run: str) -> str:
 
 def _checked(answer: Any, *names: str) -> dict[str, Any]:
     if not isinstance(answer, dict) or not answer.keys() >= set(names):
-        raise Internal("the server answers with no run: it is no Graveler, or another version")
+        raise Internal("the server's answer has no run: it is not Graveler, or is another version")
     return answer

@@ -51,7 +51,9 @@ def list_all(session: Session, repository: str) -> tuple[EventRule, ...]:
     """The rules of a repository, sorted by id.  `NotFound`: the repository does not exist."""
     answer = session.ask("GET", _rules(repository))
     if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
-        raise Internal("the server answers with no rules: it is no Graveler, or another version")
+        raise Internal(
+            "the server's answer has no rules: it is not Graveler, or is another version"
+        )
     return tuple(_rule(each) for each in answer["results"])
 
 
@@ -83,5 +85,5 @@ def _rules(repository: str, *rule: str) -> str:
 def _rule(answer: Any) -> EventRule:
     names = [each.name for each in fields(EventRule)]
     if not isinstance(answer, dict) or not answer.keys() >= set(names):
-        raise Internal("the server answers with no rule: it is no Graveler, or another version")
+        raise Internal("the server's answer has no rule: it is not Graveler, or is another version")
     return EventRule(**{name: answer[name] for name in names})

@@ -114,7 +114,9 @@ class Session:
         try:
             return json.loads(answer.body) if answer.body else {}
         except ValueError as error:
-            raise Invalid(f"the answer is no JSON, is this the server's URL? {self.url}") from error
+            raise Invalid(
+                f"the answer is not JSON; check the URL of the server: url={self.url}"
+            ) from error
 
 
 def connect(url: str, access_key_id: str, secret_access_key: str) -> Session:
@@ -126,9 +128,9 @@ def connect(url: str, access_key_id: str, secret_access_key: str) -> Session:
     except ValueError:
         whole = False
     if not whole or not url.isprintable() or " " in url or parts.query or parts.fragment:
-        raise Invalid("no URL of a server: it looks like https://host or http://host:8000")
+        raise Invalid("server URL invalid: it must look like https://host or http://host:8000")
     if parts.username is not None:
-        raise Invalid("the URL holds credentials: give them apart from it")
+        raise Invalid("server URL invalid: give the credentials separately")
     if not access_key_id or not secret_access_key:
         raise Invalid("no credentials: give an access key id and its secret")
     url = url.rstrip("/")
@@ -153,7 +155,7 @@ def connect_as_lakectl(
 
 
 NOT_GRAVELER: Final = (
-    "the server answers with something else: it is no Graveler, or another version"
+    "the server's answer has another form: it is not Graveler, or is another version"
 )
 
 
@@ -182,7 +184,10 @@ def below(*parts: str) -> str:
     """A path of the API from unescaped names.  Raises `Invalid` for an empty name, `.` or `..`."""
     for part in parts:
         if part in ("", ".", ".."):
-            raise Invalid(f"a name is needed: name={part!r} of={'/'.join(parts)}")
+            raise Invalid(
+                f"name invalid: it must not be empty, '.' or '..': name={part!r} "
+                f"of={'/'.join(parts)}"
+            )
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
@@ -223,5 +228,5 @@ def _error(answer: _Answer) -> GravelerError:
     if kind is Unavailable and OUTCOME_UNKNOWN in reason:
         kind = OutcomeUnknown
     if status in range(300, 400):
-        reason = "the server sends elsewhere: give the URL that it sends to"
+        reason = "the server redirects: give the URL that it redirects to"
     return kind(f"{reason}: {status=}")

@@ -58,7 +58,7 @@ def unseal(stored: bytes, prefixed: bool) -> bytes:
             return _unzstd(body[:-1])
     except (cramjam.DecompressionError, ValueError) as error:
         raise Corrupt("block does not decompress") from error
-    raise Corrupt(f"block has a compression that is not known: type={kind}")
+    raise Corrupt(f"block has an unknown compression: type={kind}")
 
 
 def masked_crc(body: bytes) -> int:
@@ -87,7 +87,7 @@ def _unzstd(packed: bytes) -> bytes:
 
 def _check_length(length: int) -> None:
     if length > limits.table_block_length_bytes_max:
-        raise Corrupt(f"block claims to be too long: length={length}")
+        raise Corrupt(f"block states an impossible length: length={length}")
 
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
@@ -180,7 +180,7 @@ class Block:
                 high = middle
             else:
                 if at + after > self._end or raw[at + end] != _SET:
-                    raise Corrupt("block has an entry of a kind that ranges do not have")
+                    raise Corrupt("block has an entry of an unknown kind")
                 return raw[at + value : at + after]
         if low == high == 0 or self._is_whole(low - 1):
             return ABSENT
@@ -270,7 +270,7 @@ def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
         key = key[:shared] + raw[at : at + unshared]
         at += unshared
         if user_types and (len(key) < _INTERNAL or key[-_INTERNAL] not in user_types):
-            raise Corrupt("block has an entry of a kind that ranges do not have")
+            raise Corrupt("block has an entry of an unknown kind")
         yield key[:-_INTERNAL] if user_types else key, raw[at : at + length]
         at += length
 

@@ -60,7 +60,7 @@ class LocalFile:
 
     def read(self, offset: int, length: int) -> bytes:
         if offset + length > self._size:
-            raise Corrupt(f"table is shorter than its index says: table={self.name}")
+            raise Corrupt(f"table is shorter than its index states: table={self.name}")
         return exactly(os.pread(self._descriptor, length, offset), length, self.name)
 
     def chunks(self) -> Iterator[bytes]:

@@ -229,7 +229,7 @@ class Keyspace(NamedTuple):
         try:
             return self.store.read_metarange(self.namespace, metarange_id)
         except NotFound as error:
-            raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
+            raise Gone(f"content has expired or was lost: metarange={metarange_id}") from error
 
     def first_from(self, metarange_id: MetarangeId, key: bytes) -> RangeRef | Absent:
         """The first range of a metarange that does not end before `key`; ABSENT if there is none.
@@ -239,7 +239,7 @@ class Keyspace(NamedTuple):
         try:
             return self.store.find_range(self.namespace, metarange_id, key)
         except NotFound as error:
-            raise Gone(f"content has expired, or is lost: metarange={metarange_id}") from error
+            raise Gone(f"content has expired or was lost: metarange={metarange_id}") from error
 
     def open(self, ref: RangeRef) -> Table:
         """The open table of a range.  Raises `Gone` if the file is not there, and any error of
@@ -248,7 +248,7 @@ class Keyspace(NamedTuple):
         try:
             return self.store.open_range(self.namespace, ref.id)
         except NotFound as error:
-            raise Gone(f"content has expired, or is lost: range={ref.id}") from error
+            raise Gone(f"content has expired or was lost: range={ref.id}") from error
 
 
 def check_run(run: Sequence[Columns]) -> None:

@@ -142,7 +142,7 @@ class Census:
         ref = self._ref
         if self._count != ref.count or self._last != ref.max_key:
             raise Corrupt(
-                f"range does not hold what its metarange says: range={ref.id} "
+                f"range and metarange disagree on the number of records: range={ref.id} "
                 f"records={self._count} expected={ref.count}"
             )
 

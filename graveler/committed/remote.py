@@ -86,5 +86,5 @@ class RemoteFile:
 def exactly(raw: bytes, length: int, name: str) -> bytes:
     """`raw`, if it has this length.  Otherwise raises `Corrupt`."""
     if len(raw) != length:
-        raise Corrupt(f"table is shorter than its index says: table={name}")
+        raise Corrupt(f"table is shorter than its index states: table={name}")
     return raw

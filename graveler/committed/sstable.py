@@ -160,7 +160,7 @@ def _first_from(table: SortedTable, key: bytes) -> RangeRef | Absent:
 def _decoded_ref(record: Record) -> RangeRef:
     ref = wire.decode_range(record[1])
     if ref.max_key != record[0] or ref.min_key > ref.max_key:
-        raise Corrupt(f"metarange has a range under another key: range={ref.id}")
+        raise Corrupt(f"metarange names a range by a wrong key: range={ref.id}")
     return ref
 
 

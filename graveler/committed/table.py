@@ -170,15 +170,16 @@ class SortedTable:
         for name, allowed in _PLAIN_PROPERTIES.items():
             if known.get(name, allowed) != allowed:
                 raise Corrupt(
-                    f"table is of a kind that ranges do not have: table={self._source.name} "
-                    f"property={name}"
+                    f"table is of an unknown kind: table={self._source.name} property={name}"
                 )
         encoded = known.get("rocksdb.num.entries")
         if encoded is None:
             return -1
         count, _ = read_varint(encoded, 0)
         if count > limits.table_records_count_max:
-            raise Corrupt(f"table claims too many records: table={self._source.name}")
+            raise Corrupt(
+                f"table states an impossible number of records: table={self._source.name}"
+            )
         return count
 
     @property
@@ -270,7 +271,7 @@ class SortedTable:
         if keys and (
             keys[-1] > self._bounds[index] or (index and keys[0] <= self._bounds[index - 1])
         ):
-            raise Corrupt(f"block has keys outside of its bounds: block={index}")
+            raise Corrupt(f"block has keys outside its bounds: block={index}")
 
     def block_columns(self, index: int) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The keys and values of a data block, which stays cached."""
@@ -325,7 +326,7 @@ class _Tail:
         """A block with its type and checksum."""
         length = handle.length + TRAILER_LENGTH
         if handle.offset + length > self._start + len(self.bytes):
-            raise Corrupt("table has a block behind its end")
+            raise Corrupt("table has a block after its end")
         if length > limits.table_block_length_bytes_max:
             raise Corrupt(f"table has a block that is too long: length={length}")
         if handle.offset >= self._start:

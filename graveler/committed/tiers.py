@@ -235,7 +235,9 @@ def _store(blocks: BlockStore, address: str, content: Content) -> bool:
         with suppress(NotFound):  # garbage collection deleted it in between
             blocks.copy(address, address)
             return False
-    raise Unavailable(f"write a table: it keeps coming and going: table={address}")
+    raise Unavailable(
+        f"write a table: other processes keep deleting it; try again: table={address}"
+    )
 
 
 @contextmanager

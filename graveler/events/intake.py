@@ -244,7 +244,7 @@ def _matches(
             if repo is None:
                 continue
             if event.told_ns < too_old_ns:
-                raise Invalid("notification is so old that newer ones may have been forgotten")
+                raise Invalid("notification is too old to be ordered against newer ones")
             matches.append((rule, _matched(_Taker(rule, repo), message, event)))
     return matches
 

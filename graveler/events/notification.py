@@ -41,7 +41,7 @@ def parse(message: str) -> tuple[Notification, ...]:
     except (ValueError, RecursionError) as error:
         raise Invalid(f"notification is not JSON: length={len(message)}") from error
     if not isinstance(document, dict):
-        raise Invalid("notification is not an object of JSON")
+        raise Invalid("notification is not a JSON object")
     if document.get("Event") == _TEST:
         return ()
     records = document.get("Records")
@@ -65,15 +65,15 @@ def _event(record: Any) -> Notification | None:
         if not removed:
             size, checksum = int(fields.get("size", 0)), str(fields["eTag"]).strip('"')
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise Invalid(f"notification lacks a part or has a wrong one: {error!r}") from error
+        raise Invalid(f"notification lacks a field, or has a wrong one: {error!r}") from error
     if not isinstance(bucket, str) or not _SEQUENCER.fullmatch(sequencer):
-        raise Invalid("notification has no bucket or no sequencer")
+        raise Invalid("notification lacks its bucket or its sequencer")
     if not 0 <= size <= limits.object_size_bytes_max:
         raise Invalid(f"notification has a size out of bounds: {size=}")
     if len(checksum.encode(errors="replace")) > limits.checksum_length_bytes_max:
         raise Invalid("notification has an etag that is too long")
     if len(key.encode(errors="replace")) > limits.kv_key_length_bytes_max:
-        raise Invalid("notification has a key that is longer than keys are")
+        raise Invalid("notification has a key that is too long")
     if not 0 <= told_ns <= _TIME_NS_MAX:
         raise Invalid("notification has a time out of bounds")
     return Notification(bucket, key, sequencer, removed, told_ns, size, checksum)

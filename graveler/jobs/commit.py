@@ -77,7 +77,7 @@ def _note(
 ) -> None:
     age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
     if age_seconds >= limits.import_seconds_max:
-        raise Conflict(f"commit given up: no cluster has committed in time: id={job.id}")
+        raise Conflict(f"commit given up: no cluster committed it in time: id={job.id}")
     token = order.handed.token
     if not token:
         tokens = staged(ports, repo, job.branch).tokens

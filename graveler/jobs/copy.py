@@ -96,7 +96,7 @@ def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
         return
     age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
     if age_seconds >= limits.job_seconds_max:  # collection may soon delete the copied bytes
-        raise Conflict(f"copy given up: it was not done in time: id={job.id}")
+        raise Conflict(f"copy given up: it took too long: id={job.id}")
     copy = orders.copy_order(order)
     if not order.intent:
         entry = (

@@ -105,7 +105,9 @@ def _taken(
         turn = Turn(JobId(f"{COLLECT}-{ulid(now_ns, ports.ids.stamp())}"), now_ns)
         if turns.swap(ports.kv, repo, turn, seen, ports.ids.stamp()):
             return begun(desk, turn.job)
-    raise Contended(f"collection not ordered: others keep ordering it: repository={repo.id}")
+    raise Contended(
+        f"collection not started: other clients keep starting it; try again: repository={repo.id}"
+    )
 
 
 def _begun(desk: Desk, job_id: JobId) -> Job:

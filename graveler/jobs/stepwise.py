@@ -57,7 +57,7 @@ def _begun(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> Steps:
     runs, age_ns = now.progress, ports.clock.now_ns() - now.created_ns
     is_old = now.state is JobState.LANDING and age_ns > limits.job_seconds_max * limits.SECOND_NS
     if runs >= limits.job_run_count_max or is_old:
-        raise Unsupported(f"{job.kind} given up: no worker had time enough for it: {runs=}")
+        raise Unsupported(f"{job.kind} given up: no worker had enough time for it: {runs=}")
     pulse.land(runs)
     pulse.beat(runs + 1, always=True)
     return checkpoints.opened(ports, repo, now, pulse)

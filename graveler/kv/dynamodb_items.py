@@ -74,7 +74,7 @@ def place_of(item: Item) -> Place:
     try:
         return item[PARTITION]["B"], item[SORT]["B"]
     except KeyError as error:
-        raise Corrupt(f"dynamodb item has no key of ours: attributes={sorted(item)}") from error
+        raise Corrupt(f"dynamodb item has no key of Graveler: attributes={sorted(item)}") from error
 
 
 # ---- conditions ----------------------------------------------------------------------------------

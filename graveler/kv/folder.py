@@ -64,8 +64,8 @@ def _lock(owner: int, path: str) -> None:
     except BlockingIOError as error:
         process_id = os.pread(owner, 20, 0).decode("ascii", "replace")
         raise Conflict(
-            "open kv store: another process uses the folder; stop it or choose another folder:"
-            f" {path=} {process_id=}"
+            "open kv store: another process uses the folder; stop that process or choose another "
+            f"folder: {path=} {process_id=}"
         ) from error
     except OSError as error:
         raise _refusal(path, error) from error

@@ -231,7 +231,7 @@ def check_conditional(partition: bytes, key: bytes, value: bytes, condition: Con
     if isinstance(condition, Paired):
         check_write(condition.write.partition, condition.write.key, condition.write.value)
         if (condition.write.partition, condition.write.key) == (partition, key):
-            raise Invalid(f"kv rows of a paired write must be two: {len(key)=}")
+            raise Invalid(f"kv paired write must have two rows: {len(key)=}")
 
 
 def check_removal(partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes]) -> None:
@@ -239,7 +239,7 @@ def check_removal(partition: bytes, keys: Sequence[bytes], versions: Sequence[by
     for key in keys:
         check_place(partition, key)
     if versions and len(versions) != len(keys):
-        raise Invalid(f"kv removal needs one version a key: {len(keys)=} {len(versions)=}")
+        raise Invalid(f"kv removal needs one version for each key: {len(keys)=} {len(versions)=}")
 
 
 def check_scan(partition: bytes, limit: int) -> None:

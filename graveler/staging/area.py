@@ -70,7 +70,7 @@ class Beside(NamedTuple):
 def new_token(clock: Clock, ids: Ids, shards: int) -> StagingToken:
     """A new, globally unique token whose rows are spread over `shards` shards."""
     if not 1 <= shards <= limits.staging_shard_count_max:
-        raise Internal(f"staging token asked for with a wrong number of shards: {shards=}")
+        raise Internal(f"staging token requested with a wrong number of shards: {shards=}")
     birth = ulid(clock.now_ns(), ids.stamp())
     return StagingToken(f"{birth}{ids.unique(_RANDOM_LENGTH)}.{shards}")
 
@@ -143,7 +143,7 @@ def stage(
     if outcome is WRITTEN:
         return WRITTEN
     if outcome.current is ABSENT:
-        raise Internal(f"staged write refused though nothing is there: {key=}")
+        raise Internal(f"staged write refused although no row exists: {key=}")
     return decode(outcome.current)
 
 

@@ -96,7 +96,7 @@ def test_the_credentials_of_a_stack_are_reset(
     made: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(("credentials", "reset", "--stack", made.name)) == 1  # nobody was there yet
-    assert "set-up has not happened" in capsys.readouterr().err
+    assert "set the service up first" in capsys.readouterr().err
     first = made.first()
     assert accepts(made.authenticator(), first)
     assert main(("credentials", "reset", "--stack", made.name)) == 0

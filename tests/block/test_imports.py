@@ -147,7 +147,7 @@ def test_links_that_leave_the_root_are_refused(ground: Ground) -> None:
     (ground.root / "out-file").symlink_to(ground.sibling / "key")
     for name in ("out", "out/key", "out-file"):
         refused(ground, f"{ground.root}/{name}")
-    with pytest.raises(Invalid, match="by a link"):
+    with pytest.raises(Invalid, match="out of its import root"):
         ground.blocks.list(f"local://{ground.root}/", "", 10)
 
 
@@ -163,7 +163,7 @@ def test_every_read_checks_anew(ground: Ground) -> None:
 
 def test_a_link_to_a_folder_around_it_is_refused(ground: Ground) -> None:
     (ground.root / "a" / "up").symlink_to(ground.root)
-    with pytest.raises(Invalid, match="leads back"):
+    with pytest.raises(Invalid, match="a folder that contains it"):
         ground.blocks.list(f"local://{ground.root}/", "", 100)
 
 
@@ -175,7 +175,7 @@ def test_the_store_itself_is_never_imported(ground: Ground, tmp_path: Path) -> N
     refused(ground, str(ground.store / "blocks" / "lake" / "a%"))
     (ground.root / "in").symlink_to(ground.store)
     refused(ground, str(ground.root / "in" / "signing-key"))
-    with pytest.raises(Invalid, match="the store itself"):
+    with pytest.raises(Invalid, match="inside the store"):
         ground.blocks.list(f"local://{tmp_path.resolve()}/", "", 100)
 
 

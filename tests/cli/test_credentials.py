@@ -70,7 +70,7 @@ def test_before_the_set_up_there_is_nothing_to_reset(
 ) -> None:
     open_embedded(tmp_path).close()
     assert main(("credentials", "reset", "--store", str(tmp_path))) == 1
-    assert "the set-up has not happened yet" in capsys.readouterr().err
+    assert "set the service up first" in capsys.readouterr().err
 
 
 def test_kept_credentials_are_those_of_the_administrator(tmp_path: Path) -> None:

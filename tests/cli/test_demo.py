@@ -116,7 +116,7 @@ def test_a_repository_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     store.close()
     found = run("demo", "--store", str(tmp_path), *ONCE)
     assert found.returncode == 1
-    assert "of your own" in found.stderr and found.stdout == ""
+    assert "already has a repository" in found.stderr and found.stdout == ""
 
 
 def test_credentials_of_the_environment_are_used(told: tuple[Path, str], tmp_path: Path) -> None:

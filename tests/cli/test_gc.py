@@ -202,9 +202,9 @@ def test_a_collection_is_ordered_on_a_server(
         assert main((*gc, "nowhere")) == 1
         assert "status=404" in capsys.readouterr().err
         assert main(("gc", "--server")) == 1
-        assert "takes --repository NAME" in capsys.readouterr().err
+        assert "needs --repository NAME" in capsys.readouterr().err
         assert main((*gc, "lake", "--undo", "RUN")) == 1
-        assert "no such run of garbage collection" in capsys.readouterr().err
+        assert "run of garbage collection not found" in capsys.readouterr().err
 
 
 def test_a_run_of_a_server_can_be_taken_back(

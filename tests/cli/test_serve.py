@@ -119,7 +119,7 @@ def test_a_second_process_on_the_store_is_refused_and_the_first_goes_on(tmp_path
         second = run("serve", "--store", str(store), "--listen", f"{HOST}:0")
         assert second.returncode == 1
         assert _only_line(second.stderr).startswith("graveler serve: ")
-        assert "another process uses the folder; stop it" in second.stderr
+        assert "another process uses the folder; stop that process" in second.stderr
         assert str(service.process.pid) in second.stderr
         for command in (("verify",), ("credentials", "reset")):
             assert run(*command, "--store", str(store)).returncode == 1
@@ -147,14 +147,14 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     found = run("serve", "--store", str(folder), "--listen", f"{HOST}:0")
     tmp_path.chmod(0o755)
     assert found.returncode == 1
-    assert "cannot be written; make it writable or choose another" in _only_line(found.stderr)
+    assert "is not writable: make it writable or choose another" in _only_line(found.stderr)
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (("--listen", "192.0.2.1:8000"), "this machine has no such address; try 127.0.0.1"),
-        (("--listen", "127.0.0.1:0", "--import-root", "nowhere/at/all"), "not a folder"),
+        (("--listen", "127.0.0.1:0", "--import-root", "nowhere/at/all"), "must be a folder"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(

@@ -123,11 +123,11 @@ def test_other_servers_are_told_apart() -> None:
     for said in others:
         with scripted([Said(200, said)] * 3) as server:
             session = Session(server.url, KEY, SECRET, TickingClock())
-            with pytest.raises(Internal, match="no Graveler"):
+            with pytest.raises(Internal, match="not Graveler"):
                 bulk.status(session, "lake", A_JOB)
-            with pytest.raises(Internal, match="no Graveler"):
+            with pytest.raises(Internal, match="not Graveler"):
                 bulk.staging_tokens(session, "lake", "main")
-            with pytest.raises(Internal, match="no Graveler"):
+            with pytest.raises(Internal, match="not Graveler"):
                 list(bulk.roots(session, "lake"))
 
 

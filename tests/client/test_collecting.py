@@ -39,7 +39,7 @@ def test_one_that_fails_says_why(live: Served, session: Session, repo: str) -> N
 
 @pytest.mark.parametrize("body", [b"[]", b'{"id": "x"}', b'{"id":"x","done":true,"dry_run":true}'])
 def test_answers_of_another_service_are_noticed(body: bytes) -> None:
-    with scripted([Said(200, body)]) as server, pytest.raises(Internal, match="no Graveler"):
+    with scripted([Said(200, body)]) as server, pytest.raises(Internal, match="not Graveler"):
         collections.get(connect(server.url, KEY, SECRET), "lake", "x")
 
 

@@ -334,7 +334,7 @@ def test_a_run_can_be_undone_until_it_deletes(aged: tuple[Storage, str]) -> None
     with pytest.raises(Conflict):
         collect.undo(storage.ports, storage.repo, second)
     with pytest.raises(NotFound):
-        collect.undo(storage.ports, storage.repo, "no such run")
+        collect.undo(storage.ports, storage.repo, "run of garbage collection not found")
     states = [each.state for each in collect.list_runs(storage.ports, storage.repo)]
     assert states[:2] == [RunState.UNDONE, RunState.SWEPT]
 

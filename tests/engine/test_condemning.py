@@ -271,7 +271,7 @@ def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
     with pytest.raises(Invalid, match="too many"):
         cluster.condemn(ports, repo, Order("R", 0, 0, TURN), many)
     have_turn(storage)
-    with pytest.raises(NotFound, match="no such run"):
+    with pytest.raises(NotFound, match="run of garbage collection not found"):
         cluster.sweep(ports, repo, "R", 0, TURN)
     assert list(runs.list_all(ports.kv, repo)) == []
 

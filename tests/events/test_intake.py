@@ -244,7 +244,7 @@ def later(lake: Lake, seconds: int) -> None:
     [
         ({"bucket": "B"}, "bucket"),
         ({"path": "one"}, "path must have"),
-        ({"path": "{name}"}, "path knows no"),
+        ({"path": "{name}"}, "path has an unknown placeholder"),
         ({"marker": "a/_SUCCESS"}, "marker"),
         ({"objects_max": -1}, "objects"),
         ({"seconds_max": 0}, "seconds"),

@@ -106,7 +106,9 @@ def test_one_writer_syncs_each_write(tmp_path: Path) -> None:
 def test_a_second_store_is_refused_with_the_remedy(tmp_path: Path) -> None:
     path = str(tmp_path / "kv")
     store = RocksStore(path)
-    with pytest.raises(Conflict, match="another process uses the folder; stop it") as raised:
+    with pytest.raises(
+        Conflict, match="another process uses the folder; stop that process"
+    ) as raised:
         RocksStore(path)
     assert path in str(raised.value)
     assert f"'{os.getpid()}'" in str(raised.value)

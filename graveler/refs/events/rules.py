@@ -78,17 +78,21 @@ _ENDED: Final = wire.encode_pairs({})
 def check(rule: EventRule) -> None:
     """Raises `Invalid` for a rule with an impossible or excessive value."""
     if not _BUCKET.fullmatch(rule.bucket):
-        raise Invalid("bucket must be the name of a bucket: 3 to 63 of a-z, 0-9, '.' and '-'")
+        raise Invalid("bucket must have 3 to 63 characters of a-z, 0-9, '.' and '-'")
     for name, text in (("prefix", rule.prefix), ("suffix", rule.suffix), ("marker", rule.marker)):
         if len(text.encode(errors="replace")) > limits.path_length_bytes_max or "\0" in text:
             raise Invalid(f"{name} is too long or has a NUL character")
     if "/" in rule.marker:
-        raise Invalid("marker is the last part of a name and has no slash, such as _SUCCESS")
+        raise Invalid("marker must be the last part of a name, without a slash, such as _SUCCESS")
     for field in _FIELD.findall(rule.path):
         if field not in _FIELDS:
-            raise Invalid(f"path knows no {{{field}}}: use {{key}}, {{rest}} or {{bucket}}")
+            raise Invalid(
+                f"path has an unknown placeholder {{{field}}}: use {{key}}, {{rest}} or {{bucket}}"
+            )
     if "{key}" not in rule.path and "{rest}" not in rule.path:
-        raise Invalid("path must have {key} or {rest}: else every object would have one path")
+        raise Invalid(
+            "path must have {key} or {rest}: without them all objects would have the same path"
+        )
     if not 0 <= rule.objects_max <= limits.event_batch_objects_max:
         raise Invalid(f"objects must be 0 to {limits.event_batch_objects_max}")
     if not 0 < rule.seconds_max <= limits.event_batch_seconds_max:
@@ -103,7 +107,7 @@ def put(kv: Store, repository: Repository, rule: EventRule, ids: Ids) -> None:
         if row is not ABSENT and _is_live(row):
             raise AlreadyExists(f"rule already exists: rule={rule.id}")
         if lost:
-            raise OutcomeUnknown(f"rule may have been made and ended: rule={rule.id}")
+            raise OutcomeUnknown(f"rule may have been created and deleted: rule={rule.id}")
         return _encode(rule)
 
     replace_row(kv, _place(repository, rule.id), ids, change)

@@ -51,7 +51,7 @@ def get(kv: Store, repository: Repository, run: str) -> VersionedRun:
     """The record of a run.  Raises `NotFound`.  One request."""
     row = kv.get(space(repository), run_key(run))
     if row is ABSENT:
-        raise NotFound(f"no such run of garbage collection: run={run}")
+        raise NotFound(f"run of garbage collection not found: run={run}")
     return _decode(run, row)
 
 

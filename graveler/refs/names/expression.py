@@ -89,7 +89,7 @@ def _check_order(text: str, modifiers: tuple[Modifier, ...]) -> None:
     if "$" in kinds and len(kinds) > 1:
         raise _malformed(text, "'$' must be the only modifier")
     if "@" in kinds[1:]:
-        raise _malformed(text, "'@' must stand once, directly behind the name")
+        raise _malformed(text, "'@' must come once, directly after the name")
 
 
 def _malformed(text: str, rule: str) -> Invalid:

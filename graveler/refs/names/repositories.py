@@ -188,5 +188,7 @@ def _replace_pairs(
             if not begun:
                 raise
             # Neither error may pass: both mean that nothing was written.
-            raise OutcomeUnknown(f"pairs replaced in part; outcome unknown: key={name}") from error
+            raise OutcomeUnknown(
+                f"pairs were replaced in part; outcome unknown: key={name}"
+            ) from error
         begun = True
