@@ -238,3 +238,24 @@ def test_the_calls_of_graveler_exist() -> None:
     routes = {(route.method, route.path) for route in ROUTES}
     assert len(calls) > 15
     assert {(method, f"/repositories/{{repository}}/{path}") for method, path in calls} <= routes
+
+
+def test_the_how_to_has_every_alarm() -> None:
+    template = (ROOT / "template.yaml").read_text(encoding="utf-8")
+    alarms = re.findall(
+        r"^  (\w+):\n(?:    .*\n)*?    Type: AWS::CloudWatch::Alarm", template, re.M
+    )
+    text = (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[A-Z].*?) \|", text, re.MULTILINE)
+    assert len(alarms) > 10
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(alarms)
+
+
+def test_the_reference_has_every_parameter_of_the_template() -> None:
+    template = (ROOT / "template.yaml").read_text(encoding="utf-8")
+    section = template.split("\nParameters:\n", 1)[1].split("\n\n\n", 1)[0]
+    section = re.split(r"^[A-Z]\w+:$", section, flags=re.MULTILINE)[0]
+    parameters = re.findall(r"^  (\w+):$", section, re.MULTILINE)
+    text = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
+    assert len(parameters) > 20
+    assert [name for name in parameters if f"`{name}`" not in text] == []
