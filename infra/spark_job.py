@@ -12,11 +12,11 @@ from graveler.spark.job import main
 GLUE = "--graveler"
 
 
-def words(given: list[str]) -> list[str]:
+def words(arguments: list[str]) -> list[str]:
     """The arguments of the job, taken from those of the program."""
-    if GLUE not in given:
-        return given
-    return shlex.split(" ".join(given[given.index(GLUE) + 1 :][:1]))
+    if GLUE not in arguments:
+        return arguments
+    return shlex.split(" ".join(arguments[arguments.index(GLUE) + 1 :][:1]))
 
 
 if __name__ == "__main__":

@@ -65,9 +65,9 @@ def _session(store: Path) -> Session:
 
 
 def _value(saved: str, name: str) -> str:
-    found = re.search(rf"^export {name}='?([^'\n]+)'?$", saved, re.MULTILINE)
-    assert found is not None, f"the saved credentials have no {name}"
-    return found[1]
+    match = re.search(rf"^export {name}='?([^'\n]+)'?$", saved, re.MULTILINE)
+    assert match is not None, f"the saved credentials have no {name}"
+    return match[1]
 
 
 def _commits(session: Session) -> list[Commit]:
@@ -123,11 +123,11 @@ def drawing(commits: Sequence[Commit]) -> str:
 
 
 def _first_parents(by_id: Mapping[str, Commit], head: Commit) -> set[str]:
-    found, commit = {head.id}, head
+    ids, commit = {head.id}, head
     while commit.parents:
         commit = by_id[commit.parents[0]]
-        found.add(commit.id)
-    return found
+        ids.add(commit.id)
+    return ids
 
 
 def _edge(begin: tuple[int, int], end: tuple[int, int], on_trunk: bool) -> str:

@@ -14,20 +14,20 @@ LEAST = {"engine": 100.0, "staging": 100.0, "refs": 100.0, "all": 95.0}
 def main(report: Path) -> int:
     """Print the table.  Returns the exit code."""
     parts: dict[str, Counter[str]] = {}
-    for name, found in json.loads(report.read_text())["files"].items():
+    for name, file in json.loads(report.read_text())["files"].items():
         below = Path(name).parts[Path(name).parts.index("graveler") + 1 :]
         folder = below[0] if len(below) > 1 else "(top)"
-        counts = {key: found["summary"][key] for key in KEYS}
+        counts = {key: file["summary"][key] for key in KEYS}
         for part in (folder, "all"):
             parts.setdefault(part, Counter()).update(counts)
     wrong = 0
     sys.stdout.write(f"{'folder':12}{'lines':>8}{'branches':>10}{'covered':>10}{'least':>8}\n")
     for part, count in sorted(parts.items(), key=lambda pair: (pair[0] == "all", pair[0])):
-        told, least = percent(count), LEAST.get(part, 0.0)
-        wrong += told < least
-        said = f"{least:.0f}" if least else ""
+        share, least = percent(count), LEAST.get(part, 0.0)
+        wrong += share < least
+        bound = f"{least:.0f}" if least else ""
         line = f"{part:12}{count['num_statements']:8}{count['num_branches']:10}"
-        sys.stdout.write(f"{line}{told:9.2f}%{said:>8}{'  MISSED' if told < least else ''}\n")
+        sys.stdout.write(f"{line}{share:9.2f}%{bound:>8}{'  MISSED' if share < least else ''}\n")
     return 1 if wrong else 0
 
 

@@ -78,10 +78,10 @@ class Target(NamedTuple):
 def tool(name: str) -> str:
     """The path of a program, from $GRAVELER_TOOLS, .venv-tools/bin or PATH."""
     folder = Path(os.environ.get("GRAVELER_TOOLS") or ROOT / ".venv-tools" / "bin")
-    found = str(folder / name) if (folder / name).exists() else shutil.which(name)
-    if not found:
+    program = str(folder / name) if (folder / name).exists() else shutil.which(name)
+    if not program:
         raise Failed(f"{name} was not found; make setup installs it into .venv-tools")
-    return found
+    return program
 
 
 def build(target: Target, folder: Path) -> Path:
@@ -129,8 +129,8 @@ def client(service: str, url: str) -> Any:
 
 def outputs(stack: str, url: str = "") -> dict[str, str]:
     """The outputs of the stack."""
-    [found] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
-    return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
+    [description] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
+    return {each["OutputKey"]: each["OutputValue"] for each in description["Outputs"]}
 
 
 def clear_failed(stack: str, url: str = "") -> bool:
@@ -142,10 +142,10 @@ def clear_failed(stack: str, url: str = "") -> bool:
 
     stacks = client("cloudformation", url)
     try:
-        [found] = stacks.describe_stacks(StackName=stack)["Stacks"]
+        [description] = stacks.describe_stacks(StackName=stack)["Stacks"]
     except ClientError:  # no such stack
         return False
-    if found["StackStatus"] != "ROLLBACK_COMPLETE":
+    if description["StackStatus"] != "ROLLBACK_COMPLETE":
         return False
     stacks.delete_stack(StackName=stack)
     stacks.get_waiter("stack_delete_complete").wait(StackName=stack)
@@ -251,9 +251,9 @@ def main() -> int:
     parser.add_argument("--architecture", default="arm64", choices=["arm64", "x86_64"])
     parser.add_argument("--layer-python", default="", help="an interpreter of the runtime")
     parser.add_argument("parameters", nargs="*", help="of the template: Name=value")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        return _local(given) if given.local else _account(given)
+        return _local(options) if options.local else _account(options)
     except Failed as error:
         sys.stderr.write(f"deploy: {error}\n")
         return 1
@@ -261,13 +261,13 @@ def main() -> int:
         return 0
 
 
-def _account(given: argparse.Namespace) -> int:
-    _check_name(given.stack)
+def _account(options: argparse.Namespace) -> int:
+    _check_name(options.stack)
     _check_account()
-    python = given.layer_python or _interpreter(given.runtime)
-    parameters = tuple(given.parameters)
-    runtime = given.runtime
-    target = Target(given.stack, runtime, runtime, given.architecture, python, parameters)
+    python = options.layer_python or _interpreter(options.runtime)
+    parameters = tuple(options.parameters)
+    runtime = options.runtime
+    target = Target(options.stack, runtime, runtime, options.architecture, python, parameters)
     _say(f"building for {target.runtime} on {target.architecture}")
     template = build(target, ROOT / "build" / "sam")
     if clear_failed(target.stack):
@@ -275,16 +275,16 @@ def _account(given: argparse.Namespace) -> int:
     _say(f"deploying the stack {target.stack}")
     deploy(target, template, {})
     old = prune(target.stack)
-    told = outputs(target.stack)
-    _say(f"deployed; {old} old versions deleted\n\n  {told['Url']}\n")
-    _say(f"the first credentials:\n\n  {told['CredentialsCommand']}")
+    values = outputs(target.stack)
+    _say(f"deployed; {old} old versions deleted\n\n  {values['Url']}\n")
+    _say(f"the first credentials:\n\n  {values['CredentialsCommand']}")
     return 0
 
 
-def _local(given: argparse.Namespace) -> int:
+def _local(options: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # even if the shell ignores them
         signal.signal(number, _interrupted)
-    target = Target.here(given.stack, *given.parameters)
+    target = Target.here(options.stack, *options.parameters)
     with tempfile.TemporaryDirectory(prefix="graveler-") as name:
         folder = Path(name)
         _say(f"building for {target.runtime} on {target.architecture}")
@@ -292,13 +292,13 @@ def _local(given: argparse.Namespace) -> int:
         with engine(folder / "engine.log") as url:
             _say("deploying into the local engine")
             deploy(target, template, {**LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": url})
-            told = outputs(target.stack, url)
-            command = told["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)
+            values = outputs(target.stack, url)
+            command = values["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)
             key, secret = first_credentials(target.stack, url)
-            _say(f"\n  {local_url(url, told['ApiId'])}\n\nthe first credentials: {key} {secret}")
+            _say(f"\n  {local_url(url, values['ApiId'])}\n\nthe first credentials: {key} {secret}")
             _say(f"they are printed again by\n\n  {command}\n")
-            _say(f"storage namespaces begin with s3://{told['Bucket']}/")
-            while not given.once:
+            _say(f"storage namespaces begin with s3://{values['Bucket']}/")
+            while not options.once:
                 signal.pause()
     return 0
 
@@ -323,9 +323,9 @@ def _check_account() -> None:
 
 
 def _interpreter(runtime: str) -> str:
-    found = _found(runtime)
-    if found:
-        return found
+    program = _found(runtime)
+    if program:
+        return program
     others = [name for name in reversed(RUNTIMES) if _found(name)]
     hint = f", or deploy what is here with RUNTIME={others[0]}" if others else ""
     raise Failed(
@@ -337,9 +337,9 @@ def _interpreter(runtime: str) -> str:
 def _found(runtime: str) -> str:
     """The path of an interpreter of that version; empty if there is none."""
     for name in (runtime, sys.executable):
-        found = shutil.which(name)
-        if found and _version(found) == runtime:
-            return found
+        program = shutil.which(name)
+        if program and _version(program) == runtime:
+            return program
     return ""
 
 

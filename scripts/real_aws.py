@@ -22,12 +22,12 @@ def story(stack: str, url: str = "") -> None:
     import lakefs
     from lakefs.client import Client
 
-    told = deploy.outputs(stack, url)
-    where = deploy.local_url(url, told["ApiId"]) if url else told["Url"]
+    outputs = deploy.outputs(stack, url)
+    where = deploy.local_url(url, outputs["ApiId"]) if url else outputs["Url"]
     key, secret = deploy.first_credentials(stack, url)
     client = Client(host=where, username=key, password=secret)
     repo = lakefs.Repository("release", client=client)
-    repo.create(storage_namespace=f"s3://{told['Bucket']}/release")
+    repo.create(storage_namespace=f"s3://{outputs['Bucket']}/release")
     main = repo.branch("main")
     main.object("a").upload(data=b"first", pre_sign=False)
     first = main.commit("first").get_commit()
@@ -98,8 +98,8 @@ _GONE = ("NoSuchBucket", "ResourceNotFoundException")
 
 def _empty(objects: Any, bucket: str) -> None:
     for page in objects.get_paginator("list_object_versions").paginate(Bucket=bucket):
-        for found in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
-            objects.delete_object(Bucket=bucket, Key=found["Key"], VersionId=found["VersionId"])
+        for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+            objects.delete_object(Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
 
 
 def main() -> None:
@@ -108,9 +108,9 @@ def main() -> None:
     parser.add_argument("what", choices=["story", "remove"])
     parser.add_argument("stack")
     parser.add_argument("--url", default="", help="of a local engine; AWS without it")
-    given = parser.parse_args()
-    {"story": story, "remove": remove}[given.what](given.stack, given.url)
-    sys.stdout.write(f"{given.what}: done\n")
+    options = parser.parse_args()
+    {"story": story, "remove": remove}[options.what](options.stack, options.url)
+    sys.stdout.write(f"{options.what}: done\n")
 
 
 if __name__ == "__main__":

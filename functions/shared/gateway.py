@@ -29,20 +29,20 @@ class Gateway(HTTPGateway):
         path: str = self.event["rawPath"]
         scope["path"] = path
         scope["raw_path"] = quote(path, safe=_PATH_SAFE).encode()
-        left = self.context.get_remaining_time_in_millis() / 1000
-        scope["graveler.seconds_left"] = max(left - _KEPT_BACK_SECONDS, 0.0)
+        remaining = self.context.get_remaining_time_in_millis() / 1000
+        scope["graveler.seconds_left"] = max(remaining - _KEPT_BACK_SECONDS, 0.0)
         return scope
 
     def __call__(self, response: Response) -> dict[str, Any]:
         answer: dict[str, Any] = super().__call__(response)
         if len(answer["body"]) * _GROWTH_MAX <= _ANSWER_BYTES_MAX or _fits(answer):
             return answer
-        said = "answer would be too large for this deployment: ask for less, by a smaller amount"
+        message = "answer would be too large for this deployment: ask for less, by a smaller amount"
         return {
             **answer,
             "statusCode": 400,
             "headers": {"content-type": "application/json"},
-            "body": json.dumps({"message": said}),
+            "body": json.dumps({"message": message}),
             "isBase64Encoded": False,
         }
 

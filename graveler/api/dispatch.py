@@ -65,11 +65,11 @@ class ApiRoute:
         started = self._service.ports.clock.steady_seconds()
         raw_path: bytes = scope["raw_path"]
         segments = raw_path.decode("latin-1")[len(self._prefix) :].split("/")
-        found = self._tree.find(segments, scope["method"])
-        if not found:
+        match = self._tree.find(segments, scope["method"])
+        if not match:
             await send(self._service, scope, receive, send_message, _UNKNOWN)
             return
-        plan, values = found
+        plan, values = match
         scope["graveler.operation"] = (plan.route.operation, started)
         answer = await self._answer(plan, values, scope, receive)
         await send(self._service, scope, receive, send_message, answer)
@@ -157,5 +157,5 @@ def _names(call: Call) -> dict[str, str]:
     If a name occurs more than once, the path wins over the query, and the query over the body.
     """
     body = call.body if isinstance(call.body, dict) else {}
-    given = {**body, **call.query, **call.arguments}
-    return {name: value for name, value in given.items() if isinstance(value, str)}
+    values = {**body, **call.query, **call.arguments}
+    return {name: value for name, value in values.items() if isinstance(value, str)}

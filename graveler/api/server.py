@@ -296,8 +296,8 @@ class BoundedProtocol(_Connection):
 
     def _refuse_long(self) -> None:
         count_max = self._bounds.head_bytes_max
-        said = f"request head has an error: it must have at most {count_max} bytes"
-        self._refuse(_refusal(_TOO_LONG, said))
+        message = f"request head has an error: it must have at most {count_max} bytes"
+        self._refuse(_refusal(_TOO_LONG, message))
 
     # ---- deadlines ----
 

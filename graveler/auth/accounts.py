@@ -104,11 +104,11 @@ def reset(keeper: Keeper, credential: NewCredential) -> Account:
     Raises `NotFound` before the set-up, `Invalid`.  Three requests.  A late duplicate of an earlier
     reset has no effect.
     """
-    found = find(keeper.kv)
-    if found is ABSENT:
+    known = find(keeper.kv)
+    if known is ABSENT:
         raise NotFound("administrator not found: set the service up first")
-    _check(found.user, credential)
-    account = _account(keeper, found.user, found.email, credential)
+    _check(known.user, credential)
+    account = _account(keeper, known.user, known.email, credential)
     raw = _encode(account)
     replace_row(keeper.kv, (PARTITION, ADMINISTRATOR), keeper.ids, lambda row, lost: raw)
     return account

@@ -96,8 +96,8 @@ class _Failures:
 
     def wait(self, name: str, now: float) -> float:
         """Seconds until a failure is allowed again; 0: now."""
-        over = self._spent(name, now) + 1 - self._most
-        return max(0.0, over * _MINUTE / self._most)
+        excess = self._spent(name, now) + 1 - self._most
+        return max(0.0, excess * _MINUTE / self._most)
 
     def _spent(self, name: str, now: float) -> float:
         used, since = self._used.get(name, (0.0, now))
@@ -120,9 +120,9 @@ def _digest(key: str) -> str:
 def _network(address: str) -> str:
     """The network that counts as one sender: an IPv4 address, or a /64 of IPv6."""
     try:
-        found = ip_address(address)
+        client = ip_address(address)
     except ValueError:
         return address[:64]
-    if isinstance(found, IPv6Address):
-        return str(found.ipv4_mapped or found.packed[:8].hex())
-    return str(found)
+    if isinstance(client, IPv6Address):
+        return str(client.ipv4_mapped or client.packed[:8].hex())
+    return str(client)

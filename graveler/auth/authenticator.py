@@ -144,10 +144,10 @@ class Authenticator:
                 "set-up token missing or wrong: send the token that the service printed at its "
                 "start in the header X-Graveler-Setup-Token"
             )
-        given = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential
-        account = accounts.create(self._keeper, user, email, given)
+        chosen = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential
+        account = accounts.create(self._keeper, user, email, chosen)
         self._known = _Known(account, self._keeper.clock.steady_seconds())
-        return account, given
+        return account, chosen
 
     def _current(self) -> _Known:
         known, now = self._known, self._keeper.clock.steady_seconds()
@@ -161,9 +161,9 @@ class Authenticator:
         return self._known
 
     def _found(self) -> Account | Literal[Absent.ABSENT]:
-        found = accounts.find(self._keeper.kv)
-        if found is not ABSENT or self._first is ABSENT:
-            return found
+        account = accounts.find(self._keeper.kv)
+        if account is not ABSENT or self._first is ABSENT:
+            return account
         try:
             return accounts.create(self._keeper, accounts.USER_DEFAULT, "", self._first)
         except AlreadyExists:
@@ -191,9 +191,9 @@ class Authenticator:
         self._attempts.succeeded(address)
 
     def _matches(self, account: Account, access_key_id: str, secret: str) -> bool:
-        given = [secrets.check_value(key, secret) for key in self._check_keys]
+        checks = [secrets.check_value(key, secret) for key in self._check_keys]
         key_is_right = secrets.same(account.access_key_id, access_key_id)
-        secret_is_right = [secrets.same(account.check, each) for each in given]
+        secret_is_right = [secrets.same(account.check, each) for each in checks]
         return any(secret_is_right) and key_is_right
 
     def _read_token(self, account: Account, token: str) -> float:

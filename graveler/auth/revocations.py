@@ -21,9 +21,9 @@ def put(kv: Store, ids: Ids, session: Session, now: int) -> None:
     raw = wire.encode_pairs({"expires": str(session.expires)})
     kv.set(PARTITION, session.id.encode(), raw, ids.stamp())
     rows = kv.scan(PARTITION, b"", b"", limits.scan_page_count_max).rows
-    over = [key for key, row in rows if _expires(row.value) <= now][: limits.kv_batch_count_max]
-    if over:
-        kv.delete(PARTITION, over)
+    expired = [key for key, row in rows if _expires(row.value) <= now][: limits.kv_batch_count_max]
+    if expired:
+        kv.delete(PARTITION, expired)
 
 
 def has(kv: Store, session: Session) -> bool:

@@ -29,11 +29,11 @@ def hkdf(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
     """`length` bytes of key material: HKDF with SHA-256, RFC 5869."""
     assert 0 < length <= 255 * _HASH_LENGTH, "HKDF gives at most 255 blocks"
     extracted = hmac.digest(salt or bytes(_HASH_LENGTH), secret, hashlib.sha256)
-    block, made = b"", b""
+    block, output = b"", b""
     for number in range(1, -(-length // _HASH_LENGTH) + 1):
         block = hmac.digest(extracted, block + info + bytes([number]), hashlib.sha256)
-        made += block
-    return made[:length]
+        output += block
+    return output[:length]
 
 
 def check_value(key: bytes, secret: str) -> str:

@@ -109,11 +109,11 @@ class Signals:
 
 def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
     """The sweepers of the janitor and, if ordered, of garbage collection."""
-    found = [Sweeper(store.ports)]
+    sweepers = [Sweeper(store.ports)]
     if options.collect_hours > 0:
         period = options.collect_hours * 3600.0
-        found.append(Sweeper(store.ports, COLLECT_FIRST_SECONDS, period, collect_garbage))
-    return found
+        sweepers.append(Sweeper(store.ports, COLLECT_FIRST_SECONDS, period, collect_garbage))
+    return sweepers
 
 
 def _settings(options: ServeOptions) -> ServiceSettings:
