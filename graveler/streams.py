@@ -203,7 +203,7 @@ def successor(prefix: bytes) -> bytes:
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
 
 
-class Measured:
+class MeasuredBody:
     """A body that counts and hashes its bytes while a consumer reads it.  The hash is MD5, as in
     the etags of S3."""
 

@@ -30,7 +30,7 @@ _MOVING = ("hard", "reset", "merge")
 _CLOSING = "closing:"
 
 
-class Arrived:
+class ArrivalWatch:
     """Watches a run in which events arrive.  It creates the event rule, before the run is
     played."""
 

@@ -28,7 +28,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
-    Presigned,
+    PresignedUrl,
     unwatched,
 )
 from graveler.block.address import range_file
@@ -164,7 +164,7 @@ class SimulatedBlocks(_WithoutParts, OneByOne):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         raise Unsupported("simulated objects have no URL")
 
     def _found(self, address: str) -> tuple[ObjectHead, bytes]:

@@ -104,7 +104,7 @@ class SearchResult(NamedTuple):
     path: list[int]
 
 
-class Enumerated:
+class PathChoices:
     """`Choices` that follow a path, and then take the first option of each choice."""
 
     def __init__(self, bound: Bound, path: Sequence[int] = ()) -> None:
@@ -188,13 +188,13 @@ def schedules(stage: Stage, program: str, bound: Bound) -> Iterator[tuple[list[s
     """Run every schedule within the bound; yield what is wrong with each, and its path."""
     path: list[int] | None = []
     while path is not None:
-        choices = Enumerated(bound, path)
+        choices = PathChoices(bound, path)
         wrong = run_path(stage, program, choices)
         yield wrong, choices.taken
         path = choices.following()
 
 
-def run_path(stage: Stage, program: str, choices: Enumerated) -> list[str]:
+def run_path(stage: Stage, program: str, choices: PathChoices) -> list[str]:
     """Run one schedule; return what is wrong."""
     clients = clients_of(program)
     run = Run(stage, choices)

@@ -25,7 +25,7 @@ NO_HEAD = CommitId("")
 SLOW_STEP_NS = 60_000_000  # equal commits then rarely fall into one second
 
 
-class Watched:
+class BranchHistory:
     """The history of one branch: its heads, each with the step from which it was the head, and the
     tokens that the branch names."""
 
@@ -76,7 +76,7 @@ class Run:
         self._clients: dict[int, Client] = {}
         self._commits: dict[str, Commit] = {}
         self._records = space(stage.repo)
-        self._watched = {branch_key(BranchId(name)): Watched(name) for name in BRANCHES}
+        self._watched = {branch_key(BranchId(name)): BranchHistory(name) for name in BRANCHES}
         for key, watched in self._watched.items():
             row = self.world.rows[self._records][key]
             branch = wire.decode_branch(row.value)
@@ -120,7 +120,7 @@ class Run:
 
     # ---- looking ----
 
-    def watched(self, branch: str) -> Watched:
+    def watched(self, branch: str) -> BranchHistory:
         return self._watched[branch_key(BranchId(branch))]
 
     def commit_record(self, commit: str) -> Commit | None:
@@ -174,7 +174,7 @@ class Run:
             if any(token in watched.tokens for watched in self._watched.values()):
                 self.wrong.append(f"I4 row of a named token deleted: {token=}")
 
-    def _changed(self, watched: Watched, new: Branch) -> None:
+    def _changed(self, watched: BranchHistory, new: Branch) -> None:
         before = watched.heads[-1][1]
         if new.live and before and new.commit != before and new.commit not in self.stage.commits:
             record = self.commit_record(new.commit)
@@ -184,7 +184,7 @@ class Run:
                 self.wrong.append(f"I5 first parent of {new.commit} is not the head {before}")
         watched.note(self.world.step, new)
 
-    def _was_chosen(self, watched: Watched, commit: CommitId) -> bool:
+    def _was_chosen(self, watched: BranchHistory, commit: CommitId) -> bool:
         """Whether a reset may have put the branch on the commit: one made elsewhere, or one behind
         a head."""
         record = self.commit_record(commit)

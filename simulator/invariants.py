@@ -26,7 +26,7 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from simulator.arrivals import Arrived
+from simulator.arrivals import ArrivalWatch
 from simulator.families import FAMILIES, profile_of, program, sweeps_of
 from simulator.histories import Run
 from simulator.legality import LANDING, REFUSALS, Judge
@@ -57,7 +57,7 @@ def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
     every = [list(calls) for calls in clients]
     plan = profile_of(profile, seed)
     run = Run(stage, SeededChoices(random, plan), random)
-    arrived = Arrived(run) if "arrive" in FAMILIES[family].weights else None
+    arrived = ArrivalWatch(run) if "arrive" in FAMILIES[family].weights else None
     run.play(clients, sweeps=sweeps_of(profile, seed))
     if arrived is not None:
         every.append(arrived.settle(every))

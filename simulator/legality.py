@@ -41,7 +41,7 @@ LANDING = ("merge", "squash", "revert", "pick", "import", "import_job", "bulk_jo
 Value = str | None
 
 
-class Written(NamedTuple):
+class KeyWrite(NamedTuple):
     """One write of a key: when it ran, and which values it may have left."""
 
     start: int
@@ -60,7 +60,7 @@ class Judge:
         self.run = run
         self.branch = branch
         self.calls = [call for call in calls if call.branch == branch and call.start != NEVER]
-        self.writes: dict[str, list[Written]] = {}
+        self.writes: dict[str, list[KeyWrite]] = {}
         for call in self.calls:
             if call.verb != "arrive":
                 self._add(call)
@@ -77,12 +77,12 @@ class Judge:
         number = call.arguments[1] if call.verb == "note" else ""
         for key, values in self._effects(call).items():
             until = NEVER if call.verb == "delete_many" and key in (call.answer or ()) else end
-            self._put(key, Written(call.start, until, frozenset(values), refused, number))
+            self._put(key, KeyWrite(call.start, until, frozenset(values), refused, number))
 
-    def _put(self, key: str, found: Written) -> None:
+    def _put(self, key: str, found: KeyWrite) -> None:
         before = self.writes.get(key)
         if before is None:
-            first = Written(-1, -1, frozenset((self.run.stage.start[key],)), False)
+            first = KeyWrite(-1, -1, frozenset((self.run.stage.start[key],)), False)
             before = self.writes[key] = [first]
         before.append(found)
 
@@ -102,7 +102,7 @@ class Judge:
             )
             values = frozenset((event.value,))
             number, sequence = "", event.sequence
-            found = Written(starts[event], end, values, False, number, sequence, beaten)
+            found = KeyWrite(starts[event], end, values, False, number, sequence, beaten)
             self._put(event.key, found)
 
     def _effects(self, call: Call) -> dict[str, set[Value]]:
@@ -230,7 +230,7 @@ class Judge:
                 return True
         return False
 
-    def _based(self, key: str, value: Value, write: Written) -> bool:
+    def _based(self, key: str, value: Value, write: KeyWrite) -> bool:
         """Whether the value under the user metadata could be seen when the metadata was set."""
         if not write.number or value is None:
             return True
@@ -255,7 +255,7 @@ class Judge:
                 )
 
 
-def hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> bool:
+def hidden(writes: Sequence[KeyWrite], after: int, before: int, value: Value) -> bool:
     return any(
         after < other.start
         and other.end < before
@@ -265,6 +265,6 @@ def hidden(writes: Sequence[Written], after: int, before: int, value: Value) -> 
     )
 
 
-def outdone(writes: Sequence[Written], event: Written, before: int) -> bool:
+def outdone(writes: Sequence[KeyWrite], event: KeyWrite, before: int) -> bool:
     """Whether a newer event of the object was acknowledged before."""
     return any(other.sequence > event.sequence and other.end < before for other in writes)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from graveler.errors import AlreadyExists, NotFound
 from graveler.ids import CommitId
 from simulator.histories import Run
-from simulator.legality import REFUSALS, Value, Written, hidden
+from simulator.legality import REFUSALS, KeyWrite, Value, hidden
 from simulator.schedule import NEVER, Call
 from simulator.stage import GONE
 from simulator.verbs.heads import JOB, elsewhere
@@ -49,7 +49,7 @@ class _Register:
         self._run = run
         self._calls = calls
         self._making, self._unmaking = making, unmaking
-        self._writes: dict[str, list[Written]] = {}
+        self._writes: dict[str, list[KeyWrite]] = {}
         for call in calls:
             if call.verb in (making, unmaking) and call.start != NEVER:
                 self._add(call)
@@ -61,11 +61,11 @@ class _Register:
             if call.verb == "tag":
                 value = commit_named(self._run.stage, call.arguments[1])
         writes = self._writes.setdefault(
-            call.arguments[0], [Written(-1, -1, frozenset((GONE,)), False)]
+            call.arguments[0], [KeyWrite(-1, -1, frozenset((GONE,)), False)]
         )
         if not isinstance(call.error, REFUSALS):
             end = call.end if call.acknowledged else NEVER
-            writes.append(Written(call.start, end, frozenset((value,)), False))
+            writes.append(KeyWrite(call.start, end, frozenset((value,)), False))
 
     def judge(self, reading: str, listing: str) -> None:
         for call in self._calls:

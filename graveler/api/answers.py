@@ -23,7 +23,7 @@ HTML: Headers = (
 )
 
 
-class Streamed(NamedTuple):
+class StreamedBody(NamedTuple):
     """A body of exactly `length` bytes.  A pool thread reads its chunks while it is sent."""
 
     chunks: Iterator[bytes]
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 
     status: int
     headers: Headers = ()
-    body: bytes | Streamed = b""
+    body: bytes | StreamedBody = b""
 
 
 NO_CONTENT = Answer(204)

@@ -4,10 +4,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.api import answers, conditions, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Headers, Streamed, text_header
+from graveler.api.answers import NO_CONTENT, Answer, Headers, StreamedBody, text_header
 from graveler.api.conditions import Unsatisfiable, Window
 from graveler.api.service import Call
-from graveler.block.adapter import Presigned
+from graveler.block.adapter import PresignedUrl
 from graveler.engine.objects import metadata_files, objects, reachable
 from graveler.engine.objects.objects import ListQuery
 from graveler.records import ABSENT, Entry
@@ -112,7 +112,7 @@ async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
         headers += (text_header(b"content-range", covered),)
     if small:
         return Answer(status, headers, b"".join(body.chunks))
-    return Answer(status, headers, Streamed(body.chunks, body.end - body.start))
+    return Answer(status, headers, StreamedBody(body.chunks, body.end - body.start))
 
 
 def head_object(call: Call) -> Answer:
@@ -179,7 +179,7 @@ def _metadata_object(call: Call) -> Answer:
         return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
     body = metadata_files.open_file(call.ports, file)
     headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
-    return Answer(200, headers, Streamed(body.chunks, body.head.size))
+    return Answer(200, headers, StreamedBody(body.chunks, body.head.size))
 
 
 def list_objects(call: Call) -> Answer:
@@ -207,7 +207,7 @@ def _line(call: Call, path: str, entry: Entry | Any) -> dict[str, Any]:
     return shape
 
 
-def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> Presigned:
+def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> PresignedUrl:
     address = reachable.address_of(call.ports, call.repo, entry)
     seconds = limits.presign_seconds_max
     return call.ports.blocks.presign(address, method, seconds, entry.content_type)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from graveler.api import conditions
-from graveler.api.answers import Answer, Headers, Streamed, text_header
+from graveler.api.answers import Answer, Headers, StreamedBody, text_header
 from graveler.api.conditions import Unsatisfiable
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
 from graveler.block.adapter import CREATE, ObjectHead
 from graveler.errors import AlreadyExists, PreconditionFailed, RangeUnsatisfiable, Unsupported
-from graveler.streams import Measured
+from graveler.streams import MeasuredBody
 
 _GUARD: Final[Headers] = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -86,7 +86,7 @@ def _open(service: Service, address: str, asks: str, content_type: str) -> Answe
     blocks = service.ports.blocks
     body = blocks.get(address) if window is None else blocks.get(address, window.start, window.end)
     headers = _described(body.head, content_type)
-    streamed = Streamed(body.chunks, body.end - body.start)
+    streamed = StreamedBody(body.chunks, body.end - body.start)
     if window is None:
         return Answer(200, headers, streamed)
     covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
@@ -118,13 +118,13 @@ def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
     If the object exists with the same content, the put succeeds as a retry.  Raises
     `PreconditionFailed` if the content differs.
     """
-    body, blocks = Measured(iter(chunks)), service.ports.blocks
+    body, blocks = MeasuredBody(iter(chunks)), service.ports.blocks
     try:
         blocks.put(address, body, CREATE)
     except AlreadyExists as error:
         for _ in body:
             pass  # a store may refuse before it has read the whole body
-        stored = Measured(blocks.get(address).chunks)
+        stored = MeasuredBody(blocks.get(address).chunks)
         for _ in stored:
             pass
         if (stored.size, stored.checksum) != (body.size, body.checksum):

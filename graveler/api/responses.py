@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from graveler.api.answers import Answer, Streamed
+from graveler.api.answers import Answer, StreamedBody
 from graveler.api.feed import Receive
 from graveler.api.service import Service
 
@@ -33,10 +33,10 @@ async def send(
     if head_only and status >= 400:
         all_headers = [each for each in all_headers if each[0] in _HEADERS_OF_FAILED_HEAD]
     if status not in _WITHOUT_LENGTH and not head_only:
-        length = body.length if isinstance(body, Streamed) else len(body)
+        length = body.length if isinstance(body, StreamedBody) else len(body)
         all_headers.append((b"content-length", b"%d" % length))
     await send_message({"type": "http.response.start", "status": status, "headers": all_headers})
-    if isinstance(body, Streamed):
+    if isinstance(body, StreamedBody):
         await _stream(service, receive, send_message, body)
     else:
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})
@@ -57,7 +57,9 @@ def _log(service: Service, scope: Scope, status: int, request_id: str) -> None:
     )
 
 
-async def _stream(service: Service, receive: Receive, send_message: Send, body: Streamed) -> None:
+async def _stream(
+    service: Service, receive: Receive, send_message: Send, body: StreamedBody
+) -> None:
     """Read chunks in the pool and send them from the event loop, one at a time."""
     streams = service.pools.streams
     gone = asyncio.ensure_future(_disconnected(receive))

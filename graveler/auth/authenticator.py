@@ -22,7 +22,7 @@ from typing import Literal
 from graveler.auth import accounts, revocations, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
-from graveler.auth.tokens import Issued
+from graveler.auth.tokens import IssuedToken
 from graveler.errors import AlreadyExists, Code, Refused, Unauthenticated
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
@@ -36,7 +36,7 @@ _FOREVER = float("inf")  # credentials are valid until the account changes
 
 
 @dataclass(slots=True)
-class _Known:
+class _AccountView:
     """The account as last read, and the accepted headers with their expiry in seconds."""
 
     account: Account | Literal[Absent.ABSENT]
@@ -69,7 +69,7 @@ class Authenticator:
         self._session_keys = [secrets.derive(each, PURPOSE) for each in (secret, before) if each]
         earlier = [secrets.derive(before, accounts.PURPOSE)] if before else []
         self._check_keys = [keeper.key, *earlier]
-        self._known = _Known(ABSENT, float("-inf"))
+        self._known = _AccountView(ABSENT, float("-inf"))
 
     def account(self) -> Account | Literal[Absent.ABSENT]:
         """The administrator, from a cache of at most two seconds."""
@@ -102,7 +102,7 @@ class Authenticator:
         known.accepted[seen] = expires
         return known.account
 
-    def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> Issued:
+    def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> IssuedToken:
         """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,
         `Throttled`."""
         account = self._current().account
@@ -146,10 +146,10 @@ class Authenticator:
             )
         chosen = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential
         account = accounts.create(self._keeper, user, email, chosen)
-        self._known = _Known(account, self._keeper.clock.steady_seconds())
+        self._known = _AccountView(account, self._keeper.clock.steady_seconds())
         return account, chosen
 
-    def _current(self) -> _Known:
+    def _current(self) -> _AccountView:
         known, now = self._known, self._keeper.clock.steady_seconds()
         if now - known.read_at < _REFRESH_SECONDS:
             return known
@@ -157,7 +157,7 @@ class Authenticator:
         if account == known.account:
             known.read_at = now
             return known
-        self._known = _Known(account, now)
+        self._known = _AccountView(account, now)
         return self._known
 
     def _found(self) -> Account | Literal[Absent.ABSENT]:

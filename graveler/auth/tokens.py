@@ -27,14 +27,14 @@ class Session(NamedTuple):
     id: str
 
 
-class Issued(NamedTuple):
+class IssuedToken(NamedTuple):
     """A token and its expiry in seconds since 1970."""
 
     token: str
     expires: int
 
 
-def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> Issued:
+def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> IssuedToken:
     """A token for `user`; `now` is in seconds since 1970."""
     expires = now + LIFE_SECONDS
     claims = {
@@ -46,7 +46,7 @@ def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> Issued:
         "jti": token_id,
         "epoch": epoch,
     }
-    return Issued(jwt.encode(claims, key, ALGORITHM), expires)
+    return IssuedToken(jwt.encode(claims, key, ALGORITHM), expires)
 
 
 def read(key: bytes, token: str, now: int) -> Session:

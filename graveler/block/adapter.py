@@ -99,7 +99,7 @@ class ObjectPage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Presigned:
+class PresignedUrl:
     """A signed request.  Anyone with the URL may send it, repeatedly, until it expires."""
 
     url: str
@@ -194,7 +194,7 @@ class BlockStore(Protocol):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         """A URL for `method` on `address`, valid for `seconds`.  No request is made.
 
         `content_type`: the client of a PUT must send it, and the answer to a GET has it; empty:

@@ -21,14 +21,14 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
-    Presigned,
+    PresignedUrl,
     Target,
     unwatched,
 )
 from graveler.requests import Counts
 
 
-class _Observed:
+class _CountedDeletes:
     """The deletions; a deletion of many counts as one request."""
 
     def __init__(self, store: Blocks, counts: Counts) -> None:
@@ -48,7 +48,7 @@ class _Observed:
         self._store.check_versions(address)
 
 
-class ObservedBlocks(_Observed):
+class ObservedBlocks(_CountedDeletes):
     """`Blocks` that counts each call and forwards it."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
@@ -90,7 +90,7 @@ class ObservedBlocks(_Observed):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         return self._store.presign(
             address, method, seconds, content_type, part, only_create=only_create
         )

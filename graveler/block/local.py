@@ -27,7 +27,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
-    Presigned,
+    PresignedUrl,
     Target,
     unwatched,
 )
@@ -168,7 +168,7 @@ class LocalBlocks(_LocalDeletes):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         parts = layout.owned(address) if method == "PUT" else layout.served(address)
         if part != WHOLE:
             raise Unsupported(f"this store cannot presign parts of an upload: {address=}")

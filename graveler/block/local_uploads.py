@@ -20,7 +20,7 @@ from graveler.block.files import Files
 from graveler.block.layout import UPLOADS, Place
 from graveler.clock import Ids
 from graveler.errors import Invalid, NotFound
-from graveler.streams import Measured
+from graveler.streams import MeasuredBody
 
 _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
 
@@ -43,7 +43,7 @@ class LocalUploads:
         """See `Multipart.put_part`."""
         bounds.check_part_number(number)
         self._check(address, upload_id)
-        measured = Measured(body)
+        measured = MeasuredBody(body)
         self._files.write(_place(upload_id, str(number)), measured, OVERWRITE, address)
         return Part(number, measured.checksum)
 

@@ -30,7 +30,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
-    Presigned,
+    PresignedUrl,
     Update,
     unwatched,
 )
@@ -123,7 +123,7 @@ class MemoryBlocks(OneByOne):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         """A URL for a part, which names the upload and part number.  No server answers it.  Whole
         objects have no URL: `Unsupported`."""
         canonical = self._canonical(address)
@@ -136,7 +136,7 @@ class MemoryBlocks(OneByOne):
             )
         query = urlencode({"uploadId": part.upload_id, "partNumber": part.number})
         expires_ns = self._clock.now_ns() + seconds * limits.SECOND_NS
-        return Presigned(f"{canonical}?{query}", expires_ns)
+        return PresignedUrl(f"{canonical}?{query}", expires_ns)
 
     def create_upload(self, address: str) -> str:
         canonical = self._canonical(address)

@@ -43,7 +43,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
-    Presigned,
+    PresignedUrl,
     Target,
     unwatched,
 )
@@ -57,7 +57,7 @@ T = TypeVar("T")
 Held = Sequence[bytes] | Rereadable
 
 
-class _Repeating:
+class _RetryingDeletes:
     """The deletions, and the repetition of all other calls.
 
     If one of many deletions fails, all are sent again.  Those already done cost almost nothing.
@@ -81,7 +81,7 @@ class _Repeating:
         return repeated(call, self._clock, self._policy)
 
 
-class RetryingBlocks(_Repeating):
+class RetryingBlocks(_RetryingDeletes):
     """`Blocks` that repeats failed calls where that is safe.  Each attempt is a request."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
@@ -120,7 +120,7 @@ class RetryingBlocks(_Repeating):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         return self._store.presign(
             address, method, seconds, content_type, part, only_create=only_create
         )

@@ -41,7 +41,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
-    Presigned,
+    PresignedUrl,
     unwatched,
 )
 from graveler.block.address import Parts
@@ -148,7 +148,7 @@ class S3Blocks(S3Deletes):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         if part == WHOLE:
             return self.urls.presign(
                 address, method, seconds, content_type, only_create=only_create

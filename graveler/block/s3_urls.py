@@ -11,7 +11,7 @@ from typing import Literal
 from graveler import limits
 from graveler.aws import AwsSession
 from graveler.block import bounds
-from graveler.block.adapter import Presigned
+from graveler.block.adapter import PresignedUrl
 from graveler.block.address import Parts
 from graveler.block.s3_places import Places
 from graveler.block.s3_regions import Regions
@@ -32,7 +32,7 @@ class S3Urls:
         self._regions = regions
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, str], Presigned] = {}
+        self._kept: dict[tuple[str, str], PresignedUrl] = {}
 
     def presign(
         self,
@@ -42,7 +42,7 @@ class S3Urls:
         content_type: str,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         """See `BlockStore.presign`.  The request of a PUT must have the content type; the answer to
         a GET has it.
 
@@ -66,7 +66,7 @@ class S3Urls:
             Signable("PUT", self._origin(parts), parts.key, {}, headers), seconds, parts.bucket
         )
 
-    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> Presigned:
+    def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> PresignedUrl:
         """A URL that stores part `number` of an upload."""
         parts = self._places.written(address)
         bounds.check_part_number(number)
@@ -100,7 +100,7 @@ class S3Urls:
     def _origin(self, parts: Parts) -> str:
         return self._places.origin(parts.bucket, self._regions.of(parts.bucket))
 
-    def _signed(self, request: Signable, seconds: int, bucket: str) -> Presigned:
+    def _signed(self, request: Signable, seconds: int, bucket: str) -> PresignedUrl:
         if not 1 <= seconds <= limits.presign_seconds_max:
             raise Invalid(
                 f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
@@ -110,4 +110,4 @@ class S3Urls:
             self._session.credentials(), self._regions.of(bucket), now_ns, seconds
         )
         expires_ns = (now_ns // limits.SECOND_NS + seconds) * limits.SECOND_NS
-        return Presigned(presigned(request, signature), expires_ns)
+        return PresignedUrl(presigned(request, signature), expires_ns)

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from graveler import limits
-from graveler.block.adapter import Presigned
+from graveler.block.adapter import PresignedUrl
 from graveler.block.address import split
 from graveler.clock import Clock
 from graveler.errors import Invalid, Unauthenticated, Unsupported
@@ -46,7 +46,7 @@ class Presigner(Protocol):
 
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
-    ) -> Presigned:
+    ) -> PresignedUrl:
         """A URL for one method on one address, for 1 to `limits.presign_seconds_max` seconds."""
         ...
 
@@ -56,7 +56,7 @@ class Unsigned:
 
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
-    ) -> Presigned:
+    ) -> PresignedUrl:
         raise Unsupported(f"this store cannot presign URLs: {address=}")
 
 
@@ -72,7 +72,7 @@ class Signer:
 
     def presign(
         self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
-    ) -> Presigned:
+    ) -> PresignedUrl:
         if method not in ("GET", "PUT"):
             raise Invalid(f"only GET and PUT can be presigned: {method=}")
         if not 1 <= seconds <= limits.presign_seconds_max:
@@ -88,7 +88,7 @@ class Signer:
         query["signature"] = self._signature(method, address, str(expires), content_type)
         name = base64.urlsafe_b64encode(address.encode()).decode().rstrip("=")
         url = f"{self._base_url}{PRESIGNED_PATH}{name}?{urlencode(query)}"
-        return Presigned(url, expires * limits.SECOND_NS)
+        return PresignedUrl(url, expires * limits.SECOND_NS)
 
     def verify(self, method: str, name: str, query: Mapping[str, str], content_type: str) -> Grant:
         """The request that a URL permits; `name` is the last segment of its path.

@@ -78,7 +78,7 @@ def merge(
             break
         taken = _settled(region)
         if taken is None:
-            changes = _Resolved(space, region, strategy, conflicts)
+            changes = _ResolvedChanges(space, region, strategy, conflicts)
             applier = Applier(space, assembler, Changes(changes), replace=False)
             applier.over(region.destination, is_tail=is_tail(region.destination, sides))
             continue
@@ -172,7 +172,7 @@ def _identity(value: bytes | Absent) -> bytes | Absent:
     return value if value is ABSENT else identity_of(value)
 
 
-class _Resolved:
+class _ResolvedChanges:
     """The changes that the merge of a region makes to the destination.  Without a strategy, the
     first conflict is added to `conflicts` and ends the stream."""
 

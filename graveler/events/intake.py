@@ -58,7 +58,7 @@ class BatchJob(NamedTuple):
 HandOn = Callable[[BatchJob], None]
 
 
-class Failed(NamedTuple):
+class FailedMessage(NamedTuple):
     """A message that must be delivered again, and why."""
 
     id: str
@@ -83,7 +83,7 @@ class _Taker(NamedTuple):
 
 def take_in(
     ports: Ports, messages: Sequence[Message], hand_on: HandOn, seconds: float = inf
-) -> tuple[dict[Taken, int], tuple[Failed, ...]]:
+) -> tuple[dict[Taken, int], tuple[FailedMessage, ...]]:
     """Stage the events of the messages; returns how many events had which result, and the messages
     that failed.
 
@@ -118,7 +118,7 @@ def take_in(
                     counts[became] += 1
             except GravelerError as error:
                 failed |= {each.message: error for each in part}
-    return counts, tuple(Failed(id, error) for id, error in failed.items())
+    return counts, tuple(FailedMessage(id, error) for id, error in failed.items())
 
 
 def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:

@@ -29,13 +29,13 @@ def beating(ports: Ports, beat: Beat) -> Ports:
     """The same ports, with `beat` called before each slow request.  Makes no request."""
     return replace(
         ports,
-        kv=_BeatingStore(ports.kv, beat),
-        blocks=_BeatingBlocks(ports.blocks, beat),
-        ranges=_BeatingRanges(ports.ranges, beat),
+        kv=_HeartbeatStore(ports.kv, beat),
+        blocks=_HeartbeatBlocks(ports.blocks, beat),
+        ranges=_HeartbeatRanges(ports.ranges, beat),
     )
 
 
-class _BeatingStore:
+class _HeartbeatStore:
     """`Store` that calls `beat`."""
 
     def __init__(self, store: Store, beat: Beat) -> None:
@@ -60,7 +60,7 @@ class _BeatingStore:
         self._store.set_many(writes)
 
 
-class _BeatingBlocks:
+class _HeartbeatBlocks:
     """`Blocks` that calls `beat`."""
 
     def __init__(self, blocks: Blocks, beat: Beat) -> None:
@@ -98,7 +98,7 @@ class _BeatingBlocks:
         self._blocks.delete_all(targets)
 
 
-class _BeatingRanges:
+class _HeartbeatRanges:
     """`RangeStore` that calls `beat`."""
 
     def __init__(self, ranges: RangeStore, beat: Beat) -> None:

@@ -53,7 +53,7 @@ class RocksSettings:
     open_files_max: int = 128
 
 
-class _Opened(NamedTuple):
+class _Storage(NamedTuple):
     """An open database and the syncs of its log.  Both are replaced together on reopening."""
 
     rows: Rdict
@@ -195,14 +195,14 @@ class Database:
             raise self._refused(opened, flats, error) from error
         self._acknowledge(opened, number)
 
-    def _writable(self) -> _Opened:
+    def _writable(self) -> _Storage:
         if self._closed:
             raise Unavailable(f"write kv row: store is closed: path={self._path}")
         if self._opened.group.failure is not None:
             self._reopen()
         return self._opened
 
-    def _confirm(self, opened: _Opened, number: int) -> None:
+    def _confirm(self, opened: _Storage, number: int) -> None:
         """Wait until write `number` is durable, before a reader is answered.  If that fails, reopen
         the database for the next reader, and raise."""
         try:
@@ -213,13 +213,13 @@ class Database:
                     self._reopen()
             raise
 
-    def _acknowledge(self, opened: _Opened, number: int) -> None:
+    def _acknowledge(self, opened: _Storage, number: int) -> None:
         try:
             opened.group.wait(number)
         except Unavailable as error:
             raise OutcomeUnknown(f"write kv row: sync failed: path={self._path}") from error
 
-    def _refused(self, opened: _Opened, flats: Sequence[bytes], error: Exception) -> GravelerError:
+    def _refused(self, opened: _Storage, flats: Sequence[bytes], error: Exception) -> GravelerError:
         """The error for a write that the log rejected.  The log holds at most a torn record, which
         a replay drops."""
         opened.group.refuse(flats, error)
@@ -240,12 +240,12 @@ class Database:
         _let_go(self._opened)
         self._opened = self._open()
 
-    def _open(self) -> _Opened:
+    def _open(self) -> _Storage:
         try:
             rows = Rdict(self._path, _options(self._settings))
         except Exception as error:
             raise self._translated(error, "open") from error
-        return _Opened(rows, GroupCommit(self.lock, rows.flush_wal, self._clock, self._counts))
+        return _Storage(rows, GroupCommit(self.lock, rows.flush_wal, self._clock, self._counts))
 
     def _translated(self, error: BaseException | None, tried: str) -> GravelerError:
         """The project's error for a failure of RocksDB.  The text of the failure is all that
@@ -300,7 +300,7 @@ def _options(settings: RocksSettings) -> Options:
     return options
 
 
-def _let_go(opened: _Opened) -> None:
+def _let_go(opened: _Storage) -> None:
     """Close the files.  Closing flushes first; after a failed log the flush fails again, and the
     files are closed nevertheless."""
     with suppress(Exception):

@@ -306,14 +306,14 @@ def _merged(shards: Sequence[Iterable[tuple[bytes, Staged]]]) -> Iterator[tuple[
     return iter(shards[0]) if len(shards) == 1 else heapq.merge(*shards)
 
 
-class Dropped(NamedTuple):
+class DropResult(NamedTuple):
     """How many rows were deleted, and whether all rows that existed at the start are deleted."""
 
     rows: int
     whole: bool
 
 
-def drop(kv: Store, token: StagingToken, goes_on: Callable[[], bool] = lambda: True) -> Dropped:
+def drop(kv: Store, token: StagingToken, goes_on: Callable[[], bool] = lambda: True) -> DropResult:
     """Delete every row.  `goes_on` is called before each batch; if it returns False, the deletion
     stops there.  Two requests per batch, and at most one more per shard.  Idempotent."""
     count = 0
@@ -322,14 +322,14 @@ def drop(kv: Store, token: StagingToken, goes_on: Callable[[], bool] = lambda: T
         start, more = b"", True
         while more:
             if not goes_on():
-                return Dropped(count, whole=False)
+                return DropResult(count, whole=False)
             rows, more = kv.scan(partition, start, b"", batch)
             if not rows:
                 break
             kv.delete(partition, [key for key, _ in rows])
             count += len(rows)
             start = rows[-1][0] + b"\0"
-    return Dropped(count, whole=True)
+    return DropResult(count, whole=True)
 
 
 def cursor(kv: Store, token: StagingToken, first: int = FIRST_PAGE_COUNT) -> Cursor:

@@ -21,7 +21,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
-    Presigned,
+    PresignedUrl,
     Target,
     unwatched,
 )
@@ -104,7 +104,7 @@ class FaultyBlocks(_Faulty):
         part: PartOf = WHOLE,
         *,
         only_create: bool = False,
-    ) -> Presigned:
+    ) -> PresignedUrl:
         return self._store.presign(
             address, method, seconds, content_type, part, only_create=only_create
         )

@@ -17,7 +17,7 @@ T = TypeVar("T")
 Action = Callable[[], object]
 
 
-class _Waiting(NamedTuple):
+class _WaitingCall(NamedTuple):
     moment: Literal["before", "after"]
     verb: str
     left: int
@@ -29,16 +29,16 @@ class Script:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingCall] = []
         self._acting = False
 
     def before(self, verb: str, action: Action, nth: int = 1) -> None:
         """Run `action` before the `nth` request of `verb` from now."""
-        self._waiting.append(_Waiting("before", verb, nth, action))
+        self._waiting.append(_WaitingCall("before", verb, nth, action))
 
     def after(self, verb: str, action: Action, nth: int = 1) -> None:
         """Run `action` after the `nth` request of `verb` from now was answered."""
-        self._waiting.append(_Waiting("after", verb, nth, action))
+        self._waiting.append(_WaitingCall("after", verb, nth, action))
 
     @property
     def finished(self) -> bool:
@@ -57,7 +57,7 @@ class Script:
 
     def _reach(self, moment: Literal["before", "after"], verb: str) -> None:
         due: list[Action] = []
-        later: list[_Waiting] = []
+        later: list[_WaitingCall] = []
         for waiting in self._waiting:
             if (waiting.moment, waiting.verb) == (moment, verb):
                 waiting = waiting._replace(left=waiting.left - 1)

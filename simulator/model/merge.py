@@ -30,7 +30,7 @@ from simulator.model.model import (
 Side = Blob | Literal[Absent.ABSENT]
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """The result of a three-way merge: the tree (the strategy decides conflicts), and the
     conflicts."""
 
@@ -62,7 +62,7 @@ def merge_base(model: Model, one: CommitKey, other: CommitKey) -> CommitKey:
     return min(found, key=lambda key: (-model.commits[key].generation, model.ids[key]))
 
 
-def three_way(base: Tree, source: Tree, dest: Tree, strategy: Strategy = "") -> Merged:
+def three_way(base: Tree, source: Tree, dest: Tree, strategy: Strategy = "") -> MergeResult:
     """The rule, path by path."""
     tree: dict[str, Blob] = {}
     conflicts = []
@@ -77,7 +77,7 @@ def three_way(base: Tree, source: Tree, dest: Tree, strategy: Strategy = "") -> 
             chosen = s if strategy == "source-wins" else d
         if chosen is not ABSENT:
             tree[path] = chosen
-    return Merged(tree, tuple(conflicts))
+    return MergeResult(tree, tuple(conflicts))
 
 
 def differences(left: Tree, right: Tree) -> list[Line]:
@@ -186,7 +186,7 @@ class _Sides(NamedTuple):
     source: ModelCommit
     dest: ModelCommit
 
-    def merged(self, strategy: Strategy = "") -> Merged:
+    def merged(self, strategy: Strategy = "") -> MergeResult:
         return three_way(self.base.content, self.source.content, self.dest.content, strategy)
 
     def has_table(self, tree: Tree) -> bool:
@@ -234,6 +234,6 @@ def _apply(model: Model, branch: str, step: tuple[CommitKey, CommitKey], draft: 
     return advance(model, branch, (head,), merged.tree, draft, has_table=has_table)
 
 
-def _refuse_conflicts(merged: Merged, strategy: Strategy) -> None:
+def _refuse_conflicts(merged: MergeResult, strategy: Strategy) -> None:
     if merged.conflicts and not strategy:
         raise MergeConflict("model: both sides changed", merged.conflicts)

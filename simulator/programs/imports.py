@@ -17,7 +17,7 @@ from simulator.programs.commits import COMMITTER, commits
 from simulator.programs.world import SOURCES, World, source_blob
 
 
-class _Drawn(NamedTuple):
+class _SourceDraw(NamedTuple):
     """One source: the request for it, the tree that it gives, and the prefix that it replaces, if
     any."""
 
@@ -58,12 +58,12 @@ def import_objects(world: World, rng: random.Random) -> None:
     commits(world, f"import {title} to {branch}", engine, model)
 
 
-def _draw(world: World, rng: random.Random) -> _Drawn:
+def _draw(world: World, rng: random.Random) -> _SourceDraw:
     destination = rng.choice(("", "a", "a/b", "z/", "new"))
     if rng.random() < 0.3:
         path, target = rng.choice(list(SOURCES)), destination or "a"
         asked = ImportPath("object", world.sources + path, target)
-        return _Drawn(asked, {target: source_blob(path)}, ())
+        return _SourceDraw(asked, {target: source_blob(path)}, ())
     folder = rng.choice(("", "b/", "y"))
     asked = ImportPath("common_prefix", world.sources + folder, destination)
     below = f"{destination.rstrip('/')}/" if destination else ""
@@ -73,4 +73,4 @@ def _draw(world: World, rng: random.Random) -> _Drawn:
         for path in SOURCES
         if path.startswith(inside)
     }
-    return _Drawn(asked, found, (below,))
+    return _SourceDraw(asked, found, (below,))

@@ -20,7 +20,7 @@ def basic(key: str, secret: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class HttpAnswer:
     """A whole answer."""
 
     status: int
@@ -47,7 +47,7 @@ class Client:
 
     def send(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
-    ) -> Answered:
+    ) -> HttpAnswer:
         """Send a request.  `path` is relative to the API; `body`: bytes are sent unchanged,
         anything else as JSON."""
         headers = {"Authorization": self._authorization}
@@ -58,7 +58,7 @@ class Client:
         try:
             self._connection.request(method, target, body, headers)
             answer = self._connection.getresponse()
-            return Answered(answer.status, answer.read())
+            return HttpAnswer(answer.status, answer.read())
         except GONE:
             self._connection.close()
             raise

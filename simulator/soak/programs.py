@@ -11,7 +11,7 @@ from graveler import assembly
 from graveler.engine.ports import Ports
 from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator import exhaustive
-from simulator.exhaustive import Bound, Enumerated
+from simulator.exhaustive import Bound, PathChoices
 from simulator.programs import programs as random_programs
 from simulator.programs.world import Mismatch
 from simulator.soak.records import Failure, Report, Reports
@@ -76,5 +76,5 @@ def path_line(program: str, bound: Bound, path: list[int]) -> str:
 def follow(bound: str, path: str, program: str) -> list[str]:
     """Replay a schedule that `path_line` wrote; return what is wrong."""
     numbers = Bound(*map(int, bound.split(",")))
-    choices = Enumerated(numbers, [int(each) for each in path.split(",")])
+    choices = PathChoices(numbers, [int(each) for each in path.split(",")])
     return exhaustive.run_path(build_stage(), program, choices)

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from simulator.service.http_client import Answered, Client
+from simulator.service.http_client import Client, HttpAnswer
 from simulator.service.process import LiveService, command, serving
 from simulator.soak.fixed_work import FixedWork
 from simulator.soak.growth import Sample, judged
@@ -150,48 +150,48 @@ class SteadyLoad:
         if verb in (_write, _delete, _commit, _merge) and answer.status < 300:
             self.changes += 1
 
-    def _expect(self, answer: Answered, *allowed: int) -> None:
+    def _expect(self, answer: HttpAnswer, *allowed: int) -> None:
         if answer.status not in allowed:
             self.wrong.append(f"answered {answer.status}: {answer.body[:300]!r}")
 
 
-Verb = Callable[[Client, Random], tuple[Answered, tuple[int, ...]]]
+Verb = Callable[[Client, Random], tuple[HttpAnswer, tuple[int, ...]]]
 
 
 def _path(random: Random) -> dict[str, str]:
     return {"path": f"p/{random.randrange(20):02}/{random.randrange(PATHS // 20):02}"}
 
 
-def _write(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+def _write(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]:
     body = random.randbytes(200)
     return client.send("POST", f"{_MAIN}/objects", _path(random), body), (201,)
 
 
-def _read(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+def _read(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]:
     where = f"{_REPOSITORY}/refs/main/objects"
     return client.send("GET", where, _path(random)), (200, 404)
 
 
-def _list(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+def _list(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]:
     where = f"{_REPOSITORY}/refs/main/objects/ls"
     query = {"prefix": f"p/{random.randrange(20):02}/", "amount": "50"}
     return client.send("GET", where, query), (200,)
 
 
-def _commit(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+def _commit(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]:
     return client.send("POST", f"{_MAIN}/commits", body={"message": "m"}), (201, 400)
 
 
-def _diff(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+def _diff(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]:
     where = f"{_REPOSITORY}/refs/main~2/diff/main"
     return client.send("GET", where, {"amount": "50"}), (200, 404)
 
 
-def _delete(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+def _delete(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]:
     return client.send("DELETE", f"{_MAIN}/objects", _path(random)), (204,)
 
 
-def _merge(client: Client, random: Random) -> tuple[Answered, tuple[int, ...]]:
+def _merge(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]:
     """A branch, a change and a merge; together they count as one request."""
     name = f"b{random.randrange(1 << 60):x}"
     where = f"{_REPOSITORY}/branches/{name}"

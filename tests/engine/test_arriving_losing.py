@@ -17,7 +17,7 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT, Entry
 from graveler.refs.events import batches
-from graveler.refs.events.batches import BatchCount, Closing
+from graveler.refs.events.batches import BatchCount, ClosingBatch
 from graveler.refs.events.rules import EventRule
 from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposer import Script
@@ -75,7 +75,7 @@ def test_an_event_that_is_staged_again_counts_though_an_answer_is_lost(
 # ---- counts --------------------------------------------------------------------------------------
 
 
-def note(lake: Lake, objects: int, objects_max: int) -> Closing | object:
+def note(lake: Lake, objects: int, objects_max: int) -> ClosingBatch | object:
     return batching.note(lake.ports, lake.repo, rule_of(lake, objects_max), Delivery(objects))
 
 
@@ -132,7 +132,7 @@ def test_a_delivery_closes_a_batch_whose_time_is_over(lake: Lake) -> None:
     note(lake, 1, 0)
     before: Callable[[], int] = lake.ports.clock.now_ns
     lake.ports.clock.now_ns = lambda: before() + 301 * limits.SECOND_NS  # type: ignore[method-assign]
-    assert isinstance(note(lake, 1, 0), Closing)
+    assert isinstance(note(lake, 1, 0), ClosingBatch)
 
 
 def test_a_late_count_of_an_earlier_batch_changes_nothing(lake: Lake) -> None:

@@ -14,7 +14,7 @@ from graveler.errors import Contended, OutcomeUnknown, Unsupported
 from graveler.ids import BranchId
 from graveler.kv.store import Store
 from graveler.records import ABSENT
-from graveler.refs.events.batches import Closing
+from graveler.refs.events.batches import ClosingBatch
 from graveler.refs.events.rules import EventRule
 from graveler.testing.clockwork import TickingClock
 from graveler.testing.faults import Fault, FaultyStore
@@ -28,7 +28,7 @@ def rule_of(lake: Lake) -> EventRule:
     return EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing")
 
 
-def note(lake: Lake, delivery: Delivery = MARKED) -> Closing | object:
+def note(lake: Lake, delivery: Delivery = MARKED) -> ClosingBatch | object:
     return batches.note(lake.ports, lake.repo, rule_of(lake), delivery)
 
 
@@ -36,7 +36,7 @@ def closed(lake: Lake) -> str:
     """The name of a batch that waits for its commit, with a staged object in it."""
     lake.put("a", "1")
     found = note(lake)
-    assert isinstance(found, Closing)
+    assert isinstance(found, ClosingBatch)
     return found.batch
 
 
@@ -103,7 +103,7 @@ def test_no_batch_is_closed_while_many_wait(lake: Lake) -> None:
     lake.put("late", "1")
     assert note(lake) is ABSENT and sorted(waiting(lake)) == sorted(names)
     assert commit(lake, names[0]) is not ABSENT
-    assert isinstance(note(lake), Closing)
+    assert isinstance(note(lake), ClosingBatch)
 
 
 def test_a_batch_that_was_forgotten_is_committed_no_more(lake: Lake) -> None:

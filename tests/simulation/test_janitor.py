@@ -2,7 +2,7 @@
 
 from graveler.engine.upkeep import janitor
 from graveler.kv.store import Row
-from simulator.exhaustive import Bound, Enumerated
+from simulator.exhaustive import Bound, PathChoices
 from simulator.histories import Run
 from simulator.invariants import count_leaks
 from simulator.schedule import JUMP_NS, Call
@@ -16,7 +16,7 @@ ONE_PASS = Edit(
 
 def _late_row(stage: Stage) -> int:
     """Rows that are left of a write that arrives between the janitor's passes."""
-    run = Run(stage, Enumerated(Bound(0, 0, 0)))
+    run = Run(stage, PathChoices(Bound(0, 0, 0)))
     token = min(run.watched("main").tokens)
     run.alone(Call(0, "write", ("k1", "k1-1")))
     run.alone(Call(0, "commit"))

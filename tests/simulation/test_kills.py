@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulator.arrivals import Arrived
-from simulator.exhaustive import Bound, Enumerated
+from simulator.arrivals import ArrivalWatch
+from simulator.exhaustive import Bound, PathChoices
 from simulator.histories import Run
 from simulator.invariants import count_leaks, judge
 from simulator.schedule import Call
@@ -50,8 +50,8 @@ def stage() -> Stage:
 
 def _broken(stage: Stage, verb: str, before: str, turn: Turn) -> tuple[list[str], int]:
     """What is wrong after one call of a verb of which one port call went wrong; leaks."""
-    run = Run(stage, Enumerated(Bound(0, 0, 0)))
-    arrived = Arrived(run)
+    run = Run(stage, PathChoices(Bound(0, 0, 0)))
+    arrived = ArrivalWatch(run)
     calls = [run.alone(Call(0, name, (key, value))) for name, key, value in BEFORE[before]]
     call = Call(1, verb, ARGUMENTS.get(verb, ("k1", "k1-9")))
     call.start = run.world.step + 1

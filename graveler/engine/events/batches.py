@@ -30,7 +30,7 @@ from graveler.errors import (
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.events import batches
-from graveler.refs.events.batches import BatchCount, Batches, Closing, StoredBatches
+from graveler.refs.events.batches import BatchCount, Batches, ClosingBatch, StoredBatches
 from graveler.refs.events.rules import EventRule
 
 BATCH_KEY: Final = "graveler.batch"
@@ -49,7 +49,7 @@ class Delivery(NamedTuple):
 
 def note(
     ports: Ports, repo: Repository, rule: EventRule, delivery: Delivery
-) -> Closing | Literal[Absent.ABSENT]:
+) -> ClosingBatch | Literal[Absent.ABSENT]:
     """Count a delivery in the rule's open batch; if that closes the batch, return it, to be
     committed.
 
@@ -79,7 +79,7 @@ def note(
 
 def tick(
     ports: Ports, repo: Repository, rule: EventRule, *, waiting: bool = True
-) -> tuple[Closing, ...]:
+) -> tuple[ClosingBatch, ...]:
     """Close the open batch if it is overdue.  Returns it, and with `waiting` also every batch that
     waits for its commit.
 
@@ -159,7 +159,7 @@ def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> Non
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
-def _is_landed(ports: Ports, repo: Repository, rule: EventRule, closing: Closing) -> bool:
+def _is_landed(ports: Ports, repo: Repository, rule: EventRule, closing: ClosingBatch) -> bool:
     """Whether `commit_batch` would find that the batch is committed, or that nothing is left to
     commit.
     """
@@ -181,18 +181,18 @@ def forget_runs(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> 
         _counted(ports, repo, rule, seen, closing._replace(runs=0, first_ns=0))
 
 
-def _closing(seen: StoredBatches, batch: str) -> Closing | None:
+def _closing(seen: StoredBatches, batch: str) -> ClosingBatch | None:
     return next((each for each in seen.batches.closing if each.batch == batch), None)
 
 
 def _counted(
-    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches, new: Closing
+    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches, new: ClosingBatch
 ) -> bool:
     changed = tuple(new if each.batch == new.batch else each for each in seen.batches.closing)
     return _swap(ports, repo, rule, seen, seen.batches._replace(closing=changed))
 
 
-def _request(rule: EventRule, closing: Closing) -> CommitRequest:
+def _request(rule: EventRule, closing: ClosingBatch) -> CommitRequest:
     return CommitRequest(
         message=f"Objects that arrived in {rule.bucket}",
         committer=rule.committer or "events",
@@ -229,7 +229,7 @@ def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
 
 def _close(
     ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches
-) -> Closing | Literal[Absent.ABSENT]:
+) -> ClosingBatch | Literal[Absent.ABSENT]:
     """Close the batch that is open in `seen`; ABSENT: another caller closed it, or too many batches
     wait already.
     """
@@ -238,7 +238,7 @@ def _close(
         found = seen.batches
         if found.open != name or len(found.closing) >= limits.event_batches_closing_max:
             return ABSENT
-        closing = Closing(name, fresh(ports, repo, rule.branch).branch.commit)
+        closing = ClosingBatch(name, fresh(ports, repo, rule.branch).branch.commit)
         closed = found._replace(open="", closing=(*found.closing, closing))
         if _swap(ports, repo, rule, seen, closed):
             return closing

@@ -49,7 +49,7 @@ from graveler.records import (
 )
 from graveler.refs.names.resolve import ResolvedRef
 from graveler.staging import area, stack
-from graveler.streams import Cursor, Measured, Overlay, list_page
+from graveler.streams import Cursor, MeasuredBody, Overlay, list_page
 from graveler.wire import decode_entry, encode_entry, recent_entry
 
 _STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
@@ -139,7 +139,7 @@ def upload(
 def stored(ports: Ports, repo: Repository, upload: Upload) -> Entry:
     """Store the body under a fresh address; return an entry for it.  `StorageFull`.  1 put."""
     relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
-    body = Measured(upload.body)
+    body = MeasuredBody(upload.body)
     # The store can resend a body that is in memory; it would have to buffer a stream first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)

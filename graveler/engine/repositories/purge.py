@@ -42,7 +42,7 @@ from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import keys
 from graveler.refs.events import rules
 from graveler.refs.names import deletions, repositories
-from graveler.refs.names.deletions import Deleted
+from graveler.refs.names.deletions import Deletion
 from graveler.refs.tokens import cleanups
 from graveler.staging import area
 
@@ -74,8 +74,8 @@ def note_older(ports: Ports) -> list[RepositoryId]:
     return [repo.id for repo in found]
 
 
-def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
-    """Deleted repositories whose undo period is over, by name, behind `after`.
+def list_due(ports: Ports, after: str = "") -> Iterator[Deletion]:
+    """Deletion repositories whose undo period is over, by name, behind `after`.
 
     Cost: 1 KV request for each 1,000 deletion records.
     """
@@ -85,7 +85,7 @@ def list_due(ports: Ports, after: str = "") -> Iterator[Deleted]:
 
 def find_due(
     ports: Ports, id: RepositoryId, uid: RepositoryUid
-) -> Deleted | Literal[Absent.ABSENT]:
+) -> Deletion | Literal[Absent.ABSENT]:
     """The deletion record of a repository, or ABSENT if there is none or its undo period is not
     over.  1 KV request."""
     gone = deletions.find(ports.kv, id, uid)
@@ -96,7 +96,7 @@ def _due_ns(ports: Ports) -> int:
     return ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
 
 
-def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
+def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
     """Remove the files and rows of a repository that is due.  Return whether nothing is left.
 
     The call ends soon after `seconds`.
@@ -128,7 +128,7 @@ def purge(ports: Ports, gone: Deleted, seconds: float = inf) -> bool:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def _drop_files(ports: Ports, gone: Deleted, goes_on: _GoesOn) -> bool:
+def _drop_files(ports: Ports, gone: Deletion, goes_on: _GoesOn) -> bool:
     """Delete the files, then the claim.  Return whether none is left.
 
     Returns True, and deletes nothing, if another repository owns the namespace or none claimed it.

@@ -23,7 +23,7 @@ _RUNS: Final = "runs:"
 _FIRST: Final = "first_ns:"
 
 
-class Closing(NamedTuple):
+class ClosingBatch(NamedTuple):
     """A batch that waits for its commit.
 
     `since`       the head of the branch before the batch was closed
@@ -46,7 +46,7 @@ class Batches(NamedTuple):
     open: str = ""
     number: int = 0
     opened_ns: int = 0
-    closing: tuple[Closing, ...] = ()
+    closing: tuple[ClosingBatch, ...] = ()
 
 
 class StoredBatches(NamedTuple):
@@ -63,7 +63,7 @@ def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
         return StoredBatches(Batches(), ABSENT)
     pairs = wire.decode_pairs(row.value)
     closing = tuple(
-        Closing(
+        ClosingBatch(
             name,
             CommitId(pairs[_CLOSING + name]),
             int(pairs.get(_RUNS + name, "0")),

@@ -18,7 +18,7 @@ from graveler.refs import rows
 from graveler.refs.keys import CREATING
 
 
-class Creating(NamedTuple):
+class Creation(NamedTuple):
     """A creation that is running or died.  `key` and `version`: its row."""
 
     uid: str
@@ -35,12 +35,12 @@ def note(kv: Store, repository: Repository, stamp: bytes) -> None:
     kv.set(CREATING, _key(repository), wire.encode_pairs(pairs), stamp)
 
 
-def list_all(kv: Store) -> Iterator[Creating]:
+def list_all(kv: Store) -> Iterator[Creation]:
     """Every note.  One request for each 1,000."""
     for name, row in rows.rows(kv, rows.Stretch(CREATING, b"")):
         pairs = wire.decode_pairs(row.value)
         uid = name.rpartition("/")[2]
-        yield Creating(uid, pairs["namespace"], int(pairs["since_ns"]), name.encode(), row.version)
+        yield Creation(uid, pairs["namespace"], int(pairs["since_ns"]), name.encode(), row.version)
 
 
 def end(kv: Store, repository: Repository) -> None:
@@ -49,7 +49,7 @@ def end(kv: Store, repository: Repository) -> None:
     kv.delete(CREATING, [_key(repository)])
 
 
-def forget(kv: Store, dead: Creating) -> None:
+def forget(kv: Store, dead: Creation) -> None:
     """Remove the note of a creation that died.  Does nothing if the note was written again since.
     One request."""
     kv.delete(CREATING, [dead.key], [dead.version])

@@ -20,7 +20,7 @@ from graveler.refs.keys import DELETED, OLDER_DELETIONS, UPKEEP
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class Deletion:
     """A deleted repository, and the version of this record."""
 
     id: RepositoryId
@@ -43,26 +43,26 @@ def note(kv: Store, repository: Repository, deleted_ns: int, stamp: bytes) -> No
     kv.set(DELETED, _key(repository.id, repository.uid), raw, stamp)
 
 
-def list_all(kv: Store, after: str = "") -> Iterator[Deleted]:
+def list_all(kv: Store, after: str = "") -> Iterator[Deletion]:
     """Every record, by name and uid, after `after`.  One request for each 1,000."""
     for name, row in rows.rows(kv, rows.Stretch(DELETED, b"", after=after)):
         id, _, uid = name.partition("/")
         yield _decoded(RepositoryId(id), RepositoryUid(uid), row)
 
 
-def find(kv: Store, id: RepositoryId, uid: RepositoryUid) -> Deleted | Literal[Absent.ABSENT]:
+def find(kv: Store, id: RepositoryId, uid: RepositoryUid) -> Deletion | Literal[Absent.ABSENT]:
     """The record of one repository; ABSENT if there is none.  One request."""
     row = kv.get(DELETED, _key(id, uid))
     return ABSENT if row is ABSENT else _decoded(id, uid, row)
 
 
-def stands(kv: Store, gone: Deleted) -> bool:
+def stands(kv: Store, gone: Deletion) -> bool:
     """Whether the record still has the version that was read.  One request."""
     row = kv.get(DELETED, _key(gone.id, gone.uid))
     return row is not ABSENT and row.version == gone.version
 
 
-def forget(kv: Store, gone: Deleted) -> None:
+def forget(kv: Store, gone: Deletion) -> None:
     """Remove the record: no row or file is left.  Does nothing if the record was written again
     since.  One request."""
     kv.delete(DELETED, [_key(gone.id, gone.uid)], [gone.version])
@@ -80,9 +80,9 @@ def set_older_noted(kv: Store, stamp: bytes) -> None:
     kv.set(UPKEEP, OLDER_DELETIONS, wire.encode_pairs({}), stamp)
 
 
-def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deleted:
+def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deletion:
     pairs = wire.decode_pairs(row.value)
-    return Deleted(id, uid, pairs["namespace"], int(pairs["deleted_ns"]), row.version)
+    return Deletion(id, uid, pairs["namespace"], int(pairs["deleted_ns"]), row.version)
 
 
 def _key(id: RepositoryId, uid: RepositoryUid) -> bytes:

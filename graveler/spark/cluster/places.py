@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenPlace:
     """The object store of a place, and the view of its ranges."""
 
     blocks: Blocks
@@ -59,7 +59,7 @@ class Opened:
 
 
 @lru_cache(maxsize=8)
-def opened(place: Place) -> Opened:
+def opened(place: Place) -> OpenPlace:
     """The store of `place`, opened once in each process.  No request is sent before the first verb.
 
     Errors: `Invalid` for an unknown storage, `Unavailable` if no scratch folder can be made.
@@ -68,7 +68,7 @@ def opened(place: Place) -> Opened:
     blocks = _blocks(place)
     files = StoredFiles(blocks, _scratch())
     store = ArrowRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
-    return Opened(blocks, Keyspace(store, place.namespace, place.breaks))
+    return OpenPlace(blocks, Keyspace(store, place.namespace, place.breaks))
 
 
 def _blocks(place: Place) -> Blocks:

@@ -26,7 +26,7 @@ def settle() -> None:
         gc.freeze()
 
 
-class _Settled(zipimporter):
+class _CachedImporter(zipimporter):
     """An importer for an archive whose directory is read once."""
 
     def invalidate_caches(self) -> None:
@@ -41,4 +41,4 @@ def settle_archives(paths: Iterable[str] = ()) -> None:
     for path, finder in list(sys.path_importer_cache.items()):
         # A folder within an archive has its own finder.
         if type(finder) is zipimporter and finder.archive in stems:
-            sys.path_importer_cache[path] = _Settled(path)
+            sys.path_importer_cache[path] = _CachedImporter(path)
