@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
-from graveler.block.signature import PATH, Grant, Signer
+from graveler.block.signature import PRESIGNED_PATH, Grant, Signer
 from graveler.errors import Invalid, Unauthenticated
 from graveler.testing.hostile_names import KEYS_IN_ORDER
 
@@ -39,7 +39,7 @@ def signer(clock: FixedClock) -> Signer:
 def verify(signer: Signer, method: str, url: str, content_type: str = "") -> Grant:
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
-    return signer.verify(method, parts.path.removeprefix(PATH), query, content_type)
+    return signer.verify(method, parts.path.removeprefix(PRESIGNED_PATH), query, content_type)
 
 
 def test_what_was_signed_is_granted(signer: Signer) -> None:
@@ -79,7 +79,7 @@ def test_b9_one_method_one_content_type(signer: Signer) -> None:
 def test_any_change_of_the_url_breaks_it(signer: Signer) -> None:
     url = signer.presign(ADDRESS, "PUT", 60, "text/plain").url
     granted = verify(signer, "PUT", url, "text/plain")
-    begin = url.index(PATH) + len(PATH)
+    begin = url.index(PRESIGNED_PATH) + len(PRESIGNED_PATH)
     survivors = 0
     for at in range(begin, len(url)):
         changed = url[:at] + ("A" if url[at] != "A" else "B") + url[at + 1 :]
@@ -92,7 +92,7 @@ def test_any_change_of_the_url_breaks_it(signer: Signer) -> None:
 
 
 def test_fields_do_not_run_together(signer: Signer) -> None:
-    name = urlsplit(signer.presign(ADDRESS, "GET", 60, "").url).path.removeprefix(PATH)
+    name = urlsplit(signer.presign(ADDRESS, "GET", 60, "").url).path.removeprefix(PRESIGNED_PATH)
     query = {
         k: v[0]
         for k, v in parse_qs(urlsplit(signer.presign(ADDRESS, "GET", 60, "").url).query).items()
@@ -107,7 +107,7 @@ def test_nonsense_is_refused(signer: Signer) -> None:
     for name in ("", "x", "!!!!", "é", "_" * 10_000, "/w"):
         with pytest.raises(Unauthenticated):
             signer.verify("GET", name, good, "")
-    name = urlsplit(signer.presign(ADDRESS, "GET", 60, "").url).path.removeprefix(PATH)
+    name = urlsplit(signer.presign(ADDRESS, "GET", 60, "").url).path.removeprefix(PRESIGNED_PATH)
     for query in (
         {},
         {**good, "signature": "é"},
