@@ -259,3 +259,17 @@ def test_the_reference_has_every_parameter_of_the_template() -> None:
     text = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
     assert len(parameters) > 20
     assert [name for name in parameters if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=names(DOCUMENTS))
+def test_lines_of_text_have_at_most_100_columns(document: Path) -> None:
+    """Tables, drawings, commands, the changelog and what programs write are left out."""
+    if document.name == "CHANGELOG.md" or "measured" in document.parts:
+        return
+    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
+    long = [
+        line
+        for line in text.splitlines()
+        if len(line) > 100 and not line.startswith(("|", "    ", "# "))
+    ]
+    assert not long
