@@ -84,7 +84,7 @@ check: $(READY) ## ruff, mypy, layers and units, on the memory drivers: under a 
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types units
 
 test: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## ruff, mypy, the site, then every test
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint types site tests spark
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types site all
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## the tests on PySpark 3.5 and 4 alone
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark

@@ -17,6 +17,33 @@ check() {
     }
 }
 
+# Everything but the tests on Spark.
+tests() {
+    check "tests (pytest, $jobs processes)" \
+        "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
+        "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
+}
+
+# Starts the tests on both versions of PySpark; what they print goes into files.
+spark_begins() {
+    said=$(mktemp -d)
+    nice .venv-spark3/bin/python -m pytest -q tests/spark >"$said/3" 2>&1 &
+    spark3=$!
+    nice .venv-spark4/bin/python -m pytest -q tests/spark >"$said/4" 2>&1 &
+    spark4=$!
+    trap 'kill "$spark3" "$spark4" 2>/dev/null; rm -rf "$said"' EXIT
+    trap 'exit 130' INT TERM
+}
+
+# Waits for both, and prints what they said.
+spark_ends() {
+    remedy="run one alone with: .venv-spark4/bin/python -m pytest tests/spark -k NAME"
+    check "tests on PySpark 4" "$remedy" ended "$spark4" "$said/4"
+    check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" ended "$spark3" "$said/3"
+    trap - EXIT INT TERM
+    rm -rf "$said"
+}
+
 # Waits for process $1 and prints its output from file $2.
 ended() {
     wait "$1"
@@ -49,23 +76,16 @@ for group in "$@"; do
             $("$bin/python" -m tests.units)
         ;;
     tests)
-        check "tests (pytest, $jobs processes)" \
-            "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
-            "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
+        tests
         ;;
-    spark) # a session uses little more than one core, so both versions run in parallel
-        said=$(mktemp)
-        .venv-spark3/bin/python -m pytest -q tests/spark >"$said" 2>&1 &
-        other=$!
-        trap 'kill "$other" 2>/dev/null; rm -f "$said"' EXIT
-        trap 'exit 130' INT TERM
-        remedy="run one alone with: .venv-spark4/bin/python -m pytest tests/spark -k NAME"
-        check "tests on PySpark 4 (3 beside it)" "$remedy" \
-            .venv-spark4/bin/python -m pytest -q tests/spark
-        check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" \
-            ended "$other" "$said"
-        trap - EXIT INT TERM
-        rm -f "$said"
+    spark)
+        spark_begins
+        spark_ends
+        ;;
+    all) # the tests on Spark use what the other tests leave of the cores
+        spark_begins
+        tests
+        spark_ends
         ;;
     *)
         echo "unknown group of checks: $group" >&2

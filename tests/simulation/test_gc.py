@@ -29,6 +29,7 @@ from simulator.gc import run as sim_collect
 from simulator.gc.programs import PROFILES
 from simulator.gc.programs import check_collect_seed as check
 from simulator.gc.stage import CollectStage, build_collect_stage
+from tests.simulation.witnesses import seeds
 
 SEEDS = 60
 MUTANT_SEEDS = 2_000
@@ -217,7 +218,11 @@ def test_a_broken_recipe_is_caught(
     stage: CollectStage, monkeypatch: pytest.MonkeyPatch, broken: Break
 ) -> None:
     broken(monkeypatch)
-    assert any(_is_wrong(stage, seed) for seed in range(MUTANT_SEEDS)), "the checker saw nothing"
+    for seed in seeds(broken.__name__, MUTANT_SEEDS):
+        if _is_wrong(stage, seed):
+            print(f"{broken.__name__} {seed}")
+            return
+    pytest.fail("the checker saw nothing")
 
 
 def _is_wrong(stage: CollectStage, seed: int) -> bool:
