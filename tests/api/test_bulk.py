@@ -195,7 +195,7 @@ def test_roots_of_a_collection(live: Served, client: Client, repo: str, amount: 
     assert order == sorted(order, key=["address", "job", "metarange"].index)
     for wrong in ("x", "WzFd", "eyJ9"):
         reply = client.send("GET", f"/repositories/{repo}/gc/roots", {"after": wrong})
-        assert reply.status == 400 and "page before" in reply.message
+        assert reply.status == 400 and "previous page" in reply.message
 
 
 def test_a_job_outlives_the_server_and_no_worker_takes_it(

@@ -114,7 +114,7 @@ def test_a_cluster_condemns_all_that_retention_lets_go_page_by_page(
     told = {"metaranges": [], "undone": 0, "following": ""}
     assert (found.status, found.json) == (200, told)
     gone = client.send("POST", where, body={**body, "after": "0" * 64 + "-1-2"})
-    assert gone.status == 410 and "begin anew" in gone.message
+    assert gone.status == 410 and "begin again" in gone.message
 
 
 def test_wrong_words_of_a_cluster(client: Client, repo: str) -> None:

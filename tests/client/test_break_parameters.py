@@ -26,7 +26,7 @@ def test_they_are_swapped_for_those_that_were_seen(session: Session, repo: str) 
         break_parameters.swap(session, repo, seen, wanted)
         assert break_parameters.read(session, repo) == wanted
     other = replace(wanted, raggedness=7)
-    with pytest.raises(PreconditionFailed, match="others now"):
+    with pytest.raises(PreconditionFailed, match="have changed"):
         break_parameters.swap(session, repo, seen, other)
     with pytest.raises(Invalid):
         break_parameters.swap(session, repo, wanted, replace(wanted, max_size=1))

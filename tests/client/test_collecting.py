@@ -62,7 +62,7 @@ def test_a_cluster_says_that_it_sweeps(session: Session, repo: str) -> None:
     collections.begin(session, repo, "T")
     assert collections.condemn(session, repo, "R1", Files(), turn="T") == 0
     collections.undo(session, repo, "R1")
-    with pytest.raises(Conflict, match="taken back"):
+    with pytest.raises(Conflict, match="undone"):
         collections.sweep(session, repo, "R1", 0, turn="T")
     assert collections.condemn(session, repo, "R2", Files(), turn="T") == 1
     collections.beat(session, repo, "T")

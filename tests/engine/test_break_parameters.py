@@ -46,7 +46,7 @@ def test_what_was_seen_is_swapped_once_or_often(lake: Lake) -> None:
 
 def test_what_somebody_else_has_set_stays(lake: Lake, rival: Lake) -> None:
     swap(rival, OTHER)
-    with pytest.raises(PreconditionFailed, match="others now: min_size=300"):
+    with pytest.raises(PreconditionFailed, match="have changed: min_size=300"):
         swap(lake)
     assert now(lake) == OTHER
 

@@ -98,7 +98,7 @@ def test_the_same_request_is_answered_with_the_same_commit(lake: Lake, rival: La
     made = finish(lake, job, metarange)
     rival.commit_of(b="2")
     assert finish(rival, job, metarange) == made
-    with pytest.raises(Conflict, match="by another request"):
+    with pytest.raises(Conflict, match="another request has finished"):
         finish(lake, job, metarange, "other")
     assert lake.tree() == {"a": "1", "b": "2"}
 
@@ -147,7 +147,7 @@ def test_two_requests_cannot_both_land_it(
     seen, script = scripted
     job, metarange = begin(lake), write(lake, {"a": "1"})
     script.before("scan", lambda: finish(rival, job, metarange, "other"))
-    with pytest.raises(Conflict, match="by another request"):
+    with pytest.raises(Conflict, match="another request has finished"):
         finish(seen, job, metarange)
     assert script.finished and landings(lake) == 1
 
@@ -412,7 +412,7 @@ def never_swaps(_: int, verb: str) -> Fault:
 def test_a_record_that_cannot_be_stored_is_said(lake: Lake) -> None:
     job, metarange = begin(lake), write(lake, {"a": "1"})
     broken = lake.with_kv(lambda kv: FaultyStore(kv, never_swaps))
-    with pytest.raises(Unavailable, match="heartbeat not noted"):
+    with pytest.raises(Unavailable, match="heartbeat not recorded"):
         bulk.heartbeat(broken.ports, broken.repo, MAIN, job.job.id)
     with pytest.raises(Unavailable, match="not landed"):
         finish(broken, job, metarange)

@@ -101,7 +101,7 @@ def test_a_commit_whose_rows_were_reset_is_refused(staged: Lake) -> None:
     job = begin(staged, Mode.COMMIT)
     metarange = scanned(staged, job)
     reset.reset(staged.ports, staged.repo, MAIN)
-    with pytest.raises(Conflict, match="reset meanwhile"):
+    with pytest.raises(Conflict, match="reset during the commit"):
         finish(staged, job, metarange)
     assert staged.tree() == {"a": "1", "b": "1", "c": "1"}
 
@@ -137,7 +137,7 @@ def test_part_of_what_was_scanned_is_begun_anew(staged: Lake) -> None:
     two = begin(staged, Mode.COMMIT)
     first, second = scanned(staged, one), scanned(staged, two)
     finish(staged, one, first)
-    with pytest.raises(Conflict, match="begin anew"):
+    with pytest.raises(Conflict, match="begin again"):
         finish(staged, two, second)
     assert staged.tree() == {**STAGED, "later": "3"}
     bulk.cancel(staged.ports, staged.repo, MAIN, two.job.id)

@@ -1,4 +1,4 @@
-"""A collection that runs elsewhere condemns commits, and is taken back, as one that runs here."""
+"""A collection that runs elsewhere condemns commits, and is undone, as one that runs here."""
 
 from dataclasses import replace
 
@@ -109,7 +109,7 @@ def test_a_second_run_condemns_only_what_is_new(aged: tuple[Storage, CommitId]) 
 
 
 def test_what_nobody_condemned_is_condemned_anew(aged: tuple[Storage, CommitId]) -> None:
-    """Marks of a run that was taken back at the wrong moment, or of none that is known."""
+    """Marks of a run that was undone at the wrong moment, or of none that is known."""
     storage, old = aged
     mark = condemned.Mark("lost", storage.clock.now_ns())
     condemned.put(storage.ports.kv, storage.repo, [old], mark, storage.ports.ids)
@@ -198,7 +198,7 @@ def test_a_run_is_taken_back_until_it_is_swept(aged: tuple[Storage, CommitId]) -
     branches.delete_branch(storage.ports, storage.repo, "late")
     with pytest.raises(Conflict, match="begin another"):
         condemn(storage)
-    with pytest.raises(Conflict, match="taken back"):
+    with pytest.raises(Conflict, match="undone"):
         sweep(storage, "R1", 0)
     assert marks(storage) == {}
     assert condemn(storage, "R2").undone == 1
@@ -215,7 +215,7 @@ def test_no_run_counts_from_before_another_was_taken_back(
     condemn(storage, "R1")
     condemn(storage, "R2")
     collect.undo(storage.ports, storage.repo, "R1")
-    with pytest.raises(Conflict, match="taken back"):
+    with pytest.raises(Conflict, match="undone"):
         sweep(storage, "R2", 0)
     assert state(storage, "R2") is RunState.CONDEMNED
 
@@ -242,7 +242,7 @@ def test_a_run_that_is_taken_back_while_it_is_about_to_be_swept_is_not(
     script = Script()
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
     script.before(verb, lambda: collect.undo(storage.ports, storage.repo, "R1"))
-    with pytest.raises(Conflict, match="taken back"):
+    with pytest.raises(Conflict, match="undone"):
         cluster.sweep(ports, storage.repo, "R1", 0, TURN)
     assert script.finished and state(storage) is RunState.UNDONE
 

@@ -156,7 +156,7 @@ def test_full_addresses_are_judged_by_one_look_at_the_repositories(lake: Lake) -
         return counts.snapshot()["scan"]
 
     assert scans("s3://far/x") == scans("s3://far/x", "s3://far/y", "s3://far/z") == 1
-    with pytest.raises(Invalid, match=r"lies in a repository.*key=b'2'"):
+    with pytest.raises(Invalid, match=r"inside a repository.*key=b'2'"):
         scans("s3://far/x", "s3://far/y", "mem://bucket/other/z")
 
 

@@ -125,7 +125,7 @@ def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(
 
 def test_a_source_beside_repositories_is_accepted_and_one_inside_is_not(lake: Lake) -> None:
     inside = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
-    with pytest.raises(Invalid, match="lies in a repository"):
+    with pytest.raises(Invalid, match="inside a repository"):
         importing.submit(
             lake.ports, lake.repo, "main", replace(REQUEST, paths=[inside]), owner=OWNER
         )

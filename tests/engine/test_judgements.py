@@ -183,7 +183,7 @@ def test_a_snapshot_that_is_gone_or_damaged_ends_the_read(storage: Storage) -> N
         with pytest.raises(Corrupt, match="damaged"):
             root_pages.page(storage.ports, storage.repo, first.following, 5)
     storage.blocks.delete(place)
-    with pytest.raises(Gone, match="begin anew"):
+    with pytest.raises(Gone, match="begin again"):
         root_pages.page(storage.ports, storage.repo, first.following, 5)
 
 
@@ -196,9 +196,9 @@ def test_a_place_in_no_snapshot_is_refused(storage: Storage, spot: str) -> None:
     raw = urlsafe_b64decode(first.following).decode()
     name = raw.split('"')[3]
     wrong = urlsafe_b64encode(raw.replace(name, spot).encode()).decode()
-    with pytest.raises(Invalid, match="page before"):
+    with pytest.raises(Invalid, match="previous page"):
         root_pages.page(storage.ports, storage.repo, wrong, 2)
-    with pytest.raises(Invalid, match="page before"):
+    with pytest.raises(Invalid, match="previous page"):
         cluster.condemn_page(storage.ports, storage.repo, ORDER, spot, 2)
 
 
@@ -321,6 +321,6 @@ def test_a_judgement_that_is_gone_ends_the_run(storage: Storage) -> None:
     old_commits(storage, 4)
     page = condemn(storage, "", 2)
     storage.blocks.delete(snapshots(storage)[0])
-    with pytest.raises(Gone, match="begin anew"):
+    with pytest.raises(Gone, match="begin again"):
         condemn(storage, page.following)
     assert len(condemn(storage).metaranges) == 3

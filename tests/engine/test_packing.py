@@ -93,10 +93,13 @@ def test_what_others_commit_at_the_last_moment_stays(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ((b"p/007", TOMBSTONE), "changes no entry"),
-        ((b"q", encode_entry(entry("1"))), "changes no entry"),
-        ((b"p/007", encode_entry(entry("longer than it was"))), "changes no entry"),
-        ((b"p/007", encode_entry(Entry("data/8/p/007", 1, "8", 1))), "says otherwise"),
+        ((b"p/007", TOMBSTONE), "must not change entries"),
+        ((b"q", encode_entry(entry("1"))), "must not change entries"),
+        ((b"p/007", encode_entry(entry("longer than it was"))), "must not change entries"),
+        (
+            (b"p/007", encode_entry(Entry("data/8/p/007", 1, "8", 1))),
+            "differs from the range of its base",
+        ),
     ],
 )
 def test_what_says_something_else_is_refused(lake: Lake, change: Change, says: str) -> None:

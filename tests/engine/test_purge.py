@@ -169,7 +169,7 @@ def test_files_that_another_repository_lies_on_stay_until_it_is_gone(storage: St
     repository.delete(storage.ports, repo)
     storage.clock.sleep(2 * DAY)
     before = everything(storage)
-    with pytest.raises(Refused, match="guest has its files too"):
+    with pytest.raises(Refused, match="guest shares its files"):
         purged(storage)
     assert everything(storage) == before
     repository.delete(storage.ports, moved)

@@ -105,7 +105,7 @@ def test_many_tokens_that_hold_nothing_are_bounded_work() -> None:
      "W1tb" * 2_000],
 )  # fmt: skip
 def test_a_place_that_no_page_gave_is_refused(storage: Storage, after: str) -> None:
-    with pytest.raises(Invalid, match="page before"):
+    with pytest.raises(Invalid, match="previous page"):
         root_pages.page(storage.ports, storage.repo, after, 10)
 
 

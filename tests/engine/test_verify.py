@@ -144,7 +144,7 @@ def test_repositories_that_share_a_namespace_are_both_told(storage: Storage) -> 
         ("guest", "namespace mem://bucket/lake/inside"),
         ("lake", "namespace mem://bucket/lake"),
     ]
-    assert "lake has its files too" in found[0].what and "delete it" in found[0].what
+    assert "lake shares its files" in found[0].what and "delete it" in found[0].what
 
 
 def test_a_repository_that_is_deleted_meanwhile_is_no_damage(storage: Storage) -> None:

@@ -145,7 +145,7 @@ def test_a_list_that_cannot_be_closed_deletes_nothing(
         full(patched, storage, "/closed-")
         [_] = runs_of(storage, job)
     ended = status(storage, job)
-    assert ended.state is JobState.FAILED and "out of date" in ended.error
+    assert ended.state is JobState.FAILED and "as outdated" in ended.error
     assert storage.stored() == before and steps_of(storage) == []
 
 

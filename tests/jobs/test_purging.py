@@ -89,7 +89,7 @@ def test_what_may_not_be_removed_is_said(
     queue = Held()
     purging.order(storage.ports, queue)
     worker.run(storage.ports, queue, queue.messages[0])
-    assert "guest has its files too" in caplog.text and left(storage) == ["lake"]
+    assert "guest shares its files" in caplog.text and left(storage) == ["lake"]
     assert len(queue.messages) == 1
 
 

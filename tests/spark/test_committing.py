@@ -275,7 +275,7 @@ def test_a_reset_meanwhile_is_a_conflict(
         return found
 
     monkeypatch.setattr(staged_rows, "spooled", late)
-    with pytest.raises(Conflict, match="reset meanwhile"):
+    with pytest.raises(Conflict, match="reset during the commit"):
         commit(lake, f"{repository}/main")
     assert len(log(lake, repository)) == 2 and "b" not in listed(lake, repository)
 

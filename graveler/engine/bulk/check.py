@@ -64,7 +64,7 @@ def check(
     try:
         refs = space.metarange(metarange).ranges
     except NotFound as error:
-        raise NotFound(f"metarange not found: it must lie at {FILES}{metarange}") from error
+        raise NotFound(f"metarange not found: write it to {FILES}{metarange}") from error
     except Corrupt as error:
         raise Invalid(f"metarange refused: {error}") from error
     check_below(refs, prefix)
@@ -88,27 +88,32 @@ def check_same(ports: Ports, repo: Repository, written: MetarangeId, known: Meta
     space = keyspace(ports, repo)
     refs, there = space.metarange(written).ranges, space.metarange(known).ranges
     if totals(refs) != totals(there):
-        raise Invalid("metarange refused: packing changes no entry, and its base has others")
+        raise Invalid(
+            "metarange refused: packing must not change entries, but its entries differ from those "
+            "of its base"
+        )
     ids = {ref.id for ref in there}
     for ref in _sampled([ref for ref in refs if ref.id not in ids]):
         records = (record for batch in range_batches(space, ref) for record in batch)
         expected = islice(scan(space, known, ref.min_key), ref.count)
         if any(one != other for one, other in zip_longest(records, expected)):
-            raise Invalid(f"range refused: its base says otherwise: range={ref.id}")
+            raise Invalid(f"range refused: it differs from the range of its base: range={ref.id}")
 
 
 def _check_range(space: Keyspace, ref: RangeRef) -> None:
     if not is_hex64(ref.id) or not 0 < ref.count <= limits.table_records_count_max:
-        raise Invalid(f"range refused: its id or its count cannot be: {ref.id=!r:.80} {ref.count=}")
+        raise Invalid(
+            f"range refused: its id or its count is impossible: {ref.id=!r:.80} {ref.count=}"
+        )
     try:
         table = space.open(ref)
         count, marks = table.count, table.marks
     except NotFound as error:
-        raise NotFound(f"range not found: it must lie at {FILES}{ref.id}") from error
+        raise NotFound(f"range not found: write it to {FILES}{ref.id}") from error
     except Corrupt as error:
         raise Invalid(f"range refused: {error}") from error
     if count != ref.count or marks:
-        raise Invalid(f"range refused: it holds {count} records and not {ref.count}: {ref.id=}")
+        raise Invalid(f"range refused: it holds {count} records instead of {ref.count}: {ref.id=}")
 
 
 def _sampled(refs: Sequence[RangeRef]) -> Iterator[RangeRef]:
@@ -129,7 +134,7 @@ def _check_records(space: Keyspace, ref: RangeRef, rules: "_Rules", every: int) 
         records = [record for batch in range_batches(space, ref) for record in batch]
         size = sum(len(key) + len(value) for key, value in records)
         if hash.file_id(records, RANGE_PROPERTIES) != ref.id or size != ref.size:
-            raise Invalid("its records do not give its id, or its size")
+            raise Invalid("its id or its size does not match its records")
         for record in records[::every]:
             rules.check(record)
     except (Corrupt, Invalid) as error:
@@ -163,9 +168,9 @@ class _Rules:
             raise Invalid("its path is not UTF-8") from error
         entry = decode_entry(value)
         if identity_of(value) != entry_identity(entry):
-            raise Invalid("its identity is not that of what it says")
+            raise Invalid("its identity does not match its fields")
         if not 0 <= entry.size <= limits.object_size_bytes_max:
-            raise Invalid(f"its size cannot be: size={entry.size}")
+            raise Invalid(f"its size is impossible: size={entry.size}")
         if not 0 < len(entry.checksum.encode()) <= limits.checksum_length_bytes_max:
             raise Invalid("its checksum is empty or too long")
         self._check_address(entry)
@@ -177,11 +182,11 @@ class _Rules:
         if kind is AddressType.RELATIVE:
             address.join(self._namespace, text)
             if f"{text}/".startswith(OWN_FILES):
-                raise Invalid(f"its address lies among the repository's own files: address={text}")
+                raise Invalid(f"its address is among the repository's own files: address={text}")
             return
         spelled = address.spelling(text)
         if not self._taken:
             taken = {address.normalise(self._namespace), *namespaces.spellings(self._ports)}
             self._taken = tuple(f"{namespace}/" for namespace in taken)
         if spelled.startswith(self._taken):
-            raise Invalid(f"its full address lies in a repository: address={text}")
+            raise Invalid(f"its full address is inside a repository: address={text}")

@@ -85,7 +85,9 @@ def holder(
             if entry.id == since:
                 raise NoChanges(NO_CHANGES)
             return entry
-    raise Conflict(f"commit lost its changes: the branch was reset meanwhile: branch={branch}")
+    raise Conflict(
+        f"commit lost its changes: the branch was reset during the commit: branch={branch}"
+    )
 
 
 def _stem(record: Branch) -> str:

@@ -152,9 +152,9 @@ def begin(
     check_writable(repo, force)
     parse_prefix(new.prefix)
     if new.mode is not Mode.REPLACE and new.prefix:
-        raise Invalid("prefix is for the mode replace: in others the paths that were changed count")
+        raise Invalid("prefix invalid: only the mode replace takes a prefix")
     if (new.mode is Mode.PACK) != (new.breaks is not ABSENT):
-        raise Invalid("breaks are for the mode pack, which must have them")
+        raise Invalid("breaks invalid: the mode pack needs them, and no other mode takes them")
     if new.breaks is not ABSENT:
         break_parameters.check(new.breaks)
     if new.id and not _ID.fullmatch(new.id):
@@ -169,7 +169,7 @@ def begin(
         taken = records.get(ports.kv, repo, job_id)
     if (taken.job.kind, taken.job.branch) != (KIND, name):
         raise Conflict(
-            f"another job has this id: use another id for this one: id={job_id} "
+            f"another job has this id: use another id: id={job_id} "
             f"asked: branch={name} begun: branch={taken.job.branch} kind={taken.job.kind}"
         )
     known = status(ports, repo, name, job_id)
@@ -177,8 +177,7 @@ def begin(
     same = (was.mode, was.prefix, was.breaks) == (new.mode, new.prefix, new.breaks)
     if not same or was.purpose not in ("", new.purpose):
         raise Conflict(
-            f"another bulk job has this id: use another id for this one: id={job_id} "
-            f"asked: {new} begun: {was}"
+            f"another bulk job has this id: use another id: id={job_id} asked: {new} begun: {was}"
         )
     return known
 
@@ -230,7 +229,7 @@ def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> B
     if nothing_staged(ports, seen):
         raise NoChanges(NO_CHANGES)
     if len(seen.branch.sealed) >= limits.sealed_token_count_max:
-        raise Conflict(f"too much is sealed already; commit first: branch={branch}")
+        raise Conflict(f"too many tokens are sealed; commit first: branch={branch}")
     return seal(ports, repo, branch, seen, own=True).branch
 
 
@@ -283,7 +282,7 @@ def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress
         beaten = bulk.job._replace(progress=done, updated_ns=ports.clock.now_ns())
         if records.put(ports.kv, repo, beaten, record, ports.ids.stamp()) is not ABSENT:
             return replace(bulk, job=beaten)
-    raise Unavailable(f"heartbeat not noted: the job's record kept changing: id={job_id}")
+    raise Unavailable(f"heartbeat not recorded: the job's record kept changing: id={job_id}")
 
 
 def cancel(ports: Ports, repo: Repository, branch: str, job_id: str) -> None:
@@ -325,7 +324,9 @@ def check_alive(ports: Ports, bulk: Bulk) -> None:
     if job.ended:
         raise Conflict(f"bulk job has ended: id={job.id} state={job.state.name.lower()}")
     if is_expired(ports, bulk):
-        raise Conflict(f"bulk job has expired: it had {limits.import_seconds_max} s: id={job.id}")
+        raise Conflict(
+            f"bulk job has expired: its limit is {limits.import_seconds_max} s: id={job.id}"
+        )
 
 
 # ---- landing -------------------------------------------------------------------------------------
@@ -334,7 +335,9 @@ def check_alive(ports: Ports, bulk: Bulk) -> None:
 def check_same(job: Job, request_id: str) -> None:
     """Raises `Conflict` if another request lands the job, or has landed it.  No request."""
     if job.owner != request_id.encode():
-        raise Conflict(f"bulk job is finished by another request: id={job.id} commit={job.commit}")
+        raise Conflict(
+            f"another request has finished the bulk job: id={job.id} commit={job.commit}"
+        )
 
 
 def note_landing(ports: Ports, repo: Repository, bulk: Bulk, request_id: str) -> None:

@@ -88,7 +88,7 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
         if bulk.job.state is not JobState.LANDING:
             raise
         # An earlier attempt may have sent a swap that has not arrived yet.
-        raise OutcomeUnknown(f"{error}; an attempt before this one may still land") from error
+        raise OutcomeUnknown(f"{error}; an earlier attempt may still land") from error
     note_done(ports, repo, bulk.job.id, landed)
     return landed
 
@@ -202,7 +202,10 @@ def _committed(work: _Work) -> CommitEntry:
 
     def content(base: MetarangeId, tokens: tuple[StagingToken, ...]) -> commit.Overlaid:
         if tokens != scanned:
-            raise Conflict(f"others took in part of what was scanned; begin anew: id={bulk.job.id}")
+            raise Conflict(
+                "another commit has folded part of the scanned tokens; begin again: "
+                f"id={bulk.job.id}"
+            )
         result = bulk_content.committed(ports, repo, bulk, work.written, base)
         note_landing(ports, repo, bulk, work.asked.request_id)
         return result

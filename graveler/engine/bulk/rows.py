@@ -62,7 +62,9 @@ def page(
     record = fresh(ports, repo, parse_branch_id(branch)).branch
     found = next((each for each in record.tokens_newest_first if each == token), None)
     if found is None:
-        raise NotFound(f"staging token is not the branch's: token={token:.80} branch={branch}")
+        raise NotFound(
+            f"staging token does not belong to the branch: token={token:.80} branch={branch}"
+        )
     if not 0 <= shard < area.shard_count(found):
         raise Invalid(f"shard must be 0 to {area.shard_count(found) - 1}: shard={shard}")
     start = parse_path(after, "after") + b"\0" if after else b""

@@ -55,7 +55,8 @@ def add_record(
     drawn = graph.positioned(lookup(ports, repo), record.commit)
     if record.commit.generation not in (0, drawn.generation):
         raise Invalid(
-            f"generation must be one more than the greatest of the parents: {drawn.generation}"
+            "generation must be one more than the greatest generation of the parents: "
+            f"{drawn.generation}"
         )
     made = drawn._replace(version=record.commit.version)
     commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())
@@ -113,5 +114,7 @@ def land_metarange(
     metarange = known_metarange(ports, repo, source)
     space = keyspace(ports, repo)
     if any(space.open(ref).marks for ref in space.metarange(metarange).ranges[:1]):
-        raise Invalid(f"source_metarange invalid: it holds dumped refs: {metarange=}")
+        raise Invalid(
+            f"source_metarange invalid: it holds dumped refs instead of objects: {metarange=}"
+        )
     return land(ports, repo, branch, lambda head: drawn(head, metarange), Terms(once=once))

@@ -305,7 +305,9 @@ def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
         if attempt.ports.kv.set_if(*write, ABSENT) is WRITTEN:
             return entry
         drawn = drawn._replace(created_ns=drawn.created_ns + limits.SECOND_NS)
-    raise Contended(f"too many equal commits within a minute: branch={attempt.branch}")
+    raise Contended(
+        f"too many equal commits within a minute; try again later: branch={attempt.branch}"
+    )
 
 
 def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
@@ -371,7 +373,7 @@ def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Commit
     if drafts and drafts[-1].made is None:  # the rows equal the base, so nothing was dropped
         raise NoChanges(NO_CHANGES)
     raise Conflict(
-        f"commit lost its changes: the branch was reset meanwhile: branch={attempt.branch}"
+        f"commit lost its changes: the branch was reset during the commit: branch={attempt.branch}"
     )
 
 

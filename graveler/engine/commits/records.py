@@ -137,7 +137,7 @@ def check_kept(ports: Ports, repo: Repository, *ids: CommitId | MetarangeId) -> 
         return
     for id in ids:
         if marks.find(ports.kv, repo, id) is not ABSENT:
-            raise Gone(f"expired: its content is condemned to be deleted: id={id}")
+            raise Gone(f"commit expired: its content is condemned: id={id}")
 
 
 def new_token(ports: Ports, repo: Repository, rows: int) -> StagingToken:

@@ -113,7 +113,7 @@ def history_until(
             return
         here = found.parents[0]
     raise HistoryTooLong(
-        f"more than {limits.walk_count_max} commits were made meanwhile, so nobody looks through "
+        f"more than {limits.walk_count_max} commits were made since; the service does not search "
         f"all of them; outcome unknown: since={base}"
     )
 

@@ -142,5 +142,5 @@ def _files_of(ports: Ports, place: str) -> set[str]:
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"manifest of a dump cannot be read: address={place}") from error
     if not sound:
-        raise Corrupt(f"manifest of a dump names what is no table: address={place}")
+        raise Corrupt(f"manifest of a dump names a file that is not a table: address={place}")
     return set(files)

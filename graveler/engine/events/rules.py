@@ -70,7 +70,7 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
     _check_readable(ports, repo, rule)
     fresh(ports, repo, branch)
     if sum(1 for _ in rules.every(ports.kv)) >= limits.event_rules_max:
-        raise Invalid(f"too many rules: at most {limits.event_rules_max} in a deployment")
+        raise Invalid(f"too many rules: a deployment has at most {limits.event_rules_max}")
     rules.put(ports.kv, repo, rule, ports.ids)
     return rule
 
@@ -114,5 +114,6 @@ def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
         if rule.watches(own.bucket, own.key):
             whose = "the repository's own" if other.uid == repo.uid else "another repository's"
             raise Invalid(
-                f"rule watches {whose} namespace: namespace={other.namespace} prefix={rule.prefix}"
+                f"rule would watch {whose} namespace: namespace={other.namespace} "
+                f"prefix={rule.prefix}"
             )

@@ -132,9 +132,9 @@ def take_in(
             waits += 1
             if waits == _WAITS_MAX:
                 _vouch(round_, became.values())
-                raise Unavailable(f"newer events are still under way: branch={rule.branch}")
+                raise Unavailable(f"newer events are still being processed: branch={rule.branch}")
             ports.clock.sleep(_WAIT_SECONDS * waits)
-    raise OutcomeUnknown(f"events kept losing against commits: branch={rule.branch}")
+    raise OutcomeUnknown(f"events kept losing to commits: branch={rule.branch}")
 
 
 def _vouch(round_: _Round, became: Iterable[_Verdict]) -> None:

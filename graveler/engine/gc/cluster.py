@@ -138,7 +138,7 @@ def condemn_page(
         stretch = judgements.first(ports, repo, _kind(order), records, limit)
         doomed = [_decoded(each) for each in stretch.records]
     elif order.run not in states:
-        raise Conflict(f"run has judged nothing; begin anew, without after: run={order.run}")
+        raise Conflict(f"run has judged nothing; begin again without after: run={order.run}")
     else:
         stretch = judgements.later(ports, repo, _kind(order), spot, limit, _RECORD_LENGTH)
         doomed = _still(ports, repo, [_decoded(each) for each in stretch.records])
@@ -150,7 +150,7 @@ def condemn_page(
 def _noted(ports: Ports, repo: Repository, order: Order) -> Mapping[str, RunState]:
     """Record the run; returns the states of all runs from before it was recorded."""
     if _RUN.fullmatch(order.run) is None:
-        raise Invalid(f"a run must be named by 1 to 64 letters and digits: run={order.run!r:.80}")
+        raise Invalid(f"run id must be 1 to 64 letters and digits: run={order.run!r:.80}")
     cluster_turns.check(ports, repo, order.turn)
     eligible.check_exact(ports, repo)
     states = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
@@ -227,7 +227,7 @@ def _mark(
     # An undo before this look may have missed marks; an undo after it finds them.
     if runs.get(ports.kv, repo, order.run).run.state is not RunState.CONDEMNED:
         marks.forget(ports.kv, repo, fresh)
-        raise Conflict(f"run was taken back, or its time is over; begin another: run={order.run}")
+        raise Conflict(f"run was undone or has expired; begin another: run={order.run}")
     return sum(state is RunState.UNDONE for state in states.values())
 
 
@@ -289,7 +289,7 @@ def sweep(ports: Ports, repo: Repository, run: str, undone: int, turn: str) -> N
         if swept or collect.turn(ports, repo, seen, RunState.SWEEPING) is not ABSENT:
             _spend(ports, repo)
             return
-    raise Conflict(f"not to be swept: a run was taken back since it condemned: {run=}")
+    raise Conflict(f"not swept: the run was undone after it condemned: {run=}")
 
 
 def _spend(ports: Ports, repo: Repository) -> None:

@@ -37,7 +37,7 @@ def begin(ports: Ports, repo: Repository, id: str) -> Turn:
     `Contended`.  Cost: 2 KV requests, 1 more if the service had the last turn.
     """
     if _ID.fullmatch(id) is None:
-        raise Invalid(f"a turn must be named by 1 to 64 letters and digits: turn={id!r:.80}")
+        raise Invalid(f"turn id must be 1 to 64 letters and digits: turn={id!r:.80}")
     for _ in range(limits.conditional_round_count_max):
         seen = turns.find(ports.kv, repo)
         now_ns = ports.clock.now_ns()
@@ -89,7 +89,7 @@ def check(ports: Ports, repo: Repository, id: str) -> None:
     """
     if not id:
         raise Conflict(
-            "a collection on a cluster needs a turn, and this call names none: begin one with "
+            "a collection on a cluster needs a turn, and this call names none; begin one with "
             "POST gc/turns, as graveler.spark.collect of this version does"
         )
     seen = turns.find(ports.kv, repo)
@@ -112,7 +112,7 @@ def refuse_held(turn: Turn, now_ns: int) -> None:
     if turn.is_held(now_ns):
         seconds = (turn.until_ns - now_ns) // limits.SECOND_NS + 1
         raise Conflict(
-            "a cluster collects this repository: wait for it; should it have died, its turn is "
+            "a cluster collects this repository; wait for it; if it died, its turn is "
             f"over in {seconds} s: turn={turn.job}"
         )
 
@@ -124,7 +124,7 @@ def _check_free(ports: Ports, repo: Repository, last: Turn, now_ns: int) -> None
         return
     known = record.find(ports.kv, repo, last.job)
     if known is not ABSENT and not known.job.ended:
-        raise Conflict(f"the service collects this repository: wait for its job: job={last.job}")
+        raise Conflict(f"the service collects this repository; wait for its job: job={last.job}")
     if known is ABSENT and now_ns - last.ordered_ns < _FORGOTTEN_NS:
         raise Conflict(
             "a collection of the service is about to begin; if it does not, its orderer died: "

@@ -156,7 +156,7 @@ def check_settings(settings: CollectSettings) -> None:
     """Raises `Invalid` if an operation could take longer than the times that collection waits."""
     least = max(2 * limits.import_seconds_max, limits.link_address_seconds)
     if min(settings.min_age_seconds, settings.undo_seconds) < least:
-        raise Invalid(f"collection must wait for {least} seconds at least: {settings}")
+        raise Invalid(f"collection must wait for at least {least} seconds: {settings}")
 
 
 def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Steps) -> _Plan:
@@ -267,7 +267,9 @@ def undo(ports: Ports, repo: Repository, run: str) -> Run:
     """
     undone = turn(ports, repo, runs.get(ports.kv, repo, run), RunState.UNDONE)
     if undone is ABSENT:
-        raise Conflict(f"run cannot be undone: its files are being deleted, or gone: run={run}")
+        raise Conflict(
+            f"run cannot be undone: its files are being deleted or were deleted: run={run}"
+        )
     marks = condemned.list_all(ports.kv, repo)
     condemned.forget(ports.kv, repo, [id for id, mark in marks if mark.run == run])
     return undone.run
@@ -307,4 +309,6 @@ def note(ports: Ports, repo: Repository, new: Run) -> None:
         with suppress(NotFound):
             runs.get(ports.kv, repo, new.id)
             return  # our own write, whose answer was lost: no other run has this id
-    raise Contended(f"run of garbage collection could not be noted: repository={repo.id}")
+    raise Contended(
+        f"run of garbage collection not recorded: its record kept changing: repository={repo.id}"
+    )

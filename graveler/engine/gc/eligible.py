@@ -69,7 +69,7 @@ def not_its_own(id: str) -> str:
 def shared(id: str, other: str) -> str:
     """The error text for a repository whose namespace overlaps another one's, with the remedy."""
     return (
-        f"not collected: {other} has its files too: repository={id}; import "
+        f"not collected: repository {other} shares its files: repository={id}; import "
         "the objects of one into a repository with a namespace of its own, and "
         "delete it"
     )

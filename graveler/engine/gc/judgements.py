@@ -79,7 +79,7 @@ def later(
         raw = ports.blocks.read(_place(repo, kind, spot.name), spot.at * length, number * length)
     except NotFound as error:
         raise Gone(
-            "what the first page has judged is not stored any more; begin anew, without after: "
+            "the result of the first page has expired; begin again without after: "
             f"repository={repo.id} after={spot}"
         ) from error
     except RangeUnsatisfiable:
@@ -98,7 +98,7 @@ def parse_spot(text: str) -> Spot:
         spot = Spot(found[1], int(found[2]), int(found[3]))
         if spot.at < spot.total:
             return spot
-    raise Invalid(f"after must be what the page before gave: after={text!r:.80}")
+    raise Invalid(f"after must be the value that the previous page returned: after={text!r:.80}")
 
 
 def _place(repo: Repository, kind: str, name: str) -> str:

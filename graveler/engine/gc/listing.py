@@ -67,7 +67,9 @@ def close(steps: Steps, found: Listing) -> None:
     name = f"{_CLOSED}{found.attempt:05}"
     steps.add(name, Step({}, ()))
     if not steps.names(name):
-        raise StorageFull(f"nothing deleted: no room to say that the list is out of date: {name}")
+        raise StorageFull(
+            f"nothing deleted: the device is too full to mark the list as outdated: {name}"
+        )
 
 
 def _all_of(attempt: int) -> str:

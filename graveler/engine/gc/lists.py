@@ -82,5 +82,5 @@ def _decode(raw: bytes, where: str) -> Page:
     except (ValueError, TypeError) as error:
         raise Corrupt(f"list of condemned files cannot be read: address={where}") from error
     if not sound:
-        raise Corrupt(f"list of condemned files names what is none of ours: address={where}")
+        raise Corrupt(f"list of condemned files names a file of another kind: address={where}")
     return page

@@ -209,6 +209,6 @@ def _check_listed(repo: Repository, candidates: Candidates) -> None:
     """
     if candidates.uses >= _USES_COUNT_MIN and 2 * candidates.misses > candidates.uses:
         raise Corrupt(
-            "most of what is in use was not found in storage; nothing is collected: "
+            "most files in use were not found in storage; nothing is collected: "
             f"repository={repo.id} uses={candidates.uses} misses={candidates.misses}"
         )

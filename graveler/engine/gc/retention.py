@@ -92,7 +92,7 @@ def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:
     """
     for days in (rule.default_days, *rule.branches.values()):
         if not FOREVER <= days <= _DAYS_MAX:
-            raise Invalid(f"retention must be 1 to {_DAYS_MAX} days, or 0 for ever: {days=}")
+            raise Invalid(f"retention must be 1 to {_DAYS_MAX} days, or 0 for unlimited: {days=}")
     if not 1 <= rule.unreachable_days <= _DAYS_MAX:
         raise Invalid(f"unreachable_days must be 1 to {_DAYS_MAX}: {rule.unreachable_days=}")
     retention.put(ports.kv, repo, rule, ports.ids)

@@ -216,7 +216,11 @@ def _decoded(after: str) -> _Place:
         wrong = phase not in _PHASES or not isinstance(name, str) or type(shard) is not int
         bytes.fromhex(key)
     except (ValueError, TypeError, RecursionError) as error:
-        raise Invalid(f"after must be what the page before gave: after={after!r:.80}") from error
+        raise Invalid(
+            f"after must be the value that the previous page returned: after={after!r:.80}"
+        ) from error
     if wrong or not 0 <= shard < limits.staging_shard_count_max:
-        raise Invalid(f"after must be what the page before gave: after={after!r:.80}")
+        raise Invalid(
+            f"after must be the value that the previous page returned: after={after!r:.80}"
+        )
     return place

@@ -88,7 +88,7 @@ def submit(
     check_metadata(request.metadata)
     head = fresh(ports, repo, name).branch.commit
     if not 1 <= len(request.paths) <= limits.import_paths_count_max:
-        raise Invalid(f"paths: 1 to {limits.import_paths_count_max} sources are needed")
+        raise Invalid(f"paths invalid: give 1 to {limits.import_paths_count_max} sources")
     for source in request.paths:
         check(ports, source)
     new = NewJob(JobId(ports.ids.unique(20)), KIND, name, encode(request), head, owner)

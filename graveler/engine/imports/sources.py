@@ -83,7 +83,7 @@ def check(ports: Ports, source: ImportPath) -> None:
     except (Invalid, NotFound) as error:
         raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
     for _ in namespaces.overlapping(ports, source.path):
-        raise Invalid(f"invalid import source: it lies in a repository: path={source.path[:200]}")
+        raise Invalid(f"invalid import source: it is inside a repository: path={source.path[:200]}")
 
 
 def folder_of(path: str) -> str:

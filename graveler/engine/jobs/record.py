@@ -286,7 +286,7 @@ def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
         )
         if _put(ports, repo, asked, seen):
             return
-    raise Unavailable("job could not be cancelled; try again")
+    raise Unavailable("job not cancelled: its record kept changing; try again")
 
 
 # ---- ownership -----------------------------------------------------------------------------------

@@ -48,7 +48,10 @@ def create_branch(
     branch = parse_branch_id(name)
     check_writable(repo, force)
     if any(modifier.kind == "$" for modifier in parse(source).modifiers):
-        raise Invalid(f"source invalid: '$' means uncommitted changes: source={source!r}")
+        raise Invalid(
+            "source invalid: it must not end in '$', because a branch begins at a commit: "
+            f"{source=}"
+        )
     there = holders(ports.kv, repo, branch)
     _check_free(there, branch)
     seen = there.branch

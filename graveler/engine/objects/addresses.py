@@ -110,7 +110,7 @@ def check_written(ports: Ports, repo: Repository, entry: Entry) -> None:
     except NotFound as error:
         raise Invalid("link address has no object: write the bytes there first") from error
     if head.size != entry.size:
-        raise Invalid(f"size_bytes must be that of the object: {entry.size=} {head.size=}")
+        raise Invalid(f"size_bytes must equal the size of the object: {entry.size=} {head.size=}")
 
 
 def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
@@ -121,7 +121,7 @@ def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -
     relative = signed(ports, repo, branch, path, text)
     note = uploads.find(ports.kv, repo, relative)
     if note is ABSENT or ports.clock.now_ns() > note.expires_ns:
-        raise Invalid("link address expired: ask for a new one")
+        raise Invalid("link address expired: request a new one")
     return relative
 
 
@@ -131,11 +131,11 @@ def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) ->
     Errors: `Invalid`.  Cost: no request.
     """
     bad = Invalid(
-        "link address invalid: it was not handed out for this path of this branch",
+        "link address invalid: it was issued for another path or branch",
         Code.ADDRESS_INVALID,
     )
     if _SIGNED.search(text) is None:
-        raise Invalid("link address not signed: it was not handed out", Code.ADDRESS_NOT_SIGNED)
+        raise Invalid("link address not signed: request an address first", Code.ADDRESS_NOT_SIGNED)
     if len(text) > limits.address_length_bytes_max:
         raise bad
     relative = address.relative_to(repo.namespace, text)

@@ -58,6 +58,6 @@ def place(
 
 def _check_inside(repo: Repository, canonical: str, relative: str) -> None:
     if address.join(repo.namespace, relative) != canonical:
-        raise Invalid(f"address must name an object of the namespace: address={canonical}")
+        raise Invalid(f"address must name an object inside the namespace: address={canonical}")
     if f"{relative}/".startswith(OWN_FILES):
-        raise Invalid(f"address lies among the repository's own files: address={canonical}")
+        raise Invalid(f"address is among the repository's own files: address={canonical}")

@@ -261,7 +261,7 @@ def _delete_all(
         if seen.branch.staging == token:
             for path in written:
                 del todo[path]
-    lost = OutcomeUnknown(f"delete kept losing against commits; outcome unknown: branch={branch}")
+    lost = OutcomeUnknown(f"delete kept losing to commits; outcome unknown: branch={branch}")
     failed.extend(PathError(path, lost) for path in todo)
 
 

@@ -33,7 +33,7 @@ def address_of(ports: Ports, repo: Repository, entry: Entry) -> str:
     if relative is ABSENT:
         _check_outside(ports, full)
     elif f"{relative}/".startswith(OWN_FILES):
-        raise Refused("object's address lies among the repository's own files")
+        raise Refused("the object's address is among the repository's own files")
     return full
 
 
@@ -55,5 +55,5 @@ def _check_outside(ports: Ports, full: str) -> None:
     at = spelled.rfind("/")
     while at > 0:
         if spelled[:at] in taken:
-            raise Refused("object's address lies in another repository")
+            raise Refused("the object's address is inside another repository")
         at = spelled.rfind("/", 0, at)

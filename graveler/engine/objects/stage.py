@@ -79,7 +79,7 @@ def _write(
         rows.note()
         if ports.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
             break
-    raise OutcomeUnknown(f"write kept losing against commits; outcome unknown: branch={branch}")
+    raise OutcomeUnknown(f"write kept losing to commits; outcome unknown: branch={branch}")
 
 
 def put_newer(
@@ -207,7 +207,7 @@ def write_if(
             seen = fresh(ports, repo, branch)
     if attempts.sent:
         raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")
-    raise Contended(f"conditional write kept losing against others: branch={branch}")
+    raise Contended(f"conditional write kept losing to other writers; try again: branch={branch}")
 
 
 def _look(ports: Ports, repo: Repository, seen: Versioned, key: bytes, attempts: Attempts) -> Look:

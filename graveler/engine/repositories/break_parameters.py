@@ -58,7 +58,7 @@ def swap(
     check_writable(repo, force)
     check(wanted)
     if not wanted.salt:
-        raise Invalid("salt must not be empty: keep the one that is there, or draw another")
+        raise Invalid("salt must not be empty: send the present salt or a new one")
 
     def change(
         found: Repository | Literal[Absent.ABSENT], lost: bool
@@ -71,7 +71,7 @@ def swap(
         if lost:  # our write may have landed, and another client may have replaced it
             raise OutcomeUnknown(f"break parameters not confirmed: repository={repo.id}")
         if found.breaks != seen:
-            raise PreconditionFailed(f"break parameters are others now: {_said(found.breaks)}")
+            raise PreconditionFailed(f"break parameters have changed: {_said(found.breaks)}")
         return replace(found, breaks=wanted)
 
     try:

@@ -160,7 +160,7 @@ def _drop_files(ports: Ports, gone: Deletion, goes_on: _GoesOn) -> bool:
 
 def _check_alone(ports: Ports, repo: Repository) -> None:
     for other in namespaces.overlapping(ports, repo.namespace):
-        raise Refused(f"not purged: {other.id} has its files too: repository={repo.id}")
+        raise Refused(f"not purged: repository {other.id} shares its files: repository={repo.id}")
 
 
 def _files(ports: Ports, repo: Repository, before_ns: int) -> Iterator[ListedObject]:

@@ -105,7 +105,7 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     and 1 put; with content, also the cost of its commit.
     """
     if new.bare and new.content is not ABSENT:
-        raise Invalid("a bare repository has no branch that could hold content")
+        raise Invalid("a bare repository cannot have content, because it has no branch")
     name = parse_repository_id(new.name)
     default_branch = parse_branch_id(new.default_branch, "default_branch")
     deadline = operation_deadline(ports)
@@ -181,7 +181,8 @@ def _check_unwatched(ports: Ports, repo: Repository) -> None:
     for rule in rules.every(ports.kv):
         if rule.watches(own.bucket, own.key):
             raise Invalid(
-                f"namespace is watched by a rule: repository={rule.repository} rule={rule.id}"
+                "an event rule watches the namespace; delete the rule or choose another namespace: "
+                f"repository={rule.repository} rule={rule.id}"
             )
 
 
