@@ -11,9 +11,9 @@ from graveler.engine.events.batches import Delivery
 from graveler.errors import HistoryTooLong, OutcomeUnknown, PreconditionFailed
 from graveler.ids import BranchId, CommitId
 from graveler.records import ABSENT
+from tests.engine.events.test_batch_commits import batch_commits
+from tests.engine.events.test_take_in import deliver, rule_of, told
 from tests.engine.lake import Lake
-from tests.engine.test_arriving import deliver, rule_of, told
-from tests.engine.test_batch_commits import batch_commits
 from tests.engine.test_lost_answers import losing
 
 MAIN = BranchId("main")

@@ -17,9 +17,9 @@ from graveler.jobs import handover, orders, requests
 from graveler.jobs.handover import AT_ONCE, Patience
 from graveler.records import CommitEntry, Job, JobState
 from graveler.testing.faults import Fault, FaultyStore, nth
+from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, finish
 from tests.engine.lake import Lake
-from tests.engine.test_bulk_commits import scanned
 from tests.jobs.world import COMMIT, Held, World, new_world
 
 ROWS_MAX = 3

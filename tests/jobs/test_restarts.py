@@ -22,10 +22,10 @@ from graveler.jobs.kinds import KINDS, STEPWISE
 from graveler.jobs.queue import JobMessage
 from graveler.records import CommitEntry, Job, JobState
 from graveler.testing.faults import Fault, FaultyStore
+from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
 from tests.engine.lake import Lake
-from tests.engine.test_bulk_commits import scanned
 from tests.jobs.test_handed_over import MANY, ROWS_MAX, bounded
 from tests.jobs.world import (
     COMMIT,

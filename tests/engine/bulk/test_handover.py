@@ -21,9 +21,9 @@ from graveler.records import CommitEntry
 from graveler.requests import Counts
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore, nth
+from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake
-from tests.engine.test_bulk_commits import scanned
 
 ROWS_MAX = 3
 PATHS = {"a": "1", "b": "1", "c": "1", "d": "1"}

@@ -7,8 +7,8 @@ from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
 from graveler.records import ABSENT
 from graveler.testing.interposer import Script
+from tests.engine.events.test_take_in import deliver, rule_of, told
 from tests.engine.lake import Lake
-from tests.engine.test_arriving import deliver, rule_of, told
 
 
 def batch_commits(lake: Lake) -> list[str]:

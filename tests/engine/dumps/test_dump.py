@@ -34,7 +34,7 @@ from graveler.requests import Counts
 from tests.engine.storage import DAY, Storage
 
 NAMESPACE = "mem://bucket/lake"
-LAKEFS = Path(__file__).parents[1] / "data" / "lakefs-written"
+LAKEFS = Path(__file__).parents[2] / "data" / "lakefs-written"
 
 
 def space(blocks: MemoryBlocks, marks: Mapping[str, str], namespace: str = NAMESPACE) -> Keyspace:
