@@ -237,7 +237,7 @@ def begin_batch(world: World) -> BatchJob:
     ports, repo = world.lake.ports, world.lake.repo
     rule = rules.create(ports, repo, NewRule(branch="main", bucket="landing"))
     closed = batches.note(ports, repo, rule, Delivery(1, marked=True))
-    assert isinstance(closed, batches.Closing)
+    assert isinstance(closed, batches.ClosingBatch)
     return BatchJob(repo.id, rule.id, closed.batch)
 
 
