@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler import limits
 from graveler.api.routes import ROUTES
 from graveler.cli.main import parser
 from graveler.committed.ranges import EMPTY_METARANGE
@@ -273,3 +274,39 @@ def test_lines_of_text_have_at_most_100_columns(document: Path) -> None:
         if len(line) > 100 and not line.startswith(("|", "    ", "# "))
     ]
     assert not long
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/reference/limits.md").read_text(encoding="utf-8")
+    hour = 3_600
+    for row, shown in (
+        ("a path", f"{limits.path_length_bytes_max:,} bytes"),
+        ("a name of a repository, branch or tag", f"{limits.name_length_max} characters"),
+        ("a message of a commit", f"{limits.message_length_bytes_max >> 10} KiB"),
+        ("a message of a commit", f"{limits.metadata_pairs_max:,} pairs"),
+        ("the metadata of an object", f"{limits.object_metadata_length_bytes_max >> 10} KiB"),
+        ("an object", f"{limits.object_size_bytes_max >> 40} TiB"),
+        ("a page of a listing", f"{limits.page_count_max:,} results"),
+        ("paths in one bulk deletion", f"{limits.bulk_delete_count_max:,}"),
+        ("parts of a multipart upload", f"{limits.multipart_parts_count_max:,}"),
+        (
+            "tries of one write, commit, merge",
+            f"{limits.write_attempt_count_max}, {limits.commit_round_count_max}, "
+            f"{limits.landing_round_count_max}",
+        ),
+        ("an operation within a request", f"{limits.operation_seconds_max} s"),
+        ("a commit or merge in the background", f"{limits.commit_seconds_max // 60} minutes"),
+        ("an import, a dump of refs, a bulk job", f"{limits.import_seconds_max // hour} hours"),
+        (
+            "a signed URL; an upload address",
+            f"{limits.presign_seconds_max // 60} minutes; {limits.link_address_seconds // hour}",
+        ),
+        ("uncommitted rows that one process scans", f"{limits.commit_rows_max:,}"),
+        (
+            "files, commits of a repository",
+            f"{limits.collect_files_max:,}, {limits.collect_commits_max:,}",
+        ),
+        ("event rules of one deployment", f"{limits.event_rules_max:,}"),
+    ):
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {row}")]
+        assert shown in line, row

@@ -41,7 +41,7 @@ def test_the_blocks_run(
     assert f"{names['landed'].commit} 3000" in words and f"{names['made'].commit} 20" in words
     assert "|sum(size)|" in words and "|   249200|" in words  # a hundred files of one day
     assert re.search(r"\|\s*added\|\s+20\|", words)
-    assert "Counted(files=0, size_bytes=0) Counted(files=0, size_bytes=0)" in words
+    assert "FileCount(files=0, size_bytes=0) FileCount(files=0, size_bytes=0)" in words
     assert words.count("|2026-11-01|") >= 20 and "\n200\n" in words
 
 
