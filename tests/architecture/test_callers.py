@@ -20,7 +20,7 @@ ALLOWED = {
     "graveler.spark.datasource:PruningReader.pushFilters": "Spark calls it",
     "graveler.spark.core.join:here": "sews without a cluster, for tests to compare with",
     "graveler.spark.datasource:source_of": "`registering` imports its module late",
-    "graveler.spark.cluster.workers:_Settled.invalidate_caches": "Python's import calls it",
+    "graveler.spark.cluster.workers:_CachedImporter.invalidate_caches": "Python's import calls it",
     "graveler.api.feed:Feed.held_bytes": "tests watch memory by it",
     "graveler.events.intake:run": "simulations commit batches by it",
     "graveler.engine.commits.merge:conflicts": "simulations check merges by it",
