@@ -106,7 +106,7 @@ def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
             return kind(planned.pieces, planned.run)
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-            raise Unsupported("this format is for reading: write with graveler.spark.write")
+            raise Unsupported("this format is read-only: write with graveler.spark.write")
 
     return Graveler
 
@@ -204,7 +204,7 @@ def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = Non
     `entries`, `diff`, `read`, `log` and `ranges`."""
     where, table = options.get("path", ""), options.get("table", "files")
     if table not in _PLANS:
-        raise Invalid(f"no such table: {table!r:.100} of={','.join(_PLANS)}")
+        raise Invalid(f"unknown table: {table!r:.100} of={','.join(_PLANS)}")
     columns = [each.strip() for each in options.get("columns", "").split(",") if each.strip()]
     return _PLANS[table](lake, ReadRequest(where, columns, options, schema))
 
@@ -213,7 +213,7 @@ def _entries(lake: Lake, request: ReadRequest) -> ReadPlan:
     columns = tuple(request.columns) or COLUMNS
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
-        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(COLUMNS)}")
+        raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(COLUMNS)}")
     at = pinned(lake, request.where)
     prefix = parse_prefix(at.prefix + request.options.get("prefix", ""))
     pieces = [
@@ -224,7 +224,7 @@ def _entries(lake: Lake, request: ReadRequest) -> ReadPlan:
 
 def _diff(lake: Lake, request: ReadRequest) -> ReadPlan:
     if not request.options.get("left"):
-        raise Invalid("a diff needs the option left: the ref to compare with, repository/ref")
+        raise Invalid("a diff needs the option left: the ref to compare with, as repository/ref")
     columns = tuple(request.columns) or DIFF_COLUMNS
     prefix = request.options.get("prefix", "")
     comparison = compared(lake, request.options["left"], request.where, prefix, columns)
@@ -274,7 +274,7 @@ def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence
     """The plan of a table whose rows this process makes; tasks only return them."""
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
-        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(schema.names)}")
+        raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(schema.names)}")
     kinds = to_arrow_schema(schema)
     names = tuple(columns) or tuple(schema.names)
     pieces = []

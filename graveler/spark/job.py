@@ -219,7 +219,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0.0 < share <= 1.0:
-        raise argparse.ArgumentTypeError(f"a share is above 0 and at most 1: {text!r:.200}")
+        raise argparse.ArgumentTypeError(f"it must be above 0 and at most 1: {text!r:.200}")
     return share
 
 

@@ -79,11 +79,11 @@ def _lake(options: Namespace, spark: SparkSession) -> Lake:
 
 def _rows(options: Namespace, spark: SparkSession) -> DataFrame:
     if options.inventory and options.column:
-        raise Invalid("an inventory's columns are known: leave out either --inventory or --column")
+        raise Invalid("an inventory has known columns: leave out either --inventory or --column")
     if options.inventory and options.format:
-        raise Invalid("an inventory's format is known: leave out either --inventory or --format")
+        raise Invalid("an inventory has a known format: leave out either --inventory or --format")
     if options.below and not options.inventory:
-        raise Invalid("--below is of an S3 Inventory: give --inventory too")
+        raise Invalid("--below needs --inventory: give --inventory too")
     if options.inventory:
         return delivered(spark, options.source, options.below)
     try:
@@ -94,7 +94,7 @@ def _rows(options: Namespace, spark: SparkSession) -> DataFrame:
     except PySparkException as error:
         first = str(error).partition("\n")[0]
         raise Invalid(
-            f"the source cannot be read so: {first:.500} source={options.source}"
+            f"the source cannot be read with these options: {first:.500} source={options.source}"
         ) from error
 
 

@@ -80,7 +80,7 @@ def connect(
         folder = os.path.abspath(store) if store else ""
         return Lake(spark, client.connect(text, keys.access_key_id, keys.secret_access_key), folder)
     if "://" in text or not text:
-        raise Invalid(f"neither a URL of a server nor a folder: {text!r:.200}")
+        raise Invalid(f"not the URL of a server and not a folder: {text!r:.200}")
     served: EmbeddedServer = serve(Path(text), keys, import_roots)
     session = client.connect(served.url, keys.access_key_id, keys.secret_access_key)
     return Lake(spark, session, os.path.abspath(text), served.stop)
@@ -109,7 +109,7 @@ def parse_ref(text: str) -> Target:
     ref, _, prefix = rest.partition("/")
     parse_repository_id(repository)
     if not ref:
-        raise Invalid(f"no ref or branch name: it looks like repository/ref/folder: {text!r:.200}")
+        raise Invalid(f"ref invalid: it must look like repository/ref/folder: {text!r:.200}")
     if prefix and not prefix.endswith("/"):
         prefix += "/"
     return Target(repository, ref, prefix)
@@ -123,7 +123,7 @@ def place_of(lake: Lake, namespace: str, breaks: BreakParameters = _NO_WRITING) 
         return Place(f"s3:{parts.bucket}", namespace, breaks, endpoint_url())
     if parts.scheme != "local" or not lake.store:
         raise Invalid(
-            "the objects lie in a folder of the server: name it, as the executors see it, with "
+            "the objects are in a folder of the server: name it, as the executors see it, with "
             f"connect(…, store=…): {namespace=}"
         )
     return Place(f"local:{lake.store}/objects", namespace, breaks)

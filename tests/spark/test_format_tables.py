@@ -37,7 +37,7 @@ def test_what_a_format_cannot_hold_is_refused_before_anything_is_written(
     lake: Lake, repository: str
 ) -> None:
     odd = lake.spark.range(1).selectExpr("array(id) AS l")
-    with pytest.raises(Unsupported, match=r"csv holds no values.*column=l"):
+    with pytest.raises(Unsupported, match=r"csv cannot store values.*column=l"):
         write(lake, odd, f"{repository}/main/odd", options=SaveOptions(format="csv"))
     files: dict[str, Any] = {"j/a": b"\n"}
     put(lake, f"{repository}-a", files, f"{repository}/main")

@@ -237,7 +237,7 @@ def test_parameters_that_others_set_stay_and_the_commit_too(
 
 def test_what_cannot_be_packed(lake: Lake, repository: str) -> None:
     breaks = coarse(lake, repository)
-    with pytest.raises(Invalid, match="as a whole"):
+    with pytest.raises(Invalid, match="covers a whole branch"):
         pack(lake, f"{repository}/main/p", breaks)
     with pytest.raises(Invalid, match="break parameters"):
         pack(lake, f"{repository}/main", replace(breaks, max_size=1))

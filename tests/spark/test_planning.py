@@ -159,7 +159,7 @@ def test_on_another_machine_the_environment_has_the_credentials(
 def test_errors_come_back_as_what_they_are(lake: Lake, repository: str) -> None:
     for options, kind, words in (
         ({"path": f"{repository}/none"}, NotFound, "not found"),
-        ({"path": f"{repository}/main", "table": "x"}, Invalid, "no such table: 'x'"),
+        ({"path": f"{repository}/main", "table": "x"}, Invalid, "unknown table: 'x'"),
     ):
         with pytest.raises(kind, match=words):
             planner(lake).ask({"call": PLAN, "options": options, "schema": None}, answered)

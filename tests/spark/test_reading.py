@@ -112,7 +112,7 @@ def test_a_folder_is_the_one_that_was_written_to(lake: Lake, repository: str) ->
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     with pytest.raises(NotFound):
         entries(lake, f"{repository}/nowhere")
-    with pytest.raises(Invalid, match="no ref"):
+    with pytest.raises(Invalid, match="ref invalid"):
         entries(lake, repository)
     with pytest.raises(Invalid, match="unknown=sizes"):
         entries(lake, f"{repository}/main", ["path", "sizes"])

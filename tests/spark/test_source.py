@@ -190,10 +190,10 @@ def rows_of(found: ReadPlan, piece: Piece) -> list[Any]:
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     register(lake)
     for options, says in (
-        ({"table": "nothing"}, "no such table: 'nothing' of=files,entries,diff,log,ranges"),
+        ({"table": "nothing"}, "unknown table: 'nothing' of=files,entries,diff,log,ranges"),
         ({"table": "log", "limit": "-1"}, "limit must be"),
-        ({"table": "ranges", "columns": "path"}, "no such columns: path of=id,min_path"),
-        ({"table": "entries", "columns": "sizes"}, "no such columns: sizes"),
+        ({"table": "ranges", "columns": "path"}, "unknown columns: path of=id,min_path"),
+        ({"table": "entries", "columns": "sizes"}, "unknown columns: sizes"),
         ({"table": "diff"}, "option left"),
         ({}, "no data files"),
     ):

@@ -184,8 +184,8 @@ def test_ranges_of_a_prefix(lake: Lake, repository: str) -> None:
 def test_what_cannot_be_told_is_refused(lake: Lake, repository: str) -> None:
     main = f"{repository}/main"
     for call, says in (
-        (lambda: diff(lake, main, f"{main}/a"), "give the prefix apart"),
-        (lambda: diff(lake, main, main, columns=["size", "path"]), "no column .*: path"),
+        (lambda: diff(lake, main, f"{main}/a"), "give the prefix separately"),
+        (lambda: diff(lake, main, main, columns=["size", "path"]), "unknown columns .*: path"),
         (lambda: log(lake, main, 0), "limit must be"),
         (lambda: log(lake, f"{main}/a"), "whole ref"),
     ):

@@ -34,5 +34,7 @@ def credentials(secret: str) -> Credentials:
     try:
         key, value = (str(json.loads(text)[name]) for name in _FIELDS)
     except (ValueError, TypeError, KeyError):  # the error does not show the text
-        raise Invalid(f"not a JSON object with {' and '.join(_FIELDS)}: {secret=}") from None
+        raise Invalid(
+            f"secret must be a JSON object with {' and '.join(_FIELDS)}: {secret=}"
+        ) from None
     return Credentials(key, value)

@@ -53,7 +53,7 @@ def at_commit(lake: Lake, where: str) -> str:
 def _commit(lake: Lake, target: Target) -> Any:
     commits = commits_page(lake, target.repository, target.branch, "?amount=1")["results"]
     if not commits:
-        raise NotFound(f"no commit at the ref: ref={target.branch}")
+        raise NotFound(f"ref has no commit: ref={target.branch}")
     return commits[0]
 
 

@@ -90,5 +90,5 @@ def _scratch() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise Unavailable(f"scratch folder belongs to somebody else; remove it: folder={folder}")
+        raise Unavailable(f"scratch folder belongs to another user; remove it: folder={folder}")
     return folder

@@ -67,7 +67,7 @@ class Planner:
                 length = int.from_bytes(answer.read(_LENGTH), "big")
                 body = answer.read()
         if not length or len(body) != length:
-            raise Internal("the driver could not plan this read: its standard error says why")
+            raise Internal("the driver could not plan this read: see its standard error")
         kind, value = CloudPickleSerializer().loads(body)
         if kind:
             raise getattr(errors, kind)(value)
@@ -78,7 +78,7 @@ class Planner:
         key, secret = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")
         if not key or not secret:
             raise Invalid(
-                "the driver is not on this machine, and credentials are never sent to it: set "
+                "the driver is on another machine, and it never sends credentials: set "
                 f"{KEY_VARIABLE} and {SECRET_VARIABLE} for the server of Spark Connect"
             )
         return Lake(None, client.connect(self.url, key, secret), self.store)

@@ -32,7 +32,9 @@ def register(lake: Lake) -> None:
     credentials.  Raises `Unsupported` before Spark 4.
     """
     if find_spec("pyspark.sql.datasource") is None:
-        raise Unsupported("Spark has data sources of Python from 4.0 on; use read, entries, diff")
+        raise Unsupported(
+            "data sources in Python need Spark 4.0 or newer; use read, entries and diff"
+        )
     pushes = str(lake.spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
     sources = import_module("graveler.spark.datasource")
     planner = plans.planner_of(lake.session, lake.store, sources.answered)

@@ -80,6 +80,6 @@ def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -
             return EmbeddedServer(match[1], stop)
     stop()
     raise Unavailable(
-        "the store could not be served: its own words are on standard error; perhaps another "
+        "the store could not be served: see standard error; perhaps another "
         f"process has it open: store={folder}"
     )

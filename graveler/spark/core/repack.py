@@ -92,7 +92,7 @@ def repacked(
     space = opened(place).space
     joined = joined_over(by_tasks(spark, sewing(place)), place.breaks, (), cuts, refs_of)
     if totals(joined) != totals(refs):
-        raise Corrupt(f"packed ranges hold other records: {totals(refs)=} {totals(joined)=}")
+        raise Corrupt(f"packed ranges differ from their records: {totals(refs)=} {totals(joined)=}")
     return PackedTable(space.store.write_metarange(space.namespace, joined), joined)
 
 

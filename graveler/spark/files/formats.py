@@ -77,7 +77,7 @@ def check_types(form: Format, schema: pa.Schema) -> None:
     for field in schema:
         if not form.holds(field.type):
             raise Unsupported(
-                f"{form.name} holds no values of this type; choose another format, or cast: "
+                f"{form.name} cannot store values of this type; choose another format, or cast: "
                 f"column={field.name} type={field.type}"
             )
 
@@ -87,7 +87,7 @@ def _opened(name: str, blocks: BlockStore, address: str, size: int) -> Iterator[
     try:
         yield Remote(blocks, address, size)
     except (pa.ArrowException, OSError) as error:
-        raise Corrupt(f"no file of {name}, or a damaged one: {address=}: {error}") from error
+        raise Corrupt(f"file is not {name}, or is damaged: {address=}: {error}") from error
 
 
 # ---- Parquet -------------------------------------------------------------------------------------

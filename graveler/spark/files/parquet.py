@@ -48,7 +48,7 @@ class Remote(io.RawIOBase):
             return b""
         body = self._blocks.read(self._address, self._at, length)
         if len(body) != length:
-            raise Corrupt(f"object is shorter than its entry says: address={self._address}")
+            raise Corrupt(f"object is shorter than its entry states: address={self._address}")
         self._at += length
         return body
 
@@ -65,7 +65,7 @@ def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
         ) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
-        raise Corrupt(f"no Parquet file, or a damaged one: {address=}: {error}") from error
+        raise Corrupt(f"file is not Parquet, or is damaged: {address=}: {error}") from error
 
 
 def groups_between(file: Any, start: int, stop: int) -> list[int]:
@@ -98,7 +98,7 @@ def batches_of(file: Any, groups: Sequence[int], schema: pa.Schema) -> Iterator[
         count += batch.num_rows
         yield conformed(batch, schema)
     if count != expected:
-        raise Corrupt(f"file has other rows than it says: rows={count} expected={expected}")
+        raise Corrupt(f"file states a wrong number of rows: rows={count} expected={expected}")
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

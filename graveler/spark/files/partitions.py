@@ -91,7 +91,7 @@ def value_of(text: str | None, kind: pa.DataType) -> Any:
         return text
     value = _parsed(text, kind)
     if value is None:
-        raise Invalid(f"the value in a folder's name is none of the column's type: {text!r} {kind}")
+        raise Invalid(f"the value in a folder's name is not of the column's type: {text!r} {kind}")
     return value
 
 

@@ -33,7 +33,7 @@ def csv_types(file: Remote) -> pa.Schema:
     with _csv(file, pc.ConvertOptions(), is_one=False) as reader:
         schema = reader.schema
     if len(set(schema.names)) != len(schema.names):
-        raise Invalid(f"columns must have names of their own: {schema.names}")
+        raise Invalid(f"columns must have different names: {schema.names}")
     return schema
 
 

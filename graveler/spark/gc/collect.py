@@ -221,7 +221,7 @@ def _check_listed(scope: Scope, stored: DataFrame, content: DataFrame) -> None:
         misses = row["uses"] - row["hits"]
         if row["uses"] >= _USES_COUNT_MIN and misses > _MISSES_SHARE_MAX * row["uses"]:
             raise Corrupt(
-                "what is in use was not found in storage; nothing is collected: "
+                "files in use were not found in storage; nothing is collected: "
                 f"repository={scope.repositories[row['repo']].id} uses={row['uses']} {misses=}"
             )
 
@@ -236,7 +236,7 @@ def _check_share(
         doomed = sum(each.files for each in condemned if each.repo == number)
         if total[number] >= 1_000 and doomed > most * total[number]:
             raise Corrupt(
-                "too much would be condemned; look, and allow a greater share: "
+                "too much would be condemned; check it, and allow a greater share: "
                 f"repository={repo.id} condemned={doomed} stored={total[number]} share_max={most}"
             )
 

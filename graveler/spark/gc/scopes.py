@@ -133,7 +133,7 @@ def _joined(places: Sequence[Place]) -> Place:
     """One store for all of them."""
     kinds = {each.storage.partition(":")[0] for each in places}
     if len(kinds) > 1:
-        raise Invalid("repositories in a folder and in buckets are collected by two runs")
+        raise Invalid("repositories in a folder and in buckets need two runs")
     if kinds == {"local"}:
         return replace(places[0], namespace="")
     buckets = sorted({each.storage.partition(":")[2] for each in places})

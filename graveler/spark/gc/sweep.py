@@ -91,7 +91,7 @@ def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
     none."""
     name = row["name"]
     if not is_ours(name) or not row["version"]:
-        raise Corrupt(f"a list names what is none of ours: {name=}")
+        raise Corrupt(f"a list names a file of another kind: {name=}")
     return not only_metaranges or _is_metarange(scope, row["repo"], name)
 
 

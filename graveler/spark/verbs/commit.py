@@ -56,7 +56,9 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
     """
     where, chosen = parse_target(branch), terms or JobTerms()
     if where.prefix:
-        raise Invalid(f"a commit is of a whole branch: prefix={where.prefix!r:.200}")
+        raise Invalid(
+            f"a commit covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
+        )
     job = bulk.begin(lake.session, where.repository, where.branch, "commit", id=chosen.id)
     if job.commit:
         return Committed(job.commit, job.progress)

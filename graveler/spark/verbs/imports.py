@@ -138,6 +138,6 @@ def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:
     content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
     if (again, content) != (survey.count, survey.content):
         raise Conflict(
-            "input gave other rows when it was read again; write it to a table first: "
+            "input changed between two reads; write it to a table first: "
             f"first={survey.count} second={again} same_content={content == survey.content}"
         )

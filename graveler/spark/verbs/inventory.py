@@ -49,7 +49,7 @@ def delivery(spark: SparkSession, manifest: str) -> Delivery:
     folder, slash, name = manifest.rpartition("/")
     if name != MANIFEST or not slash:
         raise Invalid(
-            f"an inventory is read by the {MANIFEST} of one delivery; a folder has the files of "
+            f"name the {MANIFEST} of one delivery of the inventory; a folder has the files of "
             f"many, old ones too: source={manifest!r:.500}"
         )
     try:
@@ -60,7 +60,7 @@ def delivery(spark: SparkSession, manifest: str) -> Delivery:
     try:
         return _parsed(json.loads(lines[0]["value"]), folder.rpartition("/")[0])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise Invalid(f"no manifest of an S3 Inventory: source={manifest!r:.500}") from error
+        raise Invalid(f"not a manifest of an S3 Inventory: source={manifest!r:.500}") from error
 
 
 def _parsed(manifest: Any, folder: str) -> Delivery:

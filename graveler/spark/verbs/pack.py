@@ -70,7 +70,9 @@ def pack(
     """
     where, chosen = parse_target(branch), terms or JobTerms()
     if where.prefix:
-        raise Invalid(f"a branch is packed as a whole: prefix={where.prefix!r:.200}")
+        raise Invalid(
+            f"packing covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
+        )
     seen = break_parameters.read(lake.session, where.repository)
     check(breaks)
     before = _found(lake, where.repository, where.branch)

@@ -149,7 +149,7 @@ def _planned(at: Pin, listed: Iterable[tuple[Any, ...]], reading: TableRequest) 
     every = [*data.names, *kinds.names]
     unknown = [name for name in reading.columns if name not in every]
     if unknown or not every:
-        raise Invalid(f"no such columns: {','.join(unknown)} of={','.join(every) or 'none'}")
+        raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(every) or 'none'}")
     order = tuple(reading.columns) or tuple(every)
     stored = pa.schema([field for field in data if field.name in order])
     check_types(form, stored)
@@ -185,7 +185,9 @@ def _pruned(table: Layout, values: Mapping[str, Any]) -> Layout:
     names = list(table.columns)
     unknown = [name for name in values if name not in table.columns]
     if unknown:
-        raise Invalid(f"no partition columns: {','.join(unknown)} of={','.join(names) or 'none'}")
+        raise Invalid(
+            f"unknown partition columns: {','.join(unknown)} of={','.join(names) or 'none'}"
+        )
     numbers = {names.index(name): value for name, value in values.items()}
     kinds = list(table.columns.values())
     files = tuple(
@@ -206,7 +208,7 @@ def _with_buckets(place: Place, files: Sequence[File]) -> Place:
     for part in parts:
         if part.scheme != scheme or not part.bucket:
             raise Unsupported(
-                f"executors cannot open it, for it lies elsewhere: address={part.address} "
+                f"executors cannot open files in another store: address={part.address} "
                 f"storage={scheme}"
             )
     if scheme != "s3":

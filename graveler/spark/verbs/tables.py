@@ -81,11 +81,11 @@ def compared(lake: Lake, left: str, right: str, prefix: str, columns: Sequence[s
     """The part of `diff` that needs no Spark session."""
     unknown = [name for name in columns if name not in COLUMNS or name == "path"]
     if unknown:
-        raise Invalid(f"no column of an entry besides its path: {','.join(unknown)}")
+        raise Invalid(f"unknown columns of an entry: {','.join(unknown)}")
     start = parse_prefix(prefix)
     pins = _whole(lake, left), _whole(lake, right)
     if pins[0].repository != pins[1].repository:
-        raise Invalid(f"refs are of two repositories: {left=} {right=}")
+        raise Invalid(f"refs must be of one repository: {left=} {right=}")
     before, after = (meeting(side.ranges(), start) for side in pins)
     order = Comparison(pins[0].place, start, tuple(columns))
     schema = ", ".join(
@@ -101,7 +101,9 @@ def _renamed(side: str, columns: Sequence[str]) -> list[str]:
 def _whole(lake: Lake, where: str) -> Pin:
     at = pinned(lake, where)
     if at.prefix:
-        raise Invalid(f"a ref of a diff is repository/ref; give the prefix apart: {where!r:.200}")
+        raise Invalid(
+            f"a ref of a diff must be repository/ref; give the prefix separately: {where!r:.200}"
+        )
     return at
 
 
@@ -120,7 +122,7 @@ def history(lake: Lake, where: str, limit: int) -> list[tuple[Any, ...]]:
         raise Invalid(f"limit must be 1 to {_COMMITS_MAX}: {limit=}")
     target = parse_ref(where)
     if target.prefix:
-        raise Invalid(f"the history is of a whole ref, repository/ref: {where!r:.200}")
+        raise Invalid(f"a history needs a whole ref, repository/ref: {where!r:.200}")
     ref, after = target.branch, ""
     rows: list[tuple[Any, ...]] = []
     while len(rows) < limit:

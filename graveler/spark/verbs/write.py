@@ -100,7 +100,7 @@ def write(
     chosen = options or SaveOptions()
     form = format_of(chosen.format)
     if chosen.rows_max < 1:
-        raise Invalid(f"a file has one row at least: rows_max={chosen.rows_max}")
+        raise Invalid(f"rows_max must be at least 1: rows_max={chosen.rows_max}")
     data = to_arrow_schema(_data_columns(df, partition_by))
     check_types(form, data)
     where = parse_target(target)
@@ -116,7 +116,7 @@ def write(
                 _check_empty(place, job, where)
             files = _stored(df, order)
             if not files and mode != "overwrite":
-                raise Invalid("no rows, and no folders to write none into: nothing to append")
+                raise Invalid("there are no rows: nothing to append")
             metarange = _linked(lake, files, job, where)
         rows = sum(row[-1] for row in files)
         bulk.heartbeat(lake.session, where.repository, job, rows)
@@ -131,13 +131,14 @@ def _data_columns(df: DataFrame, partition_by: Sequence[str]) -> StructType:
     unknown = [name for name in partition_by if name not in names]
     if unknown or len(set(partition_by)) != len(partition_by):
         raise Invalid(
-            f"no such columns, or one twice: partition_by={list(partition_by)} of={names}"
+            "partition_by has an unknown or repeated column: "
+            f"partition_by={list(partition_by)} of={names}"
         )
     if len(set(names)) != len(names):
-        raise Invalid(f"columns must have names of their own: {names}")
+        raise Invalid(f"columns must have different names: {names}")
     fields = [each for each in df.schema.fields if each.name not in partition_by]
     if not fields:
-        raise Invalid("no column is left for the files: partition by fewer")
+        raise Invalid("no column is left for the files: partition by fewer columns")
     return StructType(fields)
 
 
@@ -145,8 +146,7 @@ def _check_empty(place: Place, job: BulkJob, where: Target) -> None:
     base, prefix = MetarangeId(job.base_metarange), parse_prefix(where.prefix)
     for key, _ in scan(opened(place).space, base, prefix=prefix):
         raise Conflict(
-            'something is there already; write with mode "append" or "overwrite": '
-            f"path={key!r:.200}"
+            f'the path is not empty; write with mode "append" or "overwrite": path={key!r:.200}'
         )
 
 
