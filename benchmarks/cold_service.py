@@ -24,7 +24,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports, Sequential
+from graveler.engine.ports import Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.dynamodb_items import Item, item_of
 from graveler.kv.memory import MemoryStore
@@ -59,8 +59,8 @@ def _filled(ports: Ports) -> str:
     repo = repository.create(ports, new)
     upload = objects.Upload((b"x" * 100,))
     for number in range(OBJECTS):
-        objects.upload(ports, repo, "main", f"table/part-{number:05}", upload)
-    return commit(ports, repo, "main", CommitRequest("filled", "bench")).id
+        objects.upload(open_repository(ports, repo), "main", f"table/part-{number:05}", upload)
+    return commit(open_repository(ports, repo), "main", CommitRequest("filled", "bench")).id
 
 
 class Service:

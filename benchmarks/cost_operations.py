@@ -26,7 +26,7 @@ from graveler.engine.gc import collect
 from graveler.engine.imports import run as importing
 from graveler.engine.names import branches
 from graveler.engine.objects import addresses, objects
-from graveler.engine.ports import Ports, Sequential
+from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.ids import BranchId
@@ -56,6 +56,10 @@ class MeteredLake:
     clock: TickingClock
     objects: MemoryBlocks
 
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
     def path(self, number: int) -> str:
         """A path with the shape of table files in data lakes."""
         return (
@@ -75,7 +79,7 @@ class MeteredLake:
             metadata={"owner": "etl"},
             content_type="application/octet-stream",
         )
-        objects.stage(self.ports, self.repo, branch, self.path(number), entry)
+        objects.stage(self.opened, branch, self.path(number), entry)
 
     def stage_all(self, count: int, edition: int, branch: str = "main") -> None:
         for number in range(count):
@@ -83,7 +87,7 @@ class MeteredLake:
 
     def commit(self, branch: str = "main") -> str:
         request = commit.CommitRequest("nightly load", _COMMITTER)
-        return commit.commit(self.ports, self.repo, branch, request).id
+        return commit.commit(self.opened, branch, request).id
 
     def spent(self, call: Callable[[], object]) -> Spent:
         """The cost of one call."""
@@ -127,13 +131,13 @@ def clean_up(lake: MeteredLake) -> None:
     """Run the janitor until nothing is left to clean up."""
     for seconds in (_GRACE_SECONDS, _GRACE_SECONDS, 2 * _GRACE_SECONDS, _DAY_SECONDS):
         lake.clock.sleep(seconds)
-        janitor.sweep(lake.ports, lake.repo)
+        janitor.sweep(lake.opened)
     lake.stage(0)  # puts the branch's record into the cache again
     lake.ports.kv.delete(*_open_row(lake))
 
 
 def _open_row(lake: MeteredLake) -> tuple[bytes, list[bytes]]:
-    record = branches.get_branch(lake.ports, lake.repo, "main").branch
+    record = branches.get_branch(lake.opened, "main").branch
     partition, key = area.place_of(record.staging, lake.path(0).encode())
     return partition, [key]
 
@@ -143,7 +147,7 @@ def _open_row(lake: MeteredLake) -> tuple[bytes, list[bytes]]:
 
 def _upload(lake: MeteredLake) -> Spent:
     body = objects.Upload([b"x" * 64])
-    return lake.spent(lambda: objects.upload(lake.ports, lake.repo, "main", lake.path(7_000), body))
+    return lake.spent(lambda: objects.upload(lake.opened, "main", lake.path(7_000), body))
 
 
 def _stage(lake: MeteredLake) -> Spent:
@@ -152,29 +156,29 @@ def _stage(lake: MeteredLake) -> Spent:
 
 def _written_address(lake: MeteredLake, number: int) -> addresses.Link:
     """An upload address for a path, with the bytes already written."""
-    address = addresses.hand_out(lake.ports, lake.repo, "main", lake.path(number))
+    address = addresses.hand_out(lake.opened, "main", lake.path(number))
     lake.ports.blocks.put(address, [b"x" * 64])
     return addresses.Link(address, _digest(number, 0), 64)
 
 
 def _hand_out(lake: MeteredLake) -> Spent:
     path = lake.path(7_005)
-    return lake.spent(lambda: addresses.hand_out(lake.ports, lake.repo, "main", path))
+    return lake.spent(lambda: addresses.hand_out(lake.opened, "main", path))
 
 
 def _link(lake: MeteredLake) -> Spent:
     path, link = lake.path(7_006), _written_address(lake, 7_006)
-    return lake.spent(lambda: addresses.link(lake.ports, lake.repo, "main", path, link))
+    return lake.spent(lambda: addresses.link(lake.opened, "main", path, link))
 
 
 def _stat_staged(lake: MeteredLake) -> Spent:
     lake.stage(7_002)
-    return lake.spent(lambda: objects.stat(lake.ports, lake.repo, "main", lake.path(7_002)))
+    return lake.spent(lambda: objects.stat(lake.opened, "main", lake.path(7_002)))
 
 
 def _stat(lake: MeteredLake) -> Spent:
     def stat() -> object:
-        return objects.stat(lake.ports, lake.repo, "main", lake.path(17))
+        return objects.stat(lake.opened, "main", lake.path(17))
 
     stat()
     return lake.spent(stat)
@@ -182,14 +186,14 @@ def _stat(lake: MeteredLake) -> Spent:
 
 def _delete(lake: MeteredLake) -> Spent:
     lake.stage(7_003)
-    return lake.spent(lambda: objects.delete(lake.ports, lake.repo, "main", lake.path(7_003)))
+    return lake.spent(lambda: objects.delete(lake.opened, "main", lake.path(7_003)))
 
 
 def _list_page(lake: MeteredLake) -> Spent:
     query = objects.ListQuery(prefix="tables/events/", amount=100)
 
     def page() -> object:
-        return objects.list_objects(lake.ports, lake.repo, "main", query)
+        return objects.list_objects(lake.opened, "main", query)
 
     lake.stage(7_004)
     page()
@@ -197,7 +201,7 @@ def _list_page(lake: MeteredLake) -> Spent:
 
 
 def _create_branch(lake: MeteredLake) -> Spent:
-    return lake.spent(lambda: branches.create_branch(lake.ports, lake.repo, "dev", "main"))
+    return lake.spent(lambda: branches.create_branch(lake.opened, "dev", "main"))
 
 
 def _commit_of(count: int) -> Callable[[MeteredLake], Spent]:
@@ -212,13 +216,13 @@ def _clean_up_of(count: int) -> Callable[[MeteredLake], Spent]:
     """The cost of the janitor for one commit of `count`, without its rounds over nothing."""
 
     def run(lake: MeteredLake) -> Spent:
-        idle = lake.spent(lambda: janitor.sweep(lake.ports, lake.repo))
+        idle = lake.spent(lambda: janitor.sweep(lake.opened))
         lake.stage_all(count, 5)
         lake.commit()
         total = Spent()
         for seconds in (_GRACE_SECONDS, _GRACE_SECONDS, 2 * _GRACE_SECONDS, _DAY_SECONDS):
             lake.clock.sleep(seconds)
-            total += lake.spent(lambda: janitor.sweep(lake.ports, lake.repo))
+            total += lake.spent(lambda: janitor.sweep(lake.opened))
         requests = dict(total.requests)
         requests["Query"] -= 4 * idle.requests["Query"]
         reads = total.reads - 4 * idle.reads
@@ -228,27 +232,27 @@ def _clean_up_of(count: int) -> Callable[[MeteredLake], Spent]:
 
 
 def _diff(lake: MeteredLake) -> Spent:
-    before = branches.get_branch(lake.ports, lake.repo, "main").branch.commit
+    before = branches.get_branch(lake.opened, "main").branch.commit
     lake.stage(1, 6)
     lake.commit()
-    branches.create_branch(lake.ports, lake.repo, "old", before)
+    branches.create_branch(lake.opened, "old", before)
     query = compare.DiffQuery()
 
     def diff() -> object:
-        return compare.diff_refs(lake.ports, lake.repo, "old", "main", query)
+        return compare.diff_refs(lake.opened, "old", "main", query)
 
     diff()
     return lake.spent(diff)
 
 
 def _merge(lake: MeteredLake) -> Spent:
-    branches.create_branch(lake.ports, lake.repo, "dev", "main")
+    branches.create_branch(lake.opened, "dev", "main")
     lake.stage(3, 7, "dev")
     lake.commit("dev")
     lake.stage(9, 7)
     lake.commit()  # both branches moved, so the merge writes something
     request = merge.MergeRequest(_COMMITTER, "merge")
-    return lake.spent(lambda: merge.merge(lake.ports, lake.repo, "dev", "main", request))
+    return lake.spent(lambda: merge.merge(lake.opened, "dev", "main", request))
 
 
 def _events(lake: MeteredLake) -> Spent:
@@ -256,8 +260,8 @@ def _events(lake: MeteredLake) -> Spent:
     told = [_told(lake, number) for number in range(2 * EVENTS)]
 
     def deliver(events: list[take_in.Told]) -> None:
-        take_in.take_in(lake.ports, lake.repo, rule, events)
-        batches.note(lake.ports, lake.repo, rule, batches.Delivery(len(events)))
+        take_in.take_in(lake.opened, rule, events)
+        batches.note(lake.opened, rule, batches.Delivery(len(events)))
 
     deliver(told[:EVENTS])  # begins the batch
     return lake.spent(lambda: deliver(told[EVENTS:]))
@@ -284,8 +288,8 @@ def _imported(lake: MeteredLake, count: int) -> Spent:
     request = importing.ImportRequest([path], "import", _COMMITTER)
 
     def run() -> None:
-        job = importing.submit(lake.ports, lake.repo, "main", request, owner=b"worker")
-        importing.run(lake.ports, lake.repo, "main", request, job.id)
+        job = importing.submit(lake.opened, "main", request, owner=b"worker")
+        importing.run(lake.opened, "main", request, job.id)
 
     return lake.spent(run)
 
@@ -296,11 +300,11 @@ def _collect(lake: MeteredLake) -> Spent:
     for number in range(OBJECTS):
         lake.objects.put(f"{lake.repo.namespace}/{_address(_digest(number, 0))}", [b"x"])
     lake.clock.sleep(3 * _DAY_SECONDS)
-    return lake.spent(lambda: collect.collect(lake.ports, lake.repo, delete=True))
+    return lake.spent(lambda: collect.collect(lake.opened, delete=True))
 
 
 def _idle_sweep(lake: MeteredLake) -> Spent:
-    return lake.spent(lambda: janitor.sweep(lake.ports, lake.repo))
+    return lake.spent(lambda: janitor.sweep(lake.opened))
 
 
 OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {

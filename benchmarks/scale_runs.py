@@ -23,7 +23,7 @@ from graveler.engine.commits import commit
 from graveler.engine.events import batches, take_in
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
-from graveler.engine.ports import EngineSettings, Ports
+from graveler.engine.ports import EngineSettings, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, NoChanges, Unavailable
 from graveler.ids import BranchId, MetarangeId
@@ -152,7 +152,9 @@ class Stage:
                 self.timeline.sleep(every * (0.5 + self.random.random()))
                 self.tally.commits += 1
                 try:
-                    commit.commit(ports, self.repo, "main", commit.CommitRequest("m", "c"))
+                    commit.commit(
+                        open_repository(ports, self.repo), "main", commit.CommitRequest("m", "c")
+                    )
                 except NoChanges:
                     self.tally.commits -= 1
                 except (Conflict, Unavailable):
@@ -169,7 +171,9 @@ class Stage:
 
             def last() -> None:
                 with suppress(NoChanges):
-                    commit.commit(ports, self.repo, "main", commit.CommitRequest("last", "c"))
+                    commit.commit(
+                        open_repository(ports, self.repo), "main", commit.CommitRequest("last", "c")
+                    )
                 done.append(self._lost(ports))
 
             self.timeline.spawn(last)
@@ -198,7 +202,7 @@ class Stage:
         after, more = "", True
         while more:
             query = objects.ListQuery(after=after, amount=1_000)
-            page = objects.list_objects(ports, self.repo, "main@", query)
+            page = objects.list_objects(open_repository(ports, self.repo), "main@", query)
             found.update(path for path, _ in page.lines)
             after, more = (page.lines[-1][0] if page.lines else ""), page.more
         return len(self.tally.acknowledged - found)
@@ -233,7 +237,7 @@ def _keep_writing(stage: Stage, clients: int, until: float) -> None:
 
         def write(ports: Ports, number: int, client: int = client) -> int:
             path = _path(client, number)
-            objects.stage(ports, stage.repo, "main", path, entry_of(path))
+            objects.stage(open_repository(ports, stage.repo), "main", path, entry_of(path))
             stage.tally.acknowledged.add(path)
             return 1
 
@@ -271,12 +275,14 @@ def growth(
         ports, looks = stage.client(), stage.unlimited()
         for _ in range(commits):
             begun, before = stage.timeline.now, len(stage.tally.acknowledged)
-            token = branches.get_branch(looks, stage.repo, "main").branch.staging
+            token = branches.get_branch(open_repository(looks, stage.repo), "main").branch.staging
             stage.timeline.sleep(every)
             count = len(stage.tally.acknowledged) - before
             found.append(Grown(shard_count(token), count, count / (stage.timeline.now - begun)))
             stage.tally.commits += 1
-            commit.commit(ports, stage.repo, "main", commit.CommitRequest("m", "c"))
+            commit.commit(
+                open_repository(ports, stage.repo), "main", commit.CommitRequest("m", "c")
+            )
 
     stage.timeline.spawn(live)
     stage.timeline.run(until)
@@ -288,11 +294,11 @@ def readers(clients: int, seconds: float) -> Outcome:
     stage = Stage(1)
     until = WARM_SECONDS + seconds
     path = _path(0, 0)
-    objects.stage(stage.unlimited(), stage.repo, "main", path, entry_of(path))
+    objects.stage(open_repository(stage.unlimited(), stage.repo), "main", path, entry_of(path))
     for client in range(clients):
 
         def read(ports: Ports, number: int, client: int = client) -> int:
-            objects.stat(ports, stage.repo, "main", path)
+            objects.stat(open_repository(ports, stage.repo), "main", path)
             return 1
 
         stage.keep_calling(stage.client(), read, until)
@@ -318,8 +324,8 @@ def events(shards: int, functions: int, seconds: float) -> Outcome:
                 )
                 for path in paths
             ]
-            take_in.take_in(ports, stage.repo, rule, told)
-            batches.note(ports, stage.repo, rule, batches.Delivery(EVENTS))
+            take_in.take_in(open_repository(ports, stage.repo), rule, told)
+            batches.note(open_repository(ports, stage.repo), rule, batches.Delivery(EVENTS))
             stage.tally.acknowledged.update(paths)
             return EVENTS
 

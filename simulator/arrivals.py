@@ -16,6 +16,7 @@ from itertools import chain
 from graveler import wire
 from graveler.engine.events import rules
 from graveler.engine.events.batches import BATCH_KEY
+from graveler.engine.ports import open_repository
 from graveler.kv.store import Row
 from graveler.refs.keys import BATCHES
 from simulator.histories import AFTERWARDS, Run
@@ -35,7 +36,7 @@ class ArrivalWatch:
     played."""
 
     def __init__(self, run: Run) -> None:
-        rules.create(run.ports(), run.stage.repo, RULE)
+        rules.create(open_repository(run.ports(), run.stage.repo), RULE)
         self._run = run
         self._closed: dict[str, int] = {}
         run.world.watches.append(self._watch)

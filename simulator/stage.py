@@ -16,7 +16,7 @@ from graveler.committed import reader
 from graveler.engine.commits import commit
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.ids import BranchId, CommitId, MetarangeId
 from graveler.records import Commit, Entry, Repository
@@ -54,13 +54,17 @@ class Stage:
     commits: dict[CommitId, Commit]
     contents: dict[str, Content] = field(default_factory=dict)
 
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
     def content_of(self, metarange: str) -> Content:
         """The content of a metarange: path to value."""
         known = self.contents.get(metarange)
         if known is None:
             if len(self.contents) > _FILES_KEPT:
                 self.contents.clear()
-            files = keyspace(self.ports, self.repo)
+            files = keyspace(self.opened)
             known = self.contents[metarange] = {
                 key.decode(): value_of(wire.decode_entry(value))
                 for key, value in reader.scan(files, MetarangeId(metarange))
@@ -74,15 +78,21 @@ def build_stage() -> Stage:
     ports = replace(open_memory(TickingClock(), SeededIds(0)), ranges=RememberedRanges())
     made = repository.create(ports, repository.NewRepository("sim", "mem://sim/lake"))
     repo = replace(made, default_branch=BranchId("none"))  # `main` can then be deleted
-    _stage_all(ports, repo, "main", {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-a"})
-    root = commit.commit(ports, repo, "main", commit.CommitRequest("root", "sim"))
-    _stage_all(ports, repo, "main", {"r1": "r1-b"})
-    base = commit.commit(ports, repo, "main", commit.CommitRequest("base", "sim"))
+    _stage_all(
+        open_repository(ports, repo),
+        "main",
+        {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-a"},
+    )
+    root = commit.commit(open_repository(ports, repo), "main", commit.CommitRequest("root", "sim"))
+    _stage_all(open_repository(ports, repo), "main", {"r1": "r1-b"})
+    base = commit.commit(open_repository(ports, repo), "main", commit.CommitRequest("base", "sim"))
     for branch in ("other", "twin"):
-        branches.create_branch(ports, repo, branch, "main")
+        branches.create_branch(open_repository(ports, repo), branch, "main")
     merged = {"m1": "m1-other", "m2": "m2-other"}
-    _stage_all(ports, repo, "other", merged)
-    other = commit.commit(ports, repo, "other", commit.CommitRequest("other", "sim"))
+    _stage_all(open_repository(ports, repo), "other", merged)
+    other = commit.commit(
+        open_repository(ports, repo), "other", commit.CommitRequest("other", "sim")
+    )
     imported = {f"i/{name}": _put(ports, name) for name in ("a", "b")}
     start = dict.fromkeys(KEYS, GONE) | {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-b"}
     return Stage(
@@ -104,9 +114,9 @@ def _put(ports: Ports, name: str) -> str:
     return ports.blocks.put(SOURCE + name, [name.encode()]).etag
 
 
-def _stage_all(ports: Ports, repo: Repository, branch: str, values: Content) -> None:
+def _stage_all(repo: OpenRepository, branch: str, values: Content) -> None:
     for key, value in values.items():
-        objects.stage(ports, repo, branch, key, entry(value))
+        objects.stage(repo, branch, key, entry(value))
 
 
 def _rows(ports: Ports) -> Rows:

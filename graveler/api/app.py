@@ -39,11 +39,11 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         for repo in repository.every(service.ports):
-            revive_all(Desk(service.ports, repo, service.queue))
+            revive_all(Desk(repo, service.queue))
         with _never_waiting(service.ports.kv):
             yield
         for repo in repository.every(service.ports):
-            record.free_all(service.ports, repo)  # their workers stop at the next heartbeat
+            record.free_all(repo)  # their workers stop at the next heartbeat
         service.pools.close()
 
     return _Application(

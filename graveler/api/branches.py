@@ -15,7 +15,7 @@ def _page(call: Call) -> PageQuery:
 
 def list_branches(call: Call) -> Answer:
     views, more = branches.list_branches(
-        call.ports, call.repo, _page(call), show_hidden=call.query["show_hidden"]
+        call.repo, _page(call), show_hidden=call.query["show_hidden"]
     )
     return answers.page(
         [shapes.branch(view) for view in views], more, views[-1].id if views else ""
@@ -26,7 +26,6 @@ def create_branch(call: Call) -> Answer:
     """Create a branch.  The answer is the bare commit id as plain text, as clients expect."""
     body = call.body
     commit = branches.create_branch(
-        call.ports,
         call.repo,
         body["name"],
         body["source"],
@@ -37,13 +36,13 @@ def create_branch(call: Call) -> Answer:
 
 
 def get_branch(call: Call) -> Answer:
-    view = branches.get_branch(call.ports, call.repo, call.arguments["branch"])
+    view = branches.get_branch(call.repo, call.arguments["branch"])
     return answers.json(shapes.branch(view))
 
 
 def delete_branch(call: Call) -> Answer:
     branch, force = call.arguments["branch"], call.query["force"]
-    branches.delete_branch(call.ports, call.repo, branch, force=force)
+    branches.delete_branch(call.repo, branch, force=force)
     return NO_CONTENT
 
 
@@ -53,22 +52,22 @@ def reset_branch(call: Call) -> Answer:
     if kind != "reset" and not path:
         raise Invalid(f'request body has an error: property "path" is missing: type={kind}')
     if kind == "reset":
-        reset.reset(call.ports, call.repo, branch, force=force)
+        reset.reset(call.repo, branch, force=force)
     elif kind == "object":
-        reset.reset_path(call.ports, call.repo, branch, path, force=force)
+        reset.reset_path(call.repo, branch, path, force=force)
     else:
-        reset.reset_prefix(call.ports, call.repo, branch, path, force=force)
+        reset.reset_prefix(call.repo, branch, path, force=force)
     return NO_CONTENT
 
 
 def hard_reset_branch(call: Call) -> Answer:
     branch, query = call.arguments["branch"], call.query
-    reset.hard_reset(call.ports, call.repo, branch, query["ref"], force=query["force"])
+    reset.hard_reset(call.repo, branch, query["ref"], force=query["force"])
     return NO_CONTENT
 
 
 def list_tags(call: Call) -> Answer:
-    pairs, more = tags.list_tags(call.ports, call.repo, _page(call))
+    pairs, more = tags.list_tags(call.repo, _page(call))
     return answers.page(
         [shapes.ref(name, commit) for name, commit in pairs], more, pairs[-1][0] if pairs else ""
     )
@@ -76,18 +75,16 @@ def list_tags(call: Call) -> Answer:
 
 def create_tag(call: Call) -> Answer:
     body = call.body
-    commit = tags.create_tag(
-        call.ports, call.repo, body["id"], body["ref"], force=body.get("force", False)
-    )
+    commit = tags.create_tag(call.repo, body["id"], body["ref"], force=body.get("force", False))
     return answers.json(shapes.ref(body["id"], commit), 201)
 
 
 def get_tag(call: Call) -> Answer:
     name = call.arguments["tag"]
-    return answers.json(shapes.ref(name, tags.get_tag(call.ports, call.repo, name)))
+    return answers.json(shapes.ref(name, tags.get_tag(call.repo, name)))
 
 
 def delete_tag(call: Call) -> Answer:
     name, force = call.arguments["tag"], call.query["force"]
-    tags.delete_tag(call.ports, call.repo, name, force=force)
+    tags.delete_tag(call.repo, name, force=force)
     return NO_CONTENT

@@ -18,7 +18,7 @@ from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.bulk.rows import StagedToken
 from graveler.engine.gc import root_pages
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Invalid
 from graveler.ids import NO_COMMIT
 from graveler.jobs.handover import attend
@@ -32,22 +32,22 @@ def begin(call: Call) -> Answer:
     mode, prefix = Mode(body["mode"]), body.get("prefix", "")
     purpose = body.get("purpose", "")
     new = NewBulk(mode, prefix, body.get("id", ""), breaks, purpose=purpose)
-    begun = bulk.begin(call.ports, call.repo, branch, new, force=body.get("force", False))
+    begun = bulk.begin(call.repo, branch, new, force=body.get("force", False))
     return answers.json(_shape(call, begun), 201)
 
 
 def status(call: Call) -> Answer:
-    return answers.json(_shape(call, bulk.status(call.ports, call.repo, *_named(call))))
+    return answers.json(_shape(call, bulk.status(call.repo, *_named(call))))
 
 
 def beat(call: Call) -> Answer:
     progress = call.body.get("progress", -1)
-    beaten = bulk.heartbeat(call.ports, call.repo, *_named(call), progress)
+    beaten = bulk.heartbeat(call.repo, *_named(call), progress)
     return answers.json(_shape(call, beaten))
 
 
 def cancel(call: Call) -> Answer:
-    bulk.cancel(call.ports, call.repo, *_named(call))
+    bulk.cancel(call.repo, *_named(call))
     return NO_CONTENT
 
 
@@ -61,8 +61,8 @@ def finish(call: Call) -> Answer:
         metadata=body.get("metadata", {}),
     )
 
-    def direct(ports: Ports) -> CommitEntry:
-        return land.finish(ports, call.repo, branch, job_id, landing)
+    def direct(repo: OpenRepository) -> CommitEntry:
+        return land.finish(repo, branch, job_id, landing)
 
     landed = attend(call.desk, land_asked(branch, job_id, landing), call.due, direct)
     return answers.json(shapes.commit(landed), 201)
@@ -74,7 +74,7 @@ def _named(call: Call) -> tuple[str, str]:
 
 def _shape(call: Call, bulk_job: Bulk) -> dict[str, Any]:
     job = bulk_job.job
-    breaks = call.repo.breaks if bulk_job.new.breaks is ABSENT else bulk_job.new.breaks
+    breaks = call.repo.record.breaks if bulk_job.new.breaks is ABSENT else bulk_job.new.breaks
     expired = bulk.is_expired(call.ports, bulk_job)
     shape: dict[str, Any] = {
         "id": job.id,
@@ -109,7 +109,7 @@ def _shape(call: Call, bulk_job: Bulk) -> dict[str, Any]:
 
 
 def tokens(call: Call) -> Answer:
-    tokens_of_branch = staged_rows.tokens(call.ports, call.repo, call.arguments["branch"])
+    tokens_of_branch = staged_rows.tokens(call.repo, call.arguments["branch"])
     return answers.json({"results": [_token(each) for each in tokens_of_branch]})
 
 
@@ -119,7 +119,7 @@ def rows(call: Call) -> Answer:
         raise Invalid(f"shard must be a number: shard={shard!r:.80}")
     branch, token = call.arguments["branch"], call.arguments["token"]
     after, amount = call.query["after"], call.query["amount"]
-    page = staged_rows.page(call.ports, call.repo, branch, token, int(shard), after, amount)
+    page = staged_rows.page(call.repo, branch, token, int(shard), after, amount)
     last = page.rows[-1][0] if page.rows else ""
     return answers.page([_row(path, staged) for path, staged in page.rows], page.more, last)
 
@@ -139,6 +139,6 @@ def _row(path: str, staged: Staged) -> dict[str, Any]:
 
 
 def roots(call: Call) -> Answer:
-    page = root_pages.page(call.ports, call.repo, call.query["after"], call.query["amount"])
+    page = root_pages.page(call.repo, call.query["after"], call.query["amount"])
     shown = [root._asdict() for root in page.roots]
     return answers.page(shown, bool(page.following), page.following)

@@ -18,7 +18,7 @@ from graveler.records import ABSENT, Commit
 
 
 def get_commit(call: Call) -> Answer:
-    entry = log.get_commit(call.ports, call.repo, call.arguments["commitId"])
+    entry = log.get_commit(call.repo, call.arguments["commitId"])
     return answers.json(shapes.commit(entry))
 
 
@@ -35,7 +35,7 @@ def create_commit_record(call: Call) -> Answer:
         version=body["version"],
     )
     new = NewCommitRecord(body["commit_id"], record)
-    adopt.add_record(call.ports, call.repo, new, force=body.get("force", False))
+    adopt.add_record(call.repo, new, force=body.get("force", False))
     return NO_CONTENT
 
 
@@ -51,7 +51,7 @@ def log_commits(call: Call) -> Answer:
         objects=query["objects"],
         prefixes=query["prefixes"],
     )
-    entries, more = log.log(call.ports, call.repo, call.arguments["ref"], request)
+    entries, more = log.log(call.repo, call.arguments["ref"], request)
     results = [shapes.commit(each) for each in entries]
     return answers.page(results, more, entries[-1].id if entries else "")
 
@@ -90,7 +90,7 @@ def diff_branch(call: Call) -> Answer:
     A staged deletion has size 0, as clients expect.  In a diff of refs, a deletion has the size of
     the deleted object.
     """
-    page = diff.diff_branch(call.ports, call.repo, call.arguments["branch"], _diff_query(call))
+    page = diff.diff_branch(call.repo, call.arguments["branch"], _diff_query(call))
     results = [shapes.difference(line) for line in page.lines]
     for shape in results:
         if shape["type"] == "removed":
@@ -101,19 +101,14 @@ def diff_branch(call: Call) -> Answer:
 def diff_refs(call: Call) -> Answer:
     left, right = call.arguments["leftRef"], call.arguments["rightRef"]
     page = diff.diff_refs(
-        call.ports,
-        call.repo,
-        left,
-        right,
-        _diff_query(call),
-        three_dot=call.query["type"] == "three_dot",
+        call.repo, left, right, _diff_query(call), three_dot=call.query["type"] == "three_dot"
     )
     return _diff_answer(page, right_stats=call.query["include_right_stats"])
 
 
 def find_merge_base(call: Call) -> Answer:
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
-    base = log.merge_base(call.ports, call.repo, source, destination)
+    base = log.merge_base(call.repo, source, destination)
     return answers.json(
         {
             "source_commit_id": base.source,
@@ -138,14 +133,12 @@ def _replay(call: Call) -> ReplayRequest:
 def revert_branch(call: Call) -> Answer:
     body, branch = call.body, call.arguments["branch"]
     force = body.get("force", False)
-    replay.revert(call.ports, call.repo, branch, body["ref"], _replay(call), force=force)
+    replay.revert(call.repo, branch, body["ref"], _replay(call), force=force)
     return NO_CONTENT
 
 
 def cherry_pick(call: Call) -> Answer:
     body, branch = call.body, call.arguments["branch"]
     force = body.get("force", False)
-    entry = replay.cherry_pick(
-        call.ports, call.repo, branch, body["ref"], _replay(call), force=force
-    )
+    entry = replay.cherry_pick(call.repo, branch, body["ref"], _replay(call), force=force)
     return answers.json(shapes.commit(entry), 201)

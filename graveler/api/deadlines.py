@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
-from graveler.engine.ports import Deadline, Ports, operation_deadline
+from graveler.engine.ports import Deadline, P, operation_deadline
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
 from graveler.records import Absent, RangeRef, Record
@@ -18,7 +18,7 @@ from graveler.records import Absent, RangeRef, Record
 _WHAT = "the request"
 
 
-def expiring(ports: Ports) -> Ports:
+def expiring(ports: P) -> P:
     """The same ports for one operation that begins now.  They raise `Unavailable` after its
     deadline."""
     deadline = operation_deadline(ports)

@@ -147,7 +147,7 @@ class ApiRoute:
 
 def _walk(endpoint: Any, call: Call) -> Answer:
     """Run a walk in a thread.  Its deadline starts now: time spent in the queue does not count."""
-    call.service = call.service.expiring()
+    call.begin_walk()
     return endpoint(call)  # type: ignore[no-any-return]
 
 

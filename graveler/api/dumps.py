@@ -31,7 +31,7 @@ def dump_status(call: Call) -> Answer:
     if job.error:
         shape["error"] = job.error
     if job.state is JobState.DONE:
-        shape["refs"] = _refs(json.loads(record.ordered(call.ports, call.repo, job.id).result))
+        shape["refs"] = _refs(json.loads(record.ordered(call.repo, job.id).result))
     return answers.json(shape)
 
 
@@ -40,9 +40,9 @@ def dump_refs(call: Call) -> Answer:
 
     The dump stops when the deadline of the request passes.  An unfinished dump does not count.
     """
-    deadline = operation_deadline(call.ports)
-    ports = beating(call.ports, lambda: deadline.check("dump"))
-    return answers.json(_refs(dump.dump(ports, call.repo)._asdict()), 201)
+    deadline = operation_deadline(call.repo)
+    repo = beating(call.repo, lambda: deadline.check("dump"))
+    return answers.json(_refs(dump.dump(repo)._asdict()), 201)
 
 
 def _refs(ids: Mapping[str, str]) -> dict[str, str]:

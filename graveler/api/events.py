@@ -17,22 +17,22 @@ _FIELDS: Final = {
 
 
 def list_rules(call: Call) -> Answer:
-    rules = event_rules.list_all(call.ports, call.repo)
+    rules = event_rules.list_all(call.repo)
     return answers.json({"results": [_shape(rule) for rule in rules]})
 
 
 def create_rule(call: Call) -> Answer:
     fields = {_FIELDS[name]: value for name, value in call.body.items() if name in _FIELDS}
     new = NewRule(**fields, committer=call.committer)
-    return answers.json(_shape(event_rules.create(call.ports, call.repo, new)), 201)
+    return answers.json(_shape(event_rules.create(call.repo, new)), 201)
 
 
 def get_rule(call: Call) -> Answer:
-    return answers.json(_shape(event_rules.get(call.ports, call.repo, call.arguments["rule"])))
+    return answers.json(_shape(event_rules.get(call.repo, call.arguments["rule"])))
 
 
 def delete_rule(call: Call) -> Answer:
-    event_rules.delete(call.ports, call.repo, call.arguments["rule"])
+    event_rules.delete(call.repo, call.arguments["rule"])
     return NO_CONTENT
 
 

@@ -19,7 +19,7 @@ def import_start(call: Call) -> Answer:
     paths = [ImportPath(each["type"], each["path"], each["destination"]) for each in body["paths"]]
     request = ImportRequest(paths, commit["message"], call.committer, commit.get("metadata", {}))
     force = body.get("force", False)
-    job = run.submit(call.ports, call.repo, branch, request, owner=b"", force=force)
+    job = run.submit(call.repo, branch, request, owner=b"", force=force)
     handover.hand_on(call.desk, job)
     return answers.json({"id": job.id}, 202)
 
@@ -30,7 +30,7 @@ def import_status(call: Call) -> Answer:
 
 
 def import_cancel(call: Call) -> Answer:
-    run.cancel(call.ports, call.repo, call.query["id"])
+    run.cancel(call.repo, call.query["id"])
     return NO_CONTENT
 
 
@@ -44,5 +44,5 @@ def _shape(call: Call, job: Job) -> dict[str, Any]:
         shape["error"] = {"message": job.error}
     if job.commit != NO_COMMIT:
         shape["metarange_id"] = job.metarange
-        shape["commit"] = shapes.commit(log.get_commit(call.ports, call.repo, job.commit))
+        shape["commit"] = shapes.commit(log.get_commit(call.repo, job.commit))
     return shape

@@ -8,7 +8,7 @@ from graveler.engine.commits import merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.commits.records import commit_of
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.limits import SECOND_NS
@@ -19,8 +19,8 @@ def commit(call: Call) -> Answer:
     request, force = commit_request(call), call.body.get("force", False)
     branch = call.arguments["branch"]
 
-    def direct(ports: Ports) -> CommitEntry:
-        return commits.commit(ports, call.repo, branch, request, force=force)
+    def direct(repo: OpenRepository) -> CommitEntry:
+        return commits.commit(repo, branch, request, force=force)
 
     order = commit_asked(branch, request, force=force)
     entry = attend(call.desk, order, call.due, direct)
@@ -44,9 +44,9 @@ def merge_into_branch(call: Call) -> Answer:
     request, force = merge_request(call), call.body.get("force", False)
     source, branch = call.arguments["sourceRef"], call.arguments["destinationBranch"]
 
-    def direct(ports: Ports) -> CommitEntry:
-        merged = merge.merge(ports, call.repo, source, branch, request, force=force)
-        return CommitEntry(merged, commit_of(ports, call.repo, merged))
+    def direct(repo: OpenRepository) -> CommitEntry:
+        merged = merge.merge(repo, source, branch, request, force=force)
+        return CommitEntry(merged, commit_of(repo, merged))
 
     order = merge_asked(source, branch, request, force=force)
     entry = attend(call.desk, order, call.due, direct)

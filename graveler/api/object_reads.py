@@ -60,7 +60,7 @@ class _ObjectView(NamedTuple):
 
 
 def _found(call: Call) -> _ObjectView:
-    entry = objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
+    entry = objects.stat(call.repo, call.arguments["ref"], call.query["path"])
     etag = f'"{entry.checksum}"'
     header = call.header(b"range")
     if_range = call.header(b"if-range")
@@ -98,8 +98,8 @@ def _elsewhere(call: Call, view: _ObjectView) -> Answer:
 
 async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     start, end = window.start, window.end
-    small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo, view.entry)
-    arguments = (call.ports, call.repo, view.entry, start, end)
+    small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, view.entry)
+    arguments = (call.repo, view.entry, start, end)
     if small:
         body = await call.service.pools.point(objects.open_body, *arguments)
     else:
@@ -147,8 +147,8 @@ def _unsatisfiable(view: _ObjectView, why: Unsatisfiable) -> Answer:
 
 def stat_object(call: Call) -> Answer:
     path = call.query["path"]
-    entry = objects.stat(call.ports, call.repo, call.arguments["ref"], path)
-    shape = shapes.stats(call.repo, path, entry)
+    entry = objects.stat(call.repo, call.arguments["ref"], path)
+    shape = shapes.stats(call.repo.record, path, entry)
     shape["metadata"] = dict(entry.metadata) if call.query["user_metadata"] else {}
     if call.query["presign"]:
         _sign(call, entry, shape)
@@ -156,8 +156,8 @@ def stat_object(call: Call) -> Answer:
 
 
 def get_underlying_properties(call: Call) -> Answer:
-    entry = objects.stat(call.ports, call.repo, call.arguments["ref"], call.query["path"])
-    storage_class = objects.storage_class(call.ports, call.repo, entry)
+    entry = objects.stat(call.repo, call.arguments["ref"], call.query["path"])
+    storage_class = objects.storage_class(call.repo, entry)
     return answers.json({"storage_class": storage_class or None})
 
 
@@ -172,7 +172,7 @@ async def get_metadata_object(call: Call) -> Answer:
 
 def _metadata_object(call: Call) -> Answer:
     kind, settings = call.arguments["type"], call.service.settings
-    file = metadata_files.locate(call.ports, call.repo, kind, call.arguments["object_id"])
+    file = metadata_files.locate(call.repo, kind, call.arguments["object_id"])
     if call.query["presign"] or 0 < settings.inline_bytes_max < file.size:
         seconds = limits.presign_seconds_max
         url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
@@ -185,10 +185,10 @@ def _metadata_object(call: Call) -> Answer:
 def list_objects(call: Call) -> Answer:
     query = call.query
     listing = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
-    listed = objects.list_objects(call.ports, call.repo, call.arguments["ref"], listing)
+    listed = objects.list_objects(call.repo, call.arguments["ref"], listing)
     repo, plain = call.repo, not (query["user_metadata"] or query["presign"])
     results = [
-        shapes.stats(repo, path, entry)
+        shapes.stats(repo.record, path, entry)
         if plain and entry is not ABSENT
         else _line(call, path, entry)
         for path, entry in listed.lines
@@ -199,7 +199,7 @@ def list_objects(call: Call) -> Answer:
 def _line(call: Call, path: str, entry: Entry | Any) -> dict[str, Any]:
     if entry is ABSENT:
         return shapes.common_prefix(path)
-    shape = shapes.stats(call.repo, path, entry)
+    shape = shapes.stats(call.repo.record, path, entry)
     if entry.metadata and call.query["user_metadata"]:
         shape["metadata"] = dict(entry.metadata)
     if call.query["presign"]:
@@ -208,7 +208,7 @@ def _line(call: Call, path: str, entry: Entry | Any) -> dict[str, Any]:
 
 
 def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> PresignedUrl:
-    address = reachable.address_of(call.ports, call.repo, entry)
+    address = reachable.address_of(call.repo, entry)
     seconds = limits.presign_seconds_max
     return call.ports.blocks.presign(address, method, seconds, entry.content_type)
 
@@ -220,5 +220,5 @@ def _sign(call: Call, entry: Entry, shape: dict[str, Any]) -> None:
 
 
 def upload_object_preflight(call: Call) -> Answer:
-    objects.check_branch(call.ports, call.repo, call.arguments["branch"])
+    objects.check_branch(call.repo, call.arguments["branch"])
     return NO_CONTENT

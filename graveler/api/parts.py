@@ -16,7 +16,7 @@ _NUMBER_LENGTH_MAX: Final = 9
 def create_presign_multipart_upload(call: Call) -> Answer:
     _check_served(call)
     branch, path, count = call.arguments["branch"], call.query["path"], call.query["parts"]
-    begun = multipart.begin(call.ports, call.repo, branch, path, count)
+    begun = multipart.begin(call.repo, branch, path, count)
     shape: dict[str, Any] = {
         "upload_id": begun.upload.id,
         "physical_address": begun.upload.address,
@@ -32,7 +32,7 @@ def upload_part(call: Call) -> Answer:
     if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_LENGTH_MAX):
         raise Invalid('parameter "partNumber" in path has an error: it must be a whole number')
     branch, path = call.arguments["branch"], call.query["path"]
-    url = multipart.part_url(call.ports, call.repo, branch, path, _upload(call), int(text))
+    url = multipart.part_url(call.repo, branch, path, _upload(call), int(text))
     return answers.json({"presigned_url": call.absolute(url)})
 
 
@@ -48,8 +48,8 @@ def complete_presign_multipart_upload(call: Call) -> Answer:
         only_if_absent,
     )
     force = body.get("force", False)
-    entry = multipart.finish(call.ports, call.repo, branch, path, upload, force=force)
-    shape = shapes.full_stats(call.repo, path, entry)
+    entry = multipart.finish(call.repo, branch, path, upload, force=force)
+    shape = shapes.full_stats(call.repo.record, path, entry)
     shape["physical_address"] = entry.address  # clients expect it relative to the namespace here
     return answers.json(shape)
 
@@ -57,7 +57,7 @@ def complete_presign_multipart_upload(call: Call) -> Answer:
 def abort_presign_multipart_upload(call: Call) -> Answer:
     _check_served(call)
     branch, path = call.arguments["branch"], call.query["path"]
-    multipart.give_up(call.ports, call.repo, branch, path, _upload(call))
+    multipart.give_up(call.repo, branch, path, _upload(call))
     return NO_CONTENT
 
 

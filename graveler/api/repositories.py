@@ -48,34 +48,34 @@ def create_repository(call: Call) -> Answer:
 
 
 def get_repository(call: Call) -> Answer:
-    return answers.json(shapes.repository(call.repo))
+    return answers.json(shapes.repository(call.repo.record))
 
 
 def delete_repository(call: Call) -> Answer:
-    repository.delete(call.ports, call.repo, force=call.query["force"])
+    repository.delete(call.repo, force=call.query["force"])
     return NO_CONTENT
 
 
 def get_repository_metadata(call: Call) -> Answer:
-    return answers.json(repository.metadata(call.ports, call.repo))
+    return answers.json(repository.metadata(call.repo))
 
 
 def set_repository_metadata(call: Call) -> Answer:
-    repository.set_metadata(call.ports, call.repo, call.body["metadata"])
+    repository.set_metadata(call.repo, call.body["metadata"])
     return NO_CONTENT
 
 
 def delete_repository_metadata(call: Call) -> Answer:
-    repository.delete_metadata(call.ports, call.repo, call.body["keys"])
+    repository.delete_metadata(call.repo, call.body["keys"])
     return NO_CONTENT
 
 
 def get_meta_range(call: Call) -> Answer:
-    return _location(adopt.metarange_location(call.ports, call.repo, call.arguments["meta_range"]))
+    return _location(adopt.metarange_location(call.repo, call.arguments["meta_range"]))
 
 
 def get_range(call: Call) -> Answer:
-    return _location(adopt.range_location(call.ports, call.repo, call.arguments["range"]))
+    return _location(adopt.range_location(call.repo, call.arguments["range"]))
 
 
 def _location(location: str) -> Answer:

@@ -20,7 +20,7 @@ from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signature import Grant
-from graveler.engine.ports import Ports, within
+from graveler.engine.ports import OpenRepository, Ports, open_repository, within
 from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
@@ -97,21 +97,29 @@ class Call:
     arrived_seconds: float = 0.0
     account: Account | Literal[Absent.ABSENT] = ABSENT
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
+    _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
 
     @property
     def ports(self) -> Ports:
         return self.service.ports
 
     @property
-    def repo(self) -> Repository:
-        """The repository named by the path."""
-        assert self.repository is not ABSENT, "the route has no {repository}"
-        return self.repository
+    def repo(self) -> OpenRepository:
+        """The repository named by the path, reached through `ports`."""
+        if self._open is ABSENT:
+            assert self.repository is not ABSENT, "the route has no {repository}"
+            self._open = open_repository(self.ports, self.repository)
+        return self._open
+
+    def begin_walk(self) -> None:
+        """Start the deadline of a walk: `ports` and `repo` expire from now on."""
+        self.service = self.service.expiring()
+        self._open = ABSENT
 
     @property
     def desk(self) -> Desk:
         """The place where requests of this repository hand jobs to the worker."""
-        return Desk(self.ports, self.repo, self.service.queue)
+        return Desk(self.repo, self.service.queue)
 
     @property
     def due(self) -> Deadlines:
@@ -142,7 +150,7 @@ class Call:
         """
         pools = self.service.pools
         if self.walks:
-            self.service = self.service.expiring()
+            self.begin_walk()
             return await pools.walkers.start(look_up, self)
         return await pools.point(look_up, self)
 

@@ -52,7 +52,7 @@ def merge_status(call: Call) -> Answer:
 
 
 def _landed(call: Call, job: Job) -> CommitEntry:
-    return log.get_commit(call.ports, call.repo, job.commit)
+    return log.get_commit(call.repo, job.commit)
 
 
 def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:

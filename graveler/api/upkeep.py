@@ -25,7 +25,7 @@ from graveler.refs.jobs.turn import Turn
 
 
 def get_gc_rules(call: Call) -> Answer:
-    rule = retention.find_rule(call.ports, call.repo)
+    rule = retention.find_rule(call.repo)
     if rule is ABSENT:
         raise NotFound("not found")
     branches = [
@@ -44,14 +44,14 @@ def set_gc_rules(call: Call) -> Answer:
     }
     if len(branches) != len(call.body["branches"]):
         raise Invalid("branches invalid: a branch may have only one rule")
-    known = retention.get_rule(call.ports, call.repo)
+    known = retention.get_rule(call.repo)
     days = call.body["default_retention_days"]
-    retention.set_rule(call.ports, call.repo, replace(known, default_days=days, branches=branches))
+    retention.set_rule(call.repo, replace(known, default_days=days, branches=branches))
     return NO_CONTENT
 
 
 def delete_gc_rules(call: Call) -> Answer:
-    retention.end_rule(call.ports, call.repo)
+    retention.end_rule(call.repo)
     return NO_CONTENT
 
 
@@ -69,7 +69,7 @@ def get_collection(call: Call) -> Answer:
 def undo_collection(call: Call) -> Answer:
     """Undo a run.  The id in the path is that of the job while its record exists, or that of the
     run."""
-    collect.undo(call.ports, call.repo, _run(call, call.arguments["id"]))
+    collect.undo(call.repo, _run(call, call.arguments["id"]))
     return NO_CONTENT
 
 
@@ -85,32 +85,32 @@ def condemn_commits(call: Call) -> Answer:
     if "metaranges" in body:
         if "after" in body:
             raise Invalid("after is invalid together with metaranges: leave one out")
-        done = cluster.condemn(call.ports, call.repo, order, body["metaranges"])
+        done = cluster.condemn(call.repo, order, body["metaranges"])
     else:
         done = cluster.condemn_page(
-            call.ports, call.repo, order, body.get("after", ""), body.get("amount", amount)
+            call.repo, order, body.get("after", ""), body.get("amount", amount)
         )
     return answers.json(done._asdict())
 
 
 def sweep_collection(call: Call) -> Answer:
     run, undone, turn = call.arguments["id"], call.body["undone"], call.body.get("turn", "")
-    cluster.sweep(call.ports, call.repo, run, undone, turn)
+    cluster.sweep(call.repo, run, undone, turn)
     return NO_CONTENT
 
 
 def begin_turn(call: Call) -> Answer:
-    turn = cluster_turns.begin(call.ports, call.repo, call.body["id"])
+    turn = cluster_turns.begin(call.repo, call.body["id"])
     return answers.json(_turn(turn), 201)
 
 
 def beat_turn(call: Call) -> Answer:
-    turn = cluster_turns.beat(call.ports, call.repo, call.arguments["id"])
+    turn = cluster_turns.beat(call.repo, call.arguments["id"])
     return answers.json(_turn(turn))
 
 
 def end_turn(call: Call) -> Answer:
-    cluster_turns.end(call.ports, call.repo, call.arguments["id"])
+    cluster_turns.end(call.repo, call.arguments["id"])
     return NO_CONTENT
 
 
@@ -123,7 +123,7 @@ def _run(call: Call, id: str) -> str:
         job = handover.status(call.desk, COLLECT, id)
     except NotFound:
         return id
-    result = record.ordered(call.ports, call.repo, job.id).result
+    result = record.ordered(call.repo, job.id).result
     run: str = json.loads(result)["run"] if result else ""
     if not run:
         raise Conflict(f"nothing to take back: the collection has condemned nothing: id={id}")
@@ -131,7 +131,7 @@ def _run(call: Call, id: str) -> str:
 
 
 def _collection(call: Call, job: Job) -> dict[str, Any]:
-    order = record.ordered(call.ports, call.repo, job.id)
+    order = record.ordered(call.repo, job.id)
     shape: dict[str, Any] = {
         "id": job.id,
         "done": job.ended,

@@ -19,7 +19,7 @@ def get_physical_address(call: Call) -> Answer:
     """
     only_create = conditions.only_if_absent(call.headers)
     branch, path = call.arguments["branch"], call.query["path"]
-    address = addresses.hand_out(call.ports, call.repo, branch, path)
+    address = addresses.hand_out(call.repo, branch, path)
     if not call.query["presign"]:
         return answers.json({"physical_address": address, "presigned_url": None})
     presigned = call.ports.blocks.presign(
@@ -49,8 +49,8 @@ def link_physical_address(call: Call) -> Answer:
         only_if_absent=only_if_absent,
     )
     force = body.get("force", False)
-    entry = addresses.link(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
-    return answers.json(shapes.full_stats(call.repo, path, entry))
+    entry = addresses.link(call.repo, call.arguments["branch"], path, link, force=force)
+    return answers.json(shapes.full_stats(call.repo.record, path, entry))
 
 
 def stage_object(call: Call) -> Answer:
@@ -66,5 +66,5 @@ def stage_object(call: Call) -> Answer:
         body["mtime"] * limits.SECOND_NS if "mtime" in body else ABSENT,
     )
     force = body.get("force", False)
-    entry = place(call.ports, call.repo, call.arguments["branch"], path, link, force=force)
-    return answers.json(shapes.stats(call.repo, path, entry), 201)
+    entry = place(call.repo, call.arguments["branch"], path, link, force=force)
+    return answers.json(shapes.stats(call.repo.record, path, entry), 201)

@@ -18,7 +18,7 @@ from graveler.cli.options import DemoOptions, Listen, ServeOptions
 from graveler.cli.sample import REPOSITORY, SAMPLES
 from graveler.cli.service import Running, run
 from graveler.engine.commits import log
-from graveler.engine.ports import Ports
+from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, GravelerError, NotFound
 from graveler.records import ABSENT
@@ -102,7 +102,7 @@ def _is_played(ports: Ports) -> bool:
             f"the store already has a repository {REPOSITORY}, which the sample would change: "
             "choose another store"
         )
-    return bool(log.get_commit(ports, repo, repo.default_branch).commit.parents)
+    return bool(log.get_commit(open_repository(ports, repo), repo.default_branch).commit.parents)
 
 
 def _reason(error: Exception) -> str:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from graveler.client.collections import Collection, Files
     from graveler.engine.gc.candidates import Doomed
     from graveler.engine.gc.collect import Collected
-    from graveler.engine.ports import Ports
-    from graveler.records import Repository
+    from graveler.engine.ports import OpenRepository, Ports
     from graveler.refs.gc.retention import Retention
 
 UNCHANGED: Final = -1
@@ -173,11 +172,11 @@ def gc(options: GcOptions) -> int:
             return 0
         for repo in _repositories(ports, options.repository):
             if options.delete:
-                janitor.sweep(ports, repo)
+                janitor.sweep(repo)
             try:
                 if options.delete:
-                    cluster_turns.check_none(ports, repo)
-                collected = collect.collect(ports, repo, delete=options.delete)
+                    cluster_turns.check_none(repo)
+                collected = collect.collect(repo, delete=options.delete)
             except (Conflict, Refused) as error:
                 if options.repository:
                     raise
@@ -189,16 +188,17 @@ def gc(options: GcOptions) -> int:
     return 0
 
 
-def _repositories(ports: "Ports", name: str) -> "Iterator[Repository]":
+def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
+    from graveler.engine.ports import open_repository
     from graveler.engine.repositories import repository
 
     if name:
-        yield repository.get(ports, name)
+        yield open_repository(ports, repository.get(ports, name))
         return
     yield from repository.every(ports)
 
 
-def _tell(repo: "Repository", collected: "Collected", *, dry: bool) -> None:
+def _tell(repo: "OpenRepository", collected: "Collected", *, dry: bool) -> None:
     where = f"repository={repo.id}"
     if dry:
         for word, file in [("delete", file) for file in collected.deleted] + [
@@ -222,8 +222,8 @@ def _undo(ports: "Ports", options: GcOptions) -> None:
     from graveler.engine.gc import collect
 
     for repo in _repositories(ports, options.repository):
-        if any(run.id == options.undo for run in collect.list_runs(ports, repo)):
-            run = collect.undo(ports, repo, options.undo)
+        if any(run.id == options.undo for run in collect.list_runs(repo)):
+            run = collect.undo(repo, options.undo)
             print(f"repository={repo.id}: undone: {run.count:,} files, {run.size:,} bytes")
             return
     raise NotFound(f"run of garbage collection not found: run={options.undo}")
@@ -289,14 +289,15 @@ def retention(options: RetentionOptions) -> int:
     """Apply the requested changes to the retention rule, and show it.  Returns 0."""
     from graveler.cli.stores import opened
     from graveler.engine.gc import retention as rules
+    from graveler.engine.ports import open_repository
     from graveler.engine.repositories import repository
 
     with opened(options.store) as store:
-        repo = repository.get(store.ports, options.repository)
-        rule = rules.get_rule(store.ports, repo)
+        repo = open_repository(store.ports, repository.get(store.ports, options.repository))
+        rule = rules.get_rule(repo)
         new = _changed(rule, options)
         if new != rule:
-            rules.set_rule(store.ports, repo, new)
+            rules.set_rule(repo, new)
     print(f"default: {_days(new.default_days)}")
     for branch, days in sorted(new.branches.items()):
         print(f"branch {branch}: {_days(days)}")

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from graveler.engine.events import expire
 from graveler.engine.jobs import record
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.upkeep import janitor
 from graveler.engine.upkeep.rounds import in_turn
 from graveler.errors import GravelerError
 from graveler.jobs import purge, rota, worker
 from graveler.jobs.handover import Desk
 from graveler.jobs.queue import JobMessage, Message
-from graveler.records import JobState, Repository
+from graveler.records import JobState
 
 FIRST_SECONDS = 30.0
 PERIOD_SECONDS = 300.0
@@ -28,7 +28,7 @@ _TEND_SECONDS = 60.0  # for one repository in one round
 _NOT_OURS = "Refused"  # the files belong to another system
 _LOG = logging.getLogger("graveler.janitor")
 
-Work = Callable[[Ports, Repository], object]
+Work = Callable[[OpenRepository], object]
 
 
 class _Here:
@@ -38,14 +38,14 @@ class _Here:
         """Does nothing: the caller runs the job."""
 
 
-def tend(ports: Ports, repo: Repository) -> None:
+def tend(repo: OpenRepository) -> None:
     """Do the janitor's work, and delete expired confirmations of event deliveries, which a store
     with a time to live deletes itself.  If the time is over, the next round continues."""
-    janitor.sweep(ports, repo, _TEND_SECONDS)
-    expire.expire(ports, repo, _TEND_SECONDS)
+    janitor.sweep(repo, _TEND_SECONDS)
+    expire.expire(repo, _TEND_SECONDS)
 
 
-def collect_garbage(ports: Ports, repo: Repository) -> None:
+def collect_garbage(repo: OpenRepository) -> None:
     """Run one collection that deletes, in this thread, and log the result.
 
     It is a job, so it never runs beside a collection that was ordered through the API.  If such a
@@ -53,9 +53,9 @@ def collect_garbage(ports: Ports, repo: Repository) -> None:
     this call does nothing.
     """
     queue = _Here()
-    job = rota.order(Desk(ports, repo, queue))
-    worker.run(ports, queue, JobMessage(repo.id, job.id))
-    ended, order = record.status(ports, repo, job.id), record.ordered(ports, repo, job.id)
+    job = rota.order(Desk(repo, queue))
+    worker.run(repo, queue, JobMessage(repo.id, job.id))
+    ended, order = record.status(repo, job.id), record.ordered(repo, job.id)
     if ended.state is JobState.DONE:
         result = json.loads(order.result)
         deleted, condemned = result["deleted"]["count"], result["condemned"]["count"]
@@ -122,6 +122,6 @@ class Sweeper:
             if self._ended.is_set():
                 return
             try:
-                self._work(self._ports, repo)
+                self._work(repo)
             except GravelerError as error:
                 _LOG.warning("round failed: repository=%s %s", repo.id, error)

@@ -1,8 +1,11 @@
-"""The operations of Graveler, called verbs: functions over the frozen record `Ports`.
+"""The operations of Graveler, called verbs: functions over two frozen records.
 
+A verb of one repository receives `repo: OpenRepository`: the ports and the record of that
+repository.  A verb of several repositories receives `Ports`.
 One package holds the verbs of one subject:
 
-    ports          what every verb receives: stores, clock, ids, settings; the deadline of a request
+    ports          what every verb receives: stores, clock, ids, settings, and the repository;
+                   the deadline of a request
     commits/       commit, merge, revert, reset, log, diff: verbs that move or compare heads
     objects/       upload, read, list, copy and delete objects on a branch
     names/         branches and tags

@@ -1,13 +1,14 @@
-"""The record `Ports`: the stores, clock, ids and settings that every verb receives.
+"""The records that every verb receives: `Ports`, and `OpenRepository` for a verb of one repository.
 
-The record is frozen and has no behaviour.  `graveler/assembly/` or a simulator fills it.  A verb
-reaches the outside world only through this record, so the same code runs on a laptop, in a
-function and in a simulation.  Layers 3 and 4 may import this module.
+`Ports` holds the stores, clock, ids and settings; `OpenRepository` adds the record of a repository.
+Both are frozen and have no behaviour.  `graveler/assembly/` or a simulator fills the ports.  A verb
+reaches the outside world only through them, so the same code runs on a laptop, in a function and
+in a simulation.  Layers 3 and 4 may import this module.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from graveler import limits
 from graveler.block.adapter import Blocks
@@ -17,9 +18,12 @@ from graveler.committed.ranges import Keyspace, RangeStore, unchecked
 from graveler.errors import Code, OutcomeUnknown, Refused, Unavailable
 from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
+from graveler.ids import RepositoryId
 from graveler.kv.store import Store
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.cache import RefCache
+
+P = TypeVar("P", bound="Ports")  # ports alone, or those of an open repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,48 @@ class Ports:
     partitions: Partitions = field(default_factory=Partitions)
 
 
-def keyspace(ports: Ports, repo: Repository, check: Callable[[], None] = unchecked) -> Keyspace:
+@dataclass(frozen=True, slots=True)
+class OpenRepository(Ports):
+    """The ports, and one repository that is reached through them.  `record`: its record, as it was
+    read before the call.
+
+    Verbs of one repository receive it as `repo`.  A function that needs the ports alone takes it,
+    too.
+    """
+
+    record: Repository = field(kw_only=True)
+
+    @property
+    def id(self) -> RepositoryId:
+        return self.record.id
+
+    @property
+    def namespace(self) -> str:
+        return self.record.namespace
+
+
+def open_repository(ports: Ports, record: Repository) -> OpenRepository:
+    """The repository of `record`, reached through `ports`.  Makes no request."""
+    return OpenRepository(
+        ports.kv,
+        ports.blocks,
+        ports.ranges,
+        ports.clock,
+        ports.ids,
+        ports.fanout,
+        ports.cache,
+        ports.settings,
+        ports.partitions,
+        record=record,
+    )
+
+
+def keyspace(repo: OpenRepository, check: Callable[[], None] = unchecked) -> Keyspace:
     """The ranges of a repository, as the committed layer reads and writes them.
 
     `check` is called before each range is opened; it raises to stop a long walk.
     """
-    return Keyspace(ports.ranges, repo.namespace, repo.breaks, check)
+    return Keyspace(repo.ranges, repo.namespace, repo.record.breaks, check)
 
 
 def check_writable(repo: Repository, force: bool) -> None:
@@ -79,7 +119,7 @@ def check_writable(repo: Repository, force: bool) -> None:
         )
 
 
-def within(ports: Ports, seconds: float) -> Ports:
+def within(ports: P, seconds: float) -> P:
     """The same ports with shorter deadlines, for a request that has `seconds` left.
 
     A verb starts no step after its deadline.  Cost: no request.

@@ -24,12 +24,12 @@ from graveler.engine.events import batches
 from graveler.engine.events import take_in as arrivals
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.take_in import Taken, Told
-from graveler.engine.ports import Deadline, Ports
+from graveler.engine.ports import Deadline, OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, HandedOver, Invalid, NotFound
 from graveler.events.notification import Notification, parse
 from graveler.ids import CommitId, RepositoryId, parse_path
-from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, Repository, StagedValue
+from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, StagedValue
 from graveler.refs.events import rules as event_rules
 from graveler.refs.events.arrivals import is_newer
 from graveler.refs.events.rules import EventRule
@@ -78,7 +78,7 @@ class _Match(NamedTuple):
 
 class _Taker(NamedTuple):
     rule: EventRule
-    repo: Repository
+    repo: OpenRepository
 
 
 def take_in(
@@ -107,7 +107,7 @@ def take_in(
             failed[message.id] = error
     counts: dict[Taken, int] = defaultdict(int)
     for rule, matches in matched.items():
-        taker = _Taker(rule, cast(Repository, repos.of(rule)))
+        taker = _Taker(rule, cast(OpenRepository, repos.of(rule)))
         for start in range(0, len(matches), OBJECTS_AT_ONCE):
             part = matches[start : start + OBJECTS_AT_ONCE]
             try:
@@ -137,9 +137,9 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
     for rule in event_rules.every(ports.kv):
         try:
             repo = repos.of(rule)
-            if repo is None or repo.read_only:
+            if repo is None or repo.record.read_only:
                 continue
-            for closing in batches.tick(ports, repo, rule, waiting=waiting):
+            for closing in batches.tick(repo, rule, waiting=waiting):
                 hand_on(BatchJob(rule.repository, rule.id, closing.batch))
                 count += 1
         except GravelerError as error:
@@ -155,7 +155,7 @@ def run(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
         repo, rule = _rule_of(ports, job)
     except NotFound:
         return ABSENT
-    return batches.commit_batch(ports, repo, rule, job.batch)
+    return batches.commit_batch(repo, rule, job.batch)
 
 
 def work(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
@@ -166,17 +166,17 @@ def work(ports: Ports, job: BatchJob) -> CommitId | Literal[Absent.ABSENT]:
         repo, rule = _rule_of(ports, job)
     except NotFound:
         return ABSENT
-    batches.note_run(ports, repo, rule, job.batch)
+    batches.note_run(repo, rule, job.batch)
     try:
-        return batches.commit_batch(ports, repo, rule, job.batch)
+        return batches.commit_batch(repo, rule, job.batch)
     except HandedOver:
-        batches.forget_runs(ports, repo, rule, job.batch)
+        batches.forget_runs(repo, rule, job.batch)
         raise
 
 
-def _rule_of(ports: Ports, job: BatchJob) -> tuple[Repository, EventRule]:
-    repo = repositories.get(ports.kv, RepositoryId(job.repository))
-    return repo, event_rules.get(ports.kv, repo, job.rule)
+def _rule_of(ports: Ports, job: BatchJob) -> tuple[OpenRepository, EventRule]:
+    record = repositories.get(ports.kv, RepositoryId(job.repository))
+    return open_repository(ports, record), event_rules.get(ports.kv, record, job.rule)
 
 
 def _stage(
@@ -200,12 +200,12 @@ def _stage(
             broken[match.message] = answer
         else:
             objects[key] = answer
-    taken = arrivals.take_in(ports, repo, rule, list(objects.values())) if objects else ()
+    taken = arrivals.take_in(repo, rule, list(objects.values())) if objects else ()
     current = [key for key, became in zip(objects, taken, strict=True) if became is not Taken.OLD]
     if current:
         staged = sum(became is Taken.STAGED for became in taken)
         delivery = Delivery(staged, marked=any(map(rule.marks, current)))
-        closed = batches.note(ports, repo, rule, delivery)
+        closed = batches.note(repo, rule, delivery)
         if closed is not ABSENT:
             hand_on(BatchJob(rule.repository, rule.id, closed.batch))
     return taken, broken
@@ -216,18 +216,18 @@ class _Repositories:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._known: dict[RepositoryId, Repository | None] = {}
+        self._known: dict[RepositoryId, OpenRepository | None] = {}
 
-    def of(self, rule: EventRule) -> Repository | None:
+    def of(self, rule: EventRule) -> OpenRepository | None:
         """The repository of a rule; None if it is gone, even if another one has its name now."""
         if rule.repository not in self._known:
             try:
-                repo: Repository | None = repository.get(self._ports, rule.repository)
+                record = repository.get(self._ports, rule.repository)
+                self._known[rule.repository] = open_repository(self._ports, record)
             except NotFound:
-                repo = None
-            self._known[rule.repository] = repo
+                self._known[rule.repository] = None
         repo = self._known[rule.repository]
-        return repo if repo is not None and repo.uid == rule.uid else None
+        return repo if repo is not None and repo.record.uid == rule.uid else None
 
 
 def _matches(

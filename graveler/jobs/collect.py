@@ -15,14 +15,14 @@ from graveler.engine.gc.candidates import Doomed
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import Ordered
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.jobs import orders
-from graveler.records import ABSENT, Job, Repository
+from graveler.records import ABSENT, Job
 from graveler.refs.gc import sizes
 from graveler.refs.gc.sizes import Size
 
 
-def work(ports: Ports, repo: Repository, job: Job, order: Ordered, steps: Steps) -> None:
+def work(repo: OpenRepository, job: Job, order: Ordered, steps: Steps) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
     the lists.  Before a collection that is not a dry run, remove the checkpoints of jobs that have
     ended or are no longer on record.
@@ -31,15 +31,15 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered, steps: Steps)
     """
     dry_run = orders.is_dry_run(order)
     if not dry_run:
-        cluster_turns.check_none(ports, repo)
-        checkpoints.forget_ended(ports, repo)
-    collected = collect.collect(ports, repo, delete=not dry_run, steps=steps)
-    size = Size(collected.files, collected.commits, ports.clock.now_ns())
-    sizes.put(ports.kv, repo, size, ports.ids.stamp())
-    folder = lists.folder(repo, collected.run) if collected.run else ""
+        cluster_turns.check_none(repo)
+        checkpoints.forget_ended(repo)
+    collected = collect.collect(repo, delete=not dry_run, steps=steps)
+    size = Size(collected.files, collected.commits, repo.clock.now_ns())
+    sizes.put(repo.kv, repo.record, size, repo.ids.stamp())
+    folder = lists.folder(repo.record, collected.run) if collected.run else ""
     if dry_run:  # each attempt has its own list, so that no list mixes two attempts
-        id = ulid(ports.clock.now_ns(), ports.ids.stamp())
-        folder = lists.rehearsed(ports, repo, id, collected.condemned, collected.deleted)
+        id = ulid(repo.clock.now_ns(), repo.ids.stamp())
+        folder = lists.rehearsed(repo, id, collected.condemned, collected.deleted)
     result = {
         "run": collected.run,
         "candidates": folder,
@@ -48,26 +48,26 @@ def work(ports: Ports, repo: Repository, job: Job, order: Ordered, steps: Steps)
         "condemned": _sum(collected.condemned),
         "deleted": _sum(collected.deleted),
     }
-    record.note_result(ports, repo, job.id, json.dumps(result))
+    record.note_result(repo, job.id, json.dumps(result))
 
 
-def note_given_up(ports: Ports, repo: Repository) -> None:
+def note_given_up(repo: OpenRepository) -> None:
     """Record that no worker has enough time or memory for this repository.  2 KV requests."""
-    known = sizes.find(ports.kv, repo)
+    known = sizes.find(repo.kv, repo.record)
     files, commits = (0, 0) if known is ABSENT else (known.files, known.commits)
-    size = Size(files, commits, ports.clock.now_ns(), given_up=True)
-    sizes.put(ports.kv, repo, size, ports.ids.stamp())
+    size = Size(files, commits, repo.clock.now_ns(), given_up=True)
+    sizes.put(repo.kv, repo.record, size, repo.ids.stamp())
 
 
-def too_large(ports: Ports, repo: Repository) -> str:
+def too_large(repo: OpenRepository) -> str:
     """Why no worker can collect a repository, judged by its recorded size; empty: a worker may.
 
     1 KV request.
     """
-    known = sizes.find(ports.kv, repo)
+    known = sizes.find(repo.kv, repo.record)
     if known is ABSENT:
         return ""
-    age_seconds = (ports.clock.now_ns() - known.at_ns) / limits.SECOND_NS
+    age_seconds = (repo.clock.now_ns() - known.at_ns) / limits.SECOND_NS
     is_over = known.files > limits.collect_files_max or known.commits > limits.collect_commits_max
     tried = known.given_up and age_seconds < limits.collect_given_up_seconds
     if not (is_over or tried):

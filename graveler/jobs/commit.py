@@ -18,11 +18,11 @@ from graveler.engine.commits.records import fresh
 from graveler.engine.commits.seal import made_once
 from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import Ending, Handed, Ordered, Stopped, Why
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, NotFound
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.jobs.orders import commit_request
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Repository
+from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 from graveler.staging import area
 
 
@@ -33,69 +33,65 @@ class StagedTokens(NamedTuple):
     head: CommitId
 
 
-def staged(ports: Ports, repo: Repository, branch: str) -> StagedTokens:
+def staged(repo: OpenRepository, branch: str) -> StagedTokens:
     """What a commit must fold in now.  Errors: `NotFound`.  Cost: 1 KV request, and at most 1 for
     each shard.
     """
-    record = fresh(ports, repo, BranchId(branch)).branch
-    if area.is_empty(ports.kv, record.staging, ports.fanout):
+    record = fresh(repo, BranchId(branch)).branch
+    if area.is_empty(repo.kv, record.staging, repo.fanout):
         return StagedTokens(tuple(reversed(record.sealed)), record.commit)
     return StagedTokens(record.tokens_newest_first, record.commit)
 
 
-def work(ports: Ports, repo: Repository, job: Job, order: Ordered) -> CommitEntry:
+def work(repo: OpenRepository, job: Job, order: Ordered) -> CommitEntry:
     """Commit, or find the commit that already contains what the job waits for.
 
     Errors: those of `commit.commit` and of `handover.holder`; `Stopped` if a cluster must do it;
     `Conflict` if no cluster did so in time.
     """
-    landed = _landed(ports, repo, job, order)
+    landed = _landed(repo, job, order)
     if landed is not ABSENT:
         return landed
     request, force = commit_request(job, order)
     try:
-        return commit.commit(ports, repo, job.branch, request, force=force)
+        return commit.commit(repo, job.branch, request, force=force)
     except HandedOver as handed:
-        _note(ports, repo, job, order, handed)
+        _note(repo, job, order, handed)
         raise Stopped(Why.HANDED_OVER) from handed
 
 
 def find_landed(
-    ports: Ports, repo: Repository, job: Job, order: Ordered
+    repo: OpenRepository, job: Job, order: Ordered
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that an earlier attempt has landed, or that contains what the job waits for.
 
     Errors: those of `handover.holder`.  Cost: 1 KV request, and 1 for each commit made since.
     """
-    head = fresh(ports, repo, BranchId(job.branch)).branch.commit
-    entry = made_once(ports, repo, jobs.once(job.id, order), head)
-    return entry if entry is not ABSENT else _landed(ports, repo, job, order)
+    head = fresh(repo, BranchId(job.branch)).branch.commit
+    entry = made_once(repo, jobs.once(job.id, order), head)
+    return entry if entry is not ABSENT else _landed(repo, job, order)
 
 
-def _note(
-    ports: Ports, repo: Repository, job: Job, order: Ordered, handed_over: HandedOver
-) -> None:
-    age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
+def _note(repo: OpenRepository, job: Job, order: Ordered, handed_over: HandedOver) -> None:
+    age_seconds = (repo.clock.now_ns() - job.created_ns) / limits.SECOND_NS
     if age_seconds >= limits.import_seconds_max:
         raise Conflict(f"commit given up: no cluster committed it in time: id={job.id}")
     token = order.handed.token
     if not token:
-        tokens = staged(ports, repo, job.branch).tokens
+        tokens = staged(repo, job.branch).tokens
         token = tokens[0] if tokens else ""
     if token:
-        jobs.note_handed(ports, repo, job.id, Handed(token, handed_over.job))
+        jobs.note_handed(repo, job.id, Handed(token, handed_over.job))
 
 
-def _landed(
-    ports: Ports, repo: Repository, job: Job, order: Ordered
-) -> CommitEntry | Literal[Absent.ABSENT]:
+def _landed(repo: OpenRepository, job: Job, order: Ordered) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that contains what the job waits for; ABSENT if there is none yet, or if the job
     does not wait.  Errors and cost: those of `handover.holder`.
     """
     token = StagingToken(order.handed.token)
     if not token:
         return ABSENT
-    return handover.holder(ports, repo, BranchId(job.branch), token, order.since)
+    return handover.holder(repo, BranchId(job.branch), token, order.since)
 
 
 class Standing(NamedTuple):
@@ -107,7 +103,7 @@ class Standing(NamedTuple):
     waits_for: str
 
 
-def standing(ports: Ports, repo: Repository, job: Job) -> Standing:
+def standing(repo: OpenRepository, job: Job) -> Standing:
     """The state of a commit job.  If its commit has been made meanwhile, the job is ended here.
 
     Errors: `Unavailable`.  Cost: none if the job has ended, else 1 KV request; if it waits, that of
@@ -115,13 +111,13 @@ def standing(ports: Ports, repo: Repository, job: Job) -> Standing:
     """
     if job.ended:
         return Standing(job, "")
-    order = jobs.ordered(ports, repo, job.id)
+    order = jobs.ordered(repo, job.id)
     try:
-        landed = _landed(ports, repo, job, order)
+        landed = _landed(repo, job, order)
     except (Conflict, HistoryTooLong, NoChanges, NotFound) as error:
-        jobs.fail(ports, repo, job.id, error, job.owner)
-        return Standing(jobs.status(ports, repo, job.id), "")
+        jobs.fail(repo, job.id, error, job.owner)
+        return Standing(jobs.status(repo, job.id), "")
     if landed is ABSENT:
         return Standing(job, order.handed.job)
-    jobs.end(ports, repo, job.id, Ending(JobState.DONE, landed=landed))
-    return Standing(jobs.status(ports, repo, job.id), "")
+    jobs.end(repo, job.id, Ending(JobState.DONE, landed=landed))
+    return Standing(jobs.status(repo, job.id), "")

@@ -19,12 +19,12 @@ from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ordered, Pulse
 from graveler.engine.objects import intents, objects
 from graveler.engine.objects.intents import Intent
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
 from graveler.jobs.handover import Deadlines, Desk
 from graveler.jobs.orders import CopyOrder
-from graveler.records import ABSENT, Entry, Job, JobState, Repository
+from graveler.records import ABSENT, Entry, Job, JobState
 from graveler.wire import decode_entry, encode_entry
 
 _POLL_SECONDS: Final = 0.5
@@ -50,9 +50,9 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
     if known is not ABSENT and known.ended and _still_holds(desk, known, order):
         return _told(desk, known)
     job = handover.submit(desk, request, known)
-    clock = desk.ports.clock
+    clock = desk.repo.clock
     while clock.steady_seconds() < due.answer:
-        now = record.status(desk.ports, desk.repo, job.id)
+        now = record.status(desk.repo, job.id)
         if now.ended:
             return _told(desk, now)
         clock.sleep(_POLL_SECONDS)
@@ -63,38 +63,38 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
 
 def _still_holds(desk: Desk, job: Job, copy: CopyOrder) -> bool:
     """Whether the result of a job is the answer to this request."""
-    ordered = record.ordered(desk.ports, desk.repo, job.id)
+    ordered = record.ordered(desk.repo, job.id)
     if ordered.told or job.state is not JobState.DONE:
         return not ordered.told
     result = _result(ordered)
     try:
-        now = objects.stat(desk.ports, desk.repo, job.branch, copy.path)
+        now = objects.stat(desk.repo, job.branch, copy.path)
     except NotFound:
         return False
     return now == result and copy.there in (orders.copy_order(ordered).there, result)
 
 
 def _told(desk: Desk, job: Job) -> Entry:
-    record.note_told(desk.ports, desk.repo, job.id)
+    record.note_told(desk.repo, job.id)
     if job.state is not JobState.DONE:
         raise handover.failure(desk, job)
-    return _result(record.ordered(desk.ports, desk.repo, job.id))
+    return _result(record.ordered(desk.repo, job.id))
 
 
 def _result(order: Ordered) -> Entry:
     return decode_entry(bytes.fromhex(order.result))
 
 
-def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
+def work(repo: OpenRepository, job: Job, pulse: Pulse) -> None:
     """Copy the bytes, or continue with a recorded copy, and stage the entry.
 
     Errors: those of `objects.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
     `Stopped` if this worker must not run the job any longer.  Cost: those, and 8 KV requests.
     """
-    order = record.ordered(ports, repo, job.id)
-    if is_staged(ports, repo, job, order):
+    order = record.ordered(repo, job.id)
+    if is_staged(repo, job, order):
         return
-    age_seconds = (ports.clock.now_ns() - job.created_ns) / limits.SECOND_NS
+    age_seconds = (repo.clock.now_ns() - job.created_ns) / limits.SECOND_NS
     if age_seconds >= limits.job_seconds_max:  # collection may soon delete the copied bytes
         raise Conflict(f"copy given up: it took too long: id={job.id}")
     copy = orders.copy_order(order)
@@ -102,15 +102,14 @@ def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
         entry = (
             _result(order)  # of an earlier version, which recorded no intent
             if order.result
-            else objects.bytes_copied(ports, repo, copy.there, copy.source.path)
+            else objects.bytes_copied(repo, copy.there, copy.source.path)
         )
-        intent = intents.intend(ports, repo, job.branch, copy.path)
+        intent = intents.intend(repo, job.branch, copy.path)
         order = record.note_intent(
-            ports, repo, job.id, encode_entry(entry).hex(), json.dumps(intents.encoded(intent))
+            repo, job.id, encode_entry(entry).hex(), json.dumps(intents.encoded(intent))
         )
     pulse.land(0)
     intents.write(
-        ports,
         repo,
         job.branch,
         copy.path,
@@ -121,14 +120,14 @@ def work(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> None:
     )
 
 
-def is_staged(ports: Ports, repo: Repository, job: Job, order: Ordered) -> bool:
+def is_staged(repo: OpenRepository, job: Job, order: Ordered) -> bool:
     """Whether an earlier attempt has staged the copy.  Errors and cost: those of
     `intents.is_written`.
     """
     if not order.intent:
         return False
     path = orders.copy_order(order).path
-    return intents.is_written(ports, repo, job.branch, path, _result(order), _intent(order))
+    return intents.is_written(repo, job.branch, path, _result(order), _intent(order))
 
 
 def _intent(order: Ordered) -> Intent:

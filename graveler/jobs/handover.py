@@ -26,7 +26,7 @@ from graveler.engine.bulk import handover
 from graveler.engine.commits.records import commit_of, fresh
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Handed, NewJob
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import (
     Code,
     GravelerError,
@@ -42,12 +42,12 @@ from graveler.jobs.commit import Standing
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import COMMIT, JobRequest
 from graveler.jobs.queue import JobMessage, Queue
-from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, JobState, Repository
+from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, JobState
 from graveler.refs.jobs import record as records
 
 _POLL_SECONDS = 0.5
 Seen = Job | Literal[Absent.ABSENT]
-Direct = Callable[[Ports], CommitEntry]
+Direct = Callable[[OpenRepository], CommitEntry]
 
 
 class Patience(NamedTuple):
@@ -86,8 +86,7 @@ class _TimeUp(Unavailable):
 class Desk(NamedTuple):
     """What every function here needs to accept a request."""
 
-    ports: Ports
-    repo: Repository
+    repo: OpenRepository
     queue: Queue
 
 
@@ -98,22 +97,22 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     """Do the work in the request if there is time; else hand it to a worker and wait for the
     result.
 
-    `direct` does the work with the ports that it is given.
+    `direct` does the work with the repository that it is given.
 
     Errors: those of `direct` or of the job; `OutcomeUnknown`: the job still runs; `HandedOver`: a
     cluster must do the work, and the same request, sent again later, returns the result.  Cost
     beyond that of `direct`: 1 KV request; none if neither time nor rows are limited.
     """
-    has_bound = request.kind == COMMIT and desk.ports.settings.commit_rows_max < inf
+    has_bound = request.kind == COMMIT and desk.repo.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
-        return direct(desk.ports)
+        return direct(desk.repo)
     known = newest(desk, request)
     if known is not ABSENT and not known.ended:
-        known, waits_for = commit.standing(desk.ports, desk.repo, known)
+        known, waits_for = commit.standing(desk.repo, known)
         if not known.ended and not waits_for:
             return _joined(desk, known, request, due.answer, direct)
     try:
-        return direct(_until(desk.ports, due.hand_over))
+        return direct(_until(desk.repo, due.hand_over))
     except HandedOver as handed:
         with suppress(Unavailable):  # then a repeated request is treated as a new one
             _note_handed(desk, request, known, handed)
@@ -132,19 +131,19 @@ def _note_handed(desk: Desk, request: JobRequest, known: Seen, handed: HandedOve
     """
     if known is not ABSENT and not known.ended:
         return
-    staged = commit.staged(desk.ports, desk.repo, request.branch)
+    staged = commit.staged(desk.repo, request.branch)
     if staged.tokens:
         new = _new_job(desk, request, known, staged.head)
         handed_to = Handed(staged.tokens[0], handed.job)
-        record.begin(desk.ports, desk.repo, replace(new, handed=handed_to))
+        record.begin(desk.repo, replace(new, handed=handed_to))
 
 
-def _until(ports: Ports, end: float) -> Ports:
+def _until(repo: OpenRepository, end: float) -> OpenRepository:
     def check() -> None:
-        if ports.clock.steady_seconds() >= end:
+        if repo.clock.steady_seconds() >= end:
             raise _TimeUp("not done in time")
 
-    return beating(ports, check)
+    return beating(repo, check)
 
 
 def _joined(
@@ -155,7 +154,7 @@ def _joined(
     """
     tokens: Sequence[StagingToken] = ()
     if known.kind == COMMIT:
-        tokens = commit.staged(desk.ports, desk.repo, known.branch).tokens
+        tokens = commit.staged(desk.repo, known.branch).tokens
     revive(desk, known)
     entry = _waited(desk, known, answer)
     if known.kind == COMMIT:
@@ -166,24 +165,24 @@ def _joined(
     if whole:
         return entry
     try:
-        return direct(_until(desk.ports, answer))
+        return direct(_until(desk.repo, answer))
     except NoChanges:
         return entry
 
 
 def _record(desk: Desk, job: Job) -> Branch:
-    return fresh(desk.ports, desk.repo, BranchId(job.branch)).branch
+    return fresh(desk.repo, BranchId(job.branch)).branch
 
 
 def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
-    clock = desk.ports.clock
+    clock = desk.repo.clock
     while clock.steady_seconds() < answer:
-        now = record.status(desk.ports, desk.repo, job.id)
-        now, waits_for = commit.standing(desk.ports, desk.repo, now)
+        now = record.status(desk.repo, job.id)
+        now, waits_for = commit.standing(desk.repo, now)
         if now.ended:
             return _told(desk, now)
         if waits_for:
-            handover.check(desk.ports, desk.repo, BranchId(job.branch), _record(desk, job))
+            handover.check(desk.repo, BranchId(job.branch), _record(desk, job))
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"
@@ -192,19 +191,19 @@ def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
 
 def _told(desk: Desk, job: Job) -> CommitEntry:
     """The result of a job that has ended, or its error.  Records that a client has received it."""
-    record.note_told(desk.ports, desk.repo, job.id)
+    record.note_told(desk.repo, job.id)
     if job.state is not JobState.DONE:
         raise failure(desk, job)
-    return CommitEntry(job.commit, commit_of(desk.ports, desk.repo, job.commit))
+    return CommitEntry(job.commit, commit_of(desk.repo, job.commit))
 
 
 def _was_told(desk: Desk, job: Job) -> bool:
-    return record.ordered(desk.ports, desk.repo, job.id).told
+    return record.ordered(desk.repo, job.id).told
 
 
 def failure(desk: Desk, job: Job) -> GravelerError:
     """The error that ended a job, of its original type and with its code.  Cost: 1 KV request."""
-    order = record.ordered(desk.ports, desk.repo, job.id)
+    order = record.ordered(desk.repo, job.id)
     kind = getattr(errors, order.error_kind, errors.Internal)
     if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
         kind = errors.Internal
@@ -219,7 +218,7 @@ def failure(desk: Desk, job: Job) -> GravelerError:
 
 def newest(desk: Desk, request: JobRequest) -> Seen:
     """The newest job of the same request.  Cost: 1 KV request."""
-    listed = records.list_some(desk.ports.kv, desk.repo, request.stem)
+    listed = records.list_some(desk.repo.kv, desk.repo.record, request.stem)
     return listed[-1].job if listed else ABSENT
 
 
@@ -239,14 +238,14 @@ def begin(desk: Desk, request: JobRequest, known: Seen) -> Job:
     """Like `submit`, but starts a new job even if a job of the same request runs."""
     since = ""
     if request.branch:
-        since = fresh(desk.ports, desk.repo, parse_branch_id(request.branch)).branch.commit
-    job = record.begin(desk.ports, desk.repo, _new_job(desk, request, known, since))
+        since = fresh(desk.repo, parse_branch_id(request.branch)).branch.commit
+    job = record.begin(desk.repo, _new_job(desk, request, known, since))
     hand_on(desk, job)
     return job
 
 
 def _new_job(desk: Desk, request: JobRequest, known: Seen, since: str) -> NewJob:
-    job_id = record.next_id(desk.ports, request.stem, known)
+    job_id = record.next_id(desk.repo, request.stem, known)
     return NewJob(job_id, request.kind, request.branch, request.body, since)
 
 
@@ -271,21 +270,21 @@ def status(desk: Desk, kind: str, job_id: str) -> Job:
 
 def standing(desk: Desk, kind: str, job_id: str) -> Standing:
     """Like `status`, and the bulk job that the job waits for."""
-    job = record.status(desk.ports, desk.repo, job_id)
+    job = record.status(desk.repo, job_id)
     if job.kind != kind:
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
-    now = commit.standing(desk.ports, desk.repo, job) if kind == COMMIT else Standing(job, "")
+    now = commit.standing(desk.repo, job) if kind == COMMIT else Standing(job, "")
     revive(desk, now.job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):
         with suppress(Unavailable):  # then an equal request gets this result once more
-            record.note_told(desk.ports, desk.repo, job.id)
+            record.note_told(desk.repo, job.id)
     return now
 
 
 def revive(desk: Desk, job: Job) -> None:
     """Enqueue a job again if it has sent no heartbeat for longer than its lease."""
-    if record.is_silent(desk.ports, job):
-        record.release(desk.ports, desk.repo, job.id, job.owner)
+    if record.is_silent(desk.repo, job):
+        record.release(desk.repo, job.id, job.owner)
         hand_on(desk, job)
 
 
@@ -294,7 +293,7 @@ def revive_all(desk: Desk) -> int:
 
     Only for a store that one process at a time can open, before that process runs any job.
     """
-    freed = record.free_all(desk.ports, desk.repo)
+    freed = record.free_all(desk.repo)
     for job in freed:
         hand_on(desk, job)
     return len(freed)
@@ -308,8 +307,8 @@ def revive_silent(desk: Desk) -> int:
     """
     silent = [
         seen.job
-        for seen in records.list_all(desk.ports.kv, desk.repo)
-        if record.is_silent(desk.ports, seen.job)
+        for seen in records.list_all(desk.repo.kv, desk.repo.record)
+        if record.is_silent(desk.repo, seen.job)
     ]
     for job in silent:
         revive(desk, job)

@@ -19,13 +19,13 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
-from graveler.engine.ports import Ports
+from graveler.engine.ports import P
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.store import Place, Row, ScanPage, Store, Write
 from graveler.records import Absent, RangeRef, Record
 
 
-def beating(ports: Ports, beat: Beat) -> Ports:
+def beating(ports: P, beat: Beat) -> P:
     """The same ports, with `beat` called before each slow request.  Makes no request."""
     return replace(
         ports,

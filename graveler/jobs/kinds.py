@@ -13,10 +13,10 @@ from graveler.engine.commits.records import commit_of
 from graveler.engine.imports import run
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ordered, Pulse
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NoChanges, NotFound
 from graveler.jobs import commit, copy, orders, stepwise
-from graveler.records import ABSENT, Absent, CommitEntry, Job, Repository
+from graveler.records import ABSENT, Absent, CommitEntry, Job
 
 Landed = CommitEntry | Literal[Absent.ABSENT]
 
@@ -24,8 +24,7 @@ Landed = CommitEntry | Literal[Absent.ABSENT]
 class Task(NamedTuple):
     """One attempt of a job."""
 
-    ports: Ports
-    repo: Repository
+    repo: OpenRepository
     job: Job
     order: Ordered
     pulse: Pulse
@@ -33,46 +32,46 @@ class Task(NamedTuple):
 
 def _commit(task: Task) -> Landed:
     task.pulse.land(0)
-    return commit.work(task.ports, task.repo, task.job, task.order)
+    return commit.work(task.repo, task.job, task.order)
 
 
 def _merge(task: Task) -> Landed:
     task.pulse.land(0)
     source, request, force = orders.merge_request(task.job, task.order)
     branch = task.job.branch
-    merged = merge.merge(task.ports, task.repo, source, branch, request, force=force)
-    return CommitEntry(merged, commit_of(task.ports, task.repo, merged))
+    merged = merge.merge(task.repo, source, branch, request, force=force)
+    return CommitEntry(merged, commit_of(task.repo, merged))
 
 
 def _import(task: Task) -> Landed:
     request = run.decode(task.order.body)
-    age_ns = task.ports.clock.now_ns() - task.job.created_ns
+    age_ns = task.repo.clock.now_ns() - task.job.created_ns
     mark = record.once(task.job.id, task.order)
     resumed = run.Resumed(mark, max(0.0, age_ns / limits.SECOND_NS))
     branch = task.job.branch
-    landed = run.work(task.ports, task.repo, branch, request, task.pulse, resumed)
-    run.note_time(task.ports, task.repo)
+    landed = run.work(task.repo, branch, request, task.pulse, resumed)
+    run.note_time(task.repo)
     return landed
 
 
 def _land(task: Task) -> Landed:
     task.pulse.land(0)
     job_id, finish = orders.land_request(task.order)
-    return land.finish(task.ports, task.repo, task.job.branch, job_id, finish)
+    return land.finish(task.repo, task.job.branch, job_id, finish)
 
 
 def _copy(task: Task) -> Landed:
-    copy.work(task.ports, task.repo, task.job, task.pulse)
+    copy.work(task.repo, task.job, task.pulse)
     return ABSENT
 
 
 def _collect(task: Task) -> Landed:
-    stepwise.collect(task.ports, task.repo, task.job, task.order, task.pulse)
+    stepwise.collect(task.repo, task.job, task.order, task.pulse)
     return ABSENT
 
 
 def _dump(task: Task) -> Landed:
-    stepwise.dump(task.ports, task.repo, task.job, task.order, task.pulse)
+    stepwise.dump(task.repo, task.job, task.order, task.pulse)
     return ABSENT
 
 
@@ -113,17 +112,17 @@ def _found(landed: Landed) -> CommitEntry | None:
 
 
 def _find_commit(task: Task) -> CommitEntry | None:
-    return _found(commit.find_landed(task.ports, task.repo, task.job, task.order))
+    return _found(commit.find_landed(task.repo, task.job, task.order))
 
 
 def _find_land(task: Task) -> CommitEntry | None:
     job_id, finish = orders.land_request(task.order)
     branch = task.job.branch
-    return _found(land.find_landed(task.ports, task.repo, branch, job_id, finish))
+    return _found(land.find_landed(task.repo, branch, job_id, finish))
 
 
 def _find_copy(task: Task) -> Landed | None:
-    is_staged = copy.is_staged(task.ports, task.repo, task.job, task.order)
+    is_staged = copy.is_staged(task.repo, task.job, task.order)
     return ABSENT if is_staged else None
 
 

@@ -22,15 +22,15 @@ def ask(desk: Desk, request: JobRequest) -> Job:
     Errors: `Invalid`, `Refused`, `NotFound`, `Unavailable`.  Cost: 3 KV requests and a message; 1
     KV request more to resolve the source of a merge.
     """
-    check_writable(desk.repo, request.fields["force"])
+    check_writable(desk.repo.record, request.fields["force"])
     check_message(request.fields["message"])
     check_metadata(request.fields["metadata"])
     if request.kind == MERGE:
         request = _settled(desk, request)
     known = newest(desk, request)
     if known is not ABSENT and not known.ended and known.kind == COMMIT:
-        branch = fresh(desk.ports, desk.repo, BranchId(known.branch)).branch
-        if not area.is_empty(desk.ports.kv, branch.staging, desk.ports.fanout):
+        branch = fresh(desk.repo, BranchId(known.branch)).branch
+        if not area.is_empty(desk.repo.kv, branch.staging, desk.repo.fanout):
             return begin(desk, request, known)
     return submit(desk, request, known)
 
@@ -56,5 +56,5 @@ def _settled(desk: Desk, request: JobRequest) -> JobRequest:
     parse_strategy(request.fields["strategy"])
     source = request.fields["source"]
     text = request.fields["message"] or message(source, request.branch)
-    source_id = head_of(desk.ports, desk.repo, source).id
+    source_id = head_of(desk.repo, source).id
     return replace(request, fields={**request.fields, "source": source_id, "message": text})

@@ -29,5 +29,5 @@ def revive_everywhere(ports: Ports, queue: Queue, seconds: float) -> int:
         if ports.clock.steady_seconds() >= end:
             break
         with suppress(GravelerError):
-            count += revive_silent(Desk(ports, repo, queue))
+            count += revive_silent(Desk(repo, queue))
     return count

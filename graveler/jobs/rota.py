@@ -73,9 +73,9 @@ def order_daily(ports: Ports, queue: Queue, seconds: float) -> int:
     for repo in in_turn(ports):
         if count >= limits.collections_ordered_max or ports.clock.steady_seconds() >= end:
             break
-        desk = Desk(ports, repo, queue)
+        desk = Desk(repo, queue)
         try:
-            if retention.find_rule(ports, repo) is not ABSENT:
+            if retention.find_rule(repo) is not ABSENT:
                 count += _taken(desk, limits.collect_period_seconds, _asked) is not ABSENT
         except GravelerError:
             continue
@@ -86,14 +86,14 @@ def _taken(
     desk: Desk, rest_seconds: int, begun: Callable[[Desk, JobId], Job]
 ) -> Job | Literal[Absent.ABSENT]:
     """The job of this turn; ABSENT if the last one was ordered less than `rest_seconds` ago."""
-    ports, repo = desk.ports, desk.repo
+    repo = desk.repo
     for _ in range(limits.conditional_round_count_max):
-        seen = turns.find(ports.kv, repo)
-        now_ns = ports.clock.now_ns()
+        seen = turns.find(repo.kv, repo.record)
+        now_ns = repo.clock.now_ns()
         if seen is not ABSENT:
             age_seconds = (now_ns - seen.turn.ordered_ns) / limits.SECOND_NS
             cluster_turns.refuse_held(seen.turn, now_ns)
-            known = records.find(ports.kv, repo, seen.turn.job)
+            known = records.find(repo.kv, repo.record, seen.turn.job)
             if known is ABSENT and not seen.turn.until_ns and age_seconds < _DAY_SECONDS:
                 # Ended jobs are kept for a day, so this one was never recorded: its orderer died.
                 return begun(desk, seen.turn.job)
@@ -102,8 +102,8 @@ def _taken(
             if known is not ABSENT and not known.job.ended:
                 revive(desk, known.job)
                 return known.job
-        turn = Turn(JobId(f"{COLLECT}-{ulid(now_ns, ports.ids.stamp())}"), now_ns)
-        if turns.swap(ports.kv, repo, turn, seen, ports.ids.stamp()):
+        turn = Turn(JobId(f"{COLLECT}-{ulid(now_ns, repo.ids.stamp())}"), now_ns)
+        if turns.swap(repo.kv, repo.record, turn, seen, repo.ids.stamp()):
             return begun(desk, turn.job)
     raise Contended(
         f"collection not started: other clients keep starting it; try again: repository={repo.id}"
@@ -120,15 +120,15 @@ def _asked(desk: Desk, job_id: JobId) -> Job:
     """Like `_begun`, unless the repository is too large for any worker: then the job fails with
     that reason, and no message is sent.
     """
-    reason = collect.too_large(desk.ports, desk.repo)
+    reason = collect.too_large(desk.repo)
     if not reason:
         return _begun(desk, job_id)
     job = _noted(desk, job_id)
-    record.fail(desk.ports, desk.repo, job.id, Unsupported(reason), job.owner)
+    record.fail(desk.repo, job.id, Unsupported(reason), job.owner)
     _LOG.warning("garbage not collected: repository=%s %s", desk.repo.id, reason)
     return job
 
 
 def _noted(desk: Desk, job_id: JobId) -> Job:
     new = NewJob(job_id, COLLECT, body=collect_asked(dry_run=False).body)
-    return record.begin(desk.ports, desk.repo, new)
+    return record.begin(desk.repo, new)

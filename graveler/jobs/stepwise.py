@@ -15,13 +15,13 @@ from graveler.engine.dumps import dump as dumping
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import Ordered, Pulse
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Unsupported
 from graveler.jobs import collect as collecting
-from graveler.records import Job, JobState, Repository
+from graveler.records import Job, JobState
 
 
-def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
+def collect(repo: OpenRepository, job: Job, order: Ordered, pulse: Pulse) -> None:
     """Run a collection of garbage.  Does nothing if an earlier attempt has recorded the result.
 
     Errors: `Unsupported` if the job is given up, `Stopped`, those of `collecting.work`.
@@ -29,35 +29,35 @@ def collect(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pul
     if order.result:
         return
     try:
-        steps = _begun(ports, repo, job, pulse)
+        steps = _begun(repo, job, pulse)
     except Unsupported:
-        collecting.note_given_up(ports, repo)
+        collecting.note_given_up(repo)
         raise
-    collecting.work(ports, repo, job, order, steps)
+    collecting.work(repo, job, order, steps)
 
 
-def dump(ports: Ports, repo: Repository, job: Job, order: Ordered, pulse: Pulse) -> None:
+def dump(repo: OpenRepository, job: Job, order: Ordered, pulse: Pulse) -> None:
     """Run a dump of refs.  Does nothing if an earlier attempt has recorded the result.
 
     Errors: `Unsupported` if the job is given up, `Stopped`, those of `dump.dump`.
     """
     if order.result:
         return
-    tables = dumping.dump(ports, repo, _begun(ports, repo, job, pulse))
-    record.note_result(ports, repo, job.id, json.dumps(tables._asdict()))
+    tables = dumping.dump(repo, _begun(repo, job, pulse))
+    record.note_result(repo, job.id, json.dumps(tables._asdict()))
 
 
-def _begun(ports: Ports, repo: Repository, job: Job, pulse: Pulse) -> Steps:
+def _begun(repo: OpenRepository, job: Job, pulse: Pulse) -> Steps:
     """Begin an attempt: the checkpoints so far.
 
     The progress of the job is the number of attempts since the last new checkpoint.  If no worker
     can advance the job, it must not be enqueued for ever.
     """
-    now = record.status(ports, repo, job.id)
-    runs, age_ns = now.progress, ports.clock.now_ns() - now.created_ns
+    now = record.status(repo, job.id)
+    runs, age_ns = now.progress, repo.clock.now_ns() - now.created_ns
     is_old = now.state is JobState.LANDING and age_ns > limits.job_seconds_max * limits.SECOND_NS
     if runs >= limits.job_run_count_max or is_old:
         raise Unsupported(f"{job.kind} given up: no worker had enough time for it: {runs=}")
     pulse.land(runs)
     pulse.beat(runs + 1, always=True)
-    return checkpoints.opened(ports, repo, now, pulse)
+    return checkpoints.opened(repo, now, pulse)

@@ -18,7 +18,7 @@ from typing import Final
 from graveler import limits
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.record import Claim, Ending, Pulse, Stopped, Why
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import (
     Contended,
     GravelerError,
@@ -36,7 +36,7 @@ from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed
 from graveler.jobs.queue import Message, PurgeMessage, Queue
-from graveler.records import JobState, Repository
+from graveler.records import JobState
 from graveler.refs.names import repositories
 
 _PAUSE_SECONDS: Final = 1.0
@@ -58,27 +58,27 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         return
     until = ports.clock.steady_seconds() + seconds
     try:
-        repo = repositories.get(ports.kv, RepositoryId(message.repository))
+        repo = open_repository(ports, repositories.get(ports.kv, RepositoryId(message.repository)))
     except NotFound:
         return
     owner, job_id = ports.ids.stamp(), JobId(message.job)
-    if record.claim(ports, repo, job_id, owner) is not Claim.OURS:
+    if record.claim(repo, job_id, owner) is not Claim.OURS:
         return
     try:
-        kind = _run(ports, repo, job_id, Pulse(ports, repo, job_id, owner, until), owner)
+        kind = _run(repo, job_id, Pulse(repo, job_id, owner, until), owner)
         if kind in STEPWISE:
             with suppress(GravelerError):  # the next collection removes what stays
-                checkpoints.forget(ports, repo, job_id)
+                checkpoints.forget(repo, job_id)
     except Stopped as stopped:
         if stopped.why is Why.OUT_OF_TIME:
-            record.release(ports, repo, job_id, owner)
+            record.release(repo, job_id, owner)
             queue.enqueue(message)
         elif stopped.why is Why.HANDED_OVER:
             with suppress(Unavailable, Contended):  # then one attempt too many is counted
-                record.forget_runs(ports, repo, job_id)
+                record.forget_runs(repo, job_id)
     except Unavailable:  # not begun: the next delivery must not wait for the lease to run out
         with suppress(Unavailable):
-            record.release(ports, repo, job_id, owner)
+            record.release(repo, job_id, owner)
         raise
 
 
@@ -94,29 +94,29 @@ def _run_batch(ports: Ports, batch: BatchJob) -> None:
         _LOG.error("batch given up: %s", error)
 
 
-def _run(ports: Ports, repo: Repository, job_id: JobId, pulse: Pulse, owner: bytes) -> str:
+def _run(repo: OpenRepository, job_id: JobId, pulse: Pulse, owner: bytes) -> str:
     """Run a claimed job until it has ended; return its kind."""
     # `Unavailable` here does not end the job: the message is delivered again.
-    job, order = record.status(ports, repo, job_id), record.ordered(ports, repo, job_id)
-    task = Task(beating(ports, pulse.beat), repo, job, order, pulse)
+    job, order = record.status(repo, job_id), record.ordered(repo, job_id)
+    task = Task(beating(repo, pulse.beat), job, order, pulse)
     if job.kind not in STEPWISE:  # stepwise jobs count their attempts (stepwise.py)
         try:
-            record.note_run(ports, repo, job, order)
+            record.note_run(repo, job, order)
         except Unsupported as error:
             _give_up(task, error, owner)
             return job.kind
     try:
         landed = _worked(task)
     except GravelerError as error:
-        record.fail(ports, repo, job_id, error, owner)
+        record.fail(repo, job_id, error, owner)
         return job.kind
     except Stopped:
         raise
     except Exception as error:
         _LOG.error("job failed: id=%s", job_id, exc_info=error)
-        record.fail(ports, repo, job_id, Internal("internal error"), owner)
+        record.fail(repo, job_id, Internal("internal error"), owner)
         return job.kind
-    record.end(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
+    record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
     return job.kind
 
 
@@ -126,22 +126,22 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
 
     Errors: `Unavailable`: the worker could not determine what has landed.
     """
-    ports, repo, job_id = task.ports, task.repo, task.job.id
+    repo, job_id = task.repo, task.job.id
     try:
         landed = find_landed(task)
     except HistoryTooLong as unknown:
-        record.fail(ports, repo, job_id, unknown, owner)
+        record.fail(repo, job_id, unknown, owner)
         return
     except Unavailable:
         raise
     except Exception as broken:  # else the message would come back for ever
         _LOG.error("job given up: id=%s", job_id, exc_info=broken)
-        record.fail(ports, repo, job_id, error, owner)
+        record.fail(repo, job_id, error, owner)
         return
     if landed is None:
-        record.fail(ports, repo, job_id, error, owner)
+        record.fail(repo, job_id, error, owner)
     else:
-        record.end(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
+        record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
 
 
 def _worked(task: Task) -> Landed:
@@ -156,6 +156,6 @@ def _worked(task: Task) -> Landed:
             return work(task)
         except (Unavailable, Contended) as error:
             _LOG.info("job goes on: id=%s error=%s", task.job.id, error)
-            task.ports.clock.sleep(attempt * _PAUSE_SECONDS)
+            task.repo.clock.sleep(attempt * _PAUSE_SECONDS)
             task.pulse.beat(always=True)
     return work(task)

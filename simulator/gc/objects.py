@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.objects import addresses, objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.records import AddressType, Repository
 from simulator.schedule import Call, World
@@ -25,47 +25,54 @@ class Keeper(NamedTuple):
     settings: CollectSettings = CAREFUL
     by_steps: bool = False
 
-    def now(self) -> Repository:
-        """The present record of the repository."""
-        return repository.get(self.ports, self.repo.id)
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
+    def now(self) -> OpenRepository:
+        """The repository with its present record."""
+        return open_repository(self.ports, repository.get(self.ports, self.repo.id))
 
 
 def upload(keeper: Keeper, call: Call) -> None:
     body = objects.Upload([f"{call.client} {call.start}".encode()])
-    objects.upload(keeper.ports, keeper.now(), call.branch, call.arguments[0], body)
+    objects.upload(keeper.now(), call.branch, call.arguments[0], body)
 
 
 def full(keeper: Keeper, call: Call) -> None:
     """Stage an entry with a full address inside the namespace, in another spelling."""
     repo = keeper.now()
     body = objects.Upload([b"full"])
-    made = objects.upload(keeper.ports, repo, call.branch, "tmp", body)
+    made = objects.upload(repo, call.branch, "tmp", body)
     address = f"{repo.namespace}//{made.address}".replace("mem://", "MEM://")
     spelled = made._replace(address=address, address_type=AddressType.FULL)
-    objects.stage(keeper.ports, repo, call.branch, call.arguments[0], spelled)
-    objects.delete(keeper.ports, repo, call.branch, "tmp")
+    objects.stage(repo, call.branch, call.arguments[0], spelled)
+    objects.delete(repo, call.branch, "tmp")
 
 
 def link(keeper: Keeper, call: Call) -> None:
     repo, path = keeper.now(), call.arguments[0]
-    address = addresses.hand_out(keeper.ports, repo, call.branch, path)
+    address = addresses.hand_out(repo, call.branch, path)
     keeper.ports.blocks.put(address, [b"linked"])
-    addresses.link(keeper.ports, repo, call.branch, path, addresses.Link(address, "linked", 6))
+    addresses.link(repo, call.branch, path, addresses.Link(address, "linked", 6))
 
 
 def describe(keeper: Keeper, call: Call) -> None:
     objects.set_user_metadata(
-        keeper.ports, keeper.now(), call.branch, call.arguments[0], {"step": str(call.start)}
+        keeper.now(),
+        call.branch,
+        call.arguments[0],
+        {"step": str(call.start)},
     )
 
 
 def copy(keeper: Keeper, call: Call) -> None:
     source = objects.Source(call.arguments[1], call.arguments[0])
-    objects.copy(keeper.ports, keeper.now(), call.branch, call.arguments[0], source)
+    objects.copy(keeper.now(), call.branch, call.arguments[0], source)
 
 
 def delete(keeper: Keeper, call: Call) -> None:
-    objects.delete(keeper.ports, keeper.now(), call.branch, call.arguments[0])
+    objects.delete(keeper.now(), call.branch, call.arguments[0])
 
 
 OBJECT_VERBS: dict[str, Callable[[Keeper, Call], object]] = {

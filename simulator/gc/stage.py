@@ -13,6 +13,7 @@ from graveler.engine.gc import collect, retention
 from graveler.engine.gc.candidates import FILES, used_name
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
@@ -75,29 +76,32 @@ def build_collect_stage() -> CollectStage:
     breaks = BreakParameters(raggedness=2, salt=b"collect")
     new = repository.NewRepository("lake", "mem://b/lake", breaks=breaks)
     repo = repository.create(ports, new)
-    retention.set_rule(ports, repo, RULE)
+    retention.set_rule(open_repository(ports, repo), RULE)
     made: list[tuple[str, str]] = []
 
     def save(branch: str, *paths: str) -> None:
         for path in paths:
             body = f"{path} {len(made)}".encode()
-            objects.upload(ports, repo, branch, path, objects.Upload([body]))
-        done = commit.commit(ports, repo, branch, commit.CommitRequest("past", "sim"))
+            objects.upload(open_repository(ports, repo), branch, path, objects.Upload([body]))
+        done = commit.commit(
+            open_repository(ports, repo), branch, commit.CommitRequest("past", "sim")
+        )
         made.append((done.id, done.commit.metarange))
 
     save("main", *PATHS)
-    branches.create_branch(ports, repo, "side", "main")
+    branches.create_branch(open_repository(ports, repo), "side", "main")
     save("main", "a")
     save("main", "b")
     save("side", "c")
-    branches.create_branch(ports, repo, "lost", "side")
+    branches.create_branch(open_repository(ports, repo), "lost", "side")
     save("lost", "d", "a")
-    branches.delete_branch(ports, repo, "lost")
+    branches.delete_branch(open_repository(ports, repo), "lost")
     save("main", "b", "c")
     for branch, path in (("main", "d"), ("side", "a")):
-        objects.upload(ports, repo, branch, path, objects.Upload([b"staged"]))
+        objects.upload(open_repository(ports, repo), branch, path, objects.Upload([b"staged"]))
         made.append((made[-1][0], _died(ports, shared, repo, branch)))
-    collect.collect(ports, repo, delete=True)  # records the unreachable commit; all files are young
+    # records the unreachable commit; all files are young
+    collect.collect(open_repository(ports, repo), delete=True)
     return CollectStage(
         rows={partition: keys.copy() for partition, keys in world.rows.items()},
         objects=dict(shared.held),
@@ -121,7 +125,7 @@ def _died(ports: Any, shared: SharedObjects, repo: Repository, branch: str) -> s
     before = set(shared.held)
     dead = replace(ports, kv=_Dead(shared.world, lambda: None))
     try:
-        commit.commit(dead, repo, branch, commit.CommitRequest("died", "sim"))
+        commit.commit(open_repository(dead, repo), branch, commit.CommitRequest("died", "sim"))
     except Unavailable:
         left = [name for name in shared.held if name not in before]
         return next(name for name in left if shared.held[name][1] == b"metarange")[-64:]

@@ -30,13 +30,13 @@ def collect_(keeper: Keeper, call: Call) -> collect.Collected:
     """Run one collection: an attempt of the job that has not ended, or of a new job, or without a
     job."""
     if not keeper.by_steps:
-        return collect.collect(keeper.ports, keeper.repo, keeper.settings, delete=True)
-    ports, repo = keeper.ports, keeper.repo
+        return collect.collect(keeper.opened, keeper.settings, delete=True)
+    repo = keeper.opened
     job = _job(keeper)
-    kept = checkpoints.opened(ports, repo, job, Pulse(ports, repo, job.id), row_count=_ROWS)
-    found = collect.collect(ports, repo, keeper.settings, delete=True, steps=kept)
-    record.end(ports, repo, job.id, Ending(JobState.DONE))
-    checkpoints.forget(ports, repo, job.id)
+    kept = checkpoints.opened(repo, job, Pulse(repo, job.id), row_count=_ROWS)
+    found = collect.collect(repo, keeper.settings, delete=True, steps=kept)
+    record.end(repo, job.id, Ending(JobState.DONE))
+    checkpoints.forget(repo, job.id)
     return found
 
 
@@ -45,4 +45,4 @@ def _job(keeper: Keeper) -> Job:
     if known and not known[-1].ended:
         return known[-1]
     new = NewJob(JobId(f"{_KIND}-{len(known):06}"), _KIND)
-    return record.begin(keeper.ports, keeper.repo, new)
+    return record.begin(keeper.opened, new)

@@ -20,55 +20,55 @@ LEAP_SECONDS = 9 * 3600
 
 def commit_(keeper: Keeper, call: Call) -> None:
     request = commit.CommitRequest("commit", "sim", created_ns=call.arguments[2] or ABSENT)
-    commit.commit(keeper.ports, keeper.now(), call.branch, request)
+    commit.commit(keeper.now(), call.branch, request)
 
 
 def commit_metarange(keeper: Keeper, call: Call) -> None:
     request = commit.CommitRequest("given", "sim", source_metarange=call.arguments[3])
-    commit.commit(keeper.ports, keeper.now(), call.branch, request)
+    commit.commit(keeper.now(), call.branch, request)
 
 
 def merge_(keeper: Keeper, call: Call) -> None:
     request = merge.MergeRequest("sim", strategy="source-wins", allow_empty=True)
-    merge.merge(keeper.ports, keeper.now(), call.arguments[1], call.branch, request)
+    merge.merge(keeper.now(), call.arguments[1], call.branch, request)
 
 
 def revert(keeper: Keeper, call: Call) -> None:
     request = replay.ReplayRequest("sim", allow_empty=True)
-    replay.revert(keeper.ports, keeper.now(), call.branch, call.arguments[1], request)
+    replay.revert(keeper.now(), call.branch, call.arguments[1], request)
 
 
 def pick(keeper: Keeper, call: Call) -> None:
     request = replay.ReplayRequest("sim", allow_empty=True)
-    replay.cherry_pick(keeper.ports, keeper.now(), call.branch, call.arguments[1], request)
+    replay.cherry_pick(keeper.now(), call.branch, call.arguments[1], request)
 
 
 def hard(keeper: Keeper, call: Call) -> None:
-    resetting.hard_reset(keeper.ports, keeper.now(), call.branch, call.arguments[1])
+    resetting.hard_reset(keeper.now(), call.branch, call.arguments[1])
 
 
 def reset(keeper: Keeper, call: Call) -> None:
-    resetting.reset(keeper.ports, keeper.now(), call.branch)
+    resetting.reset(keeper.now(), call.branch)
 
 
 def reset_path(keeper: Keeper, call: Call) -> None:
-    resetting.reset_path(keeper.ports, keeper.now(), call.branch, call.arguments[0])
+    resetting.reset_path(keeper.now(), call.branch, call.arguments[0])
 
 
 def create(keeper: Keeper, call: Call) -> None:
-    branches.create_branch(keeper.ports, keeper.now(), call.branch, call.arguments[1])
+    branches.create_branch(keeper.now(), call.branch, call.arguments[1])
 
 
 def drop(keeper: Keeper, call: Call) -> None:
-    branches.delete_branch(keeper.ports, keeper.now(), call.branch)
+    branches.delete_branch(keeper.now(), call.branch)
 
 
 def tag(keeper: Keeper, call: Call) -> None:
-    tags.create_tag(keeper.ports, keeper.now(), f"t{call.start}", call.arguments[1])
+    tags.create_tag(keeper.now(), f"t{call.start}", call.arguments[1])
 
 
 def sweep(keeper: Keeper, call: Call) -> None:
-    janitor.sweep(keeper.ports, keeper.repo)
+    janitor.sweep(keeper.opened)
 
 
 def leap(keeper: Keeper, call: Call) -> None:

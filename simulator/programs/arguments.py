@@ -7,9 +7,9 @@ import random
 from typing import Final
 
 from graveler.engine.names import branches
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import Invalid, NotFound
-from graveler.records import Entry, Repository
+from graveler.records import Entry
 from simulator.model import model as m
 from simulator.model.model import Blob
 from simulator.programs.world import CONTENT_OF, CONTENTS, World
@@ -33,9 +33,9 @@ def scheme(ports: Ports) -> str:
     return "mem"
 
 
-def head_id(ports: Ports, repo: Repository, branch: str) -> str:
+def head_id(repo: OpenRepository, branch: str) -> str:
     """The id of a branch's head."""
-    return branches.get_branch(ports, repo, branch).branch.commit
+    return branches.get_branch(repo, branch).branch.commit
 
 
 def a_branch(world: World, rng: random.Random, *, clean: float = 0) -> str:

@@ -32,7 +32,7 @@ def check_stat(world: World, rng: random.Random, ref: str, path: str) -> None:
     """Compare one path, and its bytes or a range of them."""
     done, entry, blob = world.both(
         f"stat {ref} {path}",
-        lambda: objects.stat(world.ports, world.repo, ref, path),
+        lambda: objects.stat(world.opened, ref, path),
         lambda: m.stat(world.model, ref, path),
     )
     if not done:
@@ -42,7 +42,7 @@ def check_stat(world: World, rng: random.Random, ref: str, path: str) -> None:
     start = rng.randrange(len(content)) if content else 0
     end = rng.randrange(start + 1, len(content) + 1) if content else 0
     if content:
-        body = objects.open_body(world.ports, world.repo, entry, start, end)
+        body = objects.open_body(world.opened, entry, start, end)
         world.same("bytes", b"".join(body.chunks), content[start:end])
 
 
@@ -54,7 +54,7 @@ def check_listing(world: World, rng: random.Random, ref: str) -> None:
         return _pages(
             world,
             lambda last: objects.list_objects(
-                world.ports, world.repo, ref, objects.ListQuery(prefix, delimiter, last, amount)
+                world.opened, ref, objects.ListQuery(prefix, delimiter, last, amount)
             ),
             after,
             amount,
@@ -127,7 +127,7 @@ def check_uncommitted(world: World, rng: random.Random, branch: str) -> None:
         world,
         rng,
         f"diff_uncommitted {branch}",
-        lambda query: diff.diff_branch(world.ports, world.repo, branch, query),
+        lambda query: diff.diff_branch(world.opened, branch, query),
         lambda: mm.diff_uncommitted(world.model, branch),
     )
 
@@ -140,9 +140,7 @@ def check_diff(world: World, rng: random.Random, left: str, right: str) -> None:
         world,
         rng,
         f"diff {left} {right} {three_dot=}",
-        lambda query: diff.diff_refs(
-            world.ports, world.repo, left, right, query, three_dot=three_dot
-        ),
+        lambda query: diff.diff_refs(world.opened, left, right, query, three_dot=three_dot),
         lambda: model(world.model, left, right),
     )
 
@@ -154,7 +152,7 @@ def check_preview(world: World, rng: random.Random, source: str, dest: str) -> N
             world,
             rng,
             f"preview {source} into {dest}",
-            lambda query: merge.preview(world.ports, world.repo, source, dest, query),
+            lambda query: merge.preview(world.opened, source, dest, query),
             lambda: _merge_lines(world, source, dest),
         )
     else:
@@ -162,7 +160,7 @@ def check_preview(world: World, rng: random.Random, source: str, dest: str) -> N
             world,
             rng,
             f"conflicts {source} into {dest}",
-            lambda query: merge.conflicts(world.ports, world.repo, source, dest, query),
+            lambda query: merge.conflicts(world.opened, source, dest, query),
             lambda: [ln for ln in _merge_lines(world, source, dest) if ln.kind == "conflict"],
         )
 
@@ -175,7 +173,7 @@ def check_merge_base(world: World, source: str, dest: str) -> None:
     """Compare the merge base."""
     done, got, wanted = world.both(
         f"merge_base {source} {dest}",
-        lambda: log.merge_base(world.ports, world.repo, source, dest),
+        lambda: log.merge_base(world.opened, source, dest),
         lambda: _bases(world, source, dest),
     )
     if done:
@@ -204,7 +202,7 @@ def check_log(world: World, rng: random.Random, ref: str) -> None:
                 objects=objects_,
                 prefixes=prefixes,
             )
-            entries, more = log.log(world.ports, world.repo, ref, request)
+            entries, more = log.log(world.opened, ref, request)
             found += [entry.id for entry in entries]
             if not more:
                 break
@@ -229,24 +227,24 @@ def check_all(world: World, rng: random.Random) -> None:
     """Compare every branch with its staged rows, every commit, and the names."""
     model = world.model
     query = branches.PageQuery(amount=rng.choice((1, 2, 100)))
-    views_, more = branches.list_branches(world.ports, world.repo, query)
+    views_, more = branches.list_branches(world.opened, query)
     shown = sorted(name for name, branch in model.branches.items() if not branch.hidden)
     world.same("branches", [view.id for view in views_], shown[: query.amount])
     world.same("more branches", more, len(shown) > query.amount)
     for name, branch in model.branches.items():
-        head = branches.get_branch(world.ports, world.repo, name).branch.commit
+        head = branches.get_branch(world.opened, name).branch.commit
         world.same(f"head of {name}", head, model.ids[branch.head])
         _whole_tree(world, name, m.visible(model, name))
         check_listing(world, rng, name)
         check_uncommitted(world, rng, name)
     for name, key in model.tags.items():
-        world.same(f"tag {name}", tags.get_tag(world.ports, world.repo, name), model.ids[key])
+        world.same(f"tag {name}", tags.get_tag(world.opened, name), model.ids[key])
     for made in model.commits:
         _whole_tree(world, model.ids[made.key], made.content)
     check_log(world, rng, rng.choice(model.ids))
 
 
 def _whole_tree(world: World, ref: str, tree: m.Tree) -> None:
-    page = objects.list_objects(world.ports, world.repo, ref, objects.ListQuery(amount=1_000))
+    page = objects.list_objects(world.opened, ref, objects.ListQuery(amount=1_000))
     got = {path: blob_of(entry) for path, entry in page.lines if not isinstance(entry, Absent)}
     world.same(f"content of {ref}", got, dict(tree))

@@ -26,7 +26,7 @@ def make_commit(world: World, rng: random.Random, branch: str = "") -> None:
     commits(
         world,
         f"commit {branch} allow_empty={draft.allow_empty}",
-        lambda: commit.commit(world.ports, world.repo, branch, request).id,
+        lambda: commit.commit(world.opened, branch, request).id,
         lambda: m.commit(world.model, branch, draft),
     )
 
@@ -47,7 +47,7 @@ def merge_into(world: World, rng: random.Random) -> None:
     commits(
         world,
         f"merge {source} into {dest} {options} allow_empty={draft.allow_empty}",
-        lambda: merge.merge(world.ports, world.repo, source, dest, request),
+        lambda: merge.merge(world.opened, source, dest, request),
         lambda: mm.merge(world.model, source, dest, draft, options),
     )
 
@@ -76,7 +76,7 @@ def _replay(world: World, rng: random.Random, verb: str) -> None:
     commits(
         world,
         f"{verb} {ref} on {branch} parent={number} allow_empty={draft.allow_empty}",
-        lambda: ours(world.ports, world.repo, branch, ref, request).id,
+        lambda: ours(world.opened, branch, ref, request).id,
         lambda: theirs(world.model, branch, ref, draft, options),
     )
 
@@ -87,7 +87,7 @@ def commits(world: World, title: str, engine: Callable[[], str], model: Callable
     if not done:
         return
     m.named(world.model, commit_id)
-    entry: CommitEntry = log.get_commit(world.ports, world.repo, commit_id)
+    entry: CommitEntry = log.get_commit(world.opened, commit_id)
     made = world.model.commits[key]
     parents = tuple(world.model.ids[parent] for parent in made.parents)
     world.same("parents", entry.commit.parents, parents)
@@ -99,6 +99,6 @@ def hard_reset(world: World, rng: random.Random) -> None:
     branch, ref = a_branch(world, rng, clean=0.6), a_ref(world, rng)
     world.both(
         f"hard_reset {branch} to {ref}",
-        lambda: reset.hard_reset(world.ports, world.repo, branch, ref),
+        lambda: reset.hard_reset(world.opened, branch, ref),
         lambda: m.hard_reset(world.model, branch, ref),
     )

@@ -36,13 +36,13 @@ def import_objects(world: World, rng: random.Random) -> None:
     created_ns: list[int] = []
 
     def engine() -> str:
-        job = run.submit(world.ports, world.repo, branch, request, owner=b"program")
-        run.run(world.ports, world.repo, branch, request, job.id)
-        job = run.status(world.ports, world.repo, job.id)
+        job = run.submit(world.opened, branch, request, owner=b"program")
+        run.run(world.opened, branch, request, job.id)
+        job = run.status(world.opened, job.id)
         if "dirty" in job.error:
             raise DirtyBranch(job.error)
         assert job.state is JobState.DONE, job
-        entry = log.get_commit(world.ports, world.repo, job.commit)
+        entry = log.get_commit(world.opened, job.commit)
         created_ns.append(entry.commit.created_ns)
         return entry.id
 

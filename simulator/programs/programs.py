@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graveler.engine.ports import Ports
+from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.records import BreakParameters
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -82,7 +82,7 @@ def begin(ports: Ports, seed: int) -> World:
             ports.blocks.put(sources + path, [CONTENTS[number]])
     else:
         sources = ""
-    first = arguments.head_id(ports, repo, repo.default_branch)
+    first = arguments.head_id(open_repository(ports, repo), repo.default_branch)
     return World(ports, repo, new_model(first, FIRST_COMMIT_NS, repo.default_branch), sources)
 
 

@@ -23,7 +23,7 @@ def stage(world: World, rng: random.Random, branch: str = "") -> None:
     put = objects.stage_if_absent if only else objects.stage
     world.both(
         f"stage {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
-        lambda: put(world.ports, world.repo, branch, path, entry),
+        lambda: put(world.opened, branch, path, entry),
         lambda: m.stage(world.model, branch, path, blob, only),
     )
 
@@ -36,8 +36,7 @@ def upload(world: World, rng: random.Random) -> None:
     done, got, _ = world.both(
         f"upload {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
         lambda: objects.upload(
-            world.ports,
-            world.repo,
+            world.opened,
             branch,
             path,
             objects.Upload([body[:2], body[2:]], "text/csv", entry.metadata, only),
@@ -53,7 +52,7 @@ def delete(world: World, rng: random.Random) -> None:
     path = a_path_of(world, rng, branch)
     world.both(
         f"delete {branch} {path}",
-        lambda: objects.delete(world.ports, world.repo, branch, path),
+        lambda: objects.delete(world.opened, branch, path),
         lambda: m.delete(world.model, branch, [path]),
     )
 
@@ -62,7 +61,7 @@ def delete_many(world: World, rng: random.Random) -> None:
     branch, paths = a_branch(world, rng), rng.sample(PATHS, rng.randrange(1, 7))
     done, got, _ = world.both(
         f"delete_many {branch} {paths}",
-        lambda: objects.delete_many(world.ports, world.repo, branch, paths),
+        lambda: objects.delete_many(world.opened, branch, paths),
         lambda: m.delete(world.model, branch, paths),
     )
     if done:
@@ -74,7 +73,7 @@ def copy(world: World, rng: random.Random) -> None:
     source = a_path_of(world, rng, ref)
     done, got, wanted = world.both(
         f"copy {ref}/{source} to {branch}/{path}",
-        lambda: objects.copy(world.ports, world.repo, branch, path, objects.Source(ref, source)),
+        lambda: objects.copy(world.opened, branch, path, objects.Source(ref, source)),
         lambda: m.copy(world.model, branch, path, ref, source),
     )
     if done:
@@ -86,7 +85,7 @@ def set_user_metadata(world: World, rng: random.Random) -> None:
     path = a_path_of(world, rng, branch)
     world.both(
         f"set_user_metadata {branch} {path} {pairs}",
-        lambda: objects.set_user_metadata(world.ports, world.repo, branch, path, pairs),
+        lambda: objects.set_user_metadata(world.opened, branch, path, pairs),
         lambda: m.set_user_metadata(world.model, branch, path, pairs),
     )
 
@@ -96,20 +95,20 @@ def reset(world: World, rng: random.Random) -> None:
     if draw < 0.4:
         world.both(
             f"reset {branch}",
-            lambda: resetting.reset(world.ports, world.repo, branch),
+            lambda: resetting.reset(world.opened, branch),
             lambda: m.reset(world.model, branch),
         )
     elif draw < 0.7:
         path = a_path(rng)
         world.both(
             f"reset_path {branch} {path}",
-            lambda: resetting.reset_path(world.ports, world.repo, branch, path),
+            lambda: resetting.reset_path(world.opened, branch, path),
             lambda: m.reset(world.model, branch, lambda staged: staged == path),
         )
     else:
         prefix = rng.choice([prefix for prefix in PREFIXES if prefix])
         world.both(
             f"reset_prefix {branch} {prefix}",
-            lambda: resetting.reset_prefix(world.ports, world.repo, branch, prefix),
+            lambda: resetting.reset_prefix(world.opened, branch, prefix),
             lambda: m.reset(world.model, branch, lambda staged: staged.startswith(prefix)),
         )

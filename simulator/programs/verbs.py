@@ -24,7 +24,7 @@ def create_branch(world: World, rng: random.Random) -> None:
     name, source, hidden = rng.choice((*BRANCHES, *TAGS[:1])), a_ref(world, rng), rng.random() < 0.1
     done, got, key = world.both(
         f"create_branch {name} from {source} {hidden=}",
-        lambda: branches.create_branch(world.ports, world.repo, name, source, hidden=hidden),
+        lambda: branches.create_branch(world.opened, name, source, hidden=hidden),
         lambda: m.create_branch(world.model, name, source, hidden),
     )
     if done:
@@ -35,7 +35,7 @@ def delete_branch(world: World, rng: random.Random) -> None:
     name = rng.choice(BRANCHES)
     world.both(
         f"delete_branch {name}",
-        lambda: branches.delete_branch(world.ports, world.repo, name),
+        lambda: branches.delete_branch(world.opened, name),
         lambda: m.delete_branch(world.model, name),
     )
 
@@ -44,7 +44,7 @@ def create_tag(world: World, rng: random.Random) -> None:
     name, ref = rng.choice((*TAGS, *BRANCHES[:1])), a_ref(world, rng)
     done, got, key = world.both(
         f"create_tag {name} at {ref}",
-        lambda: tags.create_tag(world.ports, world.repo, name, ref),
+        lambda: tags.create_tag(world.opened, name, ref),
         lambda: m.create_tag(world.model, name, ref),
     )
     if done:
@@ -55,7 +55,7 @@ def delete_tag(world: World, rng: random.Random) -> None:
     name = rng.choice(TAGS)
     world.both(
         f"delete_tag {name}",
-        lambda: tags.delete_tag(world.ports, world.repo, name),
+        lambda: tags.delete_tag(world.opened, name),
         lambda: m.delete_tag(world.model, name),
     )
 
@@ -64,7 +64,7 @@ def sweep(world: World, rng: random.Random) -> None:
     """Let time pass and run the janitor: no reader may notice."""
     world.trace.append("sweep")
     world.ports.clock.sleep(rng.choice((0, 4_000, 90_000)))
-    janitor.sweep(world.ports, world.repo)
+    janitor.sweep(world.opened)
 
 
 def look_at_path(world: World, rng: random.Random) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import GravelerError
 from graveler.records import Entry, Repository
 from simulator.model.model import Blob, Draft, Model
@@ -40,6 +40,10 @@ class World:
     sources: str = ""  # the folder to import from, if the deployment allows one
     trace: list[str] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
 
     def draft(self, allow_empty: bool = False) -> Draft:
         """A message and a time that no other commit of the program has."""

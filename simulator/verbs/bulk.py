@@ -27,19 +27,19 @@ _PACKED: Final = BreakParameters(raggedness=2, salt=b"packed")
 
 def bulk_job(client: Any, call: Call) -> str:
     """Replace everything below i/ by ranges that a cluster wrote."""
-    ports, repo, stage = client.ports, client.repo, client.stage
-    job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.REPLACE, "i/"))
+    repo, stage = client.opened, client.stage
+    job = bulk.begin(repo, call.branch, NewBulk(Mode.REPLACE, "i/"))
     entries = {key.encode(): encode_entry(entry(stage.imported[key])) for key in stage.imported}
-    written = writer.write(keyspace(ports, repo), sorted(entries.items()))
+    written = writer.write(keyspace(repo), sorted(entries.items()))
     id = job.job.id
     return _finished(client, call, Finish(written, id, "bulk", "sim", {JOB: id}))
 
 
 def pack(client: Any, call: Call) -> str:
     """Write the branch's head in other ranges, while other clients may commit."""
-    ports, repo = client.ports, client.repo
-    job = bulk.begin(ports, repo, call.branch, NewBulk(Mode.PACK, breaks=_PACKED))
-    space = keyspace(ports, repo)
+    repo = client.opened
+    job = bulk.begin(repo, call.branch, NewBulk(Mode.PACK, breaks=_PACKED))
+    space = keyspace(repo)
     records = reader.scan(space, job.base.commit.metarange)
     written = writer.write(space._replace(breaks=_PACKED), records)
     id = job.job.id
@@ -48,10 +48,10 @@ def pack(client: Any, call: Call) -> str:
 
 def breaks(client: Any, call: Call) -> bytes:
     """Set other break parameters; return the salt of the parameters that were replaced."""
-    ports, repo = client.ports, client.repo
-    seen = break_parameters.read(ports, repo)
+    repo = client.opened
+    seen = break_parameters.read(repo)
     wanted = replace(seen, salt=call.arguments[1].encode())
-    break_parameters.swap(ports, repo, seen, wanted)
+    break_parameters.swap(repo, seen, wanted)
     return seen.salt
 
 
@@ -65,7 +65,7 @@ def _finished(client: Any, call: Call, asked: Finish) -> str:
 
 def _landed(client: Any, call: Call, asked: Finish) -> str:
     try:
-        return land.finish(client.ports, client.repo, call.branch, asked.request_id, asked).id
+        return land.finish(client.opened, call.branch, asked.request_id, asked).id
     except Conflict as refused:
         if "uncommitted changes" in str(refused):
             raise DirtyBranch(str(refused)) from refused
@@ -76,8 +76,8 @@ def _landed(client: Any, call: Call, asked: Finish) -> str:
 
 def beat(client: Any, call: Call) -> None:
     """Send a heartbeat for every bulk job that is alive."""
-    for job in bulk.list_alive(client.ports, client.repo):
-        bulk.heartbeat(client.ports, client.repo, job.job.branch, job.job.id, 1)
+    for job in bulk.list_alive(client.opened):
+        bulk.heartbeat(client.opened, job.job.branch, job.job.id, 1)
 
 
 BULK_VERBS: dict[str, Callable[[Any, Call], Any]] = {

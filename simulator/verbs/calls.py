@@ -10,7 +10,7 @@ from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import NotFound
 from graveler.records import Entry, Repository
@@ -26,24 +26,28 @@ class Client(NamedTuple):
     stage: Stage
     repo: Repository
 
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
 
 def write(client: Client, call: Call) -> None:
     key, value = call.arguments
-    objects.stage(client.ports, client.repo, call.branch, key, entry(value))
+    objects.stage(client.opened, call.branch, key, entry(value))
 
 
 def delete(client: Client, call: Call) -> None:
-    objects.delete(client.ports, client.repo, call.branch, call.arguments[0])
+    objects.delete(client.opened, call.branch, call.arguments[0])
 
 
 def create_only(client: Client, call: Call) -> None:
     key, value = call.arguments
-    objects.stage_if_absent(client.ports, client.repo, call.branch, key, entry(value))
+    objects.stage_if_absent(client.opened, call.branch, key, entry(value))
 
 
 def read(client: Client, call: Call) -> str | None:
     try:
-        found = objects.stat(client.ports, client.repo, call.branch, call.arguments[0])
+        found = objects.stat(client.opened, call.branch, call.arguments[0])
     except NotFound as error:
         return GONE if str(error).startswith("path") else NO_BRANCH
     return value_of(found)
@@ -51,7 +55,7 @@ def read(client: Client, call: Call) -> str | None:
 
 def list_all(client: Client, call: Call) -> Any:
     try:
-        page = objects.list_objects(client.ports, client.repo, call.branch, objects.ListQuery())
+        page = objects.list_objects(client.opened, call.branch, objects.ListQuery())
     except NotFound:
         return NO_BRANCH
     return {path: value_of(line) for path, line in page.lines if isinstance(line, Entry)}
@@ -59,50 +63,50 @@ def list_all(client: Client, call: Call) -> Any:
 
 def commit_(client: Client, call: Call) -> str:
     request = commit.CommitRequest("commit", "sim")
-    return commit.commit(client.ports, client.repo, call.branch, request).id
+    return commit.commit(client.opened, call.branch, request).id
 
 
 def commit_empty(client: Client, call: Call) -> str:
     request = commit.CommitRequest("empty", "sim", allow_empty=True)
-    return commit.commit(client.ports, client.repo, call.branch, request).id
+    return commit.commit(client.opened, call.branch, request).id
 
 
 def merge_(client: Client, call: Call) -> str:
     request = merge.MergeRequest("sim", strategy="source-wins", allow_empty=True)
-    return merge.merge(client.ports, client.repo, client.stage.other, call.branch, request)
+    return merge.merge(client.opened, client.stage.other, call.branch, request)
 
 
 def squash(client: Client, call: Call) -> str:
     request = merge.MergeRequest("sim", strategy="source-wins", squash=True, allow_empty=True)
-    return merge.merge(client.ports, client.repo, client.stage.other, call.branch, request)
+    return merge.merge(client.opened, client.stage.other, call.branch, request)
 
 
 def hard(client: Client, call: Call) -> None:
-    resetting.hard_reset(client.ports, client.repo, call.branch, client.stage.base)
+    resetting.hard_reset(client.opened, call.branch, client.stage.base)
 
 
 def reset(client: Client, call: Call) -> None:
-    resetting.reset(client.ports, client.repo, call.branch)
+    resetting.reset(client.opened, call.branch)
 
 
 def reset_prefix(client: Client, call: Call) -> None:
-    resetting.reset_prefix(client.ports, client.repo, call.branch, call.arguments[0])
+    resetting.reset_prefix(client.opened, call.branch, call.arguments[0])
 
 
 def reset_path(client: Client, call: Call) -> None:
-    resetting.reset_path(client.ports, client.repo, call.branch, call.arguments[0])
+    resetting.reset_path(client.opened, call.branch, call.arguments[0])
 
 
 def drop(client: Client, call: Call) -> None:
-    branches.delete_branch(client.ports, client.repo, call.branch)
+    branches.delete_branch(client.opened, call.branch)
 
 
 def create(client: Client, call: Call) -> None:
-    branches.create_branch(client.ports, client.repo, call.branch, client.stage.base)
+    branches.create_branch(client.opened, call.branch, client.stage.base)
 
 
 def sweep(client: Client, call: Call) -> None:
-    janitor.sweep(client.ports, client.repo)
+    janitor.sweep(client.opened)
 
 
 VERBS: dict[str, Callable[[Any, Call], Any]] = {

@@ -24,13 +24,13 @@ JOB = "job"  # metadata of the commit that an import makes
 
 def import_job(client: Any, call: Call) -> str:
     """Import as a job that other clients may cancel; the commit's metadata names the job."""
-    ports, repo = client.ports, client.repo
+    repo = client.opened
     paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
     asked = run.ImportRequest(paths, "import", "sim")
-    job = run.submit(ports, repo, call.branch, asked, owner=b"sim")
+    job = run.submit(repo, call.branch, asked, owner=b"sim")
     noted = run.ImportRequest(paths, "import", "sim", {JOB: job.id})
-    run.run(ports, repo, call.branch, noted, job.id)
-    ended = run.status(ports, repo, job.id)
+    run.run(repo, call.branch, noted, job.id)
+    ended = run.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit
     if ended.state is JobState.CANCELLED:
@@ -47,7 +47,7 @@ def cancel(client: Any, call: Call) -> tuple[str, ...]:
     done = []
     for seen in list(records.list_all(client.ports.kv, client.repo)):
         with suppress(Conflict):
-            jobs.cancel(client.ports, client.repo, seen.job.id, seen.job.kind)
+            jobs.cancel(client.opened, seen.job.id, seen.job.kind)
             done.append(str(seen.job.id))
     return tuple(done)
 
@@ -68,21 +68,21 @@ def elsewhere(stage: Stage, call: Call) -> tuple[str, Commit]:
 def record(client: Any, call: Call) -> str:
     """Store a commit made elsewhere."""
     id, made = elsewhere(client.stage, call)
-    adopting.add_record(client.ports, client.repo, adopting.NewCommitRecord(id, made))
+    adopting.add_record(client.opened, adopting.NewCommitRecord(id, made))
     return id
 
 
 def adopt(client: Any, call: Call) -> str:
     """Store a commit made elsewhere, and put the branch on it."""
     id = record(client, call)
-    reset.hard_reset(client.ports, client.repo, call.branch, id)
+    reset.hard_reset(client.opened, call.branch, id)
     return id
 
 
 def hard_back(client: Any, call: Call) -> str:
     """Put the branch on the first parent of its head."""
     ref = f"{call.branch}~1"
-    return reset.hard_reset(client.ports, client.repo, call.branch, ref).id
+    return reset.hard_reset(client.opened, call.branch, ref).id
 
 
 HEAD_VERBS: dict[str, Callable[[Any, Call], Any]] = {

@@ -25,24 +25,24 @@ def revert(client: Any, call: Call) -> str:
     """Undo `base`, which changed only r1."""
     request = replay.ReplayRequest("sim")
     ref = client.stage.base
-    return replay.revert(client.ports, client.repo, call.branch, ref, request).id
+    return replay.revert(client.opened, call.branch, ref, request).id
 
 
 def cherry_pick(client: Any, call: Call) -> str:
     """Apply the change of `other` again: m1 and m2."""
     request = replay.ReplayRequest("sim")
     ref = client.stage.other
-    return replay.cherry_pick(client.ports, client.repo, call.branch, ref, request).id
+    return replay.cherry_pick(client.opened, call.branch, ref, request).id
 
 
 def import_(client: Any, call: Call) -> str:
     """Import two objects below i/, in place of what is there."""
-    ports, repo = client.ports, client.repo
+    repo = client.opened
     paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
     request = run.ImportRequest(paths, "import", "sim")
-    job = run.submit(ports, repo, call.branch, request, owner=b"sim")
-    run.run(ports, repo, call.branch, request, job.id)
-    ended = run.status(ports, repo, job.id)
+    job = run.submit(repo, call.branch, request, owner=b"sim")
+    run.run(repo, call.branch, request, job.id)
+    ended = run.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit
     if "dirty branch" in ended.error:
@@ -56,7 +56,7 @@ def upload(client: Any, call: Call) -> None:
     """Upload bytes through the service; the value of the path is then their checksum."""
     key, value = call.arguments
     body = objects.Upload([value.encode()])
-    objects.upload(client.ports, client.repo, call.branch, key, body)
+    objects.upload(client.opened, call.branch, key, body)
 
 
 def link(client: Any, call: Call) -> str:
@@ -70,13 +70,13 @@ def link_only(client: Any, call: Call) -> str:
 
 
 def _link(client: Any, call: Call, only_if_absent: bool) -> str:
-    ports, repo, (key, value) = client.ports, client.repo, call.arguments
-    address = addresses.hand_out(ports, repo, call.branch, key)
-    ports.blocks.put(address, [value.encode()])
+    repo, (key, value) = client.opened, call.arguments
+    address = addresses.hand_out(repo, call.branch, key)
+    repo.blocks.put(address, [value.encode()])
     asked = addresses.Link(address, value, len(value), only_if_absent=only_if_absent)
-    addresses.link(ports, repo, call.branch, key, asked)
+    addresses.link(repo, call.branch, key, asked)
     try:
-        addresses.link(ports, repo, call.branch, key, asked)
+        addresses.link(repo, call.branch, key, asked)
     except PreconditionFailed:
         return LATE
     return "twice"
@@ -84,14 +84,14 @@ def _link(client: Any, call: Call, only_if_absent: bool) -> str:
 
 def delete_many(client: Any, call: Call) -> tuple[str, ...]:
     """Delete several paths; return those that could not be deleted."""
-    failed = objects.delete_many(client.ports, client.repo, call.branch, call.arguments)
+    failed = objects.delete_many(client.opened, call.branch, call.arguments)
     return tuple(each.path for each in failed)
 
 
 def note(client: Any, call: Call) -> None:
     """Set user metadata; the rest of the entry stays."""
     key, number = call.arguments
-    objects.set_user_metadata(client.ports, client.repo, call.branch, key, {"n": number})
+    objects.set_user_metadata(client.opened, call.branch, key, {"n": number})
 
 
 MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {

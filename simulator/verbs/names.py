@@ -25,16 +25,16 @@ def commit_named(stage: Stage, value: str) -> str:
 def tag(client: Any, call: Call) -> str:
     name, value = call.arguments
     commit = commit_named(client.stage, value)
-    return tagging.create_tag(client.ports, client.repo, name, commit)
+    return tagging.create_tag(client.opened, name, commit)
 
 
 def untag(client: Any, call: Call) -> None:
-    tagging.delete_tag(client.ports, client.repo, call.arguments[0])
+    tagging.delete_tag(client.opened, call.arguments[0])
 
 
 def tag_of(client: Any, call: Call) -> str | None:
     try:
-        return tagging.get_tag(client.ports, client.repo, call.arguments[0])
+        return tagging.get_tag(client.opened, call.arguments[0])
     except NotFound:
         return GONE
 
@@ -44,7 +44,7 @@ def tags(client: Any, call: Call) -> Names:
     found: Names = {}
     after, more = "", True
     while more:
-        page, more = tagging.list_tags(client.ports, client.repo, PageQuery("", after, 1))
+        page, more = tagging.list_tags(client.opened, PageQuery("", after, 1))
         for name, commit in page:
             found[name], after = commit, name
     return found
@@ -52,15 +52,15 @@ def tags(client: Any, call: Call) -> Names:
 
 def pair(client: Any, call: Call) -> None:
     name, value = call.arguments
-    repository.set_metadata(client.ports, client.repo, {name: value})
+    repository.set_metadata(client.opened, {name: value})
 
 
 def unpair(client: Any, call: Call) -> None:
-    repository.delete_metadata(client.ports, client.repo, [call.arguments[0]])
+    repository.delete_metadata(client.opened, [call.arguments[0]])
 
 
 def pairs(client: Any, call: Call) -> Names:
-    return repository.metadata(client.ports, client.repo)
+    return repository.metadata(client.opened)
 
 
 NAME_VERBS: dict[str, Callable[[Any, Call], Any]] = {

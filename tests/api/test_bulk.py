@@ -7,7 +7,7 @@ import pytest
 
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
-from graveler.engine.ports import keyspace
+from graveler.engine.ports import keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.records import AddressType, BreakParameters, Entry
 from graveler.wire import decode_entry, encode_entry
@@ -154,7 +154,7 @@ def test_a_commit_whose_rows_a_cluster_scans(live: Served, client: Client, repo:
             rows = client.send("GET", at).json["results"]
             records += [(row["path"].encode(), b64decode(row["value"])) for row in rows]
     ports = live.service.ports
-    space = keyspace(ports, repository.get(ports, repo))
+    space = keyspace(open_repository(ports, repository.get(ports, repo)))
     landed = finished(client, repo, job["id"], writer.write(space, sorted(records)))
     assert landed.status == 201, landed.body
     diff = client.send("GET", f"/repositories/{repo}/branches/main/diff").json["results"]
@@ -204,7 +204,10 @@ def test_a_job_outlives_the_server_and_no_worker_takes_it(
     job = begun(client, repo)
     ports = live.service.ports
     repo_record = repository.get(ports, repo)
-    assert keyspace(ports, repo_record).breaks.raggedness == job["breaks"]["raggedness"]
+    assert (
+        keyspace(open_repository(ports, repo_record)).breaks.raggedness
+        == job["breaks"]["raggedness"]
+    )
     where = f"/repositories/{repo}/branches/main/commits/async/{job['id']}/status"
     assert client.send("GET", where).status == 404
     imported = f"/repositories/{repo}/branches/main/import"

@@ -18,6 +18,7 @@ from graveler.api.pages import OPEN_PATHS
 from graveler.api.service import Call, ServiceSettings
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportRequest
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
 from graveler.records import JobState
@@ -231,8 +232,8 @@ def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
         (source / "a").write_bytes(b"a")
         paths = [run.ImportPath("common_prefix", f"local://{source}/", "i/")]
         request = ImportRequest(paths, "m", "somebody")
-        job = run.submit(ports, repo, "main", request, owner=b"another process")
-        assert run.status(ports, repo, job.id).state is JobState.RUNNING
+        job = run.submit(open_repository(ports, repo), "main", request, owner=b"another process")
+        assert run.status(open_repository(ports, repo), job.id).state is JobState.RUNNING
     with served(store, import_roots=[tmp_path]) as live:
         where = f"/repositories/{name}/branches/main/import"
         found = ended(live.client, where, "completed", id=job.id)

@@ -15,6 +15,7 @@ from graveler.aws import AwsSession, AwsSettings, Client
 from graveler.cli.main import main
 from graveler.clock import SystemIds
 from graveler.engine.objects import addresses
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Corrupt, Unauthenticated, Unavailable
@@ -111,11 +112,11 @@ def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[s
     assert accepts(made.authenticator(), first)
     before = open_aws(made.deployment).ports
     repo = repository.create(before, NewRepository("lake", f"s3://{made.name}/lake"))
-    address = addresses.hand_out(before, repo, "main", "path")
+    address = addresses.hand_out(open_repository(before, repo), "main", "path")
     made.rotate(ids.unique(120))
     assert accepts(made.authenticator(), first)
     after = open_aws(made.deployment).ports
-    assert addresses.checked(after, repo, "main", "path", address)
+    assert addresses.checked(open_repository(after, repo), "main", "path", address)
     assert main(("credentials", "reset", "--stack", made.name)) == 0
     fresh = printed(capsys.readouterr().out)
     made.rotate(ids.unique(120))

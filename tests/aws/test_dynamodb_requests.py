@@ -92,7 +92,7 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
     one_write = {"PutItem": 1, "GetItem": 1}
     assert counted.of(lambda: lake.put("p", "1")) == one_write
     assert counted.of(lambda: lake.delete("b")) == one_write
-    stat = counted.of(lambda: objects.stat(lake.ports, lake.repo, "main", "a"))
+    stat = counted.of(lambda: objects.stat(lake.opened, "main", "a"))
     assert sum(stat.values()) == 2
     page = counted.of(lake.tree)
     assert (page["Query"], sum(page.values())) == (1, 2)
@@ -110,11 +110,11 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
     source = lake.head("dev")
     assert sum(counted.of(lambda: lake.merge(source)).values()) == 4
     reset = {"GetItem": 1, "BatchWriteItem": 1, "PutItem": 1}
-    assert counted.of(lambda: resetting.reset(lake.ports, lake.repo, "main")) == reset
-    assert counted.of(lambda: branches.delete_branch(lake.ports, lake.repo, "dev")) == reset
+    assert counted.of(lambda: resetting.reset(lake.opened, "main")) == reset
+    assert counted.of(lambda: branches.delete_branch(lake.opened, "dev")) == reset
     assert sum(counted.of(lambda: lake.put_if_absent("new", "1")).values()) <= 4
     paths = [f"p/{number}" for number in range(20)]
-    many = counted.of(lambda: objects.delete_many(lake.ports, lake.repo, "main", paths))
+    many = counted.of(lambda: objects.delete_many(lake.opened, "main", paths))
     assert many == {"GetItem": 2, "PutItem": 20}
 
 

@@ -19,7 +19,7 @@ from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.objects import objects
 from graveler.engine.objects.objects import ListQuery
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.records import Entry, Repository
@@ -40,6 +40,10 @@ class Lake(NamedTuple):
 
     ports: Ports
     repo: Repository
+
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +83,11 @@ def test_a_commit_survives_one_failure_at_any_put(
     content = f"{fault} {put}"
     for path in PATHS:
         entry = Entry(f"data/{content}/{path}", 1, content, 1, metadata=LONG)
-        objects.stage(ports, repo, "main", path, entry)
+        objects.stage(open_repository(ports, repo), "main", path, entry)
     switch.plan(*[unharmed] * PUTS.index(put), PASSING[fault], operation="PUT")
     switch.operations.clear()
-    made = commit.commit(ports, repo, "main", CommitRequest(content, "tester"))
+    made = commit.commit(open_repository(ports, repo), "main", CommitRequest(content, "tester"))
     assert switch.pending() == 0
     assert switch.operations.count("PUT") == len(PUTS) + 1
-    listed = objects.list_objects(ports, repo, made.id, ListQuery(amount=1_000))
+    listed = objects.list_objects(open_repository(ports, repo), made.id, ListQuery(amount=1_000))
     assert [path for path, _ in listed.lines] == PATHS

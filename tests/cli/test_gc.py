@@ -15,11 +15,10 @@ from graveler.engine.gc import cluster_turns
 from graveler.engine.imports import run as importing
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.engine.repositories.repository import NewRepository
 from graveler.engine.upkeep import janitor
-from graveler.records import Repository
 from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.service import KEY, SECRET, serving
 from tests.cli.service import repository as repository_of
@@ -49,12 +48,12 @@ def _stored(folder: Path) -> int:
     return sum(file.stat().st_size for file in (folder / "objects").rglob("*") if file.is_file())
 
 
-def _upload(ports: Ports, repo: Repository, branch: str, path: str, content: bytes) -> None:
-    objects.upload(ports, repo, branch, path, objects.Upload([content]))
+def _upload(repo: OpenRepository, branch: str, path: str, content: bytes) -> None:
+    objects.upload(repo, branch, path, objects.Upload([content]))
 
 
-def _commit(ports: Ports, repo: Repository, branch: str) -> None:
-    commit.commit(ports, repo, branch, commit.CommitRequest("a commit", "me"))
+def _commit(repo: OpenRepository, branch: str) -> None:
+    commit.commit(repo, branch, commit.CommitRequest("a commit", "me"))
 
 
 @pytest.fixture
@@ -68,22 +67,22 @@ def lake(tmp_path: Path, days: Days) -> tuple[Path, Path]:
     repo = repository.create(ports, repository.NewRepository("lake", "local://lake"))
     for round_ in range(4):
         for path in ("a", "b"):
-            _upload(ports, repo, "main", path, b"%d" % round_ + BIG)
-        _commit(ports, repo, "main")
+            _upload(open_repository(ports, repo), "main", path, b"%d" % round_ + BIG)
+        _commit(open_repository(ports, repo), "main")
         days.pass_by(1)
     where = importing.ImportPath("common_prefix", f"local://{source}/", "in/")
     request = importing.ImportRequest([where], "import", "me")
-    job = importing.submit(ports, repo, "main", request, owner=b"me")
-    importing.run(ports, repo, "main", request, job.id)
-    branches.create_branch(ports, repo, "side", "main")
-    _upload(ports, repo, "side", "c", b"side" + BIG)
-    _commit(ports, repo, "side")
-    branches.delete_branch(ports, repo, "side")
-    objects.delete(ports, repo, "main", "b")
-    _commit(ports, repo, "main")
+    job = importing.submit(open_repository(ports, repo), "main", request, owner=b"me")
+    importing.run(open_repository(ports, repo), "main", request, job.id)
+    branches.create_branch(open_repository(ports, repo), "side", "main")
+    _upload(open_repository(ports, repo), "side", "c", b"side" + BIG)
+    _commit(open_repository(ports, repo), "side")
+    branches.delete_branch(open_repository(ports, repo), "side")
+    objects.delete(open_repository(ports, repo), "main", "b")
+    _commit(open_repository(ports, repo), "main")
     for _ in range(4):
         days.pass_by(0.2)
-        janitor.sweep(ports, repo)
+        janitor.sweep(open_repository(ports, repo))
     store.close()
     return folder, source
 
@@ -114,10 +113,14 @@ def test_disk_is_reclaimed_and_nothing_is_damaged(
     store = open_embedded(folder, import_roots=[source])
     repo = repository.get(store.ports, "lake")
     assert not list(verify.verify(store.ports, objects=True))
-    entry = objects.stat(store.ports, repo, "main", "a")
-    assert b"".join(objects.open_body(store.ports, repo, entry).chunks) == b"3" + BIG
-    entry = objects.stat(store.ports, repo, "main", "in/x.csv")
-    assert b"".join(objects.open_body(store.ports, repo, entry).chunks) == b"imported"
+    entry = objects.stat(open_repository(store.ports, repo), "main", "a")
+    assert (
+        b"".join(objects.open_body(open_repository(store.ports, repo), entry).chunks) == b"3" + BIG
+    )
+    entry = objects.stat(open_repository(store.ports, repo), "main", "in/x.csv")
+    assert (
+        b"".join(objects.open_body(open_repository(store.ports, repo), entry).chunks) == b"imported"
+    )
     store.close()
 
 
@@ -166,9 +169,9 @@ def test_the_round_of_a_service_collects(lake: tuple[Path, Path], days: Days) ->
     repo = repository.get(store.ports, "lake")
     unclaimed = repository.create(store.ports, NewRepository("unclaimed", "local://unclaimed"))
     store.ports.blocks.delete(address.marker(unclaimed.namespace))
-    collect_garbage(store.ports, unclaimed)
+    collect_garbage(open_repository(store.ports, unclaimed))
     for passing in (7.1, 1.1, 0.0):  # it is noted that nothing leads to the commit; condemned; gone
-        collect_garbage(store.ports, repo)
+        collect_garbage(open_repository(store.ports, repo))
         days.pass_by(passing)
     store.close()
     assert _stored(lake[0]) < before - len(BIG)
@@ -260,7 +263,7 @@ def test_nothing_is_deleted_while_a_cluster_collects(
     folder, before = lake[0], _stored(lake[0])
     gc = ("gc", "--store", str(folder))
     store = open_embedded(folder)
-    cluster_turns.begin(store.ports, repository.get(store.ports, "lake"), "T")
+    cluster_turns.begin(open_repository(store.ports, repository.get(store.ports, "lake")), "T")
     store.close()
     assert main((*gc, "--delete", "--repository", "lake")) == 1
     assert "a cluster collects this repository" in capsys.readouterr().err

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 from graveler.assembly import open_memory
 from graveler.cli.sweeps import Sweeper
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ScanPage
-from graveler.records import Repository
 
 ROUNDS = 3
 
@@ -64,7 +63,7 @@ def test_a_repository_that_fails_keeps_no_other_from_its_turn() -> None:
     seen: list[str] = []
     enough = threading.Event()
 
-    def work(_: Ports, repo: Repository) -> None:
+    def work(repo: OpenRepository) -> None:
         seen.append(repo.id)
         if len(seen) == 3:
             enough.set()

@@ -13,6 +13,7 @@ from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.imports import run
 from graveler.engine.objects import objects
 from graveler.engine.objects.objects import Upload
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from tests.cli.service import COMMAND, WAIT_SECONDS, environment
@@ -27,8 +28,10 @@ def lake(tmp_path: Path) -> tuple[Path, str]:
     store = open_embedded(folder)
     repo = repository.create(store.ports, NewRepository("lake", "local://lake/"))
     for path in ("a", "b"):
-        objects.upload(store.ports, repo, "main", path, Upload([path.encode() * 100]))
-    made = commit.commit(store.ports, repo, "main", CommitRequest("two", "me"))
+        objects.upload(
+            open_repository(store.ports, repo), "main", path, Upload([path.encode() * 100])
+        )
+    made = commit.commit(open_repository(store.ports, repo), "main", CommitRequest("two", "me"))
     store.close()
     return folder, made.commit.metarange
 
@@ -133,9 +136,9 @@ def test_imported_objects_are_read_below_their_root(
     repo = repository.get(store.ports, "lake")
     wanted = run.ImportPath("common_prefix", f"local://{source}/", "in/")
     request = run.ImportRequest([wanted], "import", "me")
-    job = run.submit(store.ports, repo, "main", request, owner=b"test")
-    run.run(store.ports, repo, "main", request, job.id)
-    assert run.status(store.ports, repo, job.id).error == ""
+    job = run.submit(open_repository(store.ports, repo), "main", request, owner=b"test")
+    run.run(open_repository(store.ports, repo), "main", request, job.id)
+    assert run.status(open_repository(store.ports, repo), job.id).error == ""
     store.close()
     check = ("verify", "--store", str(folder), "--objects")
     assert main((*check, "--import-root", str(source))) == 0

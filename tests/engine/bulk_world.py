@@ -29,7 +29,7 @@ def records(tree: Mapping[str, str]) -> list[Record]:
 
 def write(lake: Lake, tree: Mapping[str, str]) -> MetarangeId:
     """As a cluster does: ranges and a metarange, and nothing else."""
-    return writer.write(keyspace(lake.ports, lake.repo), records(tree))
+    return writer.write(keyspace(lake.opened), records(tree))
 
 
 def change(lake: Lake, job: Bulk, changes: Mapping[str, str]) -> MetarangeId:
@@ -39,22 +39,22 @@ def change(lake: Lake, job: Bulk, changes: Mapping[str, str]) -> MetarangeId:
         for path in sorted(changes)
     ]
     base = job.base.commit.metarange
-    return apply(keyspace(lake.ports, lake.repo), base, made, replace=True).metarange_id
+    return apply(keyspace(lake.opened), base, made, replace=True).metarange_id
 
 
 def begin(lake: Lake, mode: Mode = Mode.REPLACE, prefix: str = "", id: str = "") -> Bulk:
-    return bulk.begin(lake.ports, lake.repo, MAIN, NewBulk(mode, prefix, id))
+    return bulk.begin(lake.opened, MAIN, NewBulk(mode, prefix, id))
 
 
 def finish(lake: Lake, job: Bulk, metarange: str, request: str = "r") -> str:
     asked = Finish(metarange, request, "landed", COMMITTER, {"k": "v"})
-    return land.finish(lake.ports, lake.repo, MAIN, job.job.id, asked).id
+    return land.finish(lake.opened, MAIN, job.job.id, asked).id
 
 
 def status(lake: Lake, job: Bulk) -> Bulk:
-    return bulk.status(lake.ports, lake.repo, MAIN, job.job.id)
+    return bulk.status(lake.opened, MAIN, job.job.id)
 
 
 def landings(lake: Lake) -> int:
-    found, _ = log.log(lake.ports, lake.repo, MAIN, log.LogRequest(amount=100))
+    found, _ = log.log(lake.opened, MAIN, log.LogRequest(amount=100))
     return len([each for each in found if each.commit.message == "landed"])

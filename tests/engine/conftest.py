@@ -37,7 +37,7 @@ def storage(tmp_path: Path) -> Storage:
 @pytest.fixture
 def aged(storage: Storage) -> tuple[Storage, CommitId]:
     """A branch whose first commit has expired, and that commit."""
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     old = storage.commit(a="old", b="same")
     storage.commit(a="new")
     storage.wait(8 * DAY)

@@ -11,7 +11,7 @@ from graveler import assembly
 from graveler.engine.commits import commit, diff, merge
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.store import Store
 from graveler.records import (
@@ -36,6 +36,10 @@ class Lake:
     ports: Ports
     repo: Repository
 
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
     # --- the same store, seen otherwise ---
 
     def with_kv(self, wrap: Callable[[Store], Store]) -> "Lake":
@@ -58,20 +62,20 @@ class Lake:
 
     def put(self, path: str, identity: str, branch: str = "main") -> None:
         entry = Entry(f"data/{identity}/{path}", len(identity), identity, 1)
-        objects.stage(self.ports, self.repo, branch, path, entry)
+        objects.stage(self.opened, branch, path, entry)
 
     def put_if_absent(self, path: str, identity: str, branch: str = "main") -> None:
         """Each call names an address of its own, as the verb demands."""
         address = f"data/{self.ports.ids.unique(20)}"
         entry = Entry(address, len(identity), identity, 1)
-        objects.stage_if_absent(self.ports, self.repo, branch, path, entry)
+        objects.stage_if_absent(self.opened, branch, path, entry)
 
     def delete(self, path: str, branch: str = "main") -> None:
-        objects.delete(self.ports, self.repo, branch, path)
+        objects.delete(self.opened, branch, path)
 
     def commit(self, message: str = "m", branch: str = "main", **more: object) -> CommitEntry:
         request = commit.CommitRequest(message, COMMITTER, **more)  # type: ignore[arg-type]
-        return commit.commit(self.ports, self.repo, branch, request)
+        return commit.commit(self.opened, branch, request)
 
     def commit_of(self, branch: str = "main", **identities: str) -> str:
         """Stage what is given (empty: a deletion) and commit it."""
@@ -83,36 +87,36 @@ class Lake:
         return self.commit(f"{identities}", branch).id
 
     def branch(self, name: str, source: str = "main") -> None:
-        branches.create_branch(self.ports, self.repo, name, source)
+        branches.create_branch(self.opened, name, source)
 
     def merge(
         self, source: str, dest: str = "main", strategy: Strategy = "", **more: object
     ) -> str:
         request = merge.MergeRequest(COMMITTER, "merge", strategy=strategy, **more)  # type: ignore[arg-type]
-        return merge.merge(self.ports, self.repo, source, dest, request)
+        return merge.merge(self.opened, source, dest, request)
 
     # --- looks ---
 
     def tree(self, ref: str = "main") -> dict[str, str]:
         """path -> identity"""
         query = objects.ListQuery(amount=1_000)
-        page = objects.list_objects(self.ports, self.repo, ref, query)
+        page = objects.list_objects(self.opened, ref, query)
         assert not page.more
         return {path: entry.checksum for path, entry in page.lines if not isinstance(entry, Absent)}
 
     def head(self, branch: str = "main") -> str:
-        return branches.get_branch(self.ports, self.repo, branch).branch.commit
+        return branches.get_branch(self.opened, branch).branch.commit
 
     def record(self, branch: str = "main") -> Branch:
-        return branches.get_branch(self.ports, self.repo, branch).branch
+        return branches.get_branch(self.opened, branch).branch
 
     def conflicts(self, source: str, dest: str = "main", amount: int = 1_000) -> list[str]:
         query = diff.DiffQuery(amount=amount)
-        page = merge.conflicts(self.ports, self.repo, source, dest, query)
+        page = merge.conflicts(self.opened, source, dest, query)
         return [line.path for line in page.lines]
 
     def uncommitted(self, branch: str = "main") -> list[tuple[str, str]]:
-        page = diff.diff_branch(self.ports, self.repo, branch, diff.DiffQuery())
+        page = diff.diff_branch(self.opened, branch, diff.DiffQuery())
         return [(line.kind, line.path) for line in page.lines]
 
 

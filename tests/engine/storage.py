@@ -12,7 +12,7 @@ from graveler.engine.commits import commit
 from graveler.engine.gc import collect
 from graveler.engine.gc.collect import Collected
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports, Sequential
+from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.kv.memory import MemoryStore
@@ -33,6 +33,10 @@ class Storage:
     scratch: Path
 
     @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
+    @property
     def repo(self) -> Repository:
         return repository.get(self.ports, "lake")
 
@@ -43,21 +47,21 @@ class Storage:
     def put(self, branch: str = "main", **contents: str) -> None:
         for path, content in contents.items():
             upload = objects.Upload([content.encode()])
-            objects.upload(self.ports, self.repo, branch, path, upload)
+            objects.upload(self.opened, branch, path, upload)
 
     def commit(self, branch: str = "main", **contents: str) -> str:
         self.put(branch, **contents)
         request = commit.CommitRequest(f"{contents}", "tester")
-        return commit.commit(self.ports, self.repo, branch, request).id
+        return commit.commit(self.opened, branch, request).id
 
     def wait(self, seconds: float) -> None:
         """Let time pass; the janitor comes by, often enough to finish."""
         for part in (0.0, 0.25, 0.25, 0.25, 0.25):
             self.clock.sleep(seconds * part)
-            janitor.sweep(self.ports, self.repo)
+            janitor.sweep(self.opened)
 
     def collect(self, *, delete: bool = True) -> Collected:
-        return collect.collect(self.ports, self.repo, delete=delete)
+        return collect.collect(self.opened, delete=delete)
 
     def collected(self) -> int:
         """Two runs with the undo period between; how many files are gone."""
@@ -74,8 +78,8 @@ class Storage:
         return {name for name in names if not name.startswith("_graveler/")}
 
     def read(self, ref: str, path: str) -> bytes:
-        entry = objects.stat(self.ports, self.repo, ref, path)
-        return b"".join(objects.open_body(self.ports, self.repo, entry).chunks)
+        entry = objects.stat(self.opened, ref, path)
+        return b"".join(objects.open_body(self.opened, entry).chunks)
 
 
 def new_storage(scratch: Path) -> Storage:

@@ -10,6 +10,7 @@ from graveler import assembly
 from graveler.engine.commits import log, reset
 from graveler.engine.commits.log import LogRequest
 from graveler.engine.objects import objects
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.refs.cache import RefCache
@@ -66,7 +67,7 @@ def test_the_last_acknowledged_write_counts_though_its_time_is_earlier(
     lake.put_if_absent("a", "third")
     assert lake.tree() == {"a": "third"}
     clock.wall_ns -= HOUR_NS
-    assert objects.delete_many(lake.ports, lake.repo, "main", ["a"]) == []
+    assert objects.delete_many(lake.opened, "main", ["a"]) == []
     assert lake.tree() == {}
 
 
@@ -80,7 +81,7 @@ def test_what_is_staged_earlier_than_its_commit_is_committed(
     lake.commit_of(a="")
     clock.wall_ns -= HOUR_NS
     lake.put("a", "4")
-    reset.reset_path(lake.ports, lake.repo, "main", "a")
+    reset.reset_path(lake.opened, "main", "a")
     assert lake.tree() == {}
     assert lake.tree("main~1") == {"a": "2"}
 
@@ -99,14 +100,14 @@ def test_a_log_has_parents_behind_children_whatever_their_times(
             made.append(lake.merge(f"side{number}"))
         else:
             made.append(lake.commit_of(**{f"k{number}": "x"}))
-    found, more = log.log(lake.ports, lake.repo, "main", LogRequest(amount=1_000))
+    found, more = log.log(lake.opened, "main", LogRequest(amount=1_000))
     place = {entry.id: at for at, entry in enumerate(found)}
     assert not more
     assert len({entry.commit.created_ns for entry in found}) > 10
     for entry in found:
         assert all(place[parent] > place[entry.id] for parent in entry.commit.parents)
     firsts = LogRequest(amount=1_000, first_parent=True)
-    line, _ = log.log(lake.ports, lake.repo, "main", firsts)
+    line, _ = log.log(lake.opened, "main", firsts)
     assert [entry.id for entry in line][: len(made)] == made[::-1]
 
 
@@ -133,7 +134,10 @@ def test_processes_whose_clocks_jump_agree_with_a_dictionary(
             process.delete(path)
             wanted.pop(path, None)
         elif verb == "many":
-            assert objects.delete_many(process.ports, lake.repo, "main", ["a", "b"]) == []
+            assert (
+                objects.delete_many(open_repository(process.ports, lake.repo), "main", ["a", "b"])
+                == []
+            )
             wanted.pop("a", None)
             wanted.pop("b", None)
         elif verb == "commit":

@@ -40,26 +40,22 @@ class Case(NamedTuple):
 
 def _revert(lake: Lake) -> None:
     request = replay.ReplayRequest(COMMITTER)
-    replay.revert(lake.ports, lake.repo, "clean", "clean", request)
+    replay.revert(lake.opened, "clean", "clean", request)
 
 
 CASES = {
     "write": Case(lambda lake: lake.put("a", "new")),
     "delete": Case(lambda lake: lake.delete("a")),
     "write if absent": Case(lambda lake: lake.put_if_absent("fresh", "1"), (Conflict,)),
-    "delete many": Case(
-        lambda lake: objects.delete_many(lake.ports, lake.repo, "main", ["a", "b", "x"])
-    ),
+    "delete many": Case(lambda lake: objects.delete_many(lake.opened, "main", ["a", "b", "x"])),
     "commit": Case(lambda lake: lake.commit("faulty"), (NoChanges,)),
     "merge": Case(lambda lake: lake.merge("dev", "clean"), (NoChanges,)),
     "revert": Case(_revert),
-    "reset": Case(lambda lake: reset.reset(lake.ports, lake.repo, "main")),
-    "reset prefix": Case(lambda lake: reset.reset_prefix(lake.ports, lake.repo, "main", "st")),
-    "hard reset": Case(lambda lake: reset.hard_reset(lake.ports, lake.repo, "clean", "clean~")),
+    "reset": Case(lambda lake: reset.reset(lake.opened, "main")),
+    "reset prefix": Case(lambda lake: reset.reset_prefix(lake.opened, "main", "st")),
+    "hard reset": Case(lambda lake: reset.hard_reset(lake.opened, "clean", "clean~")),
     "create branch": Case(lambda lake: lake.branch("new"), (AlreadyExists,)),
-    "delete branch": Case(
-        lambda lake: branches.delete_branch(lake.ports, lake.repo, "dev"), (NotFound,)
-    ),
+    "delete branch": Case(lambda lake: branches.delete_branch(lake.opened, "dev"), (NotFound,)),
 }
 
 
@@ -74,14 +70,14 @@ def _ground() -> Lake:
     lake.put("staged/1", "1")
     lake.put("staged/2", "2")
     lake.put("sealed", "3")
-    reset.reset_path(lake.ports, lake.repo, "main", "staged/1")
+    reset.reset_path(lake.opened, "main", "staged/1")
     lake.put("staged/3", "3")
     return lake
 
 
 def _shown(lake: Lake) -> Shown:
     """What readers see: every branch, with and without what is uncommitted, and its history."""
-    views, _ = branches.list_branches(lake.ports, lake.repo, branches.PageQuery())
+    views, _ = branches.list_branches(lake.opened, branches.PageQuery())
     return {view.id: (lake.tree(view.id), lake.tree(f"{view.id}@")) for view in views}
 
 
@@ -144,7 +140,7 @@ def test_paths_that_a_bulk_delete_does_not_complain_of_are_gone(fault: Fault) ->
         lake = _ground()
         broken, store = _faulty(lake, number, fault)
         try:
-            failed = objects.delete_many(broken.ports, broken.repo, "main", ["a", "b", "x"])
+            failed = objects.delete_many(broken.opened, "main", ["a", "b", "x"])
         except Unavailable:
             continue
         store.land()
@@ -174,7 +170,7 @@ def test_a_late_duplicate_of_a_branch_creation_does_not_bring_a_deleted_branch_b
         broken.branch("new", lake.head())
     except GravelerError:
         lake.branch("new")
-    branches.delete_branch(lake.ports, lake.repo, "new")
+    branches.delete_branch(lake.opened, "new")
     store.land()
     with pytest.raises(NotFound):
         lake.head("new")

@@ -45,15 +45,15 @@ def _ground(store: Embedded) -> Lake:
 
 
 def upload(lake: Lake, path: str, content: bytes) -> None:
-    objects.upload(lake.ports, lake.repo, "main", path, Upload([content]))
+    objects.upload(lake.opened, "main", path, Upload([content]))
 
 
 def contents(lake: Lake, ref: str = "main") -> dict[str, bytes]:
     """path -> bytes"""
     found = {}
     for path in lake.tree(ref):
-        entry = objects.stat(lake.ports, lake.repo, ref, path)
-        body = objects.open_body(lake.ports, lake.repo, entry)
+        entry = objects.stat(lake.opened, ref, path)
+        body = objects.open_body(lake.opened, entry)
         found[path] = b"".join(body.chunks)
     return found
 

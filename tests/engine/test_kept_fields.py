@@ -55,11 +55,11 @@ def test_every_verb_on_a_branch_keeps_unknown_fields(lake: Lake) -> None:
     other.commit(branch="dev")
     assert _has(lake, place)
     other.put("b", "1", "dev")
-    reset.reset_path(other.ports, other.repo, "dev", "b")
-    reset.reset(other.ports, other.repo, "dev")
-    reset.hard_reset(other.ports, other.repo, "dev", "main")
+    reset.reset_path(other.opened, "dev", "b")
+    reset.reset(other.opened, "dev")
+    reset.hard_reset(other.opened, "dev", "main")
     assert _has(lake, place)
-    branching.delete_branch(other.ports, other.repo, "dev")
+    branching.delete_branch(other.opened, "dev")
     assert _has(lake, place)
     other.branch("dev")
     assert _has(lake, place) and other.record("dev").live
@@ -72,12 +72,12 @@ def test_every_verb_on_a_branch_keeps_unknown_fields(lake: Lake) -> None:
 def test_a_branch_made_anew_has_nothing_of_the_deleted_one_but_what_nobody_knows(
     lake: Lake,
 ) -> None:
-    branching.create_branch(lake.ports, lake.repo, "dev", "main", hidden=True)
+    branching.create_branch(lake.opened, "dev", "main", hidden=True)
     lake.commit_of("dev", a="1")
     lake.put("b", "1", "dev")
     old = lake.record("dev")
     assert old.recent_rows
-    branching.delete_branch(lake.ports, lake.repo, "dev")
+    branching.delete_branch(lake.opened, "dev")
     lake.branch("dev")
     new = lake.record("dev")
     assert (new.hidden, new.recent_rows, new.sealed, new.commit) == (False, 0, (), lake.head())
@@ -85,29 +85,29 @@ def test_a_branch_made_anew_has_nothing_of_the_deleted_one_but_what_nobody_knows
 
 
 def test_a_tag_keeps_unknown_fields(lake: Lake) -> None:
-    tags.create_tag(lake.ports, lake.repo, "v1", "main")
+    tags.create_tag(lake.opened, "v1", "main")
     place = space(lake.repo), tag_key(TagId("v1"))
     _add(lake, place)
-    tags.delete_tag(lake.ports, lake.repo, "v1")
-    tags.create_tag(lake.ports, lake.repo, "v1", "main")
-    assert _has(lake, place) and tags.get_tag(lake.ports, lake.repo, "v1") == lake.head()
+    tags.delete_tag(lake.opened, "v1")
+    tags.create_tag(lake.opened, "v1", "main")
+    assert _has(lake, place) and tags.get_tag(lake.opened, "v1") == lake.head()
 
 
 def test_a_job_keeps_unknown_fields(lake: Lake) -> None:
     job = JobId("one")
-    record.begin(lake.ports, lake.repo, NewJob(job, "commit"))
+    record.begin(lake.opened, NewJob(job, "commit"))
     place = space(lake.repo), job_key(job)
     _add(lake, place)
-    record.claim(lake.ports, lake.repo, job, b"me")
-    record.finish(lake.ports, lake.repo, job, Ending(JobState.DONE))
-    assert _has(lake, place) and record.status(lake.ports, lake.repo, job).ended
+    record.claim(lake.opened, job, b"me")
+    record.finish(lake.opened, job, Ending(JobState.DONE))
+    assert _has(lake, place) and record.status(lake.opened, job).ended
 
 
 def test_a_repository_keeps_unknown_fields(lake: Lake) -> None:
     place = REPOSITORIES, lake.repo.id.encode()
     _add(lake, place)
     breaks = replace(lake.repo.breaks, min_size=7)
-    break_parameters.swap(lake.ports, lake.repo, lake.repo.breaks, breaks)
+    break_parameters.swap(lake.opened, lake.repo.breaks, breaks)
     assert _has(lake, place)
 
 
@@ -121,7 +121,7 @@ def _waiting(lake: Lake) -> tuple[Lake, TickingClock, Place]:
     lake = Lake(replace(lake.ports, clock=clock), lake.repo)
     lake.put("a", "1")
     (token,) = lake.record().tokens_newest_first
-    reset.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.opened, "main")
     clock.sleep(limits.token_grace_seconds + 1)
     return lake, clock, (space(lake.repo), cleanup_key(token))
 
@@ -129,10 +129,10 @@ def _waiting(lake: Lake) -> tuple[Lake, TickingClock, Place]:
 def test_the_janitor_keeps_unknown_fields(lake: Lake) -> None:
     lake, clock, place = _waiting(lake)
     _add(lake, place)
-    assert janitor.sweep(lake.ports, lake.repo).marked == 1
+    assert janitor.sweep(lake.opened).marked == 1
     assert _has(lake, place)
     clock.sleep(limits.token_grace_seconds + 1)
-    assert janitor.sweep(lake.ports, lake.repo).rows == 1
+    assert janitor.sweep(lake.opened).rows == 1
     assert _has(lake, place)
 
 
@@ -141,7 +141,7 @@ def test_what_others_have_noted_meanwhile_is_not_overwritten(lake: Lake, passes:
     """Another operation takes the token off a record again, and wants its own grace."""
     lake, clock, _ = _waiting(lake)
     if passes:
-        janitor.sweep(lake.ports, lake.repo)
+        janitor.sweep(lake.opened)
         clock.sleep(limits.token_grace_seconds + 1)
     later = clock.now_ns() + 10**15
     (pending,) = cleanups.list_cleanups(lake.ports.kv, lake.repo)
@@ -152,7 +152,7 @@ def test_what_others_have_noted_meanwhile_is_not_overwritten(lake: Lake, passes:
 
     mine, script = lake.interposed()
     script.before("set_if", note_again)
-    swept = janitor.sweep(mine.ports, mine.repo)
+    swept = janitor.sweep(mine.opened)
     assert script.finished and swept.marked == 0
     (left,) = cleanups.list_cleanups(lake.ports.kv, lake.repo)
     assert (left.cleanup.not_before_ns, left.cleanup.marked_ns) == (later, 0)
@@ -163,6 +163,6 @@ def test_a_mark_without_an_answer_is_found_by_the_next_round(lake: Lake) -> None
     lossy = lake.with_kv(
         lambda kv: FaultyStore(kv, lambda _, verb: Fault.LOST if verb == "set_if" else Fault.NONE)
     )
-    assert janitor.sweep(lossy.ports, lossy.repo).marked == 0
+    assert janitor.sweep(lossy.opened).marked == 0
     (left,) = cleanups.list_cleanups(lake.ports.kv, lake.repo)
     assert left.cleanup.marked_ns

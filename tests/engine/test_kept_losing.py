@@ -39,7 +39,7 @@ def a_reset(rival: Lake) -> Act:
 
     def act() -> None:
         rival.put("other/x", "rival")
-        reset.reset_prefix(rival.ports, rival.repo, "main", "other/")
+        reset.reset_prefix(rival.opened, "main", "other/")
 
     return act
 
@@ -49,7 +49,7 @@ def test_deletion_of_a_branch(scripted: tuple[Lake, Script], rival: Lake) -> Non
     mine.branch("dev")
     always(script, "before", "set_if", a_commit(rival, "dev"))
     with pytest.raises(GIVEN_UP):
-        branches.delete_branch(mine.ports, mine.repo, "dev")
+        branches.delete_branch(mine.opened, "dev")
     assert rival.record("dev").live
 
 
@@ -58,7 +58,7 @@ def test_reset(scripted: tuple[Lake, Script], rival: Lake) -> None:
     mine.put("a", "1")
     always(script, "before", "set_if", a_reset(rival))
     with pytest.raises(GIVEN_UP):
-        reset.reset(mine.ports, mine.repo, "main")
+        reset.reset(mine.opened, "main")
     assert rival.tree() == {"a": "1"}
 
 
@@ -67,7 +67,7 @@ def test_reset_of_a_prefix(scripted: tuple[Lake, Script], rival: Lake) -> None:
     mine.put("a", "1")
     always(script, "before", "set_if", a_reset(rival))
     with pytest.raises(GIVEN_UP):
-        reset.reset_prefix(mine.ports, mine.repo, "main", "a")
+        reset.reset_prefix(mine.opened, "main", "a")
     assert rival.tree() == {"a": "1"}
 
 
@@ -100,7 +100,7 @@ def test_landing(scripted: tuple[Lake, Script], rival: Lake, verb: str) -> None:
         if verb == "merge":
             mine.merge("dev")
         else:
-            reset.hard_reset(mine.ports, mine.repo, "main", "dev")
+            reset.hard_reset(mine.opened, "main", "dev")
     assert rival.tree("main@") == {"a": "1"}
 
 
@@ -142,7 +142,7 @@ def test_deletions_whose_token_is_sealed_each_time_are_returned_as_unknown(
     mine, script = scripted
     act = a_commit(rival)
     always(script, "after", "set_newer", act, count=2 * limits.write_attempt_count_max)
-    failed = objects.delete_many(mine.ports, mine.repo, "main", ["a"])
+    failed = objects.delete_many(mine.opened, "main", ["a"])
     assert [(each.path, type(each.error)) for each in failed] == [("a", OutcomeUnknown)]
 
 
@@ -185,15 +185,15 @@ def test_equal_commits_within_a_minute(lake: Lake) -> None:
     made = set()
     for number in range(limits.equal_commit_count_max):
         lake.branch(f"b{number}", head)
-        made.add(commit(lake.ports, lake.repo, f"b{number}", request).id)
+        made.add(commit(lake.opened, f"b{number}", request).id)
     assert len(made) == limits.equal_commit_count_max
     lake.branch("late", head)
     with pytest.raises(Contended):
-        commit(lake.ports, lake.repo, "late", request)
+        commit(lake.opened, "late", request)
     assert lake.head("late") == head
 
 
 def _messages(lake: Lake) -> list[str]:
-    entries, more = log.log(lake.ports, lake.repo, "main", log.LogRequest(amount=1_000))
+    entries, more = log.log(lake.opened, "main", log.LogRequest(amount=1_000))
     assert not more
     return [entry.commit.message for entry in entries]

@@ -79,7 +79,7 @@ def test_a_hard_reset_whose_swap_had_no_answer_is_unknown(lake: Lake, rival: Lak
     mine, script = losing(lake, 1)
     script.after("set_if", lambda: _commits(rival))
     with pytest.raises(OutcomeUnknown):
-        reset.hard_reset(mine.ports, mine.repo, "main", target)
+        reset.hard_reset(mine.opened, "main", target)
     assert script.finished
 
 
@@ -103,15 +103,15 @@ def test_who_holds_a_token_is_unknown(lake: Lake) -> None:
     lake.commit()
     _commits(lake)
     with pytest.raises(HistoryTooLong):
-        handover.holder(lake.ports, lake.repo, MAIN, token, since)
+        handover.holder(lake.opened, MAIN, token, since)
 
 
 def test_a_batch_is_done_for_its_objects_were_committed(lake: Lake) -> None:
     rule = rule_of(lake)
     deliver(lake, told("a", "1", "1"))
-    closing = batches.note(lake.ports, lake.repo, rule, Delivery(1, marked=True))
+    closing = batches.note(lake.opened, rule, Delivery(1, marked=True))
     assert closing is not ABSENT
     _commits(lake)
-    assert batches.commit_batch(lake.ports, lake.repo, rule, closing.batch) is ABSENT
-    assert batches.tick(lake.ports, lake.repo, rule) == ()
+    assert batches.commit_batch(lake.opened, rule, closing.batch) is ABSENT
+    assert batches.tick(lake.opened, rule) == ()
     assert batch_commits(lake) == [] and lake.tree("main@") == {"a": "1"}

@@ -52,7 +52,7 @@ def test_rows_that_change_nothing_are_dropped_by_a_rival_meanwhile(
     lake.commit_of(a="1")
     mine, script = scripted
     mine.put("a", "1")
-    script.before("set_if", lambda: reset.reset(rival.ports, rival.repo, "main"), 2)
+    script.before("set_if", lambda: reset.reset(rival.opened, "main"), 2)
     with pytest.raises(NoChanges):
         mine.commit("mine")
     assert script.finished
@@ -99,7 +99,7 @@ def test_a_landing_lost_against_more_commits_than_are_looked_through_is_done_ane
 def _resets(rival: Lake) -> None:
     """Seals what is open; the row under test stays where it is."""
     rival.put("other/x", "rival")
-    reset.reset_prefix(rival.ports, rival.repo, "main", "other/")
+    reset.reset_prefix(rival.opened, "main", "other/")
 
 
 def test_a_row_that_counted_before_others_wrote_over_it_was_written(

@@ -28,7 +28,7 @@ def timed() -> Lake:
 
 def _forgotten(lake: Lake) -> None:
     lake.ports.clock.sleep(limits.job_record_keep_seconds + limits.import_seconds_max)
-    assert janitor.sweep(lake.ports, lake.repo).jobs == 1
+    assert janitor.sweep(lake.opened).jobs == 1
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "commits", "reset"])
@@ -36,16 +36,16 @@ def test_an_import_of_the_same_name_lands_again(timed: Lake, meanwhile: str) -> 
     first = timed.commit_of(z="0")
     job = begin(timed, prefix="in/", id="nightly")
     made = finish(timed, job, write(timed, {"in/a": "1"}))
-    assert bulk.status(timed.ports, timed.repo, "main", "nightly").job.state is JobState.DONE
+    assert bulk.status(timed.opened, "main", "nightly").job.state is JobState.DONE
     _forgotten(timed)
     if meanwhile == "reset":  # the head is no ancestor of what comes, and is not older either
-        reset.hard_reset(timed.ports, timed.repo, "main", first)
+        reset.hard_reset(timed.opened, "main", first)
     again = begin(timed, prefix="in/", id="nightly")
     assert again.job.created_ns > job.job.created_ns
     if meanwhile == "commits":
         timed.commit_of(b="1")
     if meanwhile == "reset":
-        reset.hard_reset(timed.ports, timed.repo, "main", made)
+        reset.hard_reset(timed.opened, "main", made)
     landed = finish(timed, again, write(timed, {"in/a": "2"}))
     assert landed != made and timed.tree()["in/a"] == "2"
     assert finish(timed, again, write(timed, {"in/a": "2"})) == landed
@@ -58,7 +58,7 @@ def test_the_mark_of_a_named_job_says_when_it_was_begun(timed: Lake) -> None:
         record.MARK_KEY, f"nightly@{named.job.created_ns}", CommitId(timed.head())
     )
     assert unnamed.once.value == unnamed.job.id
-    known = bulk.status(timed.ports, timed.repo, "main", "nightly")
+    known = bulk.status(timed.opened, "main", "nightly")
     assert known.once == named.once
 
 
@@ -74,7 +74,7 @@ def test_a_head_from_before_is_never_the_commit_that_is_looked_for(lake: Lake) -
 
 
 def _last(lake: Lake, job_id: JobId) -> Job:
-    return record.begin(lake.ports, lake.repo, NewJob(job_id, "commit"))
+    return record.begin(lake.opened, NewJob(job_id, "commit"))
 
 
 def test_no_id_is_ever_used_twice(timed: Lake) -> None:
@@ -85,7 +85,7 @@ def test_no_id_is_ever_used_twice(timed: Lake) -> None:
         second = record.next_id(timed.ports, "commit-x-", last)
         assert second > last.id and not {last.id, second} & ids
         ids |= {last.id, second}
-        record.finish(timed.ports, timed.repo, last.id, Ending(JobState.DONE))
+        record.finish(timed.opened, last.id, Ending(JobState.DONE))
         _forgotten(timed)
     assert sorted(ids) == sorted(ids, key=lambda id: id.split("-")[2:])
 

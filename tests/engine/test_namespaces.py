@@ -14,7 +14,7 @@ from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
 from graveler.engine.gc import eligible
-from graveler.engine.ports import Ports, Sequential
+from graveler.engine.ports import Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository, create
 from graveler.errors import (
@@ -106,14 +106,14 @@ def test_a_claim_of_a_creation_that_died_is_taken_over_when_nobody_can_be_alive(
 
 
 def test_the_namespace_of_a_deleted_repository_stays_taken(world: World) -> None:
-    repository.delete(world.ports, world.make("first"))
+    repository.delete(open_repository(world.ports, world.make("first")))
     world.clock.sleep(LONG)
     with pytest.raises(Invalid, match="in use"):
         world.make("second")
 
 
 def test_the_namespace_of_an_earlier_repository_of_a_name_stays_taken(world: World) -> None:
-    repository.delete(world.ports, world.make("first"))
+    repository.delete(open_repository(world.ports, world.make("first")))
     world.make("first", "mem://bucket/two")
     world.clock.sleep(LONG)
     with pytest.raises(Invalid, match="in use"):
@@ -159,7 +159,9 @@ def test_of_two_who_create_a_name_the_loser_does_not_keep_its_namespace(world: W
 
 def test_a_repository_that_was_replaced_twice_keeps_its_namespace(world: World) -> None:
     for number in range(3):
-        repository.delete(world.ports, world.make("first", f"mem://bucket/{number}"))
+        repository.delete(
+            open_repository(world.ports, world.make("first", f"mem://bucket/{number}"))
+        )
     world.clock.sleep(LONG)
     for number in range(3):
         with pytest.raises(Invalid, match="in use"):
@@ -169,7 +171,7 @@ def test_a_repository_that_was_replaced_twice_keeps_its_namespace(world: World) 
 def test_a_creation_that_dies_over_a_deleted_repository_takes_nothing_from_it(
     world: World,
 ) -> None:
-    repository.delete(world.ports, world.make("first"))
+    repository.delete(open_repository(world.ports, world.make("first")))
     broken = FaultyStore(
         world.ports.kv, lambda _, verb: Fault.REFUSED if verb == "set_if" else Fault.NONE
     )
@@ -220,7 +222,7 @@ def test_no_kind_of_repository_shares_a_namespace(
     host = world.make("host")
     with pytest.raises(Invalid, match="in use"):
         create(world.ports, NewRepository("guest", place, **kind))
-    assert eligible.checked(world.ports, host).uid == host.uid
+    assert eligible.checked(open_repository(world.ports, host)).record.uid == host.uid
 
 
 @pytest.mark.parametrize("segment", ["_lakefs", "_graveler"])
@@ -245,7 +247,7 @@ def test_a_repository_that_has_such_a_namespace_already_keeps_it(world: World) -
 @pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
 def test_every_kind_of_repository_claims_its_namespace(world: World, kind: dict[str, bool]) -> None:
     first = create(world.ports, NewRepository("first", PLACE, **kind))
-    assert eligible.checked(world.ports, first).uid == first.uid
+    assert eligible.checked(open_repository(world.ports, first)).record.uid == first.uid
     with pytest.raises(Invalid, match="in use"):
         world.make("second")
     # The claim holds without the record, too: another deployment may share the bucket.
@@ -378,12 +380,12 @@ def test_parameters_out_of_bounds_are_refused_before_anything_is_claimed(
 
 def test_what_was_deleted_cannot_be_deleted_again(world: World) -> None:
     old = world.make("name")
-    repository.delete(world.ports, old)
+    repository.delete(open_repository(world.ports, old))
     with pytest.raises(NotFound):
-        repository.delete(world.ports, old)
+        repository.delete(open_repository(world.ports, old))
     world.make("name", "mem://bucket/two")
     with pytest.raises(NotFound):
-        repository.delete(world.ports, old)
+        repository.delete(open_repository(world.ports, old))
 
 
 def test_a_deletion_whose_answer_is_lost_has_happened(world: World) -> None:
@@ -391,9 +393,9 @@ def test_a_deletion_whose_answer_is_lost_has_happened(world: World) -> None:
     lossy = FaultyStore(
         world.ports.kv, lambda _, verb: Fault.LOST if verb == "set_if" else Fault.NONE
     )
-    repository.delete(replace(world.ports, kv=lossy), made)
+    repository.delete(open_repository(replace(world.ports, kv=lossy), made))
     with pytest.raises(NotFound):
-        repository.delete(world.ports, made)
+        repository.delete(open_repository(world.ports, made))
 
 
 def test_a_deletion_whose_record_keeps_changing_gives_up(world: World) -> None:
@@ -409,15 +411,17 @@ def test_a_deletion_whose_record_keeps_changing_gives_up(world: World) -> None:
 
     script.before("set_if", change)
     with pytest.raises((Contended, OutcomeUnknown)):
-        repository.delete(ports, made)
+        repository.delete(open_repository(ports, made))
     assert repositories.get(world.ports.kv, made.id).uid == made.uid
 
 
 def test_a_key_of_metadata_that_no_row_can_hold_is_refused(world: World) -> None:
     made = world.make("name")
     with pytest.raises(Invalid, match="too long"):
-        repository.set_metadata(world.ports, made, {"k" * limits.path_length_bytes_max: "v"})
-    assert repository.metadata(world.ports, made) == {}
+        repository.set_metadata(
+            open_repository(world.ports, made), {"k" * limits.path_length_bytes_max: "v"}
+        )
+    assert repository.metadata(open_repository(world.ports, made)) == {}
 
 
 # ---- all namespaces at once ----------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_a_delete_of_many_is_repeated_for_all_paths_when_the_token_moves(
     lake.commit_of(a="1", b="2", c="3")
     mine, script = scripted
     script.after("set_newer", lambda: rival.commit_of(d="4"), nth=2)
-    assert objects.delete_many(mine.ports, mine.repo, "main", ["a", "b", "zzz"]) == []
+    assert objects.delete_many(mine.opened, "main", ["a", "b", "zzz"]) == []
     assert rival.tree() == {"c": "3", "d": "4"}
     assert script.seen.count("set_newer") == 6
 
@@ -80,7 +80,7 @@ def test_a_write_to_a_branch_that_is_deleted_meanwhile_is_refused(
 ) -> None:
     mine, script = scripted
     rival.branch("dev")
-    script.after("set_newer", lambda: branches.delete_branch(rival.ports, rival.repo, "dev"))
+    script.after("set_newer", lambda: branches.delete_branch(rival.opened, "dev"))
     with pytest.raises(NotFound):
         mine.put("a", "1", "dev")
     rival.branch("dev")
@@ -95,7 +95,7 @@ def test_a_write_to_a_branch_that_is_deleted_and_made_again_meanwhile_lands_on_t
     mine.put("old", "0", "dev")
 
     def again() -> None:
-        branches.delete_branch(rival.ports, rival.repo, "dev")
+        branches.delete_branch(rival.opened, "dev")
         rival.branch("dev")
 
     script.before("set_newer", again)
@@ -107,7 +107,7 @@ def test_a_reset_between_a_write_and_its_second_read_does_not_take_the_write(
     scripted: tuple[Lake, Script], rival: Lake
 ) -> None:
     mine, script = scripted
-    script.after("set_newer", lambda: reset.reset(rival.ports, rival.repo, "main"))
+    script.after("set_newer", lambda: reset.reset(rival.opened, "main"))
     mine.put("a", "1")
     assert rival.tree() == {"a": "1"}
 
@@ -149,9 +149,9 @@ def test_a_conditional_write_against_one_that_is_committed_meanwhile_is_refused(
 def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
     lake.put("a", "1")
     if state == "sealed":
-        reset.reset_path(lake.ports, lake.repo, "main", "nothing")
+        reset.reset_path(lake.opened, "main", "nothing")
         lake.put("b", "1")
-        reset.reset_path(lake.ports, lake.repo, "main", "b")
+        reset.reset_path(lake.opened, "main", "b")
     if state == "committed":
         lake.commit()
     with pytest.raises(PreconditionFailed):
@@ -176,7 +176,7 @@ def test_a_read_is_right_while_a_commit_takes_the_tokens_off(
     lake.put("a", "1")
     mine, script = scripted
     script.before("get_many", lambda: rival.commit("meanwhile"), nth=2)
-    assert objects.stat(mine.ports, mine.repo, "main", "a").checksum == "1"
+    assert objects.stat(mine.opened, "main", "a").checksum == "1"
     assert lake.tree() == {"a": "1"}
 
 

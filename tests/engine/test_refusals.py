@@ -12,6 +12,7 @@ from graveler.engine.names import branches
 from graveler.engine.objects import addresses, objects
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.objects import Source, Upload
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NoChanges, NotFound
 from graveler.records import Commit
@@ -30,13 +31,13 @@ def test_more_deletions_than_one_call_takes(lake: Lake) -> None:
     lake.commit_of(a="1")
     paths = ["a"] * (limits.bulk_delete_count_max + 1)
     with pytest.raises(Invalid, match="at most"):
-        objects.delete_many(lake.ports, lake.repo, "main", paths)
+        objects.delete_many(lake.opened, "main", paths)
     assert lake.tree() == {"a": "1"}
 
 
 def test_paths_that_cannot_be_are_told_and_the_others_deleted(lake: Lake) -> None:
     lake.commit_of(a="1")
-    failed = objects.delete_many(lake.ports, lake.repo, "main", ["a", "", "\ud800"])
+    failed = objects.delete_many(lake.opened, "main", ["a", "", "\ud800"])
     assert [(each.path, type(each.error)) for each in failed] == [
         ("", Invalid),
         ("\ud800", Invalid),
@@ -48,16 +49,16 @@ def test_a_log_of_more_paths_than_one_call_takes(lake: Lake) -> None:
     paths = tuple(f"p{number}" for number in range(limits.log_paths_count_max))
     request = log.LogRequest(objects=paths, prefixes=("one more",))
     with pytest.raises(Invalid, match="at most"):
-        log.log(lake.ports, lake.repo, "main", request)
-    assert log.log(lake.ports, lake.repo, "main", replace(request, prefixes=()))[0] == ()
+        log.log(lake.opened, "main", request)
+    assert log.log(lake.opened, "main", replace(request, prefixes=()))[0] == ()
 
 
 def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:
     upload = Upload([b"bytes"])
-    entry = objects.upload(lake.ports, lake.repo, "main", "a", upload)
+    entry = objects.upload(lake.opened, "main", "a", upload)
     lake.ports.blocks.delete(objects.physical_address(lake.repo, entry))
     with pytest.raises(Gone):
-        objects.copy(lake.ports, lake.repo, "main", "b", Source("main", "a"))
+        objects.copy(lake.opened, "main", "b", Source("main", "a"))
     assert set(lake.tree()) == {"a"}
 
 
@@ -66,19 +67,19 @@ def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:
 
 def _added(lake: Lake, commit: Commit) -> str:
     record = adopt.NewCommitRecord(identity.commit_id(commit), commit)
-    adopt.add_record(lake.ports, lake.repo, record)
+    adopt.add_record(lake.opened, record)
     return record.id
 
 
 def test_a_commit_from_elsewhere_may_hold_nothing(lake: Lake) -> None:
     made = _added(lake, Commit(COMMITTER, "empty root", 10**18))
-    branches.create_branch(lake.ports, lake.repo, "other", made)
+    branches.create_branch(lake.opened, "other", made)
     assert lake.tree("other") == {}
 
 
 def test_a_commit_from_elsewhere_of_a_generation_that_its_parents_do_not_give(lake: Lake) -> None:
     parent = lake.commit_of(a="1")
-    entry = log.get_commit(lake.ports, lake.repo, parent)
+    entry = log.get_commit(lake.opened, parent)
     child = Commit(COMMITTER, "m", 10**18, parents=(entry.id,))
     with pytest.raises(Invalid, match="generation"):
         _added(lake, child._replace(generation=7))
@@ -89,7 +90,7 @@ def test_a_commit_from_elsewhere_by_another_name_than_its_own(lake: Lake) -> Non
     entry = Commit(COMMITTER, "m", 10**18)
     wrong = adopt.NewCommitRecord(identity.commit_id(entry._replace(message="n")), entry)
     with pytest.raises(Invalid, match="not the hash"):
-        adopt.add_record(lake.ports, lake.repo, wrong)
+        adopt.add_record(lake.opened, wrong)
 
 
 def test_a_metarange_that_is_not_there_is_not_committed(lake: Lake) -> None:
@@ -100,7 +101,7 @@ def test_a_metarange_that_is_not_there_is_not_committed(lake: Lake) -> None:
 
 
 def test_the_metarange_of_the_head_is_no_change(lake: Lake) -> None:
-    head = log.get_commit(lake.ports, lake.repo, lake.commit_of(a="1"))
+    head = log.get_commit(lake.opened, lake.commit_of(a="1"))
     with pytest.raises(NoChanges):
         lake.commit(source_metarange=head.commit.metarange)
     assert lake.head() == head.id
@@ -135,19 +136,19 @@ def test_the_metarange_of_the_head_is_no_change(lake: Lake) -> None:
     ],
 )
 def test_a_link_that_is_wrong(lake: Lake, wrong: Callable[[Link], Link]) -> None:
-    link = Link(addresses.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
+    link = Link(addresses.hand_out(lake.opened, "main", "p"), "checksum", 5)
     lake.ports.blocks.put(link.address, [b"bytes"])
     with pytest.raises(Invalid):
-        addresses.link(lake.ports, lake.repo, "main", "p", wrong(link))
+        addresses.link(lake.opened, "main", "p", wrong(link))
     assert lake.tree() == {}
-    addresses.link(lake.ports, lake.repo, "main", "p", link)
+    addresses.link(lake.opened, "main", "p", link)
     assert lake.tree() == {"p": "checksum"}
 
 
 def test_a_link_of_what_nobody_wrote(lake: Lake) -> None:
-    link = Link(addresses.hand_out(lake.ports, lake.repo, "main", "p"), "checksum", 5)
+    link = Link(addresses.hand_out(lake.opened, "main", "p"), "checksum", 5)
     with pytest.raises(Invalid, match="no object"):
-        addresses.link(lake.ports, lake.repo, "main", "p", link)
+        addresses.link(lake.opened, "main", "p", link)
     assert lake.tree() == {}
 
 
@@ -155,10 +156,10 @@ def test_an_address_that_has_expired() -> None:
     clock = TickingClock()
     ports = assembly.open_memory(clock, SeededIds(1))
     repo = repository.create(ports, repository.NewRepository("lake", "mem://bucket/lake"))
-    link = Link(addresses.hand_out(ports, repo, "main", "p"), "checksum", 5)
+    link = Link(addresses.hand_out(open_repository(ports, repo), "main", "p"), "checksum", 5)
     clock.sleep(limits.link_address_seconds + 1)
     with pytest.raises(Invalid, match="expired"):
-        addresses.link(ports, repo, "main", "p", link)
+        addresses.link(open_repository(ports, repo), "main", "p", link)
     assert Lake(ports, repo).tree() == {}
 
 
@@ -169,7 +170,7 @@ def test_a_replay_that_changes_nothing_is_made_only_if_asked_for(lake: Lake) -> 
     lake.commit_of(a="1")
     picked = lake.commit_of(b="2")
     with pytest.raises(NoChanges):
-        replay.cherry_pick(lake.ports, lake.repo, "main", picked, ReplayRequest(COMMITTER))
+        replay.cherry_pick(lake.opened, "main", picked, ReplayRequest(COMMITTER))
     asked = ReplayRequest(COMMITTER, allow_empty=True)
-    made = replay.cherry_pick(lake.ports, lake.repo, "main", picked, asked)
+    made = replay.cherry_pick(lake.opened, "main", picked, asked)
     assert lake.head() == made.id and lake.tree("main@") == {"a": "1", "b": "2"}

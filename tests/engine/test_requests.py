@@ -75,7 +75,7 @@ def test_upload_is_a_write_and_one_put(counted: Counted) -> None:
     lake = counted.lake
 
     def upload(path: str) -> None:
-        objects.upload(lake.ports, lake.repo, "main", path, objects.Upload([b"bytes"]))
+        objects.upload(lake.opened, "main", path, objects.Upload([b"bytes"]))
 
     assert counted.of(lambda: upload("p")) == {"set_newer": 1, "get": 1}
     assert counted.blocks_of(lambda: upload("q")) == {"put": 1}
@@ -89,10 +89,10 @@ def test_read(counted: Counted, state: str) -> None:
     if state == "sealed":
         for number in range(20):
             lake.put(f"other/{number}", "1")
-            reset.reset_path(lake.ports, lake.repo, "main", f"other/{number}")
+            reset.reset_path(lake.opened, "main", f"other/{number}")
         assert len(lake.record().sealed) == 40  # two for each reset
-    assert sum(counted.of(lambda: objects.stat(lake.ports, lake.repo, "main", "a")).values()) == 2
-    assert counted.blocks_of(lambda: objects.stat(lake.ports, lake.repo, "main", "a")) == {}
+    assert sum(counted.of(lambda: objects.stat(lake.opened, "main", "a")).values()) == 2
+    assert counted.blocks_of(lambda: objects.stat(lake.opened, "main", "a")) == {}
 
 
 def test_list_page(counted: Counted) -> None:
@@ -120,7 +120,7 @@ def test_a_page_over_many_tombstones_is_no_request_for_each() -> None:
     counted.lake.put("z", "1")
     query = objects.ListQuery(amount=1)
     lake = counted.lake
-    spent = counted.of(lambda: objects.list_objects(lake.ports, lake.repo, "main", query))
+    spent = counted.of(lambda: objects.list_objects(lake.opened, "main", query))
     assert sum(spent.values()) <= 12
 
 
@@ -141,7 +141,7 @@ def test_commit_with_sealed_tokens_looks_for_nothing_first(counted: Counted) -> 
     lake = counted.lake
     lake.put("p", "1")
     lake.put("q", "1")
-    reset.reset_path(lake.ports, lake.repo, "main", "q")
+    reset.reset_path(lake.opened, "main", "q")
     spent = counted.of(lambda: lake.commit())
     # three tokens are scanned: the one written to, the one the reset filled, the one open since;
     # and a look for a bulk job that waits for what is sealed
@@ -192,9 +192,9 @@ def test_revert_and_cherry_pick_cost_as_a_merge(counted: Counted) -> None:
     lake.commit_of("dev", c="3")
     made = lake.head("dev")
     request = replay.ReplayRequest(COMMITTER, message="again")
-    spent = counted.of(lambda: replay.cherry_pick(lake.ports, lake.repo, "main", made, request))
+    spent = counted.of(lambda: replay.cherry_pick(lake.opened, "main", made, request))
     assert sum(spent.values()) == 4
-    spent = counted.of(lambda: replay.revert(lake.ports, lake.repo, "dev", made, request))
+    spent = counted.of(lambda: replay.revert(lake.opened, "dev", made, request))
     assert sum(spent.values()) == 4
 
 
@@ -202,14 +202,14 @@ def test_hard_reset(counted: Counted) -> None:
     lake = counted.lake
     target = lake.head()
     lake.commit_of(c="3")
-    spent = counted.of(lambda: reset.hard_reset(lake.ports, lake.repo, "main", target))
+    spent = counted.of(lambda: reset.hard_reset(lake.opened, "main", target))
     assert spent == {"get": 1, "scan": 1, "set_if": 1}
 
 
 def test_reset(counted: Counted) -> None:
     lake = counted.lake
     lake.put("p", "1")
-    spent = counted.of(lambda: reset.reset(lake.ports, lake.repo, "main"))
+    spent = counted.of(lambda: reset.reset(lake.opened, "main"))
     assert spent == {"get": 1, "set_many": 1, "set_if": 1}
 
 
@@ -217,21 +217,21 @@ def test_branch_create_and_delete(counted: Counted) -> None:
     lake = counted.lake
     source = lake.head()
     assert counted.of(lambda: lake.branch("dev", source)) == {"get_many": 1, "set_if": 1}
-    spent = counted.of(lambda: branches.delete_branch(lake.ports, lake.repo, "dev"))
+    spent = counted.of(lambda: branches.delete_branch(lake.opened, "dev"))
     assert spent == {"get": 1, "set_many": 1, "set_if": 1}
 
 
 def test_branch_get(counted: Counted) -> None:
     lake = counted.lake
-    assert counted.of(lambda: branches.get_branch(lake.ports, lake.repo, "main")) == {"get": 1}
+    assert counted.of(lambda: branches.get_branch(lake.opened, "main")) == {"get": 1}
 
 
 def test_tag_create_and_get(counted: Counted) -> None:
     lake = counted.lake
     source = lake.head()
-    spent = counted.of(lambda: tags.create_tag(lake.ports, lake.repo, "v1", source))
+    spent = counted.of(lambda: tags.create_tag(lake.opened, "v1", source))
     assert sum(spent.values()) == 2
-    assert sum(counted.of(lambda: tags.get_tag(lake.ports, lake.repo, "v1")).values()) == 1
+    assert sum(counted.of(lambda: tags.get_tag(lake.opened, "v1")).values()) == 1
 
 
 def test_put_if_absent(counted: Counted) -> None:
@@ -251,7 +251,7 @@ def test_put_if_absent_that_is_refused(counted: Counted) -> None:
 def test_bulk_delete_reads_the_branch_twice_for_all_paths(counted: Counted) -> None:
     lake = counted.lake
     paths = [f"p/{number}" for number in range(50)]
-    spent = counted.of(lambda: objects.delete_many(lake.ports, lake.repo, "main", paths))
+    spent = counted.of(lambda: objects.delete_many(lake.opened, "main", paths))
     assert spent == {"get": 2, "set_newer": 50}
 
 
@@ -259,10 +259,10 @@ def test_diff(counted: Counted) -> None:
     lake = counted.lake
     one, other = lake.head(), lake.commit_of(c="3")
     query = diff.DiffQuery()
-    spent = counted.of(lambda: diff.diff_refs(lake.ports, lake.repo, one, other, query))
+    spent = counted.of(lambda: diff.diff_refs(lake.opened, one, other, query))
     assert spent == {}
     lake.put("p", "1")
-    spent = counted.of(lambda: diff.diff_branch(lake.ports, lake.repo, "main", query))
+    spent = counted.of(lambda: diff.diff_branch(lake.opened, "main", query))
     assert sum(spent.values()) == 2
 
 
@@ -271,7 +271,7 @@ def test_looks_at_merges_write_nothing(counted: Counted) -> None:
     query = diff.DiffQuery()
     one, other = lake.head(), lake.head("dev")
     for look in (merge.preview, merge.conflicts):
-        spent = counted.of(lambda look=look: look(lake.ports, lake.repo, other, one, query))  # type: ignore[misc]
+        spent = counted.of(lambda look=look: look(lake.opened, other, one, query))  # type: ignore[misc]
         assert spent == {}
 
 
@@ -279,7 +279,7 @@ def test_log_of_cached_commits(counted: Counted) -> None:
     lake = counted.lake
     head = lake.head()
     request = log.LogRequest()
-    assert counted.of(lambda: log.log(lake.ports, lake.repo, head, request)) == {}
+    assert counted.of(lambda: log.log(lake.opened, head, request)) == {}
 
 
 def test_a_reset_of_a_prefix_writes_batch_by_batch(
@@ -294,7 +294,7 @@ def test_a_reset_of_a_prefix_writes_batch_by_batch(
         for number in range(rows):
             lake.put(f"p{number}", "2")
         lake.put("q", f"{rows}")
-        spent.append(counted.of(lambda: reset.reset_prefix(lake.ports, lake.repo, "main", "p")))
+        spent.append(counted.of(lambda: reset.reset_prefix(lake.opened, "main", "p")))
         assert lake.tree() == {"a": "1", "b": "2", "p1": "1", "p2": "1", "q": f"{rows}"}
     assert [each["set_many"] for each in spent] == [1 + 1, 1 + 3]
     assert lake.uncommitted() == [("changed", "q")]
@@ -308,19 +308,19 @@ def test_a_deep_page_of_the_log(counted: Counted) -> None:
     spent: dict[int, int] = {}
     for depth in (20, 60, 180):
         cold = lake.another_process()
-        after = log.get_commit(lake.ports, lake.repo, f"main~{depth}").id
+        after = log.get_commit(lake.opened, f"main~{depth}").id
         request = log.LogRequest(after=after, amount=5)
-        page = partial(log.log, cold.ports, cold.repo, "main", request)
+        page = partial(log.log, cold.opened, "main", request)
         spent[depth] = sum(counted.of(page).values())
     assert max(spent.values()) <= 30, spent
 
 
 def test_linked_upload(counted: Counted) -> None:
     lake = counted.lake
-    address = addresses.hand_out(lake.ports, lake.repo, "main", "p")
+    address = addresses.hand_out(lake.opened, "main", "p")
     lake.ports.blocks.put(address, [b"bytes"])
     link = addresses.Link(address, "checksum", 5)
-    spent = counted.of(lambda: addresses.link(lake.ports, lake.repo, "main", "p", link))
+    spent = counted.of(lambda: addresses.link(lake.opened, "main", "p", link))
     assert sum(spent.values()) <= 4
 
 
@@ -329,22 +329,22 @@ def test_linked_upload(counted: Counted) -> None:
 
 def test_bulk_jobs(counted: Counted) -> None:
     lake = counted.lake
-    ports, repo = lake.ports, lake.repo
+    repo = lake.opened
     new = bulk.NewBulk(bulk.Mode.REPLACE, "in/", "load-1")
-    assert counted.of(lambda: bulk.begin(ports, repo, "main", new)) == {"get": 2, "set_if": 1}
-    assert counted.of(lambda: bulk.begin(ports, repo, "main", new)) == {"get": 3}
+    assert counted.of(lambda: bulk.begin(repo, "main", new)) == {"get": 2, "set_if": 1}
+    assert counted.of(lambda: bulk.begin(repo, "main", new)) == {"get": 3}
     unnamed = replace(new, id="")
-    assert counted.of(lambda: bulk.begin(ports, repo, "main", unnamed)) == {"get": 1, "set_if": 1}
-    job = bulk.status(ports, repo, "main", "load-1")
-    assert counted.of(lambda: bulk.status(ports, repo, "main", "load-1")) == {"get": 2}
-    beat = lambda: bulk.heartbeat(ports, repo, "main", "load-1", 1)  # noqa: E731
+    assert counted.of(lambda: bulk.begin(repo, "main", unnamed)) == {"get": 1, "set_if": 1}
+    job = bulk.status(repo, "main", "load-1")
+    assert counted.of(lambda: bulk.status(repo, "main", "load-1")) == {"get": 2}
+    beat = lambda: bulk.heartbeat(repo, "main", "load-1", 1)  # noqa: E731
     assert counted.of(beat) == {"get": 2, "set_if": 1}
     written = bulk_world.write(lake, {"in/a": "1", "in/b": "1"})
     land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
     assert counted.of(land) == {"get": 5, "scan": 1, "set_if": 3, "set_many": 1}
     assert counted.of(land) == {"get": 2}
-    other = bulk.begin(ports, repo, "main", unnamed)
-    cancel = lambda: bulk.cancel(ports, repo, "main", other.job.id)  # noqa: E731
+    other = bulk.begin(repo, "main", unnamed)
+    cancel = lambda: bulk.cancel(repo, "main", other.job.id)  # noqa: E731
     assert counted.of(cancel) == {"get": 3, "set_if": 1}
 
 
@@ -352,14 +352,14 @@ def test_bulk_commits(counted: Counted) -> None:
     lake = counted.lake
     lake.put("p", "1")
     new = bulk.NewBulk(bulk.Mode.COMMIT)
-    begun = counted.of(lambda: bulk.begin(lake.ports, lake.repo, "main", new))
+    begun = counted.of(lambda: bulk.begin(lake.opened, "main", new))
     assert begun == {"get": 1, "scan": 1, "set_if": 2}
     lake.put("q", "1")
-    job = bulk.begin(lake.ports, lake.repo, "main", replace(new, id="c"))
+    job = bulk.begin(lake.opened, "main", replace(new, id="c"))
     token = job.tokens[0].token
-    page = counted.of(lambda: staged_rows.page(lake.ports, lake.repo, "main", token, 0, "", 9))
+    page = counted.of(lambda: staged_rows.page(lake.opened, "main", token, 0, "", 9))
     assert page == {"get": 1, "scan": 1}
-    assert counted.of(lambda: staged_rows.tokens(lake.ports, lake.repo, "main")) == {"get": 1}
+    assert counted.of(lambda: staged_rows.tokens(lake.opened, "main")) == {"get": 1}
     written = bulk_world.change(lake, job, {"p": "1", "q": "1"})
     land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
     assert counted.of(land) == {"get": 5, "set_if": 3, "set_many": 1}
@@ -367,18 +367,18 @@ def test_bulk_commits(counted: Counted) -> None:
 
 def test_packing(counted: Counted) -> None:
     lake = counted.lake
-    ports, repo = lake.ports, lake.repo
-    breaks = replace(repo.breaks, min_size=1_000)
+    repo = lake.opened
+    breaks = replace(repo.record.breaks, min_size=1_000)
     new = bulk.NewBulk(bulk.Mode.PACK, breaks=breaks)
-    begun = counted.of(lambda: bulk.begin(ports, repo, "main", new))
+    begun = counted.of(lambda: bulk.begin(repo, "main", new))
     assert begun == {"get": 1, "scan": 1, "set_if": 1}
-    job = bulk.begin(ports, repo, "main", replace(new, id="packed"))
-    space = keyspace(ports, repo)
+    job = bulk.begin(repo, "main", replace(new, id="packed"))
+    space = keyspace(repo)
     records = reader.scan(space, job.base.commit.metarange)
     written = writer.write(space._replace(breaks=breaks), records)
     land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
     assert counted.of(land) == {"get": 5, "scan": 1, "set_if": 3, "set_many": 1}
-    swap = lambda: break_parameters.swap(ports, repo, repo.breaks, breaks)  # noqa: E731
+    swap = lambda: break_parameters.swap(repo, repo.record.breaks, breaks)  # noqa: E731
     assert counted.of(swap) == {"get": 1, "set_if": 1}
     assert counted.of(swap) == {"get": 1}
 
@@ -389,7 +389,7 @@ def test_roots(counted: Counted) -> None:
     after: list[str] = [""]
 
     def page() -> None:
-        after.append(root_pages.page(lake.ports, lake.repo, after[-1], 10).following)
+        after.append(root_pages.page(lake.opened, after[-1], 10).following)
 
     scans = [counted.of(page).get("scan", 0) for _ in range(5)]
     assert (scans, after[-1]) == ([5, 1, 0, 1, 8], "")

@@ -62,7 +62,7 @@ def mixed(lake: Lake) -> dict[str, str]:
     committed(lake, 1)  # puts a token of three shards in place, and the next has two
     for number in range(20):
         lake.put(f"p/{number:03}", f"new {number}")
-    reset.reset_path(lake.ports, lake.repo, "main", "p/004")
+    reset.reset_path(lake.opened, "main", "p/004")
     lake.put("p/004", "after")
     lake.delete("p/005")
     record = lake.record()
@@ -126,7 +126,7 @@ def test_a_commit_of_what_is_there_already_counts_too(lake: Lake) -> None:
 
 def test_deletions_count(lake: Lake) -> None:
     committed(lake, 2)
-    objects.delete_many(lake.ports, lake.repo, "main", [f"gone/{number}" for number in range(9)])
+    objects.delete_many(lake.opened, "main", [f"gone/{number}" for number in range(9)])
     lake.delete("p/000")
     lake.commit()
     assert lake.record().recent_rows == 10
@@ -156,9 +156,9 @@ def test_resets_and_landings_leave_the_size_of_a_branch(lake: Lake) -> None:
     lake.merge("dev")
     assert lake.record().recent_rows == 9
     lake.put("x", "1")
-    reset.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.opened, "main")
     assert (lake.record().recent_rows, shards(lake)) == (9, 3)
-    reset.hard_reset(lake.ports, lake.repo, "main", "main~1")
+    reset.hard_reset(lake.opened, "main", "main~1")
     assert lake.record().recent_rows == 9
 
 
@@ -169,7 +169,7 @@ def test_a_branch_begins_small_whatever_it_is_made_from(lake: Lake) -> None:
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
     committed(lake, 9, "dev")
-    branches.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.opened, "dev")
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
 
@@ -198,12 +198,12 @@ def test_reads_and_pages_over_unlike_tokens(lake: Lake) -> None:
     said = mixed(lake)
     assert lake.tree() == said
     for path, identity in said.items():
-        assert objects.stat(lake.ports, lake.repo, "main", path).checksum == identity
+        assert objects.stat(lake.opened, "main", path).checksum == identity
     listed = []
     after, more = "", True
     while more:
         query = objects.ListQuery(after=after, amount=3)
-        page = objects.list_objects(lake.ports, lake.repo, "main", query)
+        page = objects.list_objects(lake.opened, "main", query)
         listed += [path for path, _ in page.lines]
         after, more = listed[-1], page.more
     assert listed == sorted(said)
@@ -220,7 +220,7 @@ def test_a_commit_over_unlike_tokens_folds_every_row(lake: Lake) -> None:
 
 def test_a_reset_of_a_prefix_over_unlike_tokens(lake: Lake) -> None:
     mixed(lake)
-    reset.reset_prefix(lake.ports, lake.repo, "main", "p/")
+    reset.reset_prefix(lake.opened, "main", "p/")
     assert lake.tree() == lake.tree("main@")
     newest = lake.record().sealed[-1]
     assert area.shard_count(newest) == MOST  # for twenty rows, though the branch says two
@@ -228,7 +228,7 @@ def test_a_reset_of_a_prefix_over_unlike_tokens(lake: Lake) -> None:
 
 def test_a_bulk_deletion_over_unlike_tokens(lake: Lake) -> None:
     said = mixed(lake)
-    objects.delete_many(lake.ports, lake.repo, "main", sorted(said))
+    objects.delete_many(lake.opened, "main", sorted(said))
     assert lake.tree() == {}
     lake.commit()
     assert lake.tree("main@") == {}
@@ -245,11 +245,11 @@ def test_events_over_unlike_tokens(lake: Lake) -> None:
         return wire.encode_entry(Entry("mem://landing/k", len(identity), identity, 1))
 
     first = [told(number, "01", value(f"{number}")) for number in range(12)]
-    take_in.take_in(lake.ports, lake.repo, rule, first)
+    take_in.take_in(lake.opened, rule, first)
     lake.commit()
     then = [told(number, "02", value("again")) for number in range(6)]
-    take_in.take_in(lake.ports, lake.repo, rule, then)
-    known = take_in.take_in(lake.ports, lake.repo, rule, first)
+    take_in.take_in(lake.opened, rule, then)
+    known = take_in.take_in(lake.opened, rule, first)
     assert {each.value for each in known[:6]} == {"old"}
     assert {each.value for each in known[6:]} == {"known"}
     arrived = {f"e/{number:03}": "again" if number < 6 else f"{number}" for number in range(12)}
@@ -275,7 +275,7 @@ def test_the_janitor_and_collection_see_every_shard(tmp_path: Path) -> None:
     assert rows_of(storage, grown) == 12
     storage.wait(8 * HOUR)
     assert rows_of(storage, grown) == 0
-    assert janitor.sweep(lake.ports, lake.repo).waiting == 0
+    assert janitor.sweep(lake.opened).waiting == 0
 
 
 def rows_of(storage: Storage, token: str) -> int:

@@ -18,7 +18,7 @@ from graveler import assembly
 from graveler.engine.commits import commit, log, merge
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NoChanges, NotFound
 from graveler.records import Absent, Entry, Repository
@@ -39,6 +39,10 @@ class EngineDoor:
     ports: Ports
     repo: Repository
 
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
@@ -51,40 +55,40 @@ class EngineDoor:
 
     def put(self, branch: str, key: str, value: str) -> None:
         entry = self._entry(value)
-        self._ask(lambda: objects.stage(self.ports, self.repo, branch, key, entry))
+        self._ask(lambda: objects.stage(self.opened, branch, key, entry))
 
     def create(self, key: str, value: str) -> None:
         entry = self._entry(value)
-        self._ask(lambda: objects.stage_if_absent(self.ports, self.repo, "main", key, entry))
+        self._ask(lambda: objects.stage_if_absent(self.opened, "main", key, entry))
 
     def delete(self, key: str) -> None:
-        self._ask(lambda: objects.delete(self.ports, self.repo, "main", key))
+        self._ask(lambda: objects.delete(self.opened, "main", key))
 
     def get(self, key: str) -> str:
         try:
-            return objects.stat(self.ports, self.repo, "main", key).checksum
+            return objects.stat(self.opened, "main", key).checksum
         except NotFound:
             return NOTHING
 
     def tree(self, ref: str) -> dict[str, str]:
         query = objects.ListQuery(amount=10_000)
-        page = objects.list_objects(self.ports, self.repo, ref, query)
+        page = objects.list_objects(self.opened, ref, query)
         assert not page.more
         return {p: entry.checksum for p, entry in page.lines if not isinstance(entry, Absent)}
 
     def commit(self, branch: str, message: str) -> str:
         request = commit.CommitRequest(message, "load")
-        made = self._ask(lambda: commit.commit(self.ports, self.repo, branch, request))
+        made = self._ask(lambda: commit.commit(self.opened, branch, request))
         return str(made.id)
 
     def merge(self, source: str, destination: str) -> str:
         request = merge.MergeRequest("load")
-        made = self._ask(lambda: merge.merge(self.ports, self.repo, source, destination, request))
+        made = self._ask(lambda: merge.merge(self.opened, source, destination, request))
         return str(made)
 
     def line(self, branch: str) -> set[str]:
         request = log.LogRequest(amount=1_000_000, first_parent=True)
-        entries, more = log.log(self.ports, self.repo, branch, request)
+        entries, more = log.log(self.opened, branch, request)
         assert not more
         return {entry.id for entry in entries}
 
@@ -197,7 +201,7 @@ def test_threads_on_the_engine(fast_folder: Path) -> None:
         new = repository.NewRepository("lake", "local://lake/x")
         repo = repository.create(store.ports, new)
         for branch in (FEATURE, SINK):
-            branches.create_branch(store.ports, repo, branch, "main")
+            branches.create_branch(open_repository(store.ports, repo), branch, "main")
         door = EngineDoor(store.ports, repo)
         load = Load(lambda: door, ENGINE_SECONDS, time.time_ns())
         load.run(WRITERS, COMMITTERS)

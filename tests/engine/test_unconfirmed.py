@@ -51,7 +51,7 @@ def loses(script: Script, act: Act, nth: int = 1) -> None:
 def seal(rival: Lake) -> None:
     """Another record of the branch and another open token; what was staged stays staged."""
     rival.put("other/x", "rival")
-    reset.reset_prefix(rival.ports, rival.repo, "main", "other/")
+    reset.reset_prefix(rival.opened, "main", "other/")
 
 
 # ---- landing -------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Late:
 
 
 def merges(lake: Lake) -> int:
-    entries, _ = log.log(lake.ports, lake.repo, "main", log.LogRequest(amount=100))
+    entries, _ = log.log(lake.opened, "main", log.LogRequest(amount=100))
     return sum(len(entry.commit.parents) == 2 for entry in entries)
 
 
@@ -147,7 +147,7 @@ def test_a_relative_reset_goes_back_from_the_head_that_it_replaces(
     head = lake.commit_of(b="2")
     mine, script = scripted
     script.before("scan", lambda: rival.commit("rival", allow_empty=True))
-    assert reset.hard_reset(mine.ports, mine.repo, "main", "main~1").id == head
+    assert reset.hard_reset(mine.opened, "main", "main~1").id == head
     assert script.finished and lake.head() == head
 
 
@@ -159,12 +159,12 @@ def test_a_reset_after_which_others_reset_elsewhere_is_of_unknown_outcome(
     forked.commit_of(c="3")
 
     def lost() -> None:
-        reset.hard_reset(rival.ports, rival.repo, "main", first)
+        reset.hard_reset(rival.opened, "main", first)
         raise OutcomeUnknown("no answer")
 
     script.after("set_if", lost)
     with pytest.raises(OutcomeUnknown):
-        reset.hard_reset(mine.ports, mine.repo, "main", "dev")
+        reset.hard_reset(mine.opened, "main", "dev")
     assert script.finished and forked.head() == first
 
 
@@ -218,12 +218,12 @@ def test_a_commit_of_rows_that_change_nothing_and_that_others_drop(
     mine, script = scripted
 
     def act() -> None:
-        reset.reset(rival.ports, rival.repo, "main")
+        reset.reset(rival.opened, "main")
         rival.put("a", "1")
         dies_when_sealed(rival)
 
     script.before("set_if", act)
-    script.before("set_if", lambda: reset.reset(rival.ports, rival.repo, "main"), 2)
+    script.before("set_if", lambda: reset.reset(rival.opened, "main"), 2)
     with pytest.raises(NoChanges):
         mine.commit("mine")
     assert script.finished and lake.head() == head and lake.tree() == {"a": "1"}
@@ -250,7 +250,7 @@ def test_a_write_to_a_branch_that_is_committed_and_deleted_meanwhile(
 
     def act() -> None:
         rival.commit("with the row", "dev")
-        branches.delete_branch(rival.ports, rival.repo, "dev")
+        branches.delete_branch(rival.opened, "dev")
 
     script.after("set_newer", act)
     with pytest.raises(OutcomeUnknown):
@@ -274,9 +274,9 @@ def test_pairs_of_which_some_were_stored_are_of_unknown_outcome(
 
     mine, _ = with_faults(lake, plan)
     with pytest.raises(Unavailable) as raised:
-        repository.set_metadata(mine.ports, mine.repo, {"a": "1", "b": "2"})
+        repository.set_metadata(mine.opened, {"a": "1", "b": "2"})
     assert isinstance(raised.value, OutcomeUnknown) == (number > 1)
-    assert repository.metadata(lake.ports, lake.repo) == kept
+    assert repository.metadata(lake.opened) == kept
 
 
 # ---- conditional writes --------------------------------------------------------------------------
@@ -352,19 +352,19 @@ def _merge(lake: Lake) -> None:
 
 
 def _reset(lake: Lake) -> None:
-    reset.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.opened, "main")
 
 
 def _reset_prefix(lake: Lake) -> None:
-    reset.reset_prefix(lake.ports, lake.repo, "main", "a")
+    reset.reset_prefix(lake.opened, "main", "a")
 
 
 def _delete_branch(lake: Lake) -> None:
-    branches.delete_branch(lake.ports, lake.repo, "side")
+    branches.delete_branch(lake.opened, "side")
 
 
 def _delete_repository(lake: Lake) -> None:
-    repository.delete(lake.ports, lake.repo)
+    repository.delete(lake.opened)
 
 
 @pytest.mark.parametrize(

@@ -19,28 +19,28 @@ HALF = limits.operation_seconds_max / 2 + 1
 
 
 def _log(lake: Lake) -> object:
-    return log.log(lake.ports, lake.repo, "main", LogRequest())
+    return log.log(lake.opened, "main", LogRequest())
 
 
 def _deep_page(lake: Lake) -> object:
     after = f"main~{5}"
-    return log.log(lake.ports, lake.repo, "main", LogRequest(after=after, amount=1))
+    return log.log(lake.opened, "main", LogRequest(after=after, amount=1))
 
 
 def _merge_base(lake: Lake) -> object:
-    return log.merge_base(lake.ports, lake.repo, "dev", "main")
+    return log.merge_base(lake.opened, "dev", "main")
 
 
 def _reset_prefix(lake: Lake) -> None:
-    reset.reset_prefix(lake.ports, lake.repo, "main", "p/")
+    reset.reset_prefix(lake.opened, "main", "p/")
 
 
 def _three_dot(lake: Lake) -> object:
-    return diff.diff_refs(lake.ports, lake.repo, "main", "dev", diff.DiffQuery())
+    return diff.diff_refs(lake.opened, "main", "dev", diff.DiffQuery())
 
 
 def _merge_preview(lake: Lake) -> object:
-    return merge.preview(lake.ports, lake.repo, "dev", "main", diff.DiffQuery())
+    return merge.preview(lake.opened, "dev", "main", diff.DiffQuery())
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ class SlowRanges:
 
 def _two_dot(lake: Lake) -> object:
     query = diff.DiffQuery()
-    return diff.diff_refs(lake.ports, lake.repo, "main", "dev", query, three_dot=False)
+    return diff.diff_refs(lake.opened, "main", "dev", query, three_dot=False)
 
 
 def _conflicts(lake: Lake) -> object:
@@ -121,16 +121,16 @@ def _merge(lake: Lake) -> object:
 
 
 def _revert(lake: Lake) -> object:
-    return replay.revert(lake.ports, lake.repo, "main", "main~3", REPLAY)
+    return replay.revert(lake.opened, "main", "main~3", REPLAY)
 
 
 def _cherry_pick(lake: Lake) -> object:
-    return replay.cherry_pick(lake.ports, lake.repo, "main", "dev", REPLAY)
+    return replay.cherry_pick(lake.opened, "main", "dev", REPLAY)
 
 
 def _log_of(lake: Lake) -> object:
     prefixes = tuple(f"p/{number:03}x" for number in range(5, 200, 30))
-    return log.log(lake.ports, lake.repo, "main", LogRequest(prefixes=prefixes))
+    return log.log(lake.opened, "main", LogRequest(prefixes=prefixes))
 
 
 REPLAY = replay.ReplayRequest(COMMITTER)
@@ -173,6 +173,6 @@ def test_a_reset_of_all_paths_covers_none() -> None:
     lake.put("a", "2")
     lake.put("b", "1")
     counted, script = lake.interposed()
-    reset.reset_prefix(counted.ports, counted.repo, "main", "")
+    reset.reset_prefix(counted.opened, "main", "")
     assert lake.tree() == {"a": "1"} and not lake.uncommitted()
     assert lake.record().sealed == () and "scan" not in script.seen

@@ -42,7 +42,7 @@ def commit_now(lake: Lake) -> intake.HandOn:
 
 def watch(lake: Lake, **said: Any) -> EventRule:
     new = NewRule(**{"branch": "main", "bucket": "landing", **said})
-    return watching.create(lake.ports, lake.repo, new)
+    return watching.create(lake.opened, new)
 
 
 def message(name: str, *records: dict[str, Any], age_days: float = 0) -> Message:
@@ -149,9 +149,9 @@ def test_a_rule_of_a_branch_that_is_gone_fails_and_one_of_a_repository_that_is_g
 ) -> None:
     lake.branch("dev")
     watch(lake, branch="dev")
-    branches.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.opened, "dev")
     assert take_in(lake, message("1", event("a", "1", "x")))[1] == ["1"]
-    repository.delete(lake.ports, lake.repo)
+    repository.delete(lake.opened)
     assert take_in(lake, message("1", event("a", "1", "x"))) == ({}, [], [])
     assert intake.tick(lake.ports, commit_now(lake)) == 0
     intake.run(lake.ports, BatchJob("lake", "rule", "batch"))
@@ -165,7 +165,7 @@ def test_one_rule_that_fails_stops_no_other_ones_batches(lake: Lake) -> None:
     watch(lake, branch="dev", prefix="dev/", seconds_max=1)
     watch(lake, seconds_max=1)
     take_in(lake, message("1", event("a", "1", "x"), event("dev/a", "1", "x")))
-    branches.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.opened, "dev")
     freeze(frozen)
     later(lake, 2)
     jobs: list[BatchJob] = []
@@ -197,7 +197,7 @@ def test_the_batch_of_a_branch_that_is_gone_ends_without_a_commit(lake: Lake) ->
     lake.branch("dev")
     watch(lake, branch="dev", marker="_SUCCESS")
     (job,) = take_in(lake, message("1", event("_SUCCESS", "1", "m")))[2]
-    branches.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.opened, "dev")
     assert intake.run(lake.ports, job) is ABSENT
     assert intake.tick(lake.ports, lambda _: None) == 0
 
@@ -257,7 +257,7 @@ def later(lake: Lake, seconds: int) -> None:
 def test_rules_that_cannot_work_are_refused(lake: Lake, said: dict[str, Any], why: str) -> None:
     with pytest.raises(Invalid, match=why):
         watch(lake, **said)
-    assert watching.list_all(lake.ports, lake.repo) == ()
+    assert watching.list_all(lake.opened) == ()
 
 
 def test_a_rule_does_not_watch_what_another_repository_may_collect(lake: Lake) -> None:
@@ -284,23 +284,23 @@ def test_a_bucket_that_may_not_be_read_is_not_watched(lake: Lake) -> None:
     closed = Lake(replace(lake.ports, blocks=cast(Any, Closed())), lake.repo)
     with pytest.raises(Invalid, match="bucket not found"):
         watch(closed)
-    assert watching.list_all(lake.ports, lake.repo) == ()
+    assert watching.list_all(lake.opened) == ()
 
 
 def test_rules_are_made_shown_and_ended(lake: Lake) -> None:
     with pytest.raises(NotFound):
         watch(lake, branch="nowhere")
     rules = {watch(lake), watch(lake, prefix="a/"), watch(lake, bucket="bucket", prefix="other/")}
-    assert set(watching.list_all(lake.ports, lake.repo)) == rules
+    assert set(watching.list_all(lake.opened)) == rules
     with pytest.raises(AlreadyExists):
         watch(lake, prefix="a/", seconds_max=1)
     gone = rules.pop()
-    assert watching.get(lake.ports, lake.repo, gone.id) == gone
-    watching.delete(lake.ports, lake.repo, gone.id)
+    assert watching.get(lake.opened, gone.id) == gone
+    watching.delete(lake.opened, gone.id)
     for missing in (gone.id, "..", "a/b", ""):
         with pytest.raises(NotFound):
-            watching.delete(lake.ports, lake.repo, missing)
-    assert set(watching.list_all(lake.ports, lake.repo)) == rules
+            watching.delete(lake.opened, missing)
+    assert set(watching.list_all(lake.opened)) == rules
 
 
 def test_a_read_only_repository_watches_nothing(lake: Lake) -> None:

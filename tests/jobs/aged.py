@@ -28,12 +28,12 @@ def aged(scratch: Path) -> Storage:
     """Commits that have expired, commits that are kept, and files that nothing names: objects, a
     range, a metarange."""
     storage = new_storage(scratch)
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     for number in range(4):
         storage.commit(**{f"{letter}{number}": f"{number}" for letter in "abcdef"})
     storage.commit(a0="other", b1="other")
     storage.put(z="never committed")
-    reset.reset(storage.ports, storage.repo, "main")
+    reset.reset(storage.opened, "main")
     for key in (b"1", b"2"):
         ref = storage.ports.ranges.write_range(storage.repo.namespace, [(key, frame(b"", b""))])
     storage.ports.ranges.write_metarange(storage.repo.namespace, [ref])

@@ -111,11 +111,11 @@ def runs_of(
 
 
 def status(storage: Storage, job: JobId) -> Job:
-    return record.status(storage.ports, storage.repo, job)
+    return record.status(storage.opened, job)
 
 
 def result_of(storage: Storage, job: JobId) -> dict[str, Any]:
-    ordered = record.ordered(storage.ports, storage.repo, job)
+    ordered = record.ordered(storage.opened, job)
     assert ordered.result, status(storage, job)
     found: dict[str, Any] = json.loads(ordered.result)
     return found

@@ -6,7 +6,7 @@ from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
-from graveler.engine.ports import Ports
+from graveler.engine.ports import Ports, open_repository
 from graveler.errors import Conflict, OutcomeUnknown
 from graveler.ids import JobId
 from graveler.jobs import handover, orders
@@ -27,14 +27,14 @@ def world() -> World:
 
 def begun(world: World) -> tuple[Bulk, Finish]:
     new = NewBulk(Mode.REPLACE, "in/")
-    job = bulk.begin(world.lake.ports, world.lake.repo, "main", new)
+    job = bulk.begin(world.lake.opened, "main", new)
     written = bulk_world.write(world.lake, {"in/a": "9"})
     return job, Finish(written, "r", "landed", COMMITTER, {"k": "v"})
 
 
 def attend(world: World, job: Bulk, request: Finish) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
-        return land.finish(ports, world.lake.repo, "main", job.job.id, request)
+        return land.finish(open_repository(ports, world.lake.repo), "main", job.job.id, request)
 
     due = SHORT.since(world.lake.ports.clock.steady_seconds())
     return handover.attend(world.desk, orders.land_asked("main", job.job.id, request), due, direct)
@@ -63,7 +63,7 @@ def test_a_landing_that_takes_long_is_handed_over_and_joined(world: World) -> No
     assert [each.id for each in world.marked(job.job.id)] == [made.id]
     assert made.commit.metadata["k"] == "v" and world.lake.tree()["in/a"] == "9"
     assert attend(world, job, asked).id == made.id
-    found = bulk.status(world.lake.ports, world.lake.repo, "main", job.job.id)
+    found = bulk.status(world.lake.opened, "main", job.job.id)
     assert (found.job.state, found.job.commit) == (JobState.DONE, made.id)
 
 

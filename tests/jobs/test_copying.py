@@ -42,7 +42,7 @@ def left_to_a_worker(world: World, path: str = "copied") -> JobId:
 
 
 def stat(world: World, path: str = "copied") -> Entry:
-    return objects.stat(world.lake.ports, world.lake.repo, "main", path)
+    return objects.stat(world.lake.opened, "main", path)
 
 
 def content(world: World, path: str = "copied") -> bytes:
@@ -138,12 +138,12 @@ def test_a_copy_onto_its_source_is_told_too() -> None:
     world = new_world()
     put_long(world)
     order = copy_of(world, "c")._replace(source=objects.Source("main", "c"))
-    ports, repo = world.lake.ports, world.lake.repo
-    objects.stage(ports, repo, "main", "c", order.there)
+    repo = world.lake.opened
+    objects.stage(repo, "main", "c", order.there)
 
     def ask() -> Entry:
-        there = objects.to_be_copied(ports, repo, "main", "c", order.source)
-        due = SHORT.since(ports.clock.steady_seconds())
+        there = objects.to_be_copied(repo, "main", "c", order.source)
+        due = SHORT.since(repo.clock.steady_seconds())
         return copy.attend(world.desk, "main", order._replace(there=there), due)
 
     with pytest.raises(OutcomeUnknown):
@@ -220,18 +220,18 @@ def _delete_and_seal(world: World) -> None:
 
 def _seal(world: World) -> None:
     """As a commit does that dies behind its first swap, or whose rows wait for a cluster."""
-    ports, repo, name = world.lake.ports, world.lake.repo, parse_branch_id("main")
-    seal.seal(ports, repo, name, records.fresh(ports, repo, name), own=True)
+    repo, name = world.lake.opened, parse_branch_id("main")
+    seal.seal(repo, name, records.fresh(repo, name), own=True)
 
 
 def _write_and_reset_another(world: World) -> None:
     _write(world)
     world.lake.put("other", "1")
-    reset.reset_path(world.lake.ports, world.lake.repo, "main", "other")
+    reset.reset_path(world.lake.opened, "main", "other")
 
 
 def _reset(world: World) -> None:
-    reset.reset_path(world.lake.ports, world.lake.repo, "main", "copied")
+    reset.reset_path(world.lake.opened, "main", "copied")
 
 
 LATER = {
@@ -261,9 +261,9 @@ def test_a_worker_that_stalls_anywhere_puts_its_copy_over_nothing(
     seen = []
 
     def look() -> tuple[object, ...]:
-        ports, repo = world.lake.ports, world.lake.repo
+        repo = world.lake.opened
         query = objects.ListQuery()
-        shown = objects.list_objects(ports, repo, "main", query)
+        shown = objects.list_objects(repo, "main", query)
         return shown, world.lake.uncommitted(), world.lake.head()
 
     def strike() -> None:
@@ -341,14 +341,14 @@ def test_a_worker_that_was_taken_over_while_it_copied_stages_nothing() -> None:
     """Its copy is finished long after another one's was told, and replaced."""
     world = new_world()
     job = begin_copy(world)
-    ports, repo = world.lake.ports, world.lake.repo
-    owner = ports.ids.stamp()
-    record.claim(ports, repo, job.id, owner)
+    repo = world.lake.opened
+    owner = repo.ids.stamp()
+    record.claim(repo, job.id, owner)
     world.pass_lease()
     world.work(job.id)
     attend(world)
     world.lake.put("copied", "newer")
-    copy.work(ports, repo, job, record.Pulse(ports, repo, job.id, owner))
+    copy.work(repo, job, record.Pulse(repo, job.id, owner))
     assert world.lake.tree()["copied"] == "newer"
 
 

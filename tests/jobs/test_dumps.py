@@ -36,14 +36,14 @@ def check(storage: Storage, world: World, job: JobId, told: object) -> None:
     """What the job says is there, whole, and in use."""
     ended = world.status(job)
     assert ended.state is JobState.DONE, (told, ended)
-    made = json.loads(record.ordered(world.lake.ports, world.lake.repo, job).result)
+    made = json.loads(record.ordered(world.lake.opened, job).result)
     space = Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
     for kind, count in (("branches", 1), ("tags", 0), ("commits", 3)):
         id = MetarangeId(made[kind])
         assert not list(verify.metarange_damages(space, id)), told
         assert len(list(reader.scan(space, id))) == count, told
     assert storage.blocks.head(made["manifest"])
-    files = dump.files_in_use(storage.ports, storage.repo)
+    files = dump.files_in_use(storage.opened)
     assert {made["branches"], made["tags"], made["commits"]} <= files, told
 
 
@@ -80,7 +80,7 @@ def test_what_was_committed_before_the_order_is_in_the_dump(tmp_path: Path) -> N
 
 def dumped_heads(storage: Storage, world: World, job: JobId) -> set[str]:
     """What the branches of a dump name."""
-    made = json.loads(record.ordered(world.lake.ports, world.lake.repo, job).result)
+    made = json.loads(record.ordered(world.lake.opened, job).result)
     space = Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
     rows = reader.scan(space, MetarangeId(made["branches"]))
     return {identity_of(value).decode() for _, value in rows}
@@ -122,12 +122,12 @@ def test_what_the_last_worker_dumped_before_it_died_is_done(tmp_path: Path) -> N
     script.before("set_if", strike_dead, end)
     with pytest.raises(Killed):
         world.work(job, lake)
-    result = record.ordered(world.lake.ports, world.lake.repo, job).result
+    result = record.ordered(world.lake.opened, job).result
     assert result and not world.status(job).ended
     world.pass_lease()
     world.work(job)
     assert world.status(job).state is JobState.DONE
-    assert record.ordered(world.lake.ports, world.lake.repo, job).result == result
+    assert record.ordered(world.lake.opened, job).result == result
     assert dumped_heads(storage, world, job) == {world.lake.head()}
 
 

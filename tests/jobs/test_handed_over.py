@@ -10,7 +10,7 @@ from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk
 from graveler.engine.commits import commit as committing
 from graveler.engine.commits import reset
-from graveler.engine.ports import Ports
+from graveler.engine.ports import Ports, open_repository
 from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, Unavailable
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
@@ -44,7 +44,7 @@ def bounded(world: World, rows_max: float) -> World:
 
 def attend(world: World, patience: Patience = AT_ONCE) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
-        return committing.commit(ports, world.lake.repo, MAIN, COMMIT)
+        return committing.commit(open_repository(ports, world.lake.repo), MAIN, COMMIT)
 
     due = patience.since(world.lake.ports.clock.steady_seconds())
     return handover.attend(world.desk, ASKED, due, direct)
@@ -54,7 +54,7 @@ def refused(world: World, patience: Patience = AT_ONCE) -> Bulk:
     """The job that a request is told of."""
     with pytest.raises(HandedOver) as caught:
         attend(world, patience)
-    return bulk.status(world.lake.ports, world.lake.repo, MAIN, caught.value.job)
+    return bulk.status(world.lake.opened, MAIN, caught.value.job)
 
 
 def asked(world: World) -> Job:
@@ -67,7 +67,7 @@ def asked(world: World) -> Job:
 def waits_for(world: World, job: Job) -> Bulk:
     found = handover.standing(world.desk, orders.COMMIT, job.id)
     assert not found.job.ended and found.waits_for
-    return bulk.status(world.lake.ports, world.lake.repo, MAIN, found.waits_for)
+    return bulk.status(world.lake.opened, MAIN, found.waits_for)
 
 
 def landed(world: World, job: Bulk) -> str:
@@ -154,7 +154,7 @@ def test_a_worker_that_is_given_it_again_waits_on_or_ends_it(world: World) -> No
 
 def test_a_reset_ends_what_waits(world: World) -> None:
     job = asked(world)
-    reset.reset(world.lake.ports, world.lake.repo, MAIN)
+    reset.reset(world.lake.opened, MAIN)
     found = ended(world, job.id)
     assert found.state is JobState.FAILED
     assert isinstance(handover.failure(world.desk, found), Conflict)
@@ -163,7 +163,7 @@ def test_a_reset_ends_what_waits(world: World) -> None:
 def test_a_job_for_which_no_cluster_comes_is_given_up(world: World) -> None:
     job = asked(world)
     first = waits_for(world, job)
-    bulk.cancel(world.lake.ports, world.lake.repo, MAIN, first.job.id)
+    bulk.cancel(world.lake.opened, MAIN, first.job.id)
     world.pass_lease()
     world.work(job.id)
     assert waits_for(world, job).job.id != first.job.id

@@ -13,7 +13,7 @@ from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import NewJob, Pulse, Stopped
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import (
     Code,
@@ -44,7 +44,7 @@ ASKED = orders.commit_asked("main", COMMIT, force=False)
 
 def attend(world: World, patience: Patience = SHORT) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
-        return committing.commit(ports, world.lake.repo, "main", COMMIT)
+        return committing.commit(open_repository(ports, world.lake.repo), "main", COMMIT)
 
     due = patience.since(world.lake.ports.clock.steady_seconds())
     return handover.attend(world.desk, ASKED, due, direct)
@@ -79,7 +79,7 @@ def test_a_job_may_date_its_commit_to_the_epoch() -> None:
 def test_an_order_of_an_earlier_version_keeps_its_date(noted: int, meant: object) -> None:
     world = new_world()
     job = begin_commit(world)
-    order = record.ordered(world.lake.ports, world.lake.repo, job.id)
+    order = record.ordered(world.lake.opened, job.id)
     before = order.body[:-1] + f', "created_ns": {noted}' + "}"
     request, _ = orders.commit_request(job, replace(order, body=before))
     assert request.created_ns == meant
@@ -195,10 +195,10 @@ def test_an_order_that_fails_says_why() -> None:
 def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
     world = new_world()
     lake, job = world.lake, JobId("failed")
-    record.begin(lake.ports, lake.repo, NewJob(job, MERGE, "main"))
+    record.begin(lake.opened, NewJob(job, MERGE, "main"))
     fields = {"ref": "dev"} if code is Code.REF_NOT_FOUND else {}
-    record.fail(lake.ports, lake.repo, job, NotFound("none", code, **fields), b"")
-    found = handover.failure(world.desk, record.status(lake.ports, lake.repo, job))
+    record.fail(lake.opened, job, NotFound("none", code, **fields), b"")
+    found = handover.failure(world.desk, record.status(lake.opened, job))
     assert (type(found), str(found), found.code) == (NotFound, "none", code)
     assert found.fields == fields
 
@@ -206,11 +206,11 @@ def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
 def test_a_code_of_a_newer_version_leaves_the_code_of_the_kind() -> None:
     world = new_world()
     lake, job = world.lake, JobId("failed")
-    record.begin(lake.ports, lake.repo, NewJob(job, MERGE, "main"))
-    record.fail(lake.ports, lake.repo, job, NotFound("none", Code.REF_NOT_FOUND), b"")
+    record.begin(lake.opened, NewJob(job, MERGE, "main"))
+    record.fail(lake.opened, job, NotFound("none", Code.REF_NOT_FOUND), b"")
     newer = {"error_code": "of_a_newer_version"}
     records.amend(lake.ports.kv, lake.repo, job, newer, lake.ports.ids)
-    found = handover.failure(world.desk, record.status(lake.ports, lake.repo, job))
+    found = handover.failure(world.desk, record.status(lake.opened, job))
     assert (type(found), found.code) == (NotFound, Code.NOT_FOUND)
 
 
@@ -249,7 +249,7 @@ def test_rounds_that_end_early_come_to_every_repository_in_time() -> None:
         repository.create(ports, repository.NewRepository(name, f"mem://bucket/{name}"))
     last = repository.get(ports, "zzz")
     request = ImportRequest([ImportPath("object", SOURCE + "x", "x")], "import", COMMITTER)
-    job = run.submit(ports, last, "main", request, owner=b"")
+    job = run.submit(open_repository(ports, last), "main", request, owner=b"")
     world.pass_lease()
     lake, script = world.lake.interposed()
     for _ in range(100):
@@ -282,11 +282,11 @@ def test_a_job_is_run_by_one_worker_at_a_time() -> None:
     world = new_world()
     job = begin_commit(world)
     lake = world.lake
-    assert record.claim(lake.ports, lake.repo, job.id, b"first") is record.Claim.OURS
+    assert record.claim(lake.opened, job.id, b"first") is record.Claim.OURS
     world.work(job.id)
     assert world.status(job.id).state is JobState.RUNNING
-    record.release(lake.ports, lake.repo, job.id, b"somebody else")
-    assert record.claim(lake.ports, lake.repo, job.id, b"third") is record.Claim.RUNNING
+    record.release(lake.opened, job.id, b"somebody else")
+    assert record.claim(lake.opened, job.id, b"third") is record.Claim.RUNNING
     world.pass_lease()
     world.work(job.id)
     world.work(job.id)
@@ -296,7 +296,7 @@ def test_a_job_is_run_by_one_worker_at_a_time() -> None:
 def test_jobs_of_a_dead_process_go_on_in_the_next_one() -> None:
     world = new_world()
     job = begin_commit(world)
-    record.claim(world.lake.ports, world.lake.repo, job.id, b"dead")
+    record.claim(world.lake.opened, job.id, b"dead")
     world.queue.messages.clear()
     assert handover.revive_all(world.desk) == 1
     world.work(job.id)
@@ -326,16 +326,16 @@ def test_an_import_goes_on_where_another_runner_was() -> None:
         ImportPath("object", SOURCE + "x", "in/n0000"),
     ]
     request = ImportRequest(sources, "import", COMMITTER)
-    job = run.submit(lake.ports, lake.repo, "main", request, owner=b"")
-    mark = record.once(job.id, record.ordered(lake.ports, lake.repo, job.id))
+    job = run.submit(lake.opened, "main", request, owner=b"")
+    mark = record.once(job.id, record.ordered(lake.opened, job.id))
     resumed = run.Resumed(mark, spill_count=1_000)
-    stopping = _StopsAt(Pulse(lake.ports, lake.repo, job.id), 2_100)
+    stopping = _StopsAt(Pulse(lake.opened, job.id), 2_100)
     with pytest.raises(Stopped):
-        run.work(lake.ports, lake.repo, "main", request, stopping, resumed)
+        run.work(lake.opened, "main", request, stopping, resumed)
     for path in paths[:1_500]:  # of the first step, and half of the second
         lake.ports.blocks.delete(SOURCE + path)
-    pulse = Pulse(lake.ports, lake.repo, job.id)
-    run.work(lake.ports, lake.repo, "main", request, pulse, resumed)
+    pulse = Pulse(lake.opened, job.id)
+    run.work(lake.opened, "main", request, pulse, resumed)
     found = lake_paths(lake)
     assert set(paths[:1_000]) <= found and set(paths[2_000:]) <= found
     assert {"x", "y", "z"} <= found and len(found) >= 2_000
@@ -356,8 +356,8 @@ class _StopsAt(Pulse):
 
 
 def lake_paths(lake: Lake) -> set[str]:
-    head = head_of(lake.ports, lake.repo, "main")
-    space = keyspace(lake.ports, lake.repo)
+    head = head_of(lake.opened, "main")
+    space = keyspace(lake.opened)
     return {key.decode()[3:] for key, _ in reader.scan(space, head.commit.metarange, b"", b"in/")}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Unavailable
@@ -26,7 +27,7 @@ def storage(tmp_path: Path) -> Storage:
     """A repository that was deleted, past its undo period."""
     made = new_storage(tmp_path)
     made.commit(a="1")
-    repository.delete(made.ports, made.repo)
+    repository.delete(made.opened)
     made.clock.sleep(DAY + 1)
     return made
 
@@ -39,7 +40,7 @@ def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
     storage: Storage,
 ) -> None:
     late = repository.create(storage.ports, NewRepository("late", "mem://bucket/late"))
-    repository.delete(storage.ports, late)
+    repository.delete(open_repository(storage.ports, late))
     queue = Held()
     assert purging.order(storage.ports, queue) == 1
     [message] = queue.messages
@@ -56,7 +57,7 @@ def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
 def test_a_message_reads_the_note_of_its_repository_alone(storage: Storage) -> None:
     for number in range(40):
         new = NewRepository(f"repo-{number}", f"mem://bucket/{number}")
-        repository.delete(storage.ports, repository.create(storage.ports, new))
+        repository.delete(open_repository(storage.ports, repository.create(storage.ports, new)))
     kept = left(storage)
     [gone] = purge.list_due(storage.ports)
     [late] = [each for each in deletions.list_all(storage.ports.kv) if each.id == "repo-7"]
@@ -73,7 +74,7 @@ def test_a_message_reads_the_note_of_its_repository_alone(storage: Storage) -> N
 def test_one_round_orders_so_many(storage: Storage) -> None:
     for number in range(limits.purges_ordered_max + 3):
         new = NewRepository(f"repo-{number}", f"mem://bucket/{number}")
-        repository.delete(storage.ports, repository.create(storage.ports, new))
+        repository.delete(open_repository(storage.ports, repository.create(storage.ports, new)))
     storage.clock.sleep(DAY + 1)
     assert purging.order(storage.ports, Held()) == limits.purges_ordered_max
 
@@ -114,7 +115,7 @@ def test_what_cannot_be_purged_holds_up_nobody_else(storage: Storage) -> None:
     """Each round begins at another name."""
     for number in range(3 * limits.purges_ordered_max):
         new = NewRepository(f"{'abcdefghij'[number % 10]}-repo-{number}", f"mem://bucket/{number}")
-        repository.delete(storage.ports, repository.create(storage.ports, new))
+        repository.delete(open_repository(storage.ports, repository.create(storage.ports, new)))
     storage.clock.sleep(DAY + 1)
     ordered: set[str] = set()
     for _ in range(200):

@@ -130,7 +130,7 @@ def landed(world: World, job: Job) -> bool:
 def made(world: World) -> tuple[CommitEntry, ...]:
     """The commits of `main` after the first, without those that a merge brought in."""
     request = LogRequest(first_parent=True)
-    entries, _ = log.log(world.lake.ports, world.lake.repo, "main", request)
+    entries, _ = log.log(world.lake.opened, "main", request)
     return tuple(entry for entry in entries if entry.commit.parents)
 
 
@@ -187,7 +187,7 @@ def test_a_job_whose_branch_is_gone_is_given_up() -> None:
     job = requests.ask(world.desk, orders.commit_asked("other", COMMIT, force=False))
     for _ in range(limits.job_restart_count_max):
         cut_off(world, job)
-    branches.delete_branch(world.lake.ports, world.lake.repo, "other")
+    branches.delete_branch(world.lake.opened, "other")
     world.work(job.id)
     assert "given up" in world.status(job.id).error
 
@@ -208,13 +208,13 @@ def test_what_cannot_be_found_out_now_is_asked_again() -> None:
 def test_an_import_that_gets_further_is_not_given_up() -> None:
     world = new_world()
     job = begin_import(world)
-    ports, repo = world.lake.ports, world.lake.repo
+    repo = world.lake.opened
     for number in range(3 * limits.job_restart_count_max):
         cut_off(world, job)
-        owner = ports.ids.stamp()
-        record.claim(ports, repo, job.id, owner)
-        record.Pulse(ports, repo, job.id, owner).beat(number + 1, always=True)
-        record.release(ports, repo, job.id, owner)
+        owner = repo.ids.stamp()
+        record.claim(repo, job.id, owner)
+        record.Pulse(repo, job.id, owner).beat(number + 1, always=True)
+        record.release(repo, job.id, owner)
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
 
@@ -234,16 +234,16 @@ def test_a_commit_that_waits_for_a_cluster_is_not_given_up() -> None:
 
 
 def begin_batch(world: World) -> BatchJob:
-    ports, repo = world.lake.ports, world.lake.repo
-    rule = rules.create(ports, repo, NewRule(branch="main", bucket="landing"))
-    closed = batches.note(ports, repo, rule, Delivery(1, marked=True))
+    repo = world.lake.opened
+    rule = rules.create(repo, NewRule(branch="main", bucket="landing"))
+    closed = batches.note(repo, rule, Delivery(1, marked=True))
     assert isinstance(closed, batches.ClosingBatch)
     return BatchJob(repo.id, rule.id, closed.batch)
 
 
 def waiting(world: World, job: BatchJob) -> int:
-    ports, repo = world.lake.ports, world.lake.repo
-    return len(batches.tick(ports, repo, rules.get(ports, repo, job.rule)))
+    repo = world.lake.opened
+    return len(batches.tick(repo, rules.get(repo, job.rule)))
 
 
 def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None:
@@ -254,7 +254,7 @@ def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None
     for _ in range(3 * limits.job_restart_count_max):
         worker.run(world.lake.ports, Held(), job)  # no error: the message is done
         assert waiting(world, job) == 1  # the tick hands it on again
-    assert len(bulk.list_alive(world.lake.ports, world.lake.repo)) == 1
+    assert len(bulk.list_alive(world.lake.opened)) == 1
 
 
 def no_scans(world: World) -> Lake:

@@ -51,7 +51,7 @@ def test_a_collection_cut_off_anywhere_finds_what_one_run_finds(
         ended = status(storage, job)
         assert ended.state is JobState.DONE, (at, ended)
         assert storage.stored() == whole.stored(), at
-        noted = collect.list_runs(storage.ports, storage.repo)
+        noted = collect.list_runs(storage.opened)
         assert len(noted) == (0 if dry_run else 1), at
         if dry_run or result_of(storage, job)["run"]:  # else it died when it had just noted it
             assert totals(storage, job) == totals(whole, first), at
@@ -155,20 +155,20 @@ def _commit(storage: Storage, old: str) -> None:
 
 
 def _branch(storage: Storage, old: str) -> None:
-    branches.create_branch(storage.ports, storage.repo, "saved", old)
+    branches.create_branch(storage.opened, "saved", old)
 
 
 def _stage(storage: Storage, old: str) -> None:
     source = objects.Source(old, "b1")
-    objects.copy(storage.ports, storage.repo, "main", "copied", source)
+    objects.copy(storage.opened, "main", "copied", source)
 
 
 def _hard_reset(storage: Storage, old: str) -> None:
-    reset.hard_reset(storage.ports, storage.repo, "main", old)
+    reset.hard_reset(storage.opened, "main", old)
 
 
 def _longer_rule(storage: Storage, old: str) -> None:
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
+    retention.set_rule(storage.opened, Retention(default_days=100))
 
 
 ACTS = [_commit, _branch, _stage, _hard_reset, _longer_rule]
@@ -207,10 +207,10 @@ def test_what_expires_between_the_runs_goes_although_an_earlier_one_would_have_k
     """A step says what a range names, never that it is to be kept."""
     whole, first, worker = undisturbed(tmp_path)
     storage = aged(tmp_path)
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
+    retention.set_rule(storage.opened, Retention(default_days=100))
     job = ordered(storage)
     run_of(storage, job, puts(worker, "/uses-")[-1] + 1, dies=True)
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     [second] = runs_of(storage, job)
     assert lines(storage, job) == lines(whole, first) != []
     assert len(second.read() & tables_in_use(storage)) <= 2  # of the step that was not full
@@ -234,10 +234,10 @@ def test_another_collection_that_deletes_meanwhile_does_no_harm(tmp_path: Path) 
 def contents(storage: Storage) -> dict[tuple[str, str], bytes]:
     """The bytes of every path of every branch."""
     found = {}
-    ports, repo = storage.ports, storage.repo
+    repo = storage.opened
     for branch in ("main", "saved"):
         try:
-            page = objects.list_objects(ports, repo, branch, objects.ListQuery(amount=1_000))
+            page = objects.list_objects(repo, branch, objects.ListQuery(amount=1_000))
         except NotFound:
             continue
         for path, entry in page.lines:

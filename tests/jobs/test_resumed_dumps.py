@@ -39,8 +39,8 @@ def grown(scratch: Path) -> Storage:
     storage = new_storage(scratch)
     for number in range(COMMITS):
         storage.commit(a=f"{number}")
-    branches.create_branch(storage.ports, storage.repo, "side", "main~3")
-    tags.create_tag(storage.ports, storage.repo, "v1", "main~5")
+    branches.create_branch(storage.opened, "side", "main~3")
+    tags.create_tag(storage.opened, "v1", "main~5")
     return storage
 
 
@@ -85,8 +85,8 @@ def test_a_dump_cut_off_anywhere_writes_what_one_run_writes(tmp_path: Path, dies
         runs_of(storage, job)
         assert status(storage, job).state is JobState.DONE, (at, status(storage, job))
         assert tables(storage, job) == tables(whole, first), at
-        files = dump.files_in_use(storage.ports, storage.repo)
-        assert files == dump.files_in_use(whole.ports, whole.repo), at
+        files = dump.files_in_use(storage.opened)
+        assert files == dump.files_in_use(whole.opened), at
 
 
 def test_cut_off_after_every_step_refs_are_read_once_and_commits_read_on(tmp_path: Path) -> None:
@@ -129,13 +129,11 @@ def cut_off(scratch: Path, steps: int = 3) -> tuple[Storage, JobId]:
 
 def test_what_refs_named_at_first_is_dumped_with_its_ancestors(tmp_path: Path) -> None:
     storage, job = cut_off(tmp_path)
-    ports, repo = storage.ports, storage.repo
-    before = {
-        name: branches.get_branch(ports, repo, name).branch.commit for name in ("main", "side")
-    }
+    repo = storage.opened
+    before = {name: branches.get_branch(repo, name).branch.commit for name in ("main", "side")}
     made = [storage.commit(a=f"late {number}") for number in range(20)]
-    branches.delete_branch(ports, repo, "side")
-    branches.create_branch(ports, repo, "late", "main")
+    branches.delete_branch(repo, "side")
+    branches.create_branch(repo, "late", "main")
     runs_of(storage, job)
     assert keys(storage, job, "branches") == before
     assert set(keys(storage, job, "tags")) == {"v1"}
@@ -250,19 +248,17 @@ def test_a_step_that_is_not_what_was_written_is_not_believed(tmp_path: Path, num
 def test_steps_of_an_older_job_of_the_same_request_count_for_nothing(tmp_path: Path) -> None:
     """A worker died when its job had ended; days later the same is asked for again."""
     storage, job = cut_off(tmp_path)
-    ports, repo = storage.ports, storage.repo
-    record.end(ports, repo, job, Ending(JobState.DONE))
+    repo = storage.opened
+    record.end(repo, job, Ending(JobState.DONE))
     storage.wait(3 * DAY)
-    janitor.sweep(ports, repo)
-    branches.create_branch(ports, repo, "late", storage.commit(a="late"))
+    janitor.sweep(repo)
+    branches.create_branch(repo, "late", storage.commit(a="late"))
     left = steps_of(storage)
     again = ordered(storage)
     assert again != job and len(left) == 3
     [worker] = runs_of(storage, again)
     assert not asked(worker, "read", "/steps/")
-    heads = {
-        name: branches.get_branch(ports, repo, name).branch.commit for name in ("main", "late")
-    }
+    heads = {name: branches.get_branch(repo, name).branch.commit for name in ("main", "late")}
     assert keys(storage, again, "branches").items() >= heads.items()
     assert heads["late"] in keys(storage, again, "commits")
     assert steps_of(storage) == left  # the next collection removes them

@@ -8,6 +8,7 @@ import pytest
 from graveler import limits
 from graveler.engine.gc import cluster_turns, retention
 from graveler.engine.jobs import record
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Conflict, Gone, Unavailable
@@ -33,11 +34,14 @@ def named(world: World, count: int) -> None:
     """More repositories, each with a rule of retention."""
     for number in range(count):
         new = NewRepository(f"lake-{number:03}", f"mem://bucket/lake-{number}")
-        retention.set_rule(world.lake.ports, repository.create(world.lake.ports, new), Retention(7))
+        retention.set_rule(
+            open_repository(world.lake.ports, repository.create(world.lake.ports, new)),
+            Retention(7),
+        )
 
 
 def with_rule(world: World) -> World:
-    retention.set_rule(world.lake.ports, world.lake.repo, Retention(7))
+    retention.set_rule(world.lake.opened, Retention(7))
     return world
 
 
@@ -74,7 +78,7 @@ def test_a_dry_run_is_another_job_and_one_runs_at_a_time() -> None:
 def aged(tmp_path: Path) -> tuple[Storage, World, str]:
     """A commit that has expired, with files of its own."""
     storage = new_storage(tmp_path)
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     old = storage.commit(a="old", b="same")
     storage.commit(a="new")
     storage.wait(8 * DAY)
@@ -84,9 +88,7 @@ def aged(tmp_path: Path) -> tuple[Storage, World, str]:
 def result_of(world: World, job: JobId) -> dict[str, object]:
     ended = world.status(job)
     assert ended.state is JobState.DONE, ended
-    found: dict[str, object] = json.loads(
-        record.ordered(world.lake.ports, world.lake.repo, job).result
-    )
+    found: dict[str, object] = json.loads(record.ordered(world.lake.opened, job).result)
     return found
 
 
@@ -165,7 +167,7 @@ def test_a_collection_that_no_worker_gets_done_is_given_up() -> None:
 def due_world(scratch: Path) -> tuple[Storage, World, JobId]:
     """What one run has condemned may go; the job that deletes it is ordered."""
     storage = new_storage(scratch)
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     storage.commit(a="old")
     storage.commit(a="new")
     storage.wait(8 * DAY)
@@ -195,7 +197,7 @@ def test_a_worker_that_dies_or_stalls_anywhere_is_replaced(tmp_path: Path, stall
 def test_only_repositories_with_a_rule_and_once_a_day() -> None:
     world = new_world()
     assert daily(world) == 0
-    retention.set_rule(world.lake.ports, world.lake.repo, Retention())
+    retention.set_rule(world.lake.opened, Retention())
     assert daily(world) == 1
     [message] = world.queue.messages
     assert isinstance(message, JobMessage)
@@ -206,9 +208,9 @@ def test_only_repositories_with_a_rule_and_once_a_day() -> None:
         assert daily(world) == 0
     clock.sleep(HOUR)
     assert daily(world) == 1
-    retention.end_rule(world.lake.ports, world.lake.repo)
+    retention.end_rule(world.lake.opened)
     clock.sleep(2 * DAY)
-    assert retention.find_rule(world.lake.ports, world.lake.repo) is ABSENT and daily(world) == 0
+    assert retention.find_rule(world.lake.opened) is ABSENT and daily(world) == 0
 
 
 def sized(world: World, size: Size) -> None:
@@ -321,25 +323,25 @@ def test_a_repository_whose_store_does_not_answer_is_passed_over() -> None:
 
 def test_nobody_collects_here_while_a_cluster_does() -> None:
     world = with_rule(new_world())
-    ports, repo = world.lake.ports, world.lake.repo
-    cluster_turns.begin(ports, repo, "A")
+    repo = world.lake.opened
+    cluster_turns.begin(repo, "A")
     with pytest.raises(Conflict, match="turn=A"):
         rota.order(world.desk)
     assert daily(world) == 0 and on_record(world) == []
     assert rota.rehearse(world.desk).id
-    cluster_turns.end(ports, repo, "A")
+    cluster_turns.end(repo, "A")
     assert daily(world) == 0, "it was collected today"
     job = rota.order(world.desk)
     with pytest.raises(Conflict, match=job.id):
-        cluster_turns.begin(ports, repo, "B")
+        cluster_turns.begin(repo, "B")
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
-    cluster_turns.begin(ports, repo, "B")
+    cluster_turns.begin(repo, "B")
 
 
 def test_a_cluster_that_died_keeps_nobody_from_collecting() -> None:
     world = with_rule(new_world())
-    cluster_turns.begin(world.lake.ports, world.lake.repo, "A")
+    cluster_turns.begin(world.lake.opened, "A")
     world.lake.ports.clock.sleep(limits.collect_turn_seconds + 1)
     assert daily(world) == 0, "its run was begun today"
     world.lake.ports.clock.sleep(DAY)
@@ -353,10 +355,10 @@ def test_a_job_that_comes_too_late_gives_way_to_a_cluster() -> None:
 
     def sleep() -> None:
         world.lake.ports.clock.sleep(DAY + 1)
-        cluster_turns.begin(world.lake.ports, world.lake.repo, "A")
+        cluster_turns.begin(world.lake.opened, "A")
 
     script.after("set_if", sleep)
-    job = rota.order(Desk(lake.ports, lake.repo, world.queue))
+    job = rota.order(Desk(lake.opened, world.queue))
     assert script.finished
     world.work(job.id)
     assert "turn=A" in world.status(job.id).error

@@ -231,11 +231,7 @@ def test_whoever_is_cut_off_while_it_deletes_is_followed_by_one_that_lists_anew(
 
 
 def deleted_lines(storage: Storage) -> list[dict[str, Any]]:
-    [run] = [
-        seen
-        for seen in collect.list_runs(storage.ports, storage.repo)
-        if seen.state is RunState.SWEPT
-    ]
+    [run] = [seen for seen in collect.list_runs(storage.opened) if seen.state is RunState.SWEPT]
     folder = f"{storage.repo.namespace}/_graveler/gc/{run.id}/deleted-"
     pages = storage.blocks.list(folder, "", 100).lines
     raw = b"".join(b"".join(storage.blocks.get(each.address).chunks) for each in pages)
@@ -250,8 +246,8 @@ def test_a_run_that_is_undone_between_the_runs_deletes_nothing(tmp_path: Path) -
         storage, job = due(tmp_path)
         run_of(storage, job, at, dies=True)
         before = storage.stored()
-        [condemned] = collect.list_runs(storage.ports, storage.repo)
-        collect.undo(storage.ports, storage.repo, condemned.id)
+        [condemned] = collect.list_runs(storage.opened)
+        collect.undo(storage.opened, condemned.id)
         runs_of(storage, job)
         assert storage.stored() == before
 

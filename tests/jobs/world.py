@@ -49,7 +49,7 @@ class World:
 
     @property
     def desk(self) -> Desk:
-        return Desk(self.lake.ports, self.lake.repo, self.queue)
+        return Desk(self.lake.opened, self.queue)
 
     def work(self, job: JobId, lake: Lake | None = None, seconds: float = 1e9) -> None:
         """A worker is given the job's message."""
@@ -60,10 +60,10 @@ class World:
         self.lake.ports.clock.sleep(LEASE_SECONDS)
 
     def status(self, job: JobId) -> Job:
-        return record.status(self.lake.ports, self.lake.repo, job)
+        return record.status(self.lake.opened, job)
 
     def log(self) -> list[CommitEntry]:
-        found, more = history.log(self.lake.ports, self.lake.repo, "main", LogRequest(amount=100))
+        found, more = history.log(self.lake.opened, "main", LogRequest(amount=100))
         assert not more
         return [each for each in found if each.commit.parents]
 
@@ -139,7 +139,7 @@ def begin_merge(world: World) -> Job:
 
 def begin_import(world: World) -> Job:
     request = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)
-    job = run.submit(world.lake.ports, world.lake.repo, "main", request, owner=b"")
+    job = run.submit(world.lake.opened, "main", request, owner=b"")
     world.queue.enqueue(JobMessage(world.lake.repo.id, job.id))
     return job
 
@@ -149,16 +149,16 @@ LONG = Source("other", "c")
 
 def copy_of(world: World, path: str = "copied") -> CopyOrder:
     """The order of a copy of what is at LONG: an entry that says that it is long."""
-    there = objects.to_be_copied(world.lake.ports, world.lake.repo, "main", path, LONG)
+    there = objects.to_be_copied(world.lake.opened, "main", path, LONG)
     return CopyOrder(there, LONG, path, False)
 
 
 def put_long(world: World, content: bytes = b"long") -> None:
     """Stage, at LONG, an object that is longer than a request copies."""
-    ports, repo = world.lake.ports, world.lake.repo
-    made = objects.upload(ports, repo, "other", "c", objects.Upload([content]))
+    repo = world.lake.opened
+    made = objects.upload(repo, "other", "c", objects.Upload([content]))
     size = limits.copy_in_request_bytes_max + 1
-    objects.stage(ports, repo, "other", "c", made._replace(size=size))
+    objects.stage(repo, "other", "c", made._replace(size=size))
 
 
 def begin_copy(world: World) -> Job:

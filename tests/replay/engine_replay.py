@@ -14,7 +14,7 @@ from graveler import identity
 from graveler.engine.commits import adopt, commit, diff, log, merge, reset
 from graveler.engine.names import branches
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import MergeConflict
 from graveler.records import BreakParameters, Commit, Entry, Repository
@@ -48,6 +48,10 @@ class Replayed:
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     created_ns: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
 
 def replay(ports: Ports, count: int) -> Replayed:
     """Make the first `count` commits again."""
@@ -55,21 +59,21 @@ def replay(ports: Ports, count: int) -> Replayed:
         "history", "mem://lake/history", breaks=BreakParameters(raggedness=60, salt=b"replay")
     )
     repo = repository.create(ports, new)
-    first = branches.get_branch(ports, repo, "main").branch.commit
+    first = branches.get_branch(open_repository(ports, repo), "main").branch.commit
     done = Replayed(ports, repo, first)
     done.parents[first] = ()
     done.created_ns[first] = 0
     for row, place in zip(recorded_history(count), plan(count), strict=True):
         _make(done, row, place)
         for name in place.closes:
-            branches.delete_branch(ports, repo, name)
+            branches.delete_branch(open_repository(ports, repo), name)
     return done
 
 
 def _make(done: Replayed, row: Recorded, place: Place) -> None:
     parent = done.ids[row.parents[0]] if row.parents else done.first
     if place.opens:
-        branches.create_branch(done.ports, done.repo, place.branch, parent)
+        branches.create_branch(done.opened, place.branch, parent)
     if len(row.parents) == 2:
         made = _merge(done, row, place)
     else:
@@ -97,35 +101,35 @@ def _commit(
 ) -> str:
     for path, blob, size in changes:
         if blob is None:
-            objects.delete(done.ports, done.repo, branch, path)
+            objects.delete(done.opened, branch, path)
         else:
             entry = Entry(f"data/{blob}", size, blob, row.time * SECOND_NS)
-            objects.stage(done.ports, done.repo, branch, path, entry)
+            objects.stage(done.opened, branch, path, entry)
     created_ns = row.time * SECOND_NS + 2 * row.n + after_ns
     request = commit.CommitRequest(
         f"commit {row.n}", "git", allow_empty=empty, created_ns=created_ns
     )
-    entry_made = commit.commit(done.ports, done.repo, branch, request)
+    entry_made = commit.commit(done.opened, branch, request)
     _remember(done, entry_made.id, entry_made.commit.parents, created_ns)
     return entry_made.id
 
 
 def _merge(done: Replayed, row: Recorded, place: Place) -> str:
-    ports, repo, branch = done.ports, done.repo, place.branch
+    repo, branch = done.opened, place.branch
     source = place.source or done.ids[row.parents[1]]
-    bases = log.merge_base(ports, repo, source, branch)
-    conflicts = merge.conflicts(ports, repo, source, branch, diff.DiffQuery(amount=PAGE))
+    bases = log.merge_base(repo, source, branch)
+    conflicts = merge.conflicts(repo, source, branch, diff.DiffQuery(amount=PAGE))
     assert not conflicts.more, "no merge of this history has more conflicts than a page"
     created_ns = row.time * SECOND_NS + 2 * row.n
     request = merge.MergeRequest("git", f"merge {row.n}", allow_empty=True, created_ns=created_ns)
     refused: tuple[str, ...] = ()
-    head = branches.get_branch(ports, repo, branch).branch.commit
+    head = branches.get_branch(repo, branch).branch.commit
     try:
-        made: str = merge.merge(ports, repo, source, branch, request)
+        made: str = merge.merge(repo, source, branch, request)
     except MergeConflict as error:
         refused = error.paths
         request = replace(request, strategy="dest-wins")
-        made = merge.merge(ports, repo, source, branch, request)
+        made = merge.merge(repo, source, branch, request)
     _remember(done, made, (head, done.ids[row.parents[1]]), created_ns)
     result = tree(done, made)
     paths = tuple(line.path for line in conflicts.lines)
@@ -145,10 +149,10 @@ def _changes(before: Tree, after: Tree) -> tuple[tuple[str, str | None, int], ..
 
 
 def _give_all_parents(done: Replayed, row: Recorded, branch: str, made: str) -> str:
-    ports, repo = done.ports, done.repo
-    simple = log.get_commit(ports, repo, made).commit
+    repo = done.opened
+    simple = log.get_commit(repo, made).commit
     parents = tuple(done.ids[parent] for parent in row.parents)
-    above = [log.get_commit(ports, repo, parent).commit for parent in parents]
+    above = [log.get_commit(repo, parent).commit for parent in parents]
     record = Commit(
         "git",
         f"commit {row.n} with all parents",
@@ -158,8 +162,8 @@ def _give_all_parents(done: Replayed, row: Recorded, branch: str, made: str) -> 
         generation=1 + max(parent.generation for parent in above),
     )
     commit_id = identity.commit_id(record)
-    adopt.add_record(ports, repo, adopt.NewCommitRecord(commit_id, record))
-    reset.hard_reset(ports, repo, branch, commit_id)
+    adopt.add_record(repo, adopt.NewCommitRecord(commit_id, record))
+    reset.hard_reset(repo, branch, commit_id)
     _remember(done, commit_id, parents, simple.created_ns)
     return commit_id
 
@@ -170,7 +174,7 @@ def tree(done: Replayed, ref: str) -> Mapping[str, str]:
     after = ""
     while True:
         query = objects.ListQuery(after=after, amount=PAGE)
-        page = objects.list_objects(done.ports, done.repo, ref, query)
+        page = objects.list_objects(done.opened, ref, query)
         for path, entry in page.lines:
             assert isinstance(entry, Entry)
             found[path] = entry.checksum
@@ -184,7 +188,7 @@ def difference(done: Replayed, left: str, right: str) -> tuple[tuple[str, str | 
     found: list[tuple[str, str | None]] = []
     query = diff.DiffQuery(amount=PAGE)
     while True:
-        page = diff.diff_refs(done.ports, done.repo, left, right, query, three_dot=False)
+        page = diff.diff_refs(done.opened, left, right, query, three_dot=False)
         for line in page.lines:
             new = line.right.checksum if isinstance(line.right, Entry) else None
             assert (line.kind == "removed") == (new is None)

@@ -41,7 +41,7 @@ def test_every_merge_base_is_the_recorded_one_or_the_first_in_order_of_several(
 ) -> None:
     assert len(PAIRS) == 926
     generation = {
-        n: log.get_commit(done.ports, done.repo, done.ids[n]).commit.generation
+        n: log.get_commit(done.opened, done.ids[n]).commit.generation
         for row in PAIRS
         for n in row.bases
     }
@@ -85,10 +85,10 @@ def test_first_parents_and_other_parents_are_found_by_modifiers(done: Replayed) 
         for distance in {1, 2, 3, 10, 100, len(line) - 1}:
             if distance < len(line):
                 ref = f"{line[0]}~{distance}"
-                assert log.get_commit(done.ports, done.repo, ref).id == line[distance], ref
+                assert log.get_commit(done.opened, ref).id == line[distance], ref
         for number, parent in enumerate(done.parents[line[0]], start=1):
             ref = f"{line[0]}^{number}"
-            assert log.get_commit(done.ports, done.repo, ref).id == parent, ref
+            assert log.get_commit(done.opened, ref).id == parent, ref
 
 
 def test_plain_lines_have_the_recorded_ancestors(done: Replayed) -> None:
@@ -99,7 +99,7 @@ def test_plain_lines_have_the_recorded_ancestors(done: Replayed) -> None:
             distance, n = distance + 1, ROWS[n].parents[0]
         if distance:
             asked += 1
-            found = log.get_commit(done.ports, done.repo, f"{done.ids[row.n]}~{distance}").id
+            found = log.get_commit(done.opened, f"{done.ids[row.n]}~{distance}").id
             assert found == done.ids[n], f"~{distance}: {row.n=}"
     assert asked > 300
 
@@ -119,10 +119,10 @@ def test_logs_along_first_parents(done: Replayed) -> None:
 
 def test_nothing_is_left_uncommitted(done: Replayed) -> None:
     query = branching.PageQuery(amount=PAGE)
-    branches, more = branching.list_branches(done.ports, done.repo, query)
+    branches, more = branching.list_branches(done.opened, query)
     assert not more and "main" in [view.id for view in branches]
     for view in branches:
-        page = diff.diff_branch(done.ports, done.repo, view.id, diff.DiffQuery())
+        page = diff.diff_branch(done.opened, view.id, diff.DiffQuery())
         assert page.lines == (), view.id
 
 
@@ -130,7 +130,7 @@ def _log(done: Replayed, ref: str, first_parent: bool = False) -> Iterator[str]:
     after = ""
     while True:
         request = log.LogRequest(after, PAGE, first_parent=first_parent)
-        entries, more = log.log(done.ports, done.repo, ref, request)
+        entries, more = log.log(done.opened, ref, request)
         for entry in entries:
             yield entry.id
             after = entry.id

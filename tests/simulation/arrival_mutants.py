@@ -60,7 +60,7 @@ ARRIVAL_MUTANTS = (
                 "_put",
                 "return area.stage_if(*__row__, other=...)",
                 """
-                if ports.kv.set_if(*write, condition) is not WRITTEN:
+                if repo.kv.set_if(*write, condition) is not WRITTEN:
                     return False
                 return area.stage_if(*__row__)
                 """,
@@ -83,7 +83,7 @@ ARRIVAL_MUTANTS = (
                 "take_in",
                 "__now__ = fresh(...)",
                 """
-                arrivals.vouch(ports.kv, repo, rule.id, call, 0)
+                arrivals.vouch(repo.kv, repo.record, rule.id, call, 0)
                 __old__
                 """,
             ),
@@ -134,7 +134,7 @@ ARRIVAL_MUTANTS = (
                 "__taken__ = arrivals.take_in(...) if ... else ()",
                 """
                 early = Delivery(len(objects), any(map(rule.marks, objects)))
-                noted = batches.note(ports, repo, rule, early)
+                noted = batches.note(repo, rule, early)
                 __old__
                 """,
             ),
@@ -151,7 +151,7 @@ ARRIVAL_MUTANTS = (
                 "__made__: ... = ABSENT",
                 """
                 __old__
-                _forget(ports, repo, rule, batch)
+                _forget(repo, rule, batch)
                 """,
             ),
         ),

@@ -77,7 +77,7 @@ LATER_MUTANTS = (
                 """
                 commit_ = __commit__
                 __made__ = CommitEntry(commit_id(commit_), commit_)
-                notes.append(commits.write_of(repo, __made__.id, commit_, ports.ids.stamp()))
+                notes.append(commits.write_of(repo.record, __made__.id, commit_, repo.ids.stamp()))
                 """,
             ),
         ),
@@ -153,7 +153,7 @@ LATER_MUTANTS = (
                 OBJECTS,
                 "_delete_all",
                 """
-                __results__ = ports.fanout.map(*__puts__)
+                __results__ = repo.fanout.map(*__puts__)
                 __written__ = []
                 for __result__ in __results_of_paths__:
                     __note__
@@ -161,7 +161,7 @@ LATER_MUTANTS = (
                 """,
                 """
                 __seen__ = fresh(*__branch__)
-                __results__ = ports.fanout.map(*__puts__)
+                __results__ = repo.fanout.map(*__puts__)
                 __written__ = []
                 for __result__ in __results_of_paths__:
                     __note__
@@ -180,7 +180,7 @@ LATER_MUTANTS = (
                 "return put_newer(...)",
                 """
                 where = ResolvedRef(seen.branch.commit, "branch", seen, branch, True)
-                if _value_at(ports, repo, where, todo[path]) is ABSENT:
+                if _value_at(repo, where, todo[path]) is ABSENT:
                     return orders[path], True
                 __old__
                 """,
@@ -204,7 +204,7 @@ LATER_MUTANTS = (
                 "_rounds",
                 "return _answer(__draft__)",
                 """
-                ports.kv.set_many(trim_notes(ports, repo, branch, __draft__.head, __draft__.tokens))
+                repo.kv.set_many(trim_notes(repo, branch, __draft__.head, __draft__.tokens))
                 __old__
                 """,
             ),
@@ -214,7 +214,7 @@ LATER_MUTANTS = (
         "R10b",
         "a reset notes no clean-up",
         ("reset", "clean"),
-        (Edit(RESETTING, "reset", "ports.kv.set_many(...)", ""),),
+        (Edit(RESETTING, "reset", "repo.kv.set_many(...)", ""),),
     ),
     Mutant(
         "R11a",
@@ -267,8 +267,8 @@ LATER_MUTANTS = (
                     *__columns__,
                     staging=StagingToken(
                         __record__.staging.rpartition(".")[0] + ".%d" % max(
-                            attempt.repo.staging_shards,
-                            min(draft.rows, attempt.ports.settings.staging_shards_max),
+                            attempt.repo.record.staging_shards,
+                            min(draft.rows, attempt.repo.settings.staging_shards_max),
                         )
                     ),
                 )

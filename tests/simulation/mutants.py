@@ -64,7 +64,7 @@ DROP_NOW = Edit(
     from graveler.staging import area
 
     for token in __draft__.tokens:
-        area.drop(ports.kv, token)
+        area.drop(repo.kv, token)
     __old__
     """,
 )
@@ -112,7 +112,7 @@ MUTANTS = (
                 "_advance",
                 "assert ..., ...",
                 """
-                seen = fresh(attempt.ports, attempt.repo, attempt.branch)
+                seen = fresh(attempt.repo, attempt.branch)
                 record = seen.branch
                 draft = draft._replace(tokens=record.sealed)
                 """,
@@ -178,7 +178,7 @@ MUTANTS = (
                 "raise Conflict(...)",
                 """
                 head = seen.branch.commit
-                return CommitEntry(head, commit_of(attempt.ports, attempt.repo, head))
+                return CommitEntry(head, commit_of(attempt.repo, head))
                 """,
             ),
         ),
@@ -217,7 +217,7 @@ MUTANTS = (
         "S11",
         "the second read comes from a cache",
         ("core", "clean"),
-        (Edit(WRITING, "_second_read", "branches.find(...)", "cached(ports, repo, branch)"),),
+        (Edit(WRITING, "_second_read", "branches.find(...)", "cached(repo, branch)"),),
     ),
     Mutant(
         "S12",
@@ -250,7 +250,7 @@ MUTANTS = (
                 "stat",
                 "__where__ = resolved(...)",
                 """
-                found = cached(ports, repo, BranchId(ref))
+                found = cached(repo, BranchId(ref))
                 __where__ = ResolvedRef(found.branch.commit, "branch", found, BranchId(ref), True)
                 """,
             ),
@@ -267,7 +267,7 @@ MUTANTS = (
                 "_write",
                 "__order__, __written__ = put_newer(...)",
                 """
-                look = _look(ports, repo, seen, key, Attempts(b"", "", []))
+                look = _look(repo, seen, key, Attempts(b"", "", []))
                 if value is TOMBSTONE and look.present is ABSENT:
                     __written__ = True
                 else:
@@ -286,11 +286,11 @@ MUTANTS = (
                 "_write",
                 "__order__, __written__ = put_newer(...)",
                 """
-                head = commit_of(ports, repo, seen.branch.commit)
-                bare = reader.get(keyspace(ports, repo), head.metarange, key) is ABSENT
+                head = commit_of(repo, seen.branch.commit)
+                bare = reader.get(keyspace(repo), head.metarange, key) is ABSENT
                 if value is TOMBSTONE and bare:
                     partition, place = area.place_of(seen.branch.staging, key)
-                    ports.kv.delete(partition, [place])
+                    repo.kv.delete(partition, [place])
                     __written__ = True
                 else:
                     __old__
@@ -333,7 +333,7 @@ MUTANTS = (
                     ...
                 """,
                 """
-                area.drop(ports.kv, __token__)
+                area.drop(repo.kv, __token__)
                 __old__
                 """,
             ),
@@ -361,7 +361,7 @@ MUTANTS = (
                 """
                 if drafts[-1].made is not None:
                     key = commits.commit_key(drafts[-1].made.id)
-                    ports.kv.delete(commits.space(repo), [key])
+                    repo.kv.delete(commits.space(repo.record), [key])
                 __old__
                 """,
             ),
@@ -383,7 +383,7 @@ MUTANTS = (
                 "delete_branch",
                 "__done__ = swap(...)",
                 """
-                ports.kv.delete(branches.space(repo), [branches.branch_key(branch)])
+                repo.kv.delete(branches.space(repo.record), [branches.branch_key(branch)])
                 __done__ = found
                 """,
             ),
@@ -417,7 +417,7 @@ MUTANTS = (
                 if _put_over(...):
                     ...
                 """,
-                "return write(ports, repo, branch, key, value)",
+                "return write(repo, branch, key, value)",
             ),
         ),
     ),

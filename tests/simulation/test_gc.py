@@ -20,7 +20,7 @@ from graveler.engine.gc.content import Content
 from graveler.engine.gc.listing import Listing
 from graveler.engine.gc.retention import Heads, Kept, Refs
 from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import AlreadyExists, GravelerError
 from graveler.ids import CommitId
 from graveler.records import AddressType, Commit, Repository
@@ -70,9 +70,7 @@ def in_one_run(patch: pytest.MonkeyPatch) -> None:
 
 def _settings(patch: pytest.MonkeyPatch, settings: CollectSettings) -> None:
     plan = collect._plan
-    patch.setattr(
-        collect, "_plan", lambda ports, repo, _, steps: plan(ports, repo, settings, steps)
-    )
+    patch.setattr(collect, "_plan", lambda repo, _, steps: plan(repo, settings, steps))
 
 
 def by_the_first_marking(patch: pytest.MonkeyPatch) -> None:
@@ -92,9 +90,9 @@ _STRIKE = Candidates.strike
 def whatever_version(patch: pytest.MonkeyPatch) -> None:
     """A file that was written again is deleted with the old one."""
 
-    def delete(ports: Ports, repo: Repository, doomed: Sequence[Doomed]) -> None:
+    def delete(repo: OpenRepository, doomed: Sequence[Doomed]) -> None:
         for each in doomed:
-            ports.blocks.delete(f"{repo.namespace}/{each.address}", ANY_VERSION)
+            repo.blocks.delete(f"{repo.namespace}/{each.address}", ANY_VERSION)
 
     patch.setattr(collect, "_delete", delete)
 
@@ -144,10 +142,10 @@ def refs_before_commits_only(patch: pytest.MonkeyPatch) -> None:
     look = retention.list_refs
     looks: dict[int, int] = {}
 
-    def once(ports: Ports, repo: Repository) -> Refs:
-        looks[id(ports)] = looks.get(id(ports), 0) + 1
-        found = look(ports, repo)
-        return found if looks[id(ports)] % 2 else Refs(Heads((), ()), frozenset())
+    def once(repo: OpenRepository) -> Refs:
+        looks[id(repo)] = looks.get(id(repo), 0) + 1
+        found = look(repo)
+        return found if looks[id(repo)] % 2 else Refs(Heads((), ()), frozenset())
 
     patch.setattr(mark, "list_refs", once)
     patch.setattr(mark, "_is_young", lambda *_: False)
@@ -166,9 +164,9 @@ def refs_of_the_first_run(patch: pytest.MonkeyPatch) -> None:
         begun[0] = found.began_ns if steps.row_count else 0
         return found
 
-    def first(ports: Ports, repo: Repository) -> Refs:
-        found = known.setdefault(begun[0], look(ports, repo))
-        return found if begun[0] else look(ports, repo)
+    def first(repo: OpenRepository) -> Refs:
+        found = known.setdefault(begun[0], look(repo))
+        return found if begun[0] else look(repo)
 
     patch.setattr(listed, "listing", noted)
     patch.setattr(mark, "list_refs", first)

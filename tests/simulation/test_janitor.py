@@ -1,5 +1,6 @@
 """The janitor's second pass: a writer who was late by more than one grace leaves nothing behind."""
 
+from graveler.engine.ports import open_repository
 from graveler.engine.upkeep import janitor
 from graveler.kv.store import Row
 from simulator.exhaustive import Bound, PathChoices
@@ -23,7 +24,7 @@ def _late_row(stage: Stage) -> int:
     swept = 0
     while not swept:
         run.world.jumped_ns += JUMP_NS
-        swept = janitor.sweep(run.ports(), run.repo).rows
+        swept = janitor.sweep(open_repository(run.ports(), run.repo)).rows
     run.world.put(f"s/{token}/0".encode(), b"k2", Row(b"late", b"late", 1))
     return count_leaks(run)
 

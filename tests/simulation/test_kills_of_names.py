@@ -14,11 +14,10 @@ from graveler.engine.commits import commit
 from graveler.engine.commits import log as history
 from graveler.engine.names import branches, tags
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.initial import InitialContent, InitialFile
 from graveler.errors import AlreadyExists, NotFound, Unavailable
-from graveler.records import Repository
 from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.stage import entry
 from tests.simulation.failing import Killed, Kind, Turn, failing
@@ -59,9 +58,9 @@ def test_a_repository_is_created_in_the_end(kind: Kind) -> None:
             with contextlib.suppress(AlreadyExists):
                 repository.create(ports, NEW)
         repo = repository.get(ports, "lake")
-        objects.stage(ports, repo, "main", "k", entry("v"))
-        commit.commit(ports, repo, "main", commit.CommitRequest("first", "sim"))
-        assert branches.get_branch(ports, repo, "main").id == "main"
+        objects.stage(open_repository(ports, repo), "main", "k", entry("v"))
+        commit.commit(open_repository(ports, repo), "main", commit.CommitRequest("first", "sim"))
+        assert branches.get_branch(open_repository(ports, repo), "main").id == "main"
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
@@ -72,19 +71,19 @@ def test_a_repository_that_is_there_has_all_of_its_first_files(kind: Kind) -> No
         with contextlib.suppress(AlreadyExists):
             repository.create(ports, FILLED)
         repo = repository.get(ports, "lake")
-        listed = objects.list_objects(ports, repo, "main", objects.ListQuery())
+        listed = objects.list_objects(open_repository(ports, repo), "main", objects.ListQuery())
         assert [path for path, _ in listed.lines] == ["a", "b/c"]
         for path, body in (("a", b"one"), ("b/c", b"two")):
-            found = objects.stat(ports, repo, "main", path)
-            assert b"".join(objects.open_body(ports, repo, found).chunks) == body
-        log, more = history.log(ports, repo, "main", history.LogRequest())
+            found = objects.stat(open_repository(ports, repo), "main", path)
+            assert b"".join(objects.open_body(open_repository(ports, repo), found).chunks) == body
+        log, more = history.log(open_repository(ports, repo), "main", history.LogRequest())
         assert [each.commit.message for each in log] == ["the first files", "Repository created"]
         assert (log[0].commit.committer, log[0].commit.generation, more) == ("sim", 2, False)
 
 
-def _tagged(ports: Ports, repo: Repository) -> str:
+def _tagged(repo: OpenRepository) -> str:
     try:
-        return tags.get_tag(ports, repo, "v1")
+        return tags.get_tag(repo, "v1")
     except NotFound:
         return ""
 
@@ -93,23 +92,23 @@ def _tagged(ports: Ports, repo: Repository) -> str:
 def test_a_tag_is_there_or_not(kind: Kind) -> None:
     for turn, ports in _turns(kind):
         repo = repository.create(ports, NEW)
-        head = branches.get_branch(ports, repo, "main").branch.commit
+        head = branches.get_branch(open_repository(ports, repo), "main").branch.commit
         broken = failing(ports, turn)
-        done = _tried(lambda b=broken, r=repo: tags.create_tag(b, r, "v1", "main"))
-        there = _tagged(ports, repo)
+        done = _tried(lambda b=broken, r=repo: tags.create_tag(open_repository(b, r), "v1", "main"))
+        there = _tagged(open_repository(ports, repo))
         assert there == head if done else there in ("", head)
         if not there:
-            tags.create_tag(ports, repo, "v1", "main")
+            tags.create_tag(open_repository(ports, repo), "v1", "main")
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
 def test_a_tag_is_deleted_or_not(kind: Kind) -> None:
     for turn, ports in _turns(kind):
         repo = repository.create(ports, NEW)
-        tags.create_tag(ports, repo, "v1", "main")
+        tags.create_tag(open_repository(ports, repo), "v1", "main")
         broken = failing(ports, turn)
-        done = _tried(lambda b=broken, r=repo: tags.delete_tag(b, r, "v1"))
-        assert not (done and _tagged(ports, repo))
+        done = _tried(lambda b=broken, r=repo: tags.delete_tag(open_repository(b, r), "v1"))
+        assert not (done and _tagged(open_repository(ports, repo)))
         with contextlib.suppress(NotFound):
-            tags.delete_tag(ports, repo, "v1")
-        assert not _tagged(ports, repo)
+            tags.delete_tag(open_repository(ports, repo), "v1")
+        assert not _tagged(open_repository(ports, repo))

@@ -27,7 +27,7 @@ from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.names import branches as branching
 from graveler.engine.names import tags
 from graveler.engine.objects import objects
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import BreakParameters, Entry
@@ -101,28 +101,28 @@ def upload(lake: Lake, path: str, branch: str = "main") -> None:
     where = address.new_data_address(ports.clock, ports.ids, lake.repo.uid.encode())
     ports.blocks.put(f"{lake.repo.namespace}/{where}", [path.encode()])
     entry = Entry(where, len(path), ports.ids.unique(20), 1)
-    objects.stage(ports, lake.repo, branch, path, entry)
+    objects.stage(open_repository(ports, lake.repo), branch, path, entry)
 
 
 def live(lake: Lake) -> set[str]:
     """The names of all files that some commit or some uncommitted row needs."""
-    ports, repo = lake.ports, lake.repo
-    space, names = keyspace(ports, repo), {"_lakefs/dummy"}
-    for made in commits.list_all(ports.kv, repo):
+    repo = lake.opened
+    space, names = keyspace(repo), {"_lakefs/dummy"}
+    for made in commits.list_all(repo.kv, repo.record):
         if made.commit.metarange:
             names.add(f"_lakefs/{made.commit.metarange}")
         for ref in space.metarange(made.commit.metarange).ranges:
             names.add(f"_lakefs/{ref.id}")
             for chunk in space.open(ref).chunks():
                 names |= {decode_entry(value).address for value in chunk.columns()[1]}
-    tokens = {pending.token for pending in cleanups.list_cleanups(ports.kv, repo)}
+    tokens = {pending.token for pending in cleanups.list_cleanups(repo.kv, repo.record)}
     for branch in ("main", "side"):
         try:
             tokens |= set(lake.record(branch).tokens_newest_first)
         except NotFound:
             continue
     for token in tokens:
-        for _, row in area.scan(ports.kv, token):
+        for _, row in area.scan(repo.kv, token):
             if isinstance(row.value, bytes):
                 names.add(decode_entry(row.value).address)
     return names
@@ -167,11 +167,11 @@ def some_history(ports: Ports, name: str, seed: int) -> set[str]:
         elif kind == "c" and lake.uncommitted():
             lake.commit(f"{step}")
         elif kind == "t":
-            tags.create_tag(ports, lake.repo, f"tag{step}", branch)
+            tags.create_tag(open_repository(ports, lake.repo), f"tag{step}", branch)
         elif kind == "r":
-            reset.reset(ports, lake.repo, branch)
+            reset.reset(open_repository(ports, lake.repo), branch)
         elif kind == "b" and "side" in branches:
-            branching.delete_branch(ports, lake.repo, "side")
+            branching.delete_branch(open_repository(ports, lake.repo), "side")
             branches.remove("side")
         elif kind == "o":
             orphan(lake, f"{step}")
@@ -185,7 +185,7 @@ def orphan(lake: Lake, what: str) -> None:
     where = address.new_data_address(lake.ports.clock, lake.ports.ids, b"orphan")
     lake.ports.blocks.put(f"{lake.repo.namespace}/{where}", [b"x"])
     value = encode_entry(Entry(where, 1, f"{what}{lake.repo.id}", 1))
-    writer.write(keyspace(lake.ports, lake.repo), [(b"a", value), (b"b", value)])
+    writer.write(keyspace(lake.opened), [(b"a", value), (b"b", value)])
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from graveler.assembly.embedded import open_embedded
 from graveler.client import collections
 from graveler.engine.gc import collect as own
 from graveler.engine.gc import retention
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone
 from graveler.refs.gc import marks
@@ -42,7 +43,7 @@ def grown(store: Path) -> World:
         lake = Lake(embedded.ports, repository.get(embedded.ports, name))
         upload(lake, "first")
         lake.commit("now")
-        retention.set_rule(lake.ports, lake.repo, Retention(default_days=3))
+        retention.set_rule(lake.opened, Retention(default_days=3))
     embedded.close()
     world = World(store, {name: set() for name in NAMES})
     world.age()
@@ -55,7 +56,7 @@ def collected(store: Path) -> dict[str, set[str]]:
     for days in (0.0, 1.1):
         ports = replace(embedded.ports, clock=LaterClock(days))
         for name in NAMES:
-            own.collect(ports, repository.get(ports, name), delete=True)
+            own.collect(open_repository(ports, repository.get(ports, name)), delete=True)
     embedded.close()
     return World(store, {name: set() for name in NAMES}).stored()
 

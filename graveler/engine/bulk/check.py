@@ -33,21 +33,19 @@ from graveler.engine import namespaces
 from graveler.engine.commits.records import check_kept
 from graveler.engine.gc.candidates import FILES
 from graveler.engine.objects.reachable import OWN_FILES
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Corrupt, Invalid, NotFound
 from graveler.framing import identity_of
 from graveler.identity import entry_identity
 from graveler.ids import MetarangeId, is_hex64, parse_path
-from graveler.records import AddressType, Entry, RangeRef, Record, Repository
+from graveler.records import AddressType, Entry, RangeRef, Record
 from graveler.wire import decode_entry
 
 _BATCH = 1_000
 _JUDGED_ONE_IN = 8  # where ranges are sampled: judging records takes most of the time
 
 
-def check(
-    ports: Ports, repo: Repository, text: str, known: MetarangeId, prefix: bytes
-) -> MetarangeId:
+def check(repo: OpenRepository, text: str, known: MetarangeId, prefix: bytes) -> MetarangeId:
     """Check a metarange whose id a client sent.  `known`: a metarange of the branch; `prefix`: all
     entries must lie below it.
 
@@ -59,8 +57,8 @@ def check(
         raise Invalid(
             f"metarange invalid: it must be 64 hexadecimal digits: metarange={text!r:.80}"
         )
-    metarange, space = MetarangeId(text), keyspace(ports, repo)
-    check_kept(ports, repo, metarange)
+    metarange, space = MetarangeId(text), keyspace(repo)
+    check_kept(repo, metarange)
     try:
         refs = space.metarange(metarange).ranges
     except NotFound as error:
@@ -71,21 +69,21 @@ def check(
     there = {ref.id for ref in space.metarange(known).ranges}
     fresh = [ref for ref in refs if ref.id not in there]
     for at in range(0, len(fresh), _BATCH):
-        ports.fanout.map(lambda ref: _check_range(space, ref), fresh[at : at + _BATCH])
-    rules, sample = _Rules(ports, repo, known), list(_sampled(fresh))
+        repo.fanout.map(lambda ref: _check_range(space, ref), fresh[at : at + _BATCH])
+    rules, sample = _Rules(repo, known), list(_sampled(fresh))
     every = 1 if len(sample) == len(fresh) else _JUDGED_ONE_IN
     for ref in sample:
         _check_records(space, ref, rules, every)
     return metarange
 
 
-def check_same(ports: Ports, repo: Repository, written: MetarangeId, known: MetarangeId) -> None:
+def check_same(repo: OpenRepository, written: MetarangeId, known: MetarangeId) -> None:
     """Raises `Invalid` unless two metaranges have the same content, as far as sampled ranges of
     `written` show.  Must be called after `check`.
 
     Cost: the sampled ranges in full, and the ranges of `known` with their keys.
     """
-    space = keyspace(ports, repo)
+    space = keyspace(repo)
     refs, there = space.metarange(written).ranges, space.metarange(known).ranges
     if totals(refs) != totals(there):
         raise Invalid(
@@ -144,9 +142,9 @@ def _check_records(space: Keyspace, ref: RangeRef, rules: "_Rules", every: int) 
 class _Rules:
     """The rules for an entry of one repository."""
 
-    def __init__(self, ports: Ports, repo: Repository, known: MetarangeId) -> None:
-        self._ports = ports
-        self._space = keyspace(ports, repo)
+    def __init__(self, repo: OpenRepository, known: MetarangeId) -> None:
+        self._ports = repo
+        self._space = keyspace(repo)
         self._namespace = repo.namespace
         self._known = known
         self._taken: tuple[str, ...] = ()

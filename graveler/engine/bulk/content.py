@@ -11,19 +11,17 @@ from graveler.committed.diff import diff
 from graveler.committed.graft import follow, reapply, replace_prefix
 from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.commits.scan import Overlaid
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, keyspace
 from graveler.ids import MetarangeId
-from graveler.records import ABSENT, Change, Repository
+from graveler.records import ABSENT, Change
 from graveler.staging import area
 
 _BATCH = 1_000
 
 
-def onto(
-    ports: Ports, repo: Repository, bulk: Bulk, written: MetarangeId, head: MetarangeId
-) -> MetarangeId:
+def onto(repo: OpenRepository, bulk: Bulk, written: MetarangeId, head: MetarangeId) -> MetarangeId:
     """The head with what the job wrote.  Cost: as `committed/graft.py` says; no KV request."""
-    space = keyspace(ports, repo)
+    space = keyspace(repo)
     if bulk.new.breaks is not ABSENT:
         space = space._replace(breaks=bulk.new.breaks)
         return follow(space, bulk.base.commit.metarange, written, head)
@@ -33,7 +31,7 @@ def onto(
 
 
 def committed(
-    ports: Ports, repo: Repository, bulk: Bulk, written: MetarangeId, head: MetarangeId
+    repo: OpenRepository, bulk: Bulk, written: MetarangeId, head: MetarangeId
 ) -> Overlaid:
     """The head with all rows that the job has scanned.
 
@@ -41,7 +39,7 @@ def committed(
     changed that path since.  Such rows are looked up.  Cost: that of `committed/graft.py`, and a KV
     request for each 1,000 paths on which the head differs from the base.
     """
-    space, base = keyspace(ports, repo), bulk.base.commit.metarange
+    space, base = keyspace(repo), bulk.base.commit.metarange
     if head == base:
         return Overlaid(written, written != base, bulk.job.progress)
     tokens = [each.token for each in bulk.tokens]
@@ -49,7 +47,7 @@ def committed(
     def staged() -> Iterator[Change]:
         moved = diff(space, base, head)
         while batch := [found.key for found in islice(moved, _BATCH)]:
-            rows = area.lookup_many(ports.kv, tokens, batch)
+            rows = area.lookup_many(repo.kv, tokens, batch)
             yield from ((key, rows[key].value) for key in batch if key in rows)
 
     merged = reapply(space, base, written, head)

@@ -22,10 +22,10 @@ from graveler.engine.commits.messages import NO_CHANGES
 from graveler.engine.commits.records import fresh
 from graveler.engine.commits.seal import history_until
 from graveler.engine.jobs import record as jobs
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, HandedOver, NoChanges
 from graveler.ids import BranchId, CommitId, JobId, StagingToken
-from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, Repository
+from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job
 from graveler.refs.graph import commits
 from graveler.refs.jobs import record as records
 
@@ -33,21 +33,19 @@ Said = tuple[str, Mapping[str, str]]  # the message and the metadata of a commit
 _STEM: Final = "rows"
 
 
-def check(ports: Ports, repo: Repository, branch: BranchId, record: Branch) -> None:
+def check(repo: OpenRepository, branch: BranchId, record: Branch) -> None:
     """Raises `HandedOver` if a job waits for the sealed tokens of the record.
 
     No request if nothing is sealed or if rows have no limit; else 1 KV request.
     """
-    if not record.sealed or ports.settings.commit_rows_max == inf:
+    if not record.sealed or repo.settings.commit_rows_max == inf:
         return
-    last = _last(ports, repo, record)
-    if last is not ABSENT and bulk.can_land(ports, last):
-        raise _handed_over(ports, repo, branch, last.id)
+    last = _last(repo, record)
+    if last is not ABSENT and bulk.can_land(repo, last):
+        raise _handed_over(repo, branch, last.id)
 
 
-def hand_over(
-    ports: Ports, repo: Repository, branch: BranchId, record: Branch, said: Said
-) -> HandedOver:
+def hand_over(repo: OpenRepository, branch: BranchId, record: Branch, said: Said) -> HandedOver:
     """Have a bulk job wait for the sealed tokens of a record; if one waits already, use that one.
 
     `said`: message and metadata of the commit that the job must make.  The returned error names the
@@ -55,18 +53,18 @@ def hand_over(
 
     Errors: `OutcomeUnknown`, `Unavailable`.  Cost: 2 KV requests.
     """
-    last = _last(ports, repo, record)
-    if last is not ABSENT and bulk.can_land(ports, last):
-        return _handed_over(ports, repo, branch, last.id)
-    job_id = jobs.next_id(ports, _stem(record), last)
+    last = _last(repo, record)
+    if last is not ABSENT and bulk.can_land(repo, last):
+        return _handed_over(repo, branch, last.id)
+    job_id = jobs.next_id(repo, _stem(record), last)
     # If two callers begin the job at the same time, one succeeds.  What the other one sealed in
     # addition stays staged.
-    bulk.begin_on(ports, repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *said))
-    return _handed_over(ports, repo, branch, job_id)
+    bulk.begin_on(repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *said))
+    return _handed_over(repo, branch, job_id)
 
 
 def holder(
-    ports: Ports, repo: Repository, branch: BranchId, wanted: StagingToken, since: CommitId
+    repo: OpenRepository, branch: BranchId, wanted: StagingToken, since: CommitId
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that has folded in a token; ABSENT while the branch still names the token.
 
@@ -76,11 +74,11 @@ def holder(
     already; `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made
     since.
     """
-    record = fresh(ports, repo, branch).branch
+    record = fresh(repo, branch).branch
     if wanted in record.tokens_newest_first:
         return ABSENT
-    for entry in history_until(ports, repo, record.commit, since):
-        notes = commits.folds_of(ports.kv, repo, branch, entry.id)
+    for entry in history_until(repo, record.commit, since):
+        notes = commits.folds_of(repo.kv, repo.record, branch, entry.id)
         if any(wanted in note.tokens for note in notes):
             if entry.id == since:
                 raise NoChanges(NO_CHANGES)
@@ -94,14 +92,14 @@ def _stem(record: Branch) -> str:
     return f"{_STEM}-{record.sealed[0]}-"
 
 
-def _last(ports: Ports, repo: Repository, record: Branch) -> Job | Literal[Absent.ABSENT]:
-    found = records.list_some(ports.kv, repo, _stem(record))
+def _last(repo: OpenRepository, record: Branch) -> Job | Literal[Absent.ABSENT]:
+    found = records.list_some(repo.kv, repo.record, _stem(record))
     return found[-1].job if found else ABSENT
 
 
-def _handed_over(ports: Ports, repo: Repository, branch: BranchId, job: JobId) -> HandedOver:
+def _handed_over(repo: OpenRepository, branch: BranchId, job: JobId) -> HandedOver:
     return HandedOver(
-        f"commit handed over: more than {ports.settings.commit_rows_max} uncommitted rows, which "
+        f"commit handed over: more than {repo.settings.commit_rows_max} uncommitted rows, which "
         f'Spark commits: graveler.spark.commit(lake, "{repo.id}/{branch}", '
         f'JobTerms(id="{job}")); nothing is committed yet, all stays staged: job={job}',
         job,

@@ -33,7 +33,7 @@ from graveler.engine.commits.records import commit_of, fresh
 from graveler.engine.commits.seal import Once, nothing_staged, seal
 from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import BULK, NewJob
-from graveler.engine.ports import Ports, check_writable
+from graveler.engine.ports import OpenRepository, Ports, check_writable
 from graveler.engine.repositories import break_parameters
 from graveler.errors import (
     Conflict,
@@ -52,7 +52,6 @@ from graveler.records import (
     CommitEntry,
     Job,
     JobState,
-    Repository,
 )
 from graveler.refs.jobs import record as records
 
@@ -134,9 +133,7 @@ class Bulk:
 # ---- begin, status, heartbeat, cancel ------------------------------------------------------------
 
 
-def begin(
-    ports: Ports, repo: Repository, branch: str, new: NewBulk, *, force: bool = False
-) -> Bulk:
+def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = False) -> Bulk:
     """Record a job on the head of the branch; if an equal job with this id exists, return that one.
 
     The mode *commit* first seals what is staged: the job takes in everything that was acknowledged
@@ -149,7 +146,7 @@ def begin(
     shard packing 1 more, a commit 2.
     """
     name = parse_branch_id(branch)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     parse_prefix(new.prefix)
     if new.mode is not Mode.REPLACE and new.prefix:
         raise Invalid("prefix invalid: only the mode replace takes a prefix")
@@ -159,20 +156,20 @@ def begin(
         break_parameters.check(new.breaks)
     if new.id and not _ID.fullmatch(new.id):
         raise Invalid(f"id must be 1 to 64 letters, digits, '-', '_', '.': id={new.id!r:.80}")
-    job_id = JobId(new.id or ports.ids.unique(20))
-    taken = records.find(ports.kv, repo, job_id) if new.id else ABSENT
+    job_id = JobId(new.id or repo.ids.unique(20))
+    taken = records.find(repo.kv, repo.record, job_id) if new.id else ABSENT
     if taken is ABSENT:
-        record = _begun_on(ports, repo, name, new.mode)
-        begun = begin_on(ports, repo, name, record, replace(new, id=job_id), is_named=bool(new.id))
+        record = _begun_on(repo, name, new.mode)
+        begun = begin_on(repo, name, record, replace(new, id=job_id), is_named=bool(new.id))
         if begun is not ABSENT:
             return begun
-        taken = records.get(ports.kv, repo, job_id)
+        taken = records.get(repo.kv, repo.record, job_id)
     if (taken.job.kind, taken.job.branch) != (KIND, name):
         raise Conflict(
             f"another job has this id: use another id: id={job_id} "
             f"asked: branch={name} begun: branch={taken.job.branch} kind={taken.job.kind}"
         )
-    known = status(ports, repo, name, job_id)
+    known = status(repo, name, job_id)
     was = known.new
     same = (was.mode, was.prefix, was.breaks) == (new.mode, new.prefix, new.breaks)
     if not same or was.purpose not in ("", new.purpose):
@@ -183,13 +180,7 @@ def begin(
 
 
 def begin_on(
-    ports: Ports,
-    repo: Repository,
-    branch: BranchId,
-    record: Branch,
-    new: NewBulk,
-    *,
-    is_named: bool = False,
+    repo: OpenRepository, branch: BranchId, record: Branch, new: NewBulk, *, is_named: bool = False
 ) -> Bulk | Literal[Absent.ABSENT]:
     """Record a job on a branch record that was read before.  A *commit* takes in the tokens that
     the record shows as sealed.
@@ -211,31 +202,31 @@ def begin_on(
     if is_named:
         said["named"] = True
     body = json.dumps(said)
-    stamp = ports.ids.stamp()
-    job = jobs.begin(ports, repo, NewJob(JobId(new.id), KIND, branch, body, base, stamp))
+    stamp = repo.ids.stamp()
+    job = jobs.begin(repo, NewJob(JobId(new.id), KIND, branch, body, base, stamp))
     if job.owner != stamp:
         return ABSENT
-    entry = CommitEntry(base, commit_of(ports, repo, base))
+    entry = CommitEntry(base, commit_of(repo, base))
     return Bulk(job, entry, new, tuple(tokens), is_named)
 
 
-def _begun_on(ports: Ports, repo: Repository, branch: BranchId, mode: Mode) -> Branch:
+def _begun_on(repo: OpenRepository, branch: BranchId, mode: Mode) -> Branch:
     """The branch record; for *commit* one in which everything that was staged is sealed."""
-    seen = fresh(ports, repo, branch)
-    if mode is Mode.PACK and not nothing_staged(ports, seen):
+    seen = fresh(repo, branch)
+    if mode is Mode.PACK and not nothing_staged(repo, seen):
         raise Conflict(f"the branch has uncommitted changes; commit or reset them: branch={branch}")
     if mode is not Mode.COMMIT:
         return seen.branch
-    if nothing_staged(ports, seen):
+    if nothing_staged(repo, seen):
         raise NoChanges(NO_CHANGES)
     if len(seen.branch.sealed) >= limits.sealed_token_count_max:
         raise Conflict(f"too many tokens are sealed; commit first: branch={branch}")
-    return seal(ports, repo, branch, seen, own=True).branch
+    return seal(repo, branch, seen, own=True).branch
 
 
-def status(ports: Ports, repo: Repository, branch: str, job_id: str) -> Bulk:
+def status(repo: OpenRepository, branch: str, job_id: str) -> Bulk:
     """The job as it is now.  Errors: `NotFound`.  Cost: 2 KV requests."""
-    return seen(ports, repo, branch, job_id).bulk
+    return seen(repo, branch, job_id).bulk
 
 
 class Seen(NamedTuple):
@@ -245,14 +236,14 @@ class Seen(NamedTuple):
     record: records.VersionedJob
 
 
-def seen(ports: Ports, repo: Repository, branch: str, job_id: str) -> Seen:
+def seen(repo: OpenRepository, branch: str, job_id: str) -> Seen:
     """The job with everything in its records.  Errors: `NotFound`.  Cost: 2 KV requests."""
-    found = records.find(ports.kv, repo, JobId(job_id)) if _ID.fullmatch(job_id) else ABSENT
+    found = records.find(repo.kv, repo.record, JobId(job_id)) if _ID.fullmatch(job_id) else ABSENT
     if found is ABSENT or (found.job.kind, found.job.branch) != (KIND, branch):
         raise NotFound(f"bulk job not found: id={job_id:.80} branch={branch:.80}")
-    order = jobs.ordered(ports, repo, found.job.id)
+    order = jobs.ordered(repo, found.job.id)
     said = json.loads(order.body)
-    base = CommitEntry(order.since, commit_of(ports, repo, order.since))
+    base = CommitEntry(order.since, commit_of(repo, order.since))
     tokens = tuple(StagedToken(*each) for each in said["tokens"])
     bulk = Bulk(found.job, base, _asked(found.job, said), tokens, said.get("named", False))
     return Seen(bulk, found)
@@ -265,43 +256,43 @@ def _asked(job: Job, said: dict[str, Any]) -> NewBulk:
     return NewBulk(Mode(said["mode"]), said["prefix"], job.id, breaks, message, metadata, purpose)
 
 
-def heartbeat(ports: Ports, repo: Repository, branch: str, job_id: str, progress: int = -1) -> Bulk:
+def heartbeat(repo: OpenRepository, branch: str, job_id: str, progress: int = -1) -> Bulk:
     """Send a heartbeat; `progress`: how many rows are done (-1: unchanged).
 
     A job that is landing or has landed stays as it is.  Errors: `NotFound`; `Conflict` if the job
     cannot land any more: the cluster must stop; `Unavailable`.  Cost: 3 KV requests.
     """
     for _ in range(_ROUNDS):
-        bulk, record = seen(ports, repo, branch, job_id)
+        bulk, record = seen(repo, branch, job_id)
         if bulk.job.state is JobState.DONE:
             return bulk
-        check_alive(ports, bulk)
+        check_alive(repo, bulk)
         if bulk.job.state is JobState.LANDING:
             return bulk
         done = bulk.job.progress if progress < 0 else progress
-        beaten = bulk.job._replace(progress=done, updated_ns=ports.clock.now_ns())
-        if records.put(ports.kv, repo, beaten, record, ports.ids.stamp()) is not ABSENT:
+        beaten = bulk.job._replace(progress=done, updated_ns=repo.clock.now_ns())
+        if records.put(repo.kv, repo.record, beaten, record, repo.ids.stamp()) is not ABSENT:
             return replace(bulk, job=beaten)
     raise Unavailable(f"heartbeat not recorded: the job's record kept changing: id={job_id}")
 
 
-def cancel(ports: Ports, repo: Repository, branch: str, job_id: str) -> None:
+def cancel(repo: OpenRepository, branch: str, job_id: str) -> None:
     """Cancel a running job: it lands nothing, now or later.  Idempotent.
 
     Errors: `NotFound`; `Conflict` once it is landing or has landed; `Unavailable`.  Cost: 4 KV
     requests.
     """
-    jobs.cancel(ports, repo, status(ports, repo, branch, job_id).job.id, KIND)
+    jobs.cancel(repo, status(repo, branch, job_id).job.id, KIND)
 
 
-def list_alive(ports: Ports, repo: Repository) -> list[Bulk]:
+def list_alive(repo: OpenRepository) -> list[Bulk]:
     """Jobs that may still land.  Cost: 1 KV request for each 1,000 jobs, 2 for each of them."""
     found = [
-        status(ports, repo, seen.job.branch, seen.job.id)
-        for seen in records.list_all(ports.kv, repo)
+        status(repo, seen.job.branch, seen.job.id)
+        for seen in records.list_all(repo.kv, repo.record)
         if seen.job.kind == KIND and not seen.job.ended
     ]
-    return [each for each in found if not each.job.ended and not is_expired(ports, each)]
+    return [each for each in found if not each.job.ended and not is_expired(repo, each)]
 
 
 def is_expired(ports: Ports, bulk: Bulk) -> bool:
@@ -340,29 +331,29 @@ def check_same(job: Job, request_id: str) -> None:
         )
 
 
-def note_landing(ports: Ports, repo: Repository, bulk: Bulk, request_id: str) -> None:
+def note_landing(repo: OpenRepository, bulk: Bulk, request_id: str) -> None:
     """Enter the state *landing*: from now on nobody can cancel, and only this request may land the
     job.
 
     Idempotent.  Errors: `Conflict`, `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(_ROUNDS):
-        found = records.get(ports.kv, repo, bulk.job.id)
+        found = records.get(repo.kv, repo.record, bulk.job.id)
         if found.job.state in (JobState.LANDING, JobState.DONE):  # by a twin or an earlier round
             check_same(found.job, request_id)
             return
-        check_alive(ports, replace(bulk, job=found.job))
+        check_alive(repo, replace(bulk, job=found.job))
         landing = found.job._replace(
             state=JobState.LANDING,
             owner=request_id.encode(),
-            updated_ns=ports.clock.now_ns(),
+            updated_ns=repo.clock.now_ns(),
         )
-        if records.put(ports.kv, repo, landing, found, ports.ids.stamp()) is not ABSENT:
+        if records.put(repo.kv, repo.record, landing, found, repo.ids.stamp()) is not ABSENT:
             return
     raise Unavailable(f"bulk job not landed: its record could not be stored: id={bulk.job.id}")
 
 
-def note_done(ports: Ports, repo: Repository, job_id: JobId, landed: CommitEntry) -> None:
+def note_done(repo: OpenRepository, job_id: JobId, landed: CommitEntry) -> None:
     """Record that the job has landed.
 
     Errors: `OutcomeUnknown` if that cannot be recorded; a repeated request finds the commit by the
@@ -370,8 +361,8 @@ def note_done(ports: Ports, repo: Repository, job_id: JobId, landed: CommitEntry
     """
     said = f"bulk job landed, and is not noted; ask again: id={job_id}"
     try:
-        noted = jobs.finish(ports, repo, job_id, jobs.Ending(JobState.DONE, landed=landed))
-        noted = noted or jobs.status(ports, repo, job_id).state is JobState.DONE
+        noted = jobs.finish(repo, job_id, jobs.Ending(JobState.DONE, landed=landed))
+        noted = noted or jobs.status(repo, job_id).state is JobState.DONE
     except Unavailable as error:
         raise OutcomeUnknown(said) from error
     if not noted:

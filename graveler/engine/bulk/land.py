@@ -34,7 +34,7 @@ from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import commit_of, fresh
 from graveler.engine.commits.seal import Once, made_once
 from graveler.engine.jobs import record
-from graveler.engine.ports import Deadline, Ports
+from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import (
     Conflict,
     DirtyBranch,
@@ -44,7 +44,7 @@ from graveler.errors import (
     OutcomeUnknown,
 )
 from graveler.ids import MetarangeId, StagingToken, parse_branch_id
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState, Repository
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState
 
 _REQUEST_LENGTH_MAX = 128
 
@@ -60,7 +60,7 @@ class Finish:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish) -> CommitEntry:
+def finish(repo: OpenRepository, branch: str, job_id: str, asked: Finish) -> CommitEntry:
     """Land what the job wrote as one commit; the same request, repeated, returns that commit.
 
     Errors: `NotFound` (job, metarange or range); `Invalid` (metarange refused: see `check.check`);
@@ -77,56 +77,56 @@ def finish(ports: Ports, repo: Repository, branch: str, job_id: str, asked: Fini
     check_metadata(asked.metadata)
     if not 0 < len(asked.request_id.encode()) <= _REQUEST_LENGTH_MAX:
         raise Invalid(f"request_id must have 1 to {_REQUEST_LENGTH_MAX} bytes")
-    bulk = seen(ports, repo, branch, job_id).bulk
+    bulk = seen(repo, branch, job_id).bulk
     once = bulk.once
-    known = _known(ports, repo, bulk, once, asked)
+    known = _known(repo, bulk, once, asked)
     if known is not ABSENT:
         return known
     try:
-        landed = _landed(ports, repo, bulk, once, asked)
+        landed = _landed(repo, bulk, once, asked)
     except (Conflict, Invalid, NotFound) as error:
         if bulk.job.state is not JobState.LANDING:
             raise
         # An earlier attempt may have sent a swap that has not arrived yet.
         raise OutcomeUnknown(f"{error}; an earlier attempt may still land") from error
-    note_done(ports, repo, bulk.job.id, landed)
+    note_done(repo, bulk.job.id, landed)
     return landed
 
 
 def find_landed(
-    ports: Ports, repo: Repository, branch: str, job_id: str, asked: Finish
+    repo: OpenRepository, branch: str, job_id: str, asked: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit, if this request has landed the job; the job record then records it, too.
 
     Errors: `NotFound`, `Conflict` (another request has), `HistoryTooLong`, `OutcomeUnknown`,
     `Unavailable`.  Cost: 3 KV requests, and 1 for each commit made since the job began.
     """
-    bulk = seen(ports, repo, branch, job_id).bulk
+    bulk = seen(repo, branch, job_id).bulk
     job = bulk.job
     if job.state not in (JobState.LANDING, JobState.DONE):
         return ABSENT
     check_same(job, asked.request_id)
     if job.state is JobState.DONE:
-        return CommitEntry(job.commit, commit_of(ports, repo, job.commit))
-    head = fresh(ports, repo, parse_branch_id(job.branch)).branch.commit
-    landed = made_once(ports, repo, bulk.once, head)
+        return CommitEntry(job.commit, commit_of(repo, job.commit))
+    head = fresh(repo, parse_branch_id(job.branch)).branch.commit
+    landed = made_once(repo, bulk.once, head)
     if landed is not ABSENT:
-        note_done(ports, repo, job.id, landed)
+        note_done(repo, job.id, landed)
     return landed
 
 
-def _landed(ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish) -> CommitEntry:
+def _landed(repo: OpenRepository, bulk: Bulk, once: Once, asked: Finish) -> CommitEntry:
     prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
     base = bulk.base.commit.metarange
-    written = check.check(ports, repo, asked.metarange, base, prefix)
+    written = check.check(repo, asked.metarange, base, prefix)
     if bulk.mode is Mode.PACK:
-        check.check_same(ports, repo, written, base)
-    work = _Work(ports, repo, bulk, asked, written, once)
+        check.check_same(repo, written, base)
+    work = _Work(repo, bulk, asked, written, once)
     return _committed(work) if bulk.mode is Mode.COMMIT else _put_on(work)
 
 
 def _known(
-    ports: Ports, repo: Repository, bulk: Bulk, once: Once, asked: Finish
+    repo: OpenRepository, bulk: Bulk, once: Once, asked: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit, if this request has landed the job before.  Raises `Conflict` if the job cannot
     land any more.
@@ -134,15 +134,15 @@ def _known(
     job = bulk.job
     if job.state is JobState.DONE:
         check_same(job, asked.request_id)
-        return CommitEntry(job.commit, commit_of(ports, repo, job.commit))
+        return CommitEntry(job.commit, commit_of(repo, job.commit))
     if job.state is JobState.LANDING:
         check_same(job, asked.request_id)
-        if is_expired(ports, bulk):
-            head = fresh(ports, repo, parse_branch_id(job.branch)).branch.commit
-            landed = made_once(ports, repo, once, head)
+        if is_expired(repo, bulk):
+            head = fresh(repo, parse_branch_id(job.branch)).branch.commit
+            landed = made_once(repo, once, head)
             if landed is not ABSENT:
                 return landed
-    check_alive(ports, bulk)
+    check_alive(repo, bulk)
     return ABSENT
 
 
@@ -150,8 +150,7 @@ def _known(
 class _Work:
     """One call of `finish`: unchanged through all its rounds."""
 
-    ports: Ports
-    repo: Repository
+    repo: OpenRepository
     bulk: Bulk
     asked: Finish
     written: MetarangeId
@@ -160,9 +159,9 @@ class _Work:
     @property
     def deadline(self) -> Deadline:
         """No swap is sent after the job's expiry, nor after the time limit of a commit."""
-        clock = self.ports.clock
+        clock = self.repo.clock
         left = (self.bulk.expires_ns - clock.now_ns()) / limits.SECOND_NS
-        return Deadline(clock, min(left, self.ports.settings.commit_seconds_max))
+        return Deadline(clock, min(left, self.repo.settings.commit_seconds_max))
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -172,15 +171,15 @@ class _Work:
 def _put_on(work: _Work) -> CommitEntry:
     """Replace, merge or pack: the branch must not have staged rows."""
 
-    ports, repo, bulk = work.ports, work.repo, work.bulk
+    repo, bulk = work.repo, work.bulk
 
     def build(head: CommitEntry) -> Commit:
-        result = bulk_content.onto(ports, repo, bulk, work.written, head.commit.metarange)
-        note_landing(ports, repo, bulk, work.asked.request_id)
+        result = bulk_content.onto(repo, bulk, work.written, head.commit.metarange)
+        note_landing(repo, bulk, work.asked.request_id)
         return Commit(
             committer=work.asked.committer,
             message=work.asked.message,
-            created_ns=ports.clock.now_ns(),
+            created_ns=repo.clock.now_ns(),
             metarange=result,
             metadata=work.metadata,
             parents=(head.id,),
@@ -189,14 +188,14 @@ def _put_on(work: _Work) -> CommitEntry:
     terms = land.Terms(work.deadline, work.once)
     name = parse_branch_id(bulk.job.branch)
     try:
-        return land.land(ports, repo, name, build, terms)
+        return land.land(repo, name, build, terms)
     except DirtyBranch as error:
         raise Conflict(str(error)) from error
 
 
 def _committed(work: _Work) -> CommitEntry:
     """Commit: the tokens that the job has scanned leave the branch record in the same swap."""
-    ports, repo, bulk = work.ports, work.repo, work.bulk
+    repo, bulk = work.repo, work.bulk
     name = parse_branch_id(bulk.job.branch)
     scanned = tuple(each.token for each in reversed(bulk.tokens))
 
@@ -206,21 +205,21 @@ def _committed(work: _Work) -> CommitEntry:
                 "another commit has folded part of the scanned tokens; begin again: "
                 f"id={bulk.job.id}"
             )
-        result = bulk_content.committed(ports, repo, bulk, work.written, base)
-        note_landing(ports, repo, bulk, work.asked.request_id)
+        result = bulk_content.committed(repo, bulk, work.written, base)
+        note_landing(repo, bulk, work.asked.request_id)
         return result
 
     request = commit.CommitRequest(
         work.asked.message, work.asked.committer, work.metadata, once=work.once
     )
-    attempt = commit.Attempt(ports, repo, name, request, work.deadline, scanned[-1], bulk.base.id)
-    now = fresh(ports, repo, name)
-    made = made_once(ports, repo, work.once, now.branch.commit)
+    attempt = commit.Attempt(repo, name, request, work.deadline, scanned[-1], bulk.base.id)
+    now = fresh(repo, name)
+    made = made_once(repo, work.once, now.branch.commit)
     if made is not ABSENT:
         return made
     try:
         return commit.fold_written(attempt, now, commit.Folding(scanned, content))
     except NoChanges as error:
         ending = record.Ending(JobState.FAILED, str(error))
-        record.finish(ports, repo, bulk.job.id, ending)
+        record.finish(repo, bulk.job.id, ending)
         raise

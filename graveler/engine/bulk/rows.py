@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from graveler import limits
 from graveler.engine.commits.records import fresh
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Invalid, NotFound
 from graveler.ids import StagingToken, parse_branch_id, parse_path
-from graveler.records import TOMBSTONE, Branch, Repository, Staged
+from graveler.records import TOMBSTONE, Branch, Staged
 from graveler.staging import area
 
 
@@ -29,11 +29,11 @@ class StagedPage(NamedTuple):
     more: bool
 
 
-def tokens(ports: Ports, repo: Repository, branch: str) -> list[StagedToken]:
+def tokens(repo: OpenRepository, branch: str) -> list[StagedToken]:
     """The tokens that the branch names now, newest first.  The newest token with a row of a path
     decides its value.  1 KV request.
     """
-    return tokens_of(fresh(ports, repo, parse_branch_id(branch)).branch)
+    return tokens_of(fresh(repo, parse_branch_id(branch)).branch)
 
 
 def tokens_of(record: Branch) -> list[StagedToken]:
@@ -45,13 +45,7 @@ def tokens_of(record: Branch) -> list[StagedToken]:
 
 
 def page(
-    ports: Ports,
-    repo: Repository,
-    branch: str,
-    token: str,
-    shard: int,
-    after: str,
-    amount: int,
+    repo: OpenRepository, branch: str, token: str, shard: int, after: str, amount: int
 ) -> StagedPage:
     """Rows of a shard of a token after the path `after`, tombstones included: at most `amount`,
     and about `bulk_page_bytes_max` of values.
@@ -59,7 +53,7 @@ def page(
     Errors: `NotFound` unless the branch names the token now; `Invalid` for a shard that the token
     does not have.  Cost: 2 KV requests.
     """
-    record = fresh(ports, repo, parse_branch_id(branch)).branch
+    record = fresh(repo, parse_branch_id(branch)).branch
     found = next((each for each in record.tokens_newest_first if each == token), None)
     if found is None:
         raise NotFound(
@@ -69,7 +63,7 @@ def page(
         raise Invalid(f"shard must be 0 to {area.shard_count(found) - 1}: shard={shard}")
     start = parse_path(after, "after") + b"\0" if after else b""
     limit = max(1, min(amount, limits.bulk_page_count_max))
-    rows, more = area.shard_page(ports.kv, found, shard, start, limit)
+    rows, more = area.shard_page(repo.kv, found, shard, start, limit)
     length = 0
     for count, (_, staged) in enumerate(rows, start=1):
         length += 0 if staged.value is TOMBSTONE else len(staged.value)

@@ -12,7 +12,7 @@ from graveler.engine.commits.land import Terms, land
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import check_kept, lookup
 from graveler.engine.commits.seal import Once
-from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.engine.ports import OpenRepository, check_writable, keyspace
 from graveler.errors import Invalid, NotFound
 from graveler.identity import commit_id
 from graveler.ids import (
@@ -23,7 +23,7 @@ from graveler.ids import (
     is_hex64,
     parse_metarange_id,
 )
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
+from graveler.records import ABSENT, Absent, Commit, CommitEntry
 from graveler.refs.graph import commits, graph
 
 
@@ -35,71 +35,68 @@ class NewCommitRecord:
     commit: Commit
 
 
-def add_record(
-    ports: Ports, repo: Repository, record: NewCommitRecord, *, force: bool = False
-) -> None:
+def add_record(repo: OpenRepository, record: NewCommitRecord, *, force: bool = False) -> None:
     """Store the record of a commit that was made elsewhere.
 
     Its parents and its metarange must already be in this repository, and its id must be the hash
     of its content.  No branch moves.  Errors: `Invalid`, `NotFound`, `Gone` (the metarange has
     expired), `Refused`.
     """
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     check_message(record.commit.message)
     check_metadata(record.commit.metadata)
     if commit_id(record.commit) != record.id:
         raise Invalid(f"commit_id is not the hash of the commit: commit_id={record.id}")
     metarange = record.commit.metarange
     if metarange != NO_METARANGE:
-        known_metarange(ports, repo, metarange)
-    drawn = graph.positioned(lookup(ports, repo), record.commit)
+        known_metarange(repo, metarange)
+    drawn = graph.positioned(lookup(repo), record.commit)
     if record.commit.generation not in (0, drawn.generation):
         raise Invalid(
             "generation must be one more than the greatest generation of the parents: "
             f"{drawn.generation}"
         )
     made = drawn._replace(version=record.commit.version)
-    commits.put(ports.kv, repo, CommitId(record.id), made, ports.ids.stamp())
+    commits.put(repo.kv, repo.record, CommitId(record.id), made, repo.ids.stamp())
 
 
-def metarange_location(ports: Ports, repo: Repository, metarange_id: str) -> str:
+def metarange_location(repo: OpenRepository, metarange_id: str) -> str:
     """The address of a metarange, relative to the namespace.  `NotFound`, `Invalid`.  1 head."""
-    return _location(ports, repo, metarange_id, "meta_range")
+    return _location(repo, metarange_id, "meta_range")
 
 
-def range_location(ports: Ports, repo: Repository, range_id: str) -> str:
+def range_location(repo: OpenRepository, range_id: str) -> str:
     """The address of a range, relative to the namespace.  `NotFound`, `Invalid`.  1 head."""
-    return _location(ports, repo, range_id, "range")
+    return _location(repo, range_id, "range")
 
 
-def _location(ports: Ports, repo: Repository, name: str, field: str) -> str:
+def _location(repo: OpenRepository, name: str, field: str) -> str:
     if not is_hex64(name):
         raise Invalid(f"{field} invalid: it must be 64 hexadecimal digits: {field}={name[:80]!r}")
     place = address.range_file(repo.namespace, name)
     try:
-        ports.blocks.head(place)
+        repo.blocks.head(place)
     except NotFound as error:
         raise NotFound(f"{field} not found: {field}={name}") from error
     return f"_lakefs/{name}"
 
 
-def known_metarange(ports: Ports, repo: Repository, text: str) -> MetarangeId:
+def known_metarange(repo: OpenRepository, text: str) -> MetarangeId:
     """Check that the metarange with the id `text` is stored in the repository's own namespace.
 
     Errors: `Invalid`, `NotFound`, `Gone` (garbage collection condemned it).
     """
     metarange = parse_metarange_id(text, "source_metarange")
-    check_kept(ports, repo, metarange)
+    check_kept(repo, metarange)
     try:
-        keyspace(ports, repo).metarange(metarange)
+        keyspace(repo).metarange(metarange)
     except NotFound as error:
         raise NotFound(f"metarange not found: source_metarange={metarange}") from error
     return metarange
 
 
 def land_metarange(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     branch: BranchId,
     source: str,
     drawn: Callable[[CommitEntry, MetarangeId], Commit],
@@ -111,10 +108,10 @@ def land_metarange(
     Errors: those of `known_metarange`, `Invalid` for a metarange of dumped refs, and those of
     `land`.
     """
-    metarange = known_metarange(ports, repo, source)
-    space = keyspace(ports, repo)
+    metarange = known_metarange(repo, source)
+    space = keyspace(repo)
     if any(space.open(ref).marks for ref in space.metarange(metarange).ranges[:1]):
         raise Invalid(
             f"source_metarange invalid: it holds dumped refs instead of objects: {metarange=}"
         )
-    return land(ports, repo, branch, lambda head: drawn(head, metarange), Terms(once=once))
+    return land(repo, branch, lambda head: drawn(head, metarange), Terms(once=once))

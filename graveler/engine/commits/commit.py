@@ -44,12 +44,18 @@ from graveler.engine.commits.scan import Overlaid as Overlaid
 from graveler.engine.commits.scan import scan
 from graveler.engine.commits.seal import Once as Once
 from graveler.engine.commits.seal import history_until, made_once, nothing_staged, seal, trim_notes
-from graveler.engine.ports import Deadline, Ports, Unconfirmed, check_writable, given_or_now
+from graveler.engine.ports import (
+    Deadline,
+    OpenRepository,
+    Unconfirmed,
+    check_writable,
+    given_or_now,
+)
 from graveler.errors import Conflict, Contended, NoChanges
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Write
-from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.graph import commits, graph
 from graveler.staging import area
 
@@ -86,8 +92,7 @@ class Attempt(NamedTuple):
     everything that this call must commit.
     """
 
-    ports: Ports
-    repo: Repository
+    repo: OpenRepository
     branch: BranchId
     request: CommitRequest
     deadline: Deadline
@@ -96,7 +101,7 @@ class Attempt(NamedTuple):
 
 
 def commit(
-    ports: Ports, repo: Repository, branch: str, request: CommitRequest, *, force: bool = False
+    repo: OpenRepository, branch: str, request: CommitRequest, *, force: bool = False
 ) -> CommitEntry:
     """Fold all writes that were acknowledged on `branch` before the call into one commit.  Return
     that commit.
@@ -125,23 +130,23 @@ def commit(
     Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged.
     """
     name = parse_branch_id(branch)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     check_message(request.message)
     check_metadata(request.metadata)
     if request.source_metarange:
-        return _commit_metarange(ports, repo, name, request)
-    deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
-    first = fresh(ports, repo, name)
-    made = made_once(ports, repo, request.once, first.branch.commit)
+        return _commit_metarange(repo, name, request)
+    deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
+    first = fresh(repo, name)
+    made = made_once(repo, request.once, first.branch.commit)
     if made is not ABSENT:
         return made
-    handover.check(ports, repo, name, first.branch)
-    if not request.allow_empty and nothing_staged(ports, first):
-        again = fresh(ports, repo, name)
+    handover.check(repo, name, first.branch)
+    if not request.allow_empty and nothing_staged(repo, first):
+        again = fresh(repo, name)
         if again.branch == first.branch:
             raise NoChanges(NO_CHANGES)
         first = again
-    call = Attempt(ports, repo, name, request, deadline, first.branch.staging, first.branch.commit)
+    call = Attempt(repo, name, request, deadline, first.branch.staging, first.branch.commit)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _folded_first(call, first)
     return _folded(call, first)
@@ -149,8 +154,8 @@ def commit(
 
 def _folded(call: Attempt, first: Versioned) -> CommitEntry:
     """Seal the open token of `first`, then fold in all sealed tokens."""
-    ports, repo, branch = call.ports, call.repo, call.branch
-    return fold(call, seal(ports, repo, branch, first, own=call.request.allow_empty))
+    repo, branch = call.repo, call.branch
+    return fold(call, seal(repo, branch, first, own=call.request.allow_empty))
 
 
 def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
@@ -161,14 +166,14 @@ def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
     not carry the key of `once`, because it does not contain everything that the caller asked for.
     If the second fails, its error is raised, and the first stays.
     """
-    ports, repo, request, sealed = call.ports, call.repo, call.request, first.branch.sealed
+    repo, request, sealed = call.repo, call.request, first.branch.sealed
     oldest = call._replace(wanted=sealed[-1])
-    if area.is_empty(ports.kv, first.branch.staging, ports.fanout):
+    if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
         return fold(oldest, first)
     made: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     with suppress(NoChanges, Conflict):  # the second fold finds out what happened to the tokens
         made = fold(oldest._replace(request=_without_mark(request)), first)
-    now = fresh(ports, repo, call.branch)
+    now = fresh(repo, call.branch)
     try:
         rest = call._replace(wanted=now.branch.staging, since=now.branch.commit)
         return _folded(rest, now)
@@ -220,18 +225,18 @@ def fold_written(attempt: Attempt, seen: Versioned, folding: Folding) -> CommitE
 
 def _scanned(attempt: Attempt, record: Branch) -> Folding:
     """Step 3."""
-    ports, repo, request = attempt.ports, attempt.repo, attempt.request
-    found = scan(ports, repo, record.sealed)
+    repo, request = attempt.repo, attempt.request
+    found = scan(repo, record.sealed)
     if found is ABSENT:
         said = request.message, request.metadata
-        raise handover.hand_over(ports, repo, attempt.branch, record, said)
+        raise handover.hand_over(repo, attempt.branch, record, said)
     return found
 
 
 def _rounds(
     attempt: Attempt, sealed: Versioned, folding: Folding, sent: Unconfirmed
 ) -> CommitEntry:
-    ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
+    repo, branch = attempt.repo, attempt.branch
     seen, tokens = sealed, folding.tokens
     drafts: list[Draft] = []
     last = b""
@@ -241,7 +246,7 @@ def _rounds(
             return _taken(attempt, seen, drafts)
         base = seen.branch.commit
         if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):
-            made = made_once(ports, repo, attempt.request.once, base)
+            made = made_once(repo, attempt.request.once, base)
             if made is not ABSENT:
                 return made
             drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))
@@ -250,18 +255,18 @@ def _rounds(
         if _advance(attempt, seen, drafts[-1]):
             return _answer(drafts[-1])
         sent.note()
-        seen = fresh(ports, repo, branch)
+        seen = fresh(repo, branch)
         settled = _settled(attempt, seen, drafts)
         if settled is not None:
             return settled
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-    raise given_up(ports, repo, branch, last, "commit")
+    raise given_up(repo, branch, last, "commit")
 
 
 def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     """Step 4, then the writes of steps 5 and 6, which must be durable before the swap."""
-    ports, repo, request = attempt.ports, attempt.repo, attempt.request
-    base, tokens = commit_of(ports, repo, base_id), folding.tokens
+    repo, request = attempt.repo, attempt.request
+    base, tokens = commit_of(repo, base_id), folding.tokens
     overlaid = folding.content(base.metarange, tokens)
     made: CommitEntry | None = None
     notes: list[Write] = []
@@ -270,13 +275,13 @@ def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     elif overlaid.differs:
         commit_ = _drawn(attempt, base_id, overlaid.metarange)
         made = CommitEntry(commit_id(commit_), commit_)
-        notes.append(commits.write_of(repo, made.id, commit_, ports.ids.stamp()))
+        notes.append(commits.write_of(repo.record, made.id, commit_, repo.ids.stamp()))
     draft = Draft(base_id, tokens, overlaid.rows, made)
-    notes += trim_notes(ports, repo, attempt.branch, draft.head, tokens)
+    notes += trim_notes(repo, attempt.branch, draft.head, tokens)
     if notes:
-        ports.kv.set_many(notes)
+        repo.kv.set_many(notes)
     if made is not None:
-        ports.cache.put_commit(repo, made.id, made.commit)
+        repo.cache.put_commit(repo.record, made.id, made.commit)
     return draft
 
 
@@ -285,12 +290,12 @@ def _drawn(attempt: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commi
     drawn = Commit(
         committer=request.committer,
         message=request.message,
-        created_ns=given_or_now(attempt.ports, request.created_ns),
+        created_ns=given_or_now(attempt.repo, request.created_ns),
         metarange=metarange,
         metadata=request.metadata,
         parents=(base_id,),
     )
-    return graph.positioned(lookup(attempt.ports, attempt.repo), drawn)
+    return graph.positioned(lookup(attempt.repo), drawn)
 
 
 def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
@@ -301,8 +306,8 @@ def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
     """
     for _ in range(limits.equal_commit_count_max):
         entry = CommitEntry(commit_id(drawn), drawn)
-        write = commits.write_of(attempt.repo, entry.id, drawn, attempt.ports.ids.stamp())
-        if attempt.ports.kv.set_if(*write, ABSENT) is WRITTEN:
+        write = commits.write_of(attempt.repo.record, entry.id, drawn, attempt.repo.ids.stamp())
+        if attempt.repo.kv.set_if(*write, ABSENT) is WRITTEN:
             return entry
         drawn = drawn._replace(created_ns=drawn.created_ns + limits.SECOND_NS)
     raise Contended(
@@ -322,10 +327,10 @@ def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
         rev=record.rev + 1,
         commit=draft.head,
         sealed=record.sealed[len(draft.tokens) :],
-        changed_ns=attempt.ports.clock.now_ns(),
+        changed_ns=attempt.repo.clock.now_ns(),
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
-    return swap(attempt.ports, attempt.repo, attempt.branch, seen, wanted) is not None
+    return swap(attempt.repo, attempt.branch, seen, wanted) is not None
 
 
 def _answer(draft: Draft) -> CommitEntry:
@@ -345,15 +350,15 @@ def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Comm
     Raises `NoChanges` if that fold record belongs to `since`, the head when the call began: the
     token changed nothing on it.  Errors: `HistoryTooLong`.
     """
-    ports, repo, branch = attempt.ports, attempt.repo, attempt.branch
+    repo, branch = attempt.repo, attempt.branch
     gone = attempt.wanted not in seen.branch.tokens_newest_first
     made = {draft.made.id for draft in drafts if draft.made is not None}
-    for entry in history_until(ports, repo, seen.branch.commit, attempt.since):
+    for entry in history_until(repo, seen.branch.commit, attempt.since):
         if entry.id in made:
             return entry
         if attempt.request.allow_empty or not gone:
             continue
-        notes = commits.folds_of(ports.kv, repo, branch, entry.id)
+        notes = commits.folds_of(repo.kv, repo.record, branch, entry.id)
         if any(attempt.wanted in note.tokens for note in notes):
             if entry.id == attempt.since:  # the token changed nothing on the head of that time
                 raise NoChanges(NO_CHANGES)
@@ -381,7 +386,7 @@ def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Commit
 
 
 def _commit_metarange(
-    ports: Ports, repo: Repository, branch: BranchId, request: CommitRequest
+    repo: OpenRepository, branch: BranchId, request: CommitRequest
 ) -> CommitEntry:
     def drawn(head: CommitEntry, metarange: MetarangeId) -> Commit:
         if metarange == head.commit.metarange and not request.allow_empty:
@@ -389,11 +394,11 @@ def _commit_metarange(
         return Commit(
             committer=request.committer,
             message=request.message,
-            created_ns=given_or_now(ports, request.created_ns),
+            created_ns=given_or_now(repo, request.created_ns),
             metarange=metarange,
             metadata=request.metadata,
             parents=(head.id,),
         )
 
     source = request.source_metarange
-    return adopt.land_metarange(ports, repo, branch, source, drawn, request.once)
+    return adopt.land_metarange(repo, branch, source, drawn, request.once)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from graveler import limits
 from graveler.committed import diff, merge, reader
 from graveler.engine.commits.records import commit_of, fresh, head_of, timed_lookup
-from graveler.engine.ports import Deadline, Ports, keyspace, operation_deadline
+from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline
 from graveler.framing import identity_of
 from graveler.ids import NO_METARANGE, MetarangeId, parse_branch_id, parse_prefix
 from graveler.records import (
@@ -25,7 +25,6 @@ from graveler.records import (
     CommitEntry,
     Difference,
     Entry,
-    Repository,
 )
 from graveler.refs.graph import graph
 from graveler.staging import stack
@@ -68,13 +67,7 @@ class DiffPage(NamedTuple):
 
 
 def diff_refs(
-    ports: Ports,
-    repo: Repository,
-    left: str,
-    right: str,
-    query: DiffQuery,
-    *,
-    three_dot: bool = True,
+    repo: OpenRepository, left: str, right: str, query: DiffQuery, *, three_dot: bool = True
 ) -> DiffPage:
     """One page of the differences that the ref `right` has against the ref `left`.
 
@@ -84,45 +77,41 @@ def diff_refs(
     and the reading of ranges that the sides do not share.
     """
     prefix = parse_prefix(query.prefix)
-    ours, theirs = head_of(ports, repo, left), head_of(ports, repo, right)
-    deadline = operation_deadline(ports)
-    space = keyspace(ports, repo, deadline.checking("diff", NARROWER))
+    ours, theirs = head_of(repo, left), head_of(repo, right)
+    deadline = operation_deadline(repo)
+    space = keyspace(repo, deadline.checking("diff", NARROWER))
     here, there = ours.commit.metarange, theirs.commit.metarange
     if not three_dot:
         return page_of(lambda start: diff.diff(space, here, there, start, prefix), query)
-    base = base_metarange(ports, repo, theirs, ours, deadline)
+    base = base_metarange(repo, theirs, ours, deadline)
     return page_of(lambda start: merge.differences(space, base, there, here, start, prefix), query)
 
 
 def base_metarange(
-    ports: Ports,
-    repo: Repository,
-    source: CommitEntry,
-    destination: CommitEntry,
-    deadline: Deadline,
+    repo: OpenRepository, source: CommitEntry, destination: CommitEntry, deadline: Deadline
 ) -> MetarangeId:
     """The metarange of the merge base; `NO_METARANGE` for unrelated histories.
 
     Raises `Unavailable` after the deadline.  Cost: see `graph.merge_base`.
     """
-    look = timed_lookup(ports, repo, "merge base search", deadline)
+    look = timed_lookup(repo, "merge base search", deadline)
     base = graph.merge_base(look, source.id, destination.id)
-    return NO_METARANGE if base is ABSENT else commit_of(ports, repo, base).metarange
+    return NO_METARANGE if base is ABSENT else commit_of(repo, base).metarange
 
 
-def diff_branch(ports: Ports, repo: Repository, branch: str, query: DiffQuery) -> DiffPage:
+def diff_branch(repo: OpenRepository, branch: str, query: DiffQuery) -> DiffPage:
     """One page of the uncommitted changes of a branch.
 
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.  Cost with one shard: 2 KV
     requests if the rows fit into one request, and the ranges that contain the staged paths.
     """
     name, prefix = parse_branch_id(branch), parse_prefix(query.prefix)
-    deadline = operation_deadline(ports)
-    seen = fresh(ports, repo, name).branch
-    metarange = commit_of(ports, repo, seen.commit).metarange
+    deadline = operation_deadline(repo)
+    seen = fresh(repo, name).branch
+    metarange = commit_of(repo, seen.commit).metarange
 
     def uncommitted(start: bytes) -> Iterator[Difference]:
-        cursor = stack.view(ports.kv, seen.tokens_newest_first, fanout=ports.fanout)
+        cursor = stack.view(repo.kv, seen.tokens_newest_first, fanout=repo.fanout)
         cursor.seek(max(start, prefix))
 
         def staged() -> Iterator[Item]:
@@ -133,7 +122,7 @@ def diff_branch(ports: Ports, repo: Repository, branch: str, query: DiffQuery) -
         items = staged()
         while batch := list(islice(items, _BATCH)):
             deadline.check("diff")
-            old = reader.get_many(keyspace(ports, repo), metarange, [key for key, _ in batch])
+            old = reader.get_many(keyspace(repo), metarange, [key for key, _ in batch])
             for key, value in batch:
                 yield from _judged(key, old.get(key, ABSENT), value)
 

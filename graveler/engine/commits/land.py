@@ -29,7 +29,7 @@ from graveler.engine.commits.seal import (
     seal,
     trim_notes,
 )
-from graveler.engine.ports import Deadline, Ports, Unconfirmed, keyspace
+from graveler.engine.ports import Deadline, OpenRepository, Ports, Unconfirmed, keyspace
 from graveler.errors import (
     Conflict,
     DirtyBranch,
@@ -45,7 +45,7 @@ from graveler.ids import (
     StagingToken,
 )
 from graveler.kv.store import Declined, Write
-from graveler.records import ABSENT, TOMBSTONE, Absent, Commit, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Absent, Commit, CommitEntry, Versioned
 from graveler.refs.graph import commits, graph
 from graveler.staging import stack
 from graveler.streams import END, Item
@@ -96,7 +96,7 @@ ANY_TIMES: Final = Terms()
 
 
 def land(
-    ports: Ports, repo: Repository, branch: BranchId, build: Build, terms: Terms = ANY_TIMES
+    repo: OpenRepository, branch: BranchId, build: Build, terms: Terms = ANY_TIMES
 ) -> CommitEntry:
     """Make the commit that `build` returns for the head, and put the branch on it.  Atomic.
 
@@ -108,13 +108,13 @@ def land(
     """
 
     def draw(head: CommitEntry) -> Landing:
-        drawn = graph.positioned(lookup(ports, repo), build(head))
+        drawn = graph.positioned(lookup(repo), build(head))
         return Landing(CommitEntry(commit_id(drawn), drawn), True)
 
-    return _move(ports, repo, branch, draw, terms)
+    return _move(repo, branch, draw, terms)
 
 
-def put_on(ports: Ports, repo: Repository, branch: BranchId, target: Target) -> CommitEntry:
+def put_on(repo: OpenRepository, branch: BranchId, target: Target) -> CommitEntry:
     """Put the branch on an existing commit (hard reset).  Each round calls `target` again.
 
     If `target` resolved the commit by another branch record than the one to be replaced, the round
@@ -129,81 +129,76 @@ def put_on(ports: Ports, repo: Repository, branch: BranchId, target: Target) -> 
         entry, at = target()
         return Landing(entry, False, at)
 
-    return _move(ports, repo, branch, draw, ANY_TIMES)
+    return _move(repo, branch, draw, ANY_TIMES)
 
 
 def _move(
-    ports: Ports,
-    repo: Repository,
-    branch: BranchId,
-    draw: Callable[[CommitEntry], Landing],
-    terms: Terms,
+    repo: OpenRepository, branch: BranchId, draw: Callable[[CommitEntry], Landing], terms: Terms
 ) -> CommitEntry:
-    deadline = terms.deadline or Deadline(ports.clock, ports.settings.commit_seconds_max)
+    deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
     tried: list[Tried] = []
     with Unconfirmed("landing a commit") as sent:
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
-            seen = fresh(ports, repo, branch)
-            landed = _landed(ports, repo, seen, tried, terms.once)
+            seen = fresh(repo, branch)
+            landed = _landed(repo, seen, tried, terms.once)
             if landed is not None:
                 return landed
             try:
-                seen, tokens = _cleaned(ports, repo, branch, seen, deadline)
-                landed = _landed(ports, repo, seen, tried, terms.once)
+                seen, tokens = _cleaned(repo, branch, seen, deadline)
+                landed = _landed(repo, seen, tried, terms.once)
                 if landed is not None:
                     return landed
-                head = CommitEntry(seen.branch.commit, commit_of(ports, repo, seen.branch.commit))
+                head = CommitEntry(seen.branch.commit, commit_of(repo, seen.branch.commit))
                 landing = draw(head)
             except (Invalid, Conflict, NotFound):
                 if not tried:
                     raise
-                landed = _landed(ports, repo, _past_landing(ports, repo, branch, tried), tried)
+                landed = _landed(repo, _past_landing(repo, branch, tried), tried)
                 if landed is not None:
                     return landed
                 raise
             if landing.at not in (b"", seen.version):
                 continue
             deadline.check("landing a commit")
-            _note(ports, repo, landing, trim_notes(ports, repo, branch, landing.entry.id, tokens))
+            _note(repo, landing, trim_notes(repo, branch, landing.entry.id, tokens))
             wanted = seen.branch._replace(
                 rev=seen.branch.rev + 1,
                 commit=landing.entry.id,
                 sealed=seen.branch.sealed[len(tokens) :],
-                changed_ns=ports.clock.now_ns(),
+                changed_ns=repo.clock.now_ns(),
             )
             is_refused = False
             with suppress(OutcomeUnknown):
-                is_refused = isinstance(attempt(ports, repo, branch, seen, wanted), Declined)
+                is_refused = isinstance(attempt(repo, branch, seen, wanted), Declined)
                 if not is_refused:
                     return landing.entry
             tried.append(Tried(landing.entry, landing.is_new, seen, is_refused))
             sent.note()
-        landed = _landed(ports, repo, fresh(ports, repo, branch), tried)
+        landed = _landed(repo, fresh(repo, branch), tried)
         if landed is not None:
             return landed
         unanswered = [each.over.version for each in tried if not each.is_refused]
         last = unanswered[-1] if unanswered else b""
-        raise given_up(ports, repo, branch, last, "landing a commit")
+        raise given_up(repo, branch, last, "landing a commit")
 
 
 def _cleaned(
-    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, deadline: Deadline
+    repo: OpenRepository, branch: BranchId, seen: Versioned, deadline: Deadline
 ) -> tuple[Versioned, tuple[StagingToken, ...]]:
     """Check that no staged row differs from the head.  Return the record to land on, and the
     sealed tokens to trim from it."""
-    if nothing_staged(ports, seen):
+    if nothing_staged(repo, seen):
         return seen, ()
-    check_clean(ports, repo, branch, seen.branch.tokens_newest_first, seen, deadline)
-    sealed = seal(ports, repo, branch, seen)
+    check_clean(repo, branch, seen.branch.tokens_newest_first, seen, deadline)
+    sealed = seal(repo, branch, seen)
     tokens = sealed.branch.sealed
-    check_clean(ports, repo, branch, tuple(reversed(tokens)), sealed, deadline)
+    check_clean(repo, branch, tuple(reversed(tokens)), sealed, deadline)
     return sealed, tokens
 
 
 def check_clean(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     branch: BranchId,
     tokens_newest_first: Sequence[StagingToken],
     seen: Versioned,
@@ -215,9 +210,9 @@ def check_clean(
     """
     if not tokens_newest_first:
         return
-    space = keyspace(ports, repo)
-    metarange = commit_of(ports, repo, seen.branch.commit).metarange
-    staged = _items(ports, tokens_newest_first)
+    space = keyspace(repo)
+    metarange = commit_of(repo, seen.branch.commit).metarange
+    staged = _items(repo, tokens_newest_first)
     while batch := list(islice(staged, _BATCH)):
         deadline.check("landing a commit")
         there = reader.get_many(space, metarange, [key for key, _ in batch])
@@ -238,19 +233,18 @@ def _items(ports: Ports, tokens_newest_first: Sequence[StagingToken]) -> Iterato
         cursor.advance()
 
 
-def _note(ports: Ports, repo: Repository, landing: Landing, notes: list[Write]) -> None:
+def _note(repo: OpenRepository, landing: Landing, notes: list[Write]) -> None:
     if landing.is_new:
         entry = landing.entry
-        notes = [commits.write_of(repo, entry.id, entry.commit, ports.ids.stamp()), *notes]
+        notes = [commits.write_of(repo.record, entry.id, entry.commit, repo.ids.stamp()), *notes]
     if notes:
-        ports.kv.set_many(notes)
+        repo.kv.set_many(notes)
     if landing.is_new:
-        ports.cache.put_commit(repo, landing.entry.id, landing.entry.commit)
+        repo.cache.put_commit(repo.record, landing.entry.id, landing.entry.commit)
 
 
 def _landed(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     seen: Versioned,
     tried: Sequence[Tried],
     once: Once | Literal[Absent.ABSENT] = ABSENT,
@@ -260,7 +254,7 @@ def _landed(
 
     Raises `OutcomeUnknown` if the history does not show whether an earlier swap landed.
     """
-    marked = made_once(ports, repo, once, seen.branch.commit)
+    marked = made_once(repo, once, seen.branch.commit)
     if marked is not ABSENT:
         return marked
     if not tried:
@@ -268,7 +262,7 @@ def _landed(
     now = seen.branch.commit
     ours = {each.entry.id for each in tried if each.is_new}
     try:
-        for entry in history_until(ports, repo, now, tried[0].over.branch.commit):
+        for entry in history_until(repo, now, tried[0].over.branch.commit):
             if entry.id in ours:
                 return entry
     except HistoryTooLong:
@@ -277,7 +271,7 @@ def _landed(
     for each in tried:
         if each.is_new or each.is_refused or each.over.version == seen.version:
             continue
-        if _was_put_on(tuple(history_until(ports, repo, now, each.entry.id)), each):
+        if _was_put_on(tuple(history_until(repo, now, each.entry.id)), each):
             return each.entry
         # Perhaps it landed and other clients moved the branch since: a retry could reset it twice.
         raise OutcomeUnknown(f"reset not confirmed; outcome unknown: commit={each.entry.id}")
@@ -293,11 +287,9 @@ def _was_put_on(walked: Sequence[CommitEntry], each: Tried) -> bool:
     return reached and each.over.branch.commit not in [entry.id for entry in walked[:-1]]
 
 
-def _past_landing(
-    ports: Ports, repo: Repository, branch: BranchId, tried: Sequence[Tried]
-) -> Versioned:
+def _past_landing(repo: OpenRepository, branch: BranchId, tried: Sequence[Tried]) -> Versioned:
     """A fresh record that no earlier swap of this call can replace; else `OutcomeUnknown`."""
-    seen = fresh(ports, repo, branch)
+    seen = fresh(repo, branch)
     if any(each.over.version == seen.version for each in tried):
         raise OutcomeUnknown(f"landing a commit not confirmed; outcome unknown: branch={branch}")
     return seen

@@ -8,7 +8,7 @@ from graveler import limits
 from graveler.committed import diff, reader
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits.records import commit_of, head_of, timed_lookup
-from graveler.engine.ports import Ports, keyspace, operation_deadline
+from graveler.engine.ports import OpenRepository, keyspace, operation_deadline
 from graveler.errors import Gone, Invalid
 from graveler.framing import identity_of
 from graveler.ids import (
@@ -17,7 +17,7 @@ from graveler.ids import (
     parse_path,
     parse_prefix,
 )
-from graveler.records import ABSENT, Absent, CommitEntry, Repository
+from graveler.records import ABSENT, Absent, CommitEntry
 from graveler.refs.graph import graph
 from graveler.refs.graph import log as walks
 
@@ -54,13 +54,13 @@ class Bases(NamedTuple):
     base: CommitId
 
 
-def get_commit(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
+def get_commit(repo: OpenRepository, ref: str) -> CommitEntry:
     """The commit that `ref` means.  `NotFound`, `Invalid`."""
-    return head_of(ports, repo, ref)
+    return head_of(repo, ref)
 
 
 def log(
-    ports: Ports, repo: Repository, ref: str, request: LogRequest
+    repo: OpenRepository, ref: str, request: LogRequest
 ) -> tuple[tuple[CommitEntry, ...], bool]:
     """One page of the commits reachable from `ref`, newest first, and whether more follow.
 
@@ -75,39 +75,38 @@ def log(
         raise Invalid(f"objects and prefixes: at most {limits.log_paths_count_max} together")
     keys = [parse_path(path, "objects") for path in request.objects]
     stems = [parse_prefix(path, "prefixes") for path in request.prefixes]
-    start = head_of(ports, repo, ref).id
+    start = head_of(repo, ref).id
     query = walks.LogQuery(
-        after=_ref_or_absent(ports, repo, request.after),
+        after=_ref_or_absent(repo, request.after),
         amount=request.amount,
         since_ns=request.since_ns or ABSENT,
-        stop_at=_ref_or_absent(ports, repo, request.stop_at),
+        stop_at=_ref_or_absent(repo, request.stop_at),
         first_parent=request.first_parent,
         limit=request.limit,
     )
-    entries = walks.log(timed_lookup(ports, repo, "log", operation_deadline(ports)), start, query)
+    entries = walks.log(timed_lookup(repo, "log", operation_deadline(repo)), start, query)
     if keys or stems:
-        entries = _touching(ports, repo, entries, keys, stems)
+        entries = _touching(repo, entries, keys, stems)
     return walks.log_page(entries, query)
 
 
-def _ref_or_absent(ports: Ports, repo: Repository, ref: str) -> CommitId | Literal[Absent.ABSENT]:
-    return head_of(ports, repo, ref).id if ref else ABSENT
+def _ref_or_absent(repo: OpenRepository, ref: str) -> CommitId | Literal[Absent.ABSENT]:
+    return head_of(repo, ref).id if ref else ABSENT
 
 
 def _touching(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     entries: Iterator[CommitEntry],
     keys: Sequence[bytes],
     stems: Sequence[bytes],
 ) -> Iterator[CommitEntry]:
-    deadline = operation_deadline(ports)
-    space = keyspace(ports, repo, deadline.checking("log"))
+    deadline = operation_deadline(repo)
+    space = keyspace(repo, deadline.checking("log"))
     for entry in entries:
         deadline.check("log")
         if len(entry.commit.parents) != 1:
             continue
-        before = commit_of(ports, repo, entry.commit.parents[0]).metarange
+        before = commit_of(repo, entry.commit.parents[0]).metarange
         after = entry.commit.metarange
         if before == after:
             continue
@@ -137,12 +136,12 @@ def _differ(
     return next(found, None) is not None
 
 
-def merge_base(ports: Ports, repo: Repository, source: str, destination: str) -> Bases:
+def merge_base(repo: OpenRepository, source: str, destination: str) -> Bases:
     """The commits that the refs mean, and the base that a merge of them would use.
 
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
     """
-    left, right = head_of(ports, repo, source).id, head_of(ports, repo, destination).id
-    look = timed_lookup(ports, repo, "merge base search", operation_deadline(ports))
+    left, right = head_of(repo, source).id, head_of(repo, destination).id
+    look = timed_lookup(repo, "merge base search", operation_deadline(repo))
     base = graph.merge_base(look, left, right)
     return Bases(left, right, CommitId("") if base is ABSENT else base)

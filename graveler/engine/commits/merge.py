@@ -26,6 +26,7 @@ from graveler.engine.commits.records import check_kept, commit_of, head_of, reso
 from graveler.engine.commits.seal import Once
 from graveler.engine.ports import (
     Deadline,
+    OpenRepository,
     Ports,
     check_writable,
     given_or_now,
@@ -41,7 +42,7 @@ from graveler.ids import (
     parse_branch_id,
     parse_prefix,
 )
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, Difference, Repository, Strategy
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Difference, Strategy
 
 # Arguments: space, base, source, destination, first key, prefix.
 _Differences = Callable[
@@ -73,8 +74,7 @@ class MergeRequest:
 
 
 def merge(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     source: str,
     destination: str,
     request: MergeRequest,
@@ -91,34 +91,34 @@ def merge(
     for each commit that is not cached, and the ranges that changed.
     """
     name = parse_branch_id(destination, "destination_branch")
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     check_message(request.message)
     check_metadata(request.metadata)
     strategy = parse_strategy(request.strategy)
-    meant = resolved(ports, repo, source)
+    meant = resolved(repo, source)
     if meant.branch_id == name and meant.staged:
         raise Invalid(
             f"cannot merge a branch into itself: branch={name}",
             Code.MERGE_INTO_ITSELF,
             branch=name,
         )
-    theirs = CommitEntry(meant.commit, commit_of(ports, repo, meant.commit))
-    check_kept(ports, repo, theirs.id)
+    theirs = CommitEntry(meant.commit, commit_of(repo, meant.commit))
+    check_kept(repo, theirs.id)
 
-    deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
+    deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
 
-    space = keyspace(ports, repo, deadline.checking("merge"))
+    space = keyspace(repo, deadline.checking("merge"))
 
     def build(head: CommitEntry) -> Commit:
-        base = base_metarange(ports, repo, theirs, head, deadline)
+        base = base_metarange(repo, theirs, head, deadline)
         if not (request.allow_empty or force) and _equals(space, base, theirs):
             raise NoChanges(f"update branch {name}: no changes", branch=name)
         sides = base, theirs.commit.metarange, head.commit.metarange
         merged = trees.merge(space, *sides, strategy)
         check_conflicts(merged, f"update branch {name}")
-        return _drawn(ports, request, source, name, merged.metarange_id, (head.id, theirs.id))
+        return _drawn(repo, request, source, name, merged.metarange_id, (head.id, theirs.id))
 
-    return land.land(ports, repo, name, build, land.Terms(once=request.once)).id
+    return land.land(repo, name, build, land.Terms(once=request.once)).id
 
 
 def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:
@@ -172,35 +172,26 @@ def message(source: str, destination: str) -> str:
     return f"Merge '{source}' into '{destination}'"
 
 
-def preview(
-    ports: Ports, repo: Repository, source: str, destination: str, query: DiffQuery
-) -> DiffPage:
+def preview(repo: OpenRepository, source: str, destination: str, query: DiffQuery) -> DiffPage:
     """One page of the changes that a merge would make to the destination's head.
 
     Conflicts are lines too.  Nothing is written.  Errors: `NotFound`, `Invalid`, `Unavailable`.
     """
-    return _previewed(ports, repo, source, destination, query, trees.differences)
+    return _previewed(repo, source, destination, query, trees.differences)
 
 
-def conflicts(
-    ports: Ports, repo: Repository, source: str, destination: str, query: DiffQuery
-) -> DiffPage:
+def conflicts(repo: OpenRepository, source: str, destination: str, query: DiffQuery) -> DiffPage:
     """One page of the paths that conflict.  Nothing is written.  Errors: as `preview`."""
-    return _previewed(ports, repo, source, destination, query, trees.conflicts)
+    return _previewed(repo, source, destination, query, trees.conflicts)
 
 
 def _previewed(
-    ports: Ports,
-    repo: Repository,
-    source: str,
-    destination: str,
-    query: DiffQuery,
-    differences: _Differences,
+    repo: OpenRepository, source: str, destination: str, query: DiffQuery, differences: _Differences
 ) -> DiffPage:
-    theirs, ours = head_of(ports, repo, source), head_of(ports, repo, destination)
-    deadline = operation_deadline(ports)
-    base = base_metarange(ports, repo, theirs, ours, deadline)
+    theirs, ours = head_of(repo, source), head_of(repo, destination)
+    deadline = operation_deadline(repo)
+    base = base_metarange(repo, theirs, ours, deadline)
     prefix = parse_prefix(query.prefix)
-    space = keyspace(ports, repo, deadline.checking("diff", NARROWER))
+    space = keyspace(repo, deadline.checking("diff", NARROWER))
     there, here = theirs.commit.metarange, ours.commit.metarange
     return page_of(lambda start: differences(space, base, there, here, start, prefix), query)

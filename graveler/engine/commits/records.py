@@ -12,11 +12,11 @@ Used by every verb of the engine.
 from collections.abc import Callable
 from contextlib import suppress
 
-from graveler.engine.ports import Deadline, Ports
+from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import Code, Contended, Gone, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
-from graveler.records import ABSENT, Branch, Commit, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.gc import marks
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, resolve
@@ -25,41 +25,39 @@ from graveler.staging import area
 Lookup = Callable[[CommitId], Commit]
 
 
-def fresh(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
+def fresh(repo: OpenRepository, branch: BranchId) -> Versioned:
     """The live record, read from the store now.  `NotFound` if absent or deleted.  1 KV request."""
-    found = branches.find(ports.kv, repo, branch)
+    found = branches.find(repo.kv, repo.record, branch)
     if found is ABSENT or not found.branch.live:
-        ports.cache.forget_branch(repo, branch)
+        repo.cache.forget_branch(repo.record, branch)
         raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
-    ports.cache.put_branch(repo, branch, found)
+    repo.cache.put_branch(repo.record, branch, found)
     return found
 
 
-def cached(ports: Ports, repo: Repository, branch: BranchId) -> Versioned:
+def cached(repo: OpenRepository, branch: BranchId) -> Versioned:
     """A live record that is at most `limits.branch_cache_seconds_max` old.  `NotFound`.
 
     Cost: no request if it is cached, else 1 KV request.
     """
-    known = ports.cache.branch(repo, branch)
-    return known if known is not ABSENT else fresh(ports, repo, branch)
+    known = repo.cache.branch(repo.record, branch)
+    return known if known is not ABSENT else fresh(repo, branch)
 
 
-def swap(
-    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, new: Branch
-) -> Versioned | None:
+def swap(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -> Versioned | None:
     """Compare-and-swap the record `seen` to `new`.  1 KV request.
 
     None means that the swap is not known to have happened: the caller reads the record again.
     """
     with suppress(OutcomeUnknown):
-        swapped = attempt(ports, repo, branch, seen, new)
+        swapped = attempt(repo, branch, seen, new)
         if not isinstance(swapped, Declined):
             return swapped
     return None
 
 
 def given_up(
-    ports: Ports, repo: Repository, branch: BranchId, last: bytes, what: str
+    repo: OpenRepository, branch: BranchId, last: bytes, what: str
 ) -> Contended | OutcomeUnknown:
     """The error of a verb whose rounds are over.  `last`: the version of the record that its last
     swap named.
@@ -68,85 +66,85 @@ def given_up(
     `OutcomeUnknown`: the record still stands, so the swap got no answer and may land later.
     1 KV request.
     """
-    found = branches.find(ports.kv, repo, branch)
+    found = branches.find(repo.kv, repo.record, branch)
     if found is not ABSENT and found.version == last:
         return OutcomeUnknown(f"{what} not confirmed; outcome unknown: branch={branch}")
     return Contended(f"{what} kept losing; try again: branch={branch}")
 
 
 def attempt(
-    ports: Ports, repo: Repository, branch: BranchId, seen: Versioned, new: Branch
+    repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch
 ) -> Versioned | Declined:
     """As `swap`, but `Declined` means that the swap did not happen and never will.
 
     Raises `OutcomeUnknown` if the outcome is not known.  1 KV request.
     """
-    ports.cache.forget_branch(repo, branch)
-    swapped = branches.attempt(ports.kv, repo, branch, seen, new, ports.ids.stamp())
+    repo.cache.forget_branch(repo.record, branch)
+    swapped = branches.attempt(repo.kv, repo.record, branch, seen, new, repo.ids.stamp())
     if not isinstance(swapped, Declined):
-        ports.cache.put_branch(repo, branch, swapped)
+        repo.cache.put_branch(repo.record, branch, swapped)
     return swapped
 
 
-def commit_of(ports: Ports, repo: Repository, commit_id: CommitId) -> Commit:
+def commit_of(repo: OpenRepository, commit_id: CommitId) -> Commit:
     """The commit with this id.  `NotFound`.  1 KV request, or none if it is cached."""
-    known = ports.cache.commit(repo, commit_id)
+    known = repo.cache.commit(repo.record, commit_id)
     if known is not ABSENT:
         return known
-    found = commits.get(ports.kv, repo, commit_id)
-    ports.cache.put_commit(repo, commit_id, found)
+    found = commits.get(repo.kv, repo.record, commit_id)
+    repo.cache.put_commit(repo.record, commit_id, found)
     return found
 
 
-def lookup(ports: Ports, repo: Repository) -> Lookup:
+def lookup(repo: OpenRepository) -> Lookup:
     """`commit_of` as a function of the commit id, for the graph functions."""
-    return lambda commit_id: commit_of(ports, repo, commit_id)
+    return lambda commit_id: commit_of(repo, commit_id)
 
 
-def timed_lookup(ports: Ports, repo: Repository, what: str, deadline: Deadline) -> Lookup:
+def timed_lookup(repo: OpenRepository, what: str, deadline: Deadline) -> Lookup:
     """`lookup` for a walk of any length: raises `Unavailable` after the deadline."""
 
     def look(commit_id: CommitId) -> Commit:
         deadline.check(what)
-        return commit_of(ports, repo, commit_id)
+        return commit_of(repo, commit_id)
 
     return look
 
 
-def resolved(ports: Ports, repo: Repository, ref: str) -> resolve.ResolvedRef:
+def resolved(repo: OpenRepository, ref: str) -> resolve.ResolvedRef:
     """The commit, and the branch if any, that a ref expression means now.
 
     Cost: 1 KV request for a plain name.
     """
-    return resolve.resolve(ports.kv, repo, ref, lookup(ports, repo))
+    return resolve.resolve(repo.kv, repo.record, ref, lookup(repo))
 
 
-def head_of(ports: Ports, repo: Repository, ref: str) -> CommitEntry:
+def head_of(repo: OpenRepository, ref: str) -> CommitEntry:
     """The commit that `ref` means; a branch name means its head."""
-    commit_id = resolved(ports, repo, ref).commit
-    return CommitEntry(commit_id, commit_of(ports, repo, commit_id))
+    commit_id = resolved(repo, ref).commit
+    return CommitEntry(commit_id, commit_of(repo, commit_id))
 
 
-def check_kept(ports: Ports, repo: Repository, *ids: CommitId | MetarangeId) -> None:
+def check_kept(repo: OpenRepository, *ids: CommitId | MetarangeId) -> None:
     """Raises `Gone` if garbage collection has condemned one of these commits or metaranges.
 
     A verb calls this before it uses the content of a commit that may not be the head of a branch.
     Cost: no request if the repository was never collected; else 1 KV request for each id.
     """
-    if not repo.collected:
+    if not repo.record.collected:
         return
     for id in ids:
-        if marks.find(ports.kv, repo, id) is not ABSENT:
+        if marks.find(repo.kv, repo.record, id) is not ABSENT:
             raise Gone(f"commit expired: its content is condemned: id={id}")
 
 
-def new_token(ports: Ports, repo: Repository, rows: int) -> StagingToken:
+def new_token(repo: OpenRepository, rows: int) -> StagingToken:
     """A new unique staging token with enough shards for `rows` rows.
 
     One shard holds `staging_shard_rows` rows.  The token has at least the number of shards that the
     repository was created with; above that, at most `staging_shards_max`.  It gets no more than it
     needs, because each listing and each commit sends requests for an empty shard too.
     """
-    needed = -(-rows // ports.settings.staging_shard_rows)
-    shards = max(repo.staging_shards, min(needed, ports.settings.staging_shards_max))
-    return area.new_token(ports.clock, ports.ids, shards)
+    needed = -(-rows // repo.settings.staging_shard_rows)
+    shards = max(repo.record.staging_shards, min(needed, repo.settings.staging_shards_max))
+    return area.new_token(repo.clock, repo.ids, shards)

@@ -18,7 +18,13 @@ from graveler.engine.commits import land
 from graveler.engine.commits.merge import check_conflicts
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import check_kept, commit_of, head_of
-from graveler.engine.ports import Deadline, Ports, check_writable, given_or_now, keyspace
+from graveler.engine.ports import (
+    Deadline,
+    OpenRepository,
+    check_writable,
+    given_or_now,
+    keyspace,
+)
 from graveler.errors import Code, Conflict, Invalid, NoChanges
 from graveler.ids import BranchId, CommitId, MetarangeId, parse_branch_id
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
@@ -47,13 +53,7 @@ class ReplayRequest:
 
 
 def revert(
-    ports: Ports,
-    repo: Repository,
-    branch: str,
-    ref: str,
-    request: ReplayRequest,
-    *,
-    force: bool = False,
+    repo: OpenRepository, branch: str, ref: str, request: ReplayRequest, *, force: bool = False
 ) -> CommitEntry:
     """Make a commit on `branch` that undoes the change of the commit `ref`.  Atomic.
 
@@ -62,19 +62,19 @@ def revert(
     `Invalid` (a root commit, for example), `Refused`, `Contended`, `Unavailable` after the
     deadline.
     """
-    name = _checked(repo, branch, request, force)
-    target = head_of(ports, repo, ref)
-    check_kept(ports, repo, target.id)
+    name = _checked(repo.record, branch, request, force)
+    target = head_of(repo, ref)
+    check_kept(repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Conflict(
             "must specify 1-based parent number for reverting merge commit",
             Code.PARENT_NUMBER_MISSING,
         )
     parent_id = _parent(target, request.parent_number)
-    check_kept(ports, repo, parent_id)  # the new commit takes its content from the parent
-    parent = commit_of(ports, repo, parent_id).metarange
+    check_kept(repo, parent_id)  # the new commit takes its content from the parent
+    parent = commit_of(repo, parent_id).metarange
 
-    space = _timed(ports, repo, "revert")
+    space = _timed(repo, "revert")
 
     def build(head: CommitEntry) -> Commit:
         made = _replayed(space, target.commit.metarange, parent, head.commit.metarange, name)
@@ -82,41 +82,35 @@ def revert(
         return Commit(
             committer=request.committer,
             message=request.message or f"Revert {ref}",
-            created_ns=given_or_now(ports, request.created_ns),
+            created_ns=given_or_now(repo, request.created_ns),
             metarange=made,
             metadata=_metadata(request, {}),
             parents=(head.id,),
         )
 
-    return land.land(ports, repo, name, build)
+    return land.land(repo, name, build)
 
 
 def cherry_pick(
-    ports: Ports,
-    repo: Repository,
-    branch: str,
-    ref: str,
-    request: ReplayRequest,
-    *,
-    force: bool = False,
+    repo: OpenRepository, branch: str, ref: str, request: ReplayRequest, *, force: bool = False
 ) -> CommitEntry:
     """Make a commit on `branch` that repeats the change of the commit `ref`.  Atomic.
 
     Errors: as `revert`, but a merge commit without a parent number is `Invalid`, and the parent
     may have expired.
     """
-    name = _checked(repo, branch, request, force)
-    target = head_of(ports, repo, ref)
-    check_kept(ports, repo, target.id)
+    name = _checked(repo.record, branch, request, force)
+    target = head_of(repo, ref)
+    check_kept(repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Invalid(
             "must specify 1-based parent number for cherry-picking merge commit",
             Code.PARENT_NUMBER_MISSING,
         )
     # The merge only compares with the parent, so the parent's objects may have expired.
-    parent = commit_of(ports, repo, _parent(target, request.parent_number)).metarange
+    parent = commit_of(repo, _parent(target, request.parent_number)).metarange
 
-    space = _timed(ports, repo, "cherry-pick")
+    space = _timed(repo, "cherry-pick")
 
     def build(head: CommitEntry) -> Commit:
         made = _replayed(space, parent, target.commit.metarange, head.commit.metarange, name)
@@ -125,13 +119,13 @@ def cherry_pick(
         return Commit(
             committer=request.committer,
             message=request.message or target.commit.message,
-            created_ns=given_or_now(ports, request.created_ns),
+            created_ns=given_or_now(repo, request.created_ns),
             metarange=made,
             metadata={**_metadata(request, target.commit.metadata), **origin},
             parents=(head.id,),
         )
 
-    return land.land(ports, repo, name, build)
+    return land.land(repo, name, build)
 
 
 def _checked(repo: Repository, branch: str, request: ReplayRequest, force: bool) -> BranchId:
@@ -155,10 +149,10 @@ def _parent(target: CommitEntry, number: int) -> CommitId:
     return parents[max(number, 1) - 1]
 
 
-def _timed(ports: Ports, repo: Repository, what: str) -> Keyspace:
+def _timed(repo: OpenRepository, what: str) -> Keyspace:
     """A keyspace that checks a deadline of `commit_seconds_max` before it opens each range."""
-    deadline = Deadline(ports.clock, ports.settings.commit_seconds_max)
-    return keyspace(ports, repo, deadline.checking(what))
+    deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
+    return keyspace(repo, deadline.checking(what))
 
 
 def _replayed(

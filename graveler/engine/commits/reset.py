@@ -30,6 +30,7 @@ from graveler.engine.commits.records import (
 )
 from graveler.engine.ports import (
     Deadline,
+    OpenRepository,
     Ports,
     Unconfirmed,
     check_writable,
@@ -39,7 +40,7 @@ from graveler.engine.ports import (
 from graveler.errors import Conflict
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
-from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Repository, Versioned
+from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Versioned
 from graveler.refs.tokens import cleanups
 from graveler.staging import area, stack
 from graveler.streams import END, Cursor, Item
@@ -59,52 +60,48 @@ class _KeyRange(NamedTuple):
         return key < self.end if self.end else key.startswith(self.first)
 
 
-def reset(ports: Ports, repo: Repository, branch: str, *, force: bool = False) -> None:
+def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     """Drop all uncommitted changes of `branch`.  Atomic.
 
     Errors: `NotFound`, `Refused`, `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     name = parse_branch_id(branch)
-    check_writable(repo, force)
-    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
-    seen = fresh(ports, repo, name)
+    check_writable(repo.record, force)
+    grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
+    seen = fresh(repo, name)
     with Unconfirmed("reset") as sent:
         for _ in range(limits.commit_round_count_max):
             record = seen.branch
-            token = new_token(ports, repo, record.recent_rows)
+            token = new_token(repo, record.recent_rows)
             dropped = (*record.sealed, record.staging)
-            due_ns = ports.clock.now_ns() + grace_ns
-            ports.kv.set_many(cleanups.cleanup_writes(repo, name, dropped, due_ns, ports.ids))
+            due_ns = repo.clock.now_ns() + grace_ns
+            repo.kv.set_many(cleanups.cleanup_writes(repo.record, name, dropped, due_ns, repo.ids))
             wanted = record._replace(
                 rev=record.rev + 1,
                 staging=token,
                 sealed=(),
-                changed_ns=ports.clock.now_ns(),
+                changed_ns=repo.clock.now_ns(),
             )
             last = seen.version
-            if swap(ports, repo, name, seen, wanted) is not None:
+            if swap(repo, name, seen, wanted) is not None:
                 return
             sent.note()
-            seen = fresh(ports, repo, name)
+            seen = fresh(repo, name)
             if token in seen.branch.tokens_newest_first:
                 return
-        raise given_up(ports, repo, name, last, "reset")
+        raise given_up(repo, name, last, "reset")
 
 
-def reset_path(
-    ports: Ports, repo: Repository, branch: str, path: str, *, force: bool = False
-) -> None:
+def reset_path(repo: OpenRepository, branch: str, path: str, *, force: bool = False) -> None:
     """Drop the uncommitted change of one path, if there is one.  Atomic.
 
     Errors: as `reset`; `Conflict` after too many resets of paths and prefixes without a commit.
     """
     key = parse_path(path)
-    _cover(ports, repo, parse_branch_id(branch), _KeyRange(key, key + b"\0"), force)
+    _cover(repo, parse_branch_id(branch), _KeyRange(key, key + b"\0"), force)
 
 
-def reset_prefix(
-    ports: Ports, repo: Repository, branch: str, prefix: str, *, force: bool = False
-) -> None:
+def reset_prefix(repo: OpenRepository, branch: str, prefix: str, *, force: bool = False) -> None:
     """Drop the uncommitted changes of all paths that begin with `prefix`.  Atomic.
 
     An empty prefix means `reset`.  Errors: as `reset_path`, and `Unavailable` if the rows are too
@@ -114,21 +111,19 @@ def reset_prefix(
     """
     stem = parse_prefix(prefix)
     if not stem:
-        reset(ports, repo, branch, force=force)
+        reset(repo, branch, force=force)
         return
-    _cover(ports, repo, parse_branch_id(branch), _KeyRange(stem, b""), force)
+    _cover(repo, parse_branch_id(branch), _KeyRange(stem, b""), force)
 
 
-def _cover(
-    ports: Ports, repo: Repository, branch: BranchId, within: _KeyRange, force: bool
-) -> None:
-    check_writable(repo, force)
-    deadline = operation_deadline(ports)
+def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: bool) -> None:
+    check_writable(repo.record, force)
+    deadline = operation_deadline(repo)
     with Unconfirmed("reset") as sent:
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
-            seen = fresh(ports, repo, branch)
-            batches = _staged(ports, seen, within, deadline)
+            seen = fresh(repo, branch)
+            batches = _staged(repo, seen, within, deadline)
             keys = next(batches, None)
             if keys is None:
                 return
@@ -137,25 +132,25 @@ def _cover(
                     f"too many resets since the last commit; commit first: branch={branch}"
                 )
             further = sum(len(batch) for batch in batches)
-            token = _noted(ports, repo, branch, len(keys) + further)
-            _fill(ports, token, _reverting(ports, repo, seen, keys))
+            token = _noted(repo, branch, len(keys) + further)
+            _fill(repo, token, _reverting(repo, seen, keys))
             if further:
-                for batch in _staged(ports, seen, within, deadline, keys[-1] + b"\0"):
-                    _fill(ports, token, _reverting(ports, repo, seen, batch))
+                for batch in _staged(repo, seen, within, deadline, keys[-1] + b"\0"):
+                    _fill(repo, token, _reverting(repo, seen, batch))
             record = seen.branch
             wanted = record._replace(
                 rev=record.rev + 1,
-                staging=new_token(ports, repo, record.recent_rows),
+                staging=new_token(repo, record.recent_rows),
                 sealed=(*record.sealed, record.staging, token),
-                changed_ns=ports.clock.now_ns(),
+                changed_ns=repo.clock.now_ns(),
             )
             last = seen.version
-            if swap(ports, repo, branch, seen, wanted) is not None:
+            if swap(repo, branch, seen, wanted) is not None:
                 return
             sent.note()
-            if token in fresh(ports, repo, branch).branch.tokens_newest_first:
+            if token in fresh(repo, branch).branch.tokens_newest_first:
                 return
-        raise given_up(ports, repo, branch, last, "reset")
+        raise given_up(repo, branch, last, "reset")
 
 
 def _staged(
@@ -188,17 +183,17 @@ def _keys(cursor: Cursor, within: _KeyRange) -> Iterator[bytes]:
         cursor.advance()
 
 
-def _reverting(ports: Ports, repo: Repository, seen: Versioned, keys: list[bytes]) -> list[Item]:
-    head = commit_of(ports, repo, seen.branch.commit)
-    there = reader.get_many(keyspace(ports, repo), head.metarange, keys)
+def _reverting(repo: OpenRepository, seen: Versioned, keys: list[bytes]) -> list[Item]:
+    head = commit_of(repo, seen.branch.commit)
+    there = reader.get_many(keyspace(repo), head.metarange, keys)
     return [(key, there.get(key, TOMBSTONE)) for key in keys]
 
 
-def _noted(ports: Ports, repo: Repository, branch: BranchId, rows: int) -> StagingToken:
+def _noted(repo: OpenRepository, branch: BranchId, rows: int) -> StagingToken:
     """A new token for `rows` rows.  Its clean-up record is stored before it has a row."""
-    token = new_token(ports, repo, rows)
-    due_ns = area.born_ns(token) + ports.settings.unnamed_token_seconds * limits.SECOND_NS
-    ports.kv.set_many(cleanups.cleanup_writes(repo, branch, [token], due_ns, ports.ids))
+    token = new_token(repo, rows)
+    due_ns = area.born_ns(token) + repo.settings.unnamed_token_seconds * limits.SECOND_NS
+    repo.kv.set_many(cleanups.cleanup_writes(repo.record, branch, [token], due_ns, repo.ids))
     return token
 
 
@@ -211,9 +206,7 @@ def _fill(ports: Ports, token: StagingToken, items: list[Item]) -> None:
     ports.kv.set_many(writes)
 
 
-def hard_reset(
-    ports: Ports, repo: Repository, branch: str, ref: str, *, force: bool = False
-) -> CommitEntry:
+def hard_reset(repo: OpenRepository, branch: str, ref: str, *, force: bool = False) -> CommitEntry:
     """Put `branch` on the commit that `ref` means.  Atomic.
 
     Each round resolves `ref` again, because a relative ref depends on the head.
@@ -221,13 +214,13 @@ def hard_reset(
     `Contended`, `OutcomeUnknown`.
     """
     name = parse_branch_id(branch)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
 
     def target() -> tuple[CommitEntry, bytes]:
-        found = resolved(ports, repo, ref)
-        check_kept(ports, repo, found.commit)
+        found = resolved(repo, ref)
+        check_kept(repo, found.commit)
         is_own = found.branch is not ABSENT and found.branch_id == name
         at = found.branch.version if found.branch is not ABSENT and is_own else b""
-        return CommitEntry(found.commit, commit_of(ports, repo, found.commit)), at
+        return CommitEntry(found.commit, commit_of(repo, found.commit)), at
 
-    return land.put_on(ports, repo, name, target)
+    return land.put_on(repo, name, target)

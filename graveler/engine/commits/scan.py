@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from graveler.committed.apply import apply
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, keyspace
 from graveler.ids import MetarangeId, StagingToken
-from graveler.records import ABSENT, Absent, Repository
+from graveler.records import ABSENT, Absent
 from graveler.staging import area, stack
 
 
@@ -38,19 +38,19 @@ class Folding(NamedTuple):
 
 
 def scan(
-    ports: Ports, repo: Repository, tokens: tuple[StagingToken, ...]
+    repo: OpenRepository, tokens: tuple[StagingToken, ...]
 ) -> Folding | Literal[Absent.ABSENT]:
     """Read every row of sealed tokens, which are given oldest first.
 
     Returns ABSENT if they have more than `commit_rows_max` rows; it then requests no further page.
     Cost: 1 KV request for each shard, and for each 10,000 rows of a shard.
     """
-    rows_max = ports.settings.commit_rows_max
+    rows_max = repo.settings.commit_rows_max
     try:
-        deltas = stack.deltas(ports.kv, tokens, ports.fanout, rows_max)
+        deltas = stack.deltas(repo.kv, tokens, repo.fanout, rows_max)
     except area.TooManyRows:
         return ABSENT
-    space = keyspace(ports, repo)
+    space = keyspace(repo)
 
     def content(base: MetarangeId, left: tuple[StagingToken, ...]) -> Overlaid:
         applied = apply(space, base, stack.combine([deltas[token] for token in left]))

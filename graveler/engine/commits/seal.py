@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commits.records import commit_of, fresh, new_token, swap
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import Contended, HistoryTooLong
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Write
-from graveler.records import ABSENT, Absent, CommitEntry, Fold, Repository, Versioned
+from graveler.records import ABSENT, Absent, CommitEntry, Fold, Versioned
 from graveler.refs.graph import commits
 from graveler.refs.tokens import cleanups
 from graveler.staging import area
@@ -35,7 +35,7 @@ def nothing_staged(ports: Ports, seen: Versioned) -> bool:
 
 
 def seal(
-    ports: Ports, repo: Repository, branch: BranchId, first: Versioned, *, own: bool = False
+    repo: OpenRepository, branch: BranchId, first: Versioned, *, own: bool = False
 ) -> Versioned:
     """Seal the open token of `first`; return a record in which it is not open.
 
@@ -51,17 +51,17 @@ def seal(
     seen = first
     for _ in range(limits.commit_round_count_max):
         record = seen.branch
-        token = new_token(ports, repo, record.recent_rows)
+        token = new_token(repo, record.recent_rows)
         wanted = record._replace(
             rev=record.rev + 1,
             staging=token,
             sealed=(*record.sealed, record.staging),
-            changed_ns=ports.clock.now_ns(),
+            changed_ns=repo.clock.now_ns(),
         )
-        swapped = swap(ports, repo, branch, seen, wanted)
+        swapped = swap(repo, branch, seen, wanted)
         if swapped is not None:
             return swapped
-        seen = fresh(ports, repo, branch)
+        seen = fresh(repo, branch)
         mine = token in seen.branch.tokens_newest_first
         theirs = not own and seen.branch.staging != first.branch.staging
         if mine or theirs:
@@ -70,11 +70,7 @@ def seal(
 
 
 def trim_notes(
-    ports: Ports,
-    repo: Repository,
-    branch: BranchId,
-    head: CommitId,
-    tokens: tuple[StagingToken, ...],
+    repo: OpenRepository, branch: BranchId, head: CommitId, tokens: tuple[StagingToken, ...]
 ) -> list[Write]:
     """The writes that must be stored before `tokens` leave the branch record.
 
@@ -83,29 +79,27 @@ def trim_notes(
     """
     if not tokens:
         return []
-    now_ns = ports.clock.now_ns()
-    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
+    now_ns = repo.clock.now_ns()
+    grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     note = Fold(tokens, now_ns)
-    stamp = ports.ids.stamp()
+    stamp = repo.ids.stamp()
     return [
-        commits.fold_write(repo, branch, head, tokens[-1], note, stamp),
-        *cleanups.cleanup_writes(repo, branch, tokens, now_ns + grace_ns, ports.ids),
+        commits.fold_write(repo.record, branch, head, tokens[-1], note, stamp),
+        *cleanups.cleanup_writes(repo.record, branch, tokens, now_ns + grace_ns, repo.ids),
     ]
 
 
-def history_until(
-    ports: Ports, repo: Repository, start: CommitId, base: CommitId
-) -> Iterator[CommitEntry]:
+def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iterator[CommitEntry]:
     """The commits along first parents from `start` back to `base`, both included.
 
     If `base` is not among them, the walk ends at its depth.  Raises `HistoryTooLong` after
     `walk_count_max` commits: a caller that searches for its own commit must not conclude that it
     did not land.  Cost: 1 KV request for each commit that is not cached.
     """
-    depth = commit_of(ports, repo, base).depth
+    depth = commit_of(repo, base).depth
     here = start
     for _ in range(limits.walk_count_max):
-        found = commit_of(ports, repo, here)
+        found = commit_of(repo, here)
         if found.depth < depth:
             return
         yield CommitEntry(here, found)
@@ -131,7 +125,7 @@ class Once(NamedTuple):
 
 
 def made_once(
-    ports: Ports, repo: Repository, once: Once | Literal[Absent.ABSENT], head: CommitId
+    repo: OpenRepository, once: Once | Literal[Absent.ABSENT], head: CommitId
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit with the idempotency key in the history of `head`, or ABSENT.
 
@@ -142,7 +136,7 @@ def made_once(
     """
     if once is ABSENT or once.since == head:
         return ABSENT
-    for entry in history_until(ports, repo, head, once.since):
+    for entry in history_until(repo, head, once.since):
         is_marked = entry.commit.metadata.get(once.key) == once.value
         if is_marked and entry.id != once.since:
             return entry

@@ -32,10 +32,10 @@ from graveler.committed import dumps
 from graveler.committed.dumps import Resumption, StoredTable
 from graveler.engine.dumps.checkpoints import DumpSteps, RefTables
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
-from graveler.engine.ports import Deadline, Ports
+from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, is_hex64
-from graveler.records import ABSENT, Record, Repository
+from graveler.records import ABSENT, Record
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
 
@@ -54,7 +54,7 @@ class RefsDump(NamedTuple):
     manifest: str
 
 
-def dump(ports: Ports, repo: Repository, steps: Steps = NO_STEPS) -> RefsDump:
+def dump(repo: OpenRepository, steps: Steps = NO_STEPS) -> RefsDump:
     """Dump the repository's refs and every commit on record.
 
     `steps`: the checkpoints of the job that runs the dump; it continues from them.
@@ -64,61 +64,61 @@ def dump(ports: Ports, repo: Repository, steps: Steps = NO_STEPS) -> RefsDump:
     each range, three for the metaranges, one for the manifest; less what `steps` hold, plus the
     cost of the checkpoints.
     """
-    now_ns = ports.clock.now_ns()
+    now_ns = repo.clock.now_ns()
     so_far = DumpSteps(steps, now_ns)
     spent = (now_ns - so_far.began_ns) / limits.SECOND_NS
-    deadline = Deadline(ports.clock, limits.dump_seconds_max - spent)
+    deadline = Deadline(repo.clock, limits.dump_seconds_max - spent)
     refs = so_far.refs
     if refs is ABSENT:
-        found_branches = _written(ports, repo, wire_dumps.BRANCHES, _branches(ports, repo))
-        refs = RefTables(found_branches, _written(ports, repo, wire_dumps.TAGS, _tags(ports, repo)))
+        found_branches = _written(repo, wire_dumps.BRANCHES, _branches(repo))
+        refs = RefTables(found_branches, _written(repo, wire_dumps.TAGS, _tags(repo)))
     begun = Resumption(tuple(so_far.ranges), partial(so_far.add, refs=refs))
-    records = _commits(ports, repo, so_far.after)
+    records = _commits(repo, so_far.after)
     found_commits = dumps.write(
-        ports.blocks, repo.namespace, repo.breaks, wire_dumps.COMMITS, records, begun
+        repo.blocks, repo.namespace, repo.record.breaks, wire_dumps.COMMITS, records, begun
     )
     found_branches, found_tags = refs
     deadline.check("dump")
     manifest = {
         "repository": repo.id,
-        "creation_date": ports.clock.now_ns() // limits.SECOND_NS,
+        "creation_date": repo.clock.now_ns() // limits.SECOND_NS,
         "commits_meta_range_id": found_commits.id,
         "tags_meta_range_id": found_tags.id,
         "branches_meta_range_id": found_branches.id,
         _FILES: sorted({*found_commits.files, *found_tags.files, *found_branches.files}),
     }
-    name = f"{_FOLDER}{ulid(ports.clock.now_ns(), ports.ids.stamp())}.json"
+    name = f"{_FOLDER}{ulid(repo.clock.now_ns(), repo.ids.stamp())}.json"
     place = address.join(repo.namespace, name)
-    ports.blocks.put(place, [json.dumps(manifest, indent=1).encode()])
+    repo.blocks.put(place, [json.dumps(manifest, indent=1).encode()])
     return RefsDump(found_commits.id, found_tags.id, found_branches.id, place)
 
 
 def _written(
-    ports: Ports, repo: Repository, marks: Mapping[str, str], records: Iterable[Record]
+    repo: OpenRepository, marks: Mapping[str, str], records: Iterable[Record]
 ) -> StoredTable:
-    return dumps.write(ports.blocks, repo.namespace, repo.breaks, marks, records)
+    return dumps.write(repo.blocks, repo.namespace, repo.record.breaks, marks, records)
 
 
-def _branches(ports: Ports, repo: Repository) -> Iterator[Record]:
-    for each in branches.every(ports.kv, repo):
+def _branches(repo: OpenRepository) -> Iterator[Record]:
+    for each in branches.every(repo.kv, repo.record):
         branch = each.branch
         yield wire_dumps.branch_record(each.id, branch.commit, hidden=branch.hidden)
 
 
-def _tags(ports: Ports, repo: Repository) -> Iterator[Record]:
-    for each in tags.every(ports.kv, repo):
+def _tags(repo: OpenRepository) -> Iterator[Record]:
+    for each in tags.every(repo.kv, repo.record):
         yield wire_dumps.tag_record(each.id, each.tag.commit)
 
 
-def _commits(ports: Ports, repo: Repository, after: str) -> Iterator[Record]:
-    for entry in commits.list_all(ports.kv, repo, after):
+def _commits(repo: OpenRepository, after: str) -> Iterator[Record]:
+    for entry in commits.list_all(repo.kv, repo.record, after):
         yield wire_dumps.commit_record(entry.id, entry.commit)
 
 
 # ---- for collection ------------------------------------------------------------------------------
 
 
-def files_in_use(ports: Ports, repo: Repository) -> set[str]:
+def files_in_use(repo: OpenRepository) -> set[str]:
     """The ids of the tables of every dump that has a manifest.
 
     Raises `Corrupt` if a manifest cannot be read.  Cost: one list for each 1,000 dumps, one get for
@@ -126,8 +126,8 @@ def files_in_use(ports: Ports, repo: Repository) -> set[str]:
     """
     found: set[str] = set()
     prefix = address.join(repo.namespace, _FOLDER)
-    for line in list_all(ports.blocks, prefix):
-        found |= _files_of(ports, line.address)
+    for line in list_all(repo.blocks, prefix):
+        found |= _files_of(repo, line.address)
     return found
 
 

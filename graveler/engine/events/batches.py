@@ -17,7 +17,7 @@ from graveler import limits
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.commits.records import fresh
 from graveler.engine.commits.seal import Once, made_once
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
     Conflict,
     Contended,
@@ -28,7 +28,7 @@ from graveler.errors import (
     Unsupported,
 )
 from graveler.ids import CommitId
-from graveler.records import ABSENT, Absent, Repository
+from graveler.records import ABSENT, Absent
 from graveler.refs.events import batches
 from graveler.refs.events.batches import BatchCount, Batches, ClosingBatch, StoredBatches
 from graveler.refs.events.rules import EventRule
@@ -48,7 +48,7 @@ class Delivery(NamedTuple):
 
 
 def note(
-    ports: Ports, repo: Repository, rule: EventRule, delivery: Delivery
+    repo: OpenRepository, rule: EventRule, delivery: Delivery
 ) -> ClosingBatch | Literal[Absent.ABSENT]:
     """Count a delivery in the rule's open batch; if that closes the batch, return it, to be
     committed.
@@ -57,28 +57,28 @@ def note(
     a batch; to close also 1 for the branch.
     """
     for _ in range(limits.conditional_round_count_max):
-        seen = batches.get(ports.kv, repo, rule.id)
+        seen = batches.get(repo.kv, repo.record, rule.id)
         if not seen.batches.open:
             opened = seen.batches._replace(
-                open=_name(ports),
+                open=_name(repo),
                 number=seen.batches.number + 1,
-                opened_ns=ports.clock.now_ns(),
+                opened_ns=repo.clock.now_ns(),
             )
-            if not _swap(ports, repo, rule, seen, opened):
+            if not _swap(repo, rule, seen, opened):
                 continue
-            seen = batches.get(ports.kv, repo, rule.id)
+            seen = batches.get(repo.kv, repo.record, rule.id)
             if not seen.batches.open:
                 return ABSENT  # another caller closed it at once; it contains our objects
         if rule.objects_max and delivery.objects:
-            _count(ports, repo, rule, seen.batches.number, delivery.objects)
-        if not delivery.marked and not _is_full(ports, repo, rule, seen.batches):
+            _count(repo, rule, seen.batches.number, delivery.objects)
+        if not delivery.marked and not _is_full(repo, rule, seen.batches):
             return ABSENT
-        return _close(ports, repo, rule, seen)
+        return _close(repo, rule, seen)
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
 def tick(
-    ports: Ports, repo: Repository, rule: EventRule, *, waiting: bool = True
+    repo: OpenRepository, rule: EventRule, *, waiting: bool = True
 ) -> tuple[ClosingBatch, ...]:
     """Close the open batch if it is overdue.  Returns it, and with `waiting` also every batch that
     waits for its commit.
@@ -86,20 +86,20 @@ def tick(
     If the branch is gone, its staged rows are gone, too: the open batch ends without a commit.
     Cost: 1 KV request; to close 2 more and 1 for the branch.
     """
-    seen = batches.get(ports.kv, repo, rule.id)
+    seen = batches.get(repo.kv, repo.record, rule.id)
     found = seen.batches.closing if waiting else ()
-    if not seen.batches.open or not _is_overdue(ports, rule, seen.batches):
+    if not seen.batches.open or not _is_overdue(repo, rule, seen.batches):
         return found
     try:
-        closed = _close(ports, repo, rule, seen)
+        closed = _close(repo, rule, seen)
     except NotFound:
-        _swap(ports, repo, rule, seen, seen.batches._replace(open=""))
+        _swap(repo, rule, seen, seen.batches._replace(open=""))
         return found
     return found if closed is ABSENT else (*found, closed)
 
 
 def commit_batch(
-    ports: Ports, repo: Repository, rule: EventRule, batch: str
+    repo: OpenRepository, rule: EventRule, batch: str
 ) -> CommitId | Literal[Absent.ABSENT]:
     """Commit everything that is staged on the rule's branch, once for `batch`.
 
@@ -107,13 +107,13 @@ def commit_batch(
     batch was committed and forgotten before.  Errors: those of `commit.commit`; the batch then
     stays, and its message must be delivered again.
     """
-    seen = batches.get(ports.kv, repo, rule.id)
+    seen = batches.get(repo.kv, repo.record, rule.id)
     closing = _closing(seen, batch)
     if closing is None:
         return ABSENT
     made: CommitId | Literal[Absent.ABSENT] = ABSENT
     try:
-        made = commit(ports, repo, rule.branch, _request(rule, closing)).id
+        made = commit(repo, rule.branch, _request(rule, closing)).id
     except (NoChanges, NotFound):  # taken by another commit, or deleted with its branch
         pass
     except HistoryTooLong:  # each of these commits took in everything staged before it
@@ -122,11 +122,11 @@ def commit_batch(
         raise
     except Conflict:  # the branch was reset meanwhile, on purpose
         pass
-    _forget(ports, repo, rule, batch)
+    _forget(repo, rule, batch)
     return made
 
 
-def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
+def note_run(repo: OpenRepository, rule: EventRule, batch: str) -> None:
     """Record that a worker begins a closed batch, or give the batch up: its objects stay staged,
     for the next commit of the branch.
 
@@ -137,59 +137,57 @@ def note_run(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> Non
     Errors: `Unsupported`, `Contended`, `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(limits.conditional_round_count_max):
-        seen = batches.get(ports.kv, repo, rule.id)
+        seen = batches.get(repo.kv, repo.record, rule.id)
         closing = _closing(seen, batch)
         if closing is None:
             return
-        now_ns = ports.clock.now_ns()
+        now_ns = repo.clock.now_ns()
         first_ns = closing.first_ns or now_ns
         age_seconds = (now_ns - first_ns) / limits.SECOND_NS
         is_old = age_seconds >= limits.batch_restart_seconds
         if is_old and closing.runs >= limits.job_restart_count_max:
-            if _is_landed(ports, repo, rule, closing):
+            if _is_landed(repo, rule, closing):
                 return
-            _forget(ports, repo, rule, batch)
+            _forget(repo, rule, batch)
             raise Unsupported(
                 f"batch not committed by {closing.runs} workers, its objects stay staged: "
                 f"repository={repo.id} branch={rule.branch} rule={rule.id} batch={batch}"
             )
         begun = closing._replace(runs=closing.runs + 1, first_ns=first_ns)
-        if _counted(ports, repo, rule, seen, begun):
+        if _counted(repo, rule, seen, begun):
             return
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
-def _is_landed(ports: Ports, repo: Repository, rule: EventRule, closing: ClosingBatch) -> bool:
+def _is_landed(repo: OpenRepository, rule: EventRule, closing: ClosingBatch) -> bool:
     """Whether `commit_batch` would find that the batch is committed, or that nothing is left to
     commit.
     """
     once = Once(BATCH_KEY, closing.batch, closing.since)
     try:
-        head = fresh(ports, repo, rule.branch).branch.commit
-        return made_once(ports, repo, once, head) is not ABSENT
+        head = fresh(repo, rule.branch).branch.commit
+        return made_once(repo, once, head) is not ABSENT
     except (HistoryTooLong, NotFound):
         return True
 
 
-def forget_runs(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
+def forget_runs(repo: OpenRepository, rule: EventRule, batch: str) -> None:
     """Reset the count of attempts, because the batch waits for a bulk job.  Best effort; 2 KV
     requests.
     """
-    seen = batches.get(ports.kv, repo, rule.id)
+    seen = batches.get(repo.kv, repo.record, rule.id)
     closing = _closing(seen, batch)
     if closing is not None:
-        _counted(ports, repo, rule, seen, closing._replace(runs=0, first_ns=0))
+        _counted(repo, rule, seen, closing._replace(runs=0, first_ns=0))
 
 
 def _closing(seen: StoredBatches, batch: str) -> ClosingBatch | None:
     return next((each for each in seen.batches.closing if each.batch == batch), None)
 
 
-def _counted(
-    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches, new: ClosingBatch
-) -> bool:
+def _counted(repo: OpenRepository, rule: EventRule, seen: StoredBatches, new: ClosingBatch) -> bool:
     changed = tuple(new if each.batch == new.batch else each for each in seen.batches.closing)
-    return _swap(ports, repo, rule, seen, seen.batches._replace(closing=changed))
+    return _swap(repo, rule, seen, seen.batches._replace(closing=changed))
 
 
 def _request(rule: EventRule, closing: ClosingBatch) -> CommitRequest:
@@ -201,26 +199,26 @@ def _request(rule: EventRule, closing: ClosingBatch) -> CommitRequest:
     )
 
 
-def _count(ports: Ports, repo: Repository, rule: EventRule, number: int, objects: int) -> None:
+def _count(repo: OpenRepository, rule: EventRule, number: int, objects: int) -> None:
     """Add objects to the count of a batch.  Never fails: a batch with too low a count is closed
     when it is overdue.
     """
     for _ in range(limits.conditional_round_count_max):
-        stamp = ports.ids.stamp()
+        stamp = repo.ids.stamp()
         counted = BatchCount(number, stamp[-1] % batches.COUNTERS, objects)
         try:
-            if batches.add(ports.kv, repo, rule.id, counted, stamp):
+            if batches.add(repo.kv, repo.record, rule.id, counted, stamp):
                 return
         except OutcomeUnknown:
             return
 
 
-def _is_full(ports: Ports, repo: Repository, rule: EventRule, found: Batches) -> bool:
-    if _is_overdue(ports, rule, found):
+def _is_full(repo: OpenRepository, rule: EventRule, found: Batches) -> bool:
+    if _is_overdue(repo, rule, found):
         return True
     if not rule.objects_max:
         return False
-    return batches.count_of(ports.kv, repo, rule.id, found.number) >= rule.objects_max
+    return batches.count_of(repo.kv, repo.record, rule.id, found.number) >= rule.objects_max
 
 
 def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
@@ -228,7 +226,7 @@ def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
 
 
 def _close(
-    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches
+    repo: OpenRepository, rule: EventRule, seen: StoredBatches
 ) -> ClosingBatch | Literal[Absent.ABSENT]:
     """Close the batch that is open in `seen`; ABSENT: another caller closed it, or too many batches
     wait already.
@@ -238,28 +236,26 @@ def _close(
         found = seen.batches
         if found.open != name or len(found.closing) >= limits.event_batches_closing_max:
             return ABSENT
-        closing = ClosingBatch(name, fresh(ports, repo, rule.branch).branch.commit)
+        closing = ClosingBatch(name, fresh(repo, rule.branch).branch.commit)
         closed = found._replace(open="", closing=(*found.closing, closing))
-        if _swap(ports, repo, rule, seen, closed):
+        if _swap(repo, rule, seen, closed):
             return closing
-        seen = batches.get(ports.kv, repo, rule.id)
+        seen = batches.get(repo.kv, repo.record, rule.id)
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
-def _forget(ports: Ports, repo: Repository, rule: EventRule, batch: str) -> None:
+def _forget(repo: OpenRepository, rule: EventRule, batch: str) -> None:
     for _ in range(limits.conditional_round_count_max):
-        seen = batches.get(ports.kv, repo, rule.id)
+        seen = batches.get(repo.kv, repo.record, rule.id)
         kept = tuple(each for each in seen.batches.closing if each.batch != batch)
         if kept == seen.batches.closing:
             return
-        if _swap(ports, repo, rule, seen, seen.batches._replace(closing=kept)):
+        if _swap(repo, rule, seen, seen.batches._replace(closing=kept)):
             return
 
 
-def _swap(
-    ports: Ports, repo: Repository, rule: EventRule, seen: StoredBatches, new: Batches
-) -> bool:
-    return batches.swap(ports.kv, repo, rule.id, seen, new, ports.ids.stamp())
+def _swap(repo: OpenRepository, rule: EventRule, seen: StoredBatches, new: Batches) -> bool:
+    return batches.swap(repo.kv, repo.record, rule.id, seen, new, repo.ids.stamp())
 
 
 def _name(ports: Ports) -> str:

@@ -8,26 +8,25 @@ stay for ever.  Used by the local service.
 from math import inf
 
 from graveler import limits
-from graveler.engine.ports import Ports
-from graveler.records import Repository
+from graveler.engine.ports import OpenRepository
 from graveler.refs.events import arrivals, rules
 
 _START_BYTES = 4
 
 
-def expire(ports: Ports, repo: Repository, seconds: float = inf) -> int:
+def expire(repo: OpenRepository, seconds: float = inf) -> int:
     """Remove part of the expired confirmations, within `seconds`; returns the number of rows.
 
     Each round begins at a random position, so that over time all rows are reached.  Deleted rules
     are included, because their rows still exist.  Cost: the rules; 2 KV requests for each of their
     64 partitions, 1 more for up to 1,000 rows that are removed.
     """
-    end = ports.clock.steady_seconds() + seconds
-    before_ns = ports.clock.now_ns() - limits.event_seconds * limits.SECOND_NS
-    count, start = 0, ports.ids.stamp()[:_START_BYTES]
-    for rule in rules.every_id(ports.kv, repo):
-        for partition in arrivals.vouched_partitions(repo, rule):
-            if ports.clock.steady_seconds() >= end:
+    end = repo.clock.steady_seconds() + seconds
+    before_ns = repo.clock.now_ns() - limits.event_seconds * limits.SECOND_NS
+    count, start = 0, repo.ids.stamp()[:_START_BYTES]
+    for rule in rules.every_id(repo.kv, repo.record):
+        for partition in arrivals.vouched_partitions(repo.record, rule):
+            if repo.clock.steady_seconds() >= end:
                 return count
-            count += arrivals.forget_vouched(ports.kv, partition, start, before_ns)
+            count += arrivals.forget_vouched(repo.kv, partition, start, before_ns)
     return count

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from graveler import limits
 from graveler.block import address
 from graveler.engine.commits.records import fresh
-from graveler.engine.ports import Ports, check_writable
+from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_branch_id
 from graveler.records import Repository
@@ -39,7 +39,7 @@ class NewRule:
     committer: str = ""
 
 
-def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
+def create(repo: OpenRepository, new: NewRule) -> EventRule:
     """Create a rule; it watches its bucket from now on.
 
     Errors: `Invalid`, `NotFound` (no such branch), `Refused`, `AlreadyExists` (another rule of the
@@ -48,12 +48,12 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
     Cost: 3 KV requests, a list of all rules and one of all repositories, and one list of the
     bucket.
     """
-    check_writable(repo, force=False)
+    check_writable(repo.record, force=False)
     branch = parse_branch_id(new.branch)
     rule = EventRule(
-        _id(repo, new),
+        _id(repo.record, new),
         repo.id,
-        repo.uid,
+        repo.record.uid,
         branch,
         new.bucket,
         new.prefix,
@@ -63,31 +63,31 @@ def create(ports: Ports, repo: Repository, new: NewRule) -> EventRule:
         new.seconds_max,
         new.marker,
         new.committer,
-        ports.clock.now_ns(),
+        repo.clock.now_ns(),
     )
     rules.check(rule)
-    _check_apart(ports, repo, rule)
-    _check_readable(ports, repo, rule)
-    fresh(ports, repo, branch)
-    if sum(1 for _ in rules.every(ports.kv)) >= limits.event_rules_max:
+    _check_apart(repo, rule)
+    _check_readable(repo, rule)
+    fresh(repo, branch)
+    if sum(1 for _ in rules.every(repo.kv)) >= limits.event_rules_max:
         raise Invalid(f"too many rules: a deployment has at most {limits.event_rules_max}")
-    rules.put(ports.kv, repo, rule, ports.ids)
+    rules.put(repo.kv, repo.record, rule, repo.ids)
     return rule
 
 
-def list_all(ports: Ports, repo: Repository) -> tuple[EventRule, ...]:
+def list_all(repo: OpenRepository) -> tuple[EventRule, ...]:
     """The rules of the repository, by id.  1 KV request."""
-    return rules.of_repository(ports.kv, repo)
+    return rules.of_repository(repo.kv, repo.record)
 
 
-def get(ports: Ports, repo: Repository, rule: str) -> EventRule:
+def get(repo: OpenRepository, rule: str) -> EventRule:
     """One rule.  Errors: `NotFound`.  Cost: 1 KV request."""
-    return rules.get(ports.kv, repo, rule)
+    return rules.get(repo.kv, repo.record, rule)
 
 
-def delete(ports: Ports, repo: Repository, rule: str) -> None:
+def delete(repo: OpenRepository, rule: str) -> None:
     """Delete a rule.  Errors: `NotFound`.  Cost: 2 KV requests."""
-    rules.delete(ports.kv, repo, rule, ports.ids)
+    rules.delete(repo.kv, repo.record, rule, repo.ids)
 
 
 def _id(repo: Repository, new: NewRule) -> str:
@@ -96,23 +96,25 @@ def _id(repo: Repository, new: NewRule) -> str:
     return digest.hexdigest()[:_ID_LENGTH]
 
 
-def _check_readable(ports: Ports, repo: Repository, rule: EventRule) -> None:
+def _check_readable(repo: OpenRepository, rule: EventRule) -> None:
     """Raises `Invalid` if the bucket cannot be read, because staged entries would be
     unreadable.
     """
     scheme = repo.namespace.partition("://")[0]
     try:
-        ports.blocks.list(f"{scheme}://{rule.bucket}/{rule.prefix}", "", 1)
+        repo.blocks.list(f"{scheme}://{rule.bucket}/{rule.prefix}", "", 1)
     except NotFound as error:
         raise Invalid(f"bucket not found: bucket={rule.bucket}") from error
 
 
-def _check_apart(ports: Ports, repo: Repository, rule: EventRule) -> None:
+def _check_apart(repo: OpenRepository, rule: EventRule) -> None:
     """Raises `Invalid` if the rule watches the namespace of a repository."""
-    for other in repositories.every(ports.kv):
+    for other in repositories.every(repo.kv):
         own = address.split_prefix(other.namespace.rstrip("/") + "/")
         if rule.watches(own.bucket, own.key):
-            whose = "the repository's own" if other.uid == repo.uid else "another repository's"
+            whose = (
+                "the repository's own" if other.uid == repo.record.uid else "another repository's"
+            )
             raise Invalid(
                 f"rule would watch {whose} namespace: namespace={other.namespace} "
                 f"prefix={rule.prefix}"

@@ -30,10 +30,10 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commits.records import cached, fresh
-from graveler.engine.ports import Ports, check_writable, operation_deadline
+from graveler.engine.ports import OpenRepository, check_writable, operation_deadline
 from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.store import WRITTEN, Matches, Place, Row
-from graveler.records import ABSENT, Absent, Repository, Staged, StagedValue, Versioned
+from graveler.records import ABSENT, Absent, Staged, StagedValue, Versioned
 from graveler.refs.events import arrivals
 from graveler.refs.events.arrivals import Arrival, StoredArrival
 from graveler.refs.events.rules import EventRule
@@ -90,17 +90,14 @@ _WAIT = _Verdict(ABSENT, waits=True)
 class _Round(NamedTuple):
     """One round over all events.  `seen` may be some seconds old unless `is_fresh`."""
 
-    ports: Ports
-    repo: Repository
+    repo: OpenRepository
     rule: EventRule
     call: bytes
     seen: Versioned
     is_fresh: bool
 
 
-def take_in(
-    ports: Ports, repo: Repository, rule: EventRule, events: Sequence[Told]
-) -> tuple[Taken, ...]:
+def take_in(repo: OpenRepository, rule: EventRule, events: Sequence[Told]) -> tuple[Taken, ...]:
     """Stage the events, at most one of each object; returns what happened to each, in order.
 
     When it returns, every commit that begins later contains the events, and the same events change
@@ -110,16 +107,16 @@ def take_in(
     Cost: 1 batch of reads, a conditional write of two rows for each event, 1 request for the branch
     and 1 to confirm; events that were delivered before cost 1 batch more.
     """
-    check_writable(repo, force=False)
-    deadline = operation_deadline(ports)
+    check_writable(repo.record, force=False)
+    deadline = operation_deadline(repo)
     became: dict[int, _Verdict] = {}
-    waits, call = 0, ports.ids.stamp()
-    round_ = _Round(ports, repo, rule, call, cached(ports, repo, rule.branch), is_fresh=False)
+    waits, call = 0, repo.ids.stamp()
+    round_ = _Round(repo, rule, call, cached(repo, rule.branch), is_fresh=False)
     for _ in range(limits.write_attempt_count_max):
         deadline.check("taking events in")
         waiting = [number for number in range(len(events)) if number not in became]
         verdicts = _look_and_step(round_, [events[number] for number in waiting])
-        now = fresh(ports, repo, rule.branch)
+        now = fresh(repo, rule.branch)
         counts = now.branch.staging == round_.seen.branch.staging
         for number, verdict in zip(waiting, verdicts, strict=True):
             if verdict.taken is not ABSENT and (counts or not verdict.open):
@@ -133,14 +130,14 @@ def take_in(
             if waits == _WAITS_MAX:
                 _vouch(round_, became.values())
                 raise Unavailable(f"newer events are still being processed: branch={rule.branch}")
-            ports.clock.sleep(_WAIT_SECONDS * waits)
+            repo.clock.sleep(_WAIT_SECONDS * waits)
     raise OutcomeUnknown(f"events kept losing to commits: branch={rule.branch}")
 
 
 def _vouch(round_: _Round, became: Iterable[_Verdict]) -> None:
     if any(verdict.ours for verdict in became):
-        now_ns = round_.ports.clock.now_ns()
-        arrivals.vouch(round_.ports.kv, round_.repo, round_.rule.id, round_.call, now_ns)
+        now_ns = round_.repo.clock.now_ns()
+        arrivals.vouch(round_.repo.kv, round_.repo.record, round_.rule.id, round_.call, now_ns)
 
 
 def _ended(verdicts: Sequence[_Verdict]) -> tuple[Taken, ...]:
@@ -151,12 +148,10 @@ def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
     """Read the records and rows of all events in one batch, then take a step with each event.  The
     branch was read before.
     """
-    ports, token = round_.ports, round_.seen.branch.staging
+    repo, token = round_.repo, round_.seen.branch.staging
     records = [_record_place(round_, event) for event in events]
     places = [area.place_of(token, event.path) for event in events]
-    rows = ports.kv.get_many(
-        [place for pair in zip(records, places, strict=True) for place in pair]
-    )
+    rows = repo.kv.get_many([place for pair in zip(records, places, strict=True) for place in pair])
     looks = [
         _look(event, rows.get(record), rows.get(place))
         for event, record, place in zip(events, records, places, strict=True)
@@ -168,9 +163,9 @@ def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
         for call in look.stored.arrival.calls
         if call != round_.call
     }
-    vouched = arrivals.vouched_of(ports.kv, round_.repo, round_.rule.id, sorted(again))
+    vouched = arrivals.vouched_of(repo.kv, round_.repo.record, round_.rule.id, sorted(again))
 
-    return ports.fanout.map(lambda look: _step(round_, look, vouched), looks)
+    return repo.fanout.map(lambda look: _step(round_, look, vouched), looks)
 
 
 def _look(event: Told, record: Row | None, row: Row | None) -> _Look:
@@ -207,8 +202,8 @@ def _staged(done: bool) -> _Verdict:
 
 def _put(round_: _Round, look: _Look) -> bool:
     """Put row and record in one conditional write, for an event that no call has staged before."""
-    ports, branch, event = round_.ports, round_.seen.branch, look.event
-    stamp = ports.ids.stamp()
+    repo, branch, event = round_.repo, round_.seen.branch, look.event
+    stamp = repo.ids.stamp()
     arrival = Arrival(event.sequencer, branch.staging, (round_.call,))
     condition: Matches | Literal[Absent.ABSENT] = ABSENT
     if look.stored is not ABSENT:
@@ -216,14 +211,14 @@ def _put(round_: _Round, look: _Look) -> bool:
     write = arrivals.write_of(_record_place(round_, event), arrival, stamp)
     try:
         return area.stage_if(
-            ports.kv,
+            repo.kv,
             branch.staging,
             event.path,
             event.value,
             wid=round_.call,
             version=stamp,
             seen=look.row,
-            order=ports.clock.now_ns() // 1_000,
+            order=repo.clock.now_ns() // 1_000,
             other=area.Beside(condition, write),
         )
     except OutcomeUnknown:
@@ -236,18 +231,18 @@ def _put_again(round_: _Round, look: _Look, stored: StoredArrival) -> bool:
 
     A crash between the two leaves an event that no call has confirmed.
     """
-    ports, seen, event = round_.ports, round_.seen, look.event
+    repo, seen, event = round_.repo, round_.seen, look.event
     try:
         put = area.stage_if(
-            ports.kv,
+            repo.kv,
             seen.branch.staging,
             event.path,
             event.value,
             wid=round_.call,
-            version=ports.ids.stamp(),
+            version=repo.ids.stamp(),
             seen=look.row,
-            order=ports.clock.now_ns() // 1_000,
-            other=area.Guard(branches.place(round_.repo, round_.rule.branch), seen.version),
+            order=repo.clock.now_ns() // 1_000,
+            other=area.Guard(branches.place(round_.repo.record, round_.rule.branch), seen.version),
         )
     except OutcomeUnknown:
         return False
@@ -256,17 +251,17 @@ def _put_again(round_: _Round, look: _Look, stored: StoredArrival) -> bool:
 
 def _record(round_: _Round, event: Told, stored: StoredArrival) -> bool:
     """Add this call to the record of the row in the open token."""
-    ports = round_.ports
-    stamp = ports.ids.stamp()
+    repo = round_.repo
+    stamp = repo.ids.stamp()
     arrival = Arrival(
         stored.arrival.sequencer, round_.seen.branch.staging, stored.arrival.joined(round_.call)
     )
     write = arrivals.write_of(_record_place(round_, event), arrival, stamp)
     try:
-        return ports.kv.set_if(*write, Matches(stored.version)) is WRITTEN
+        return repo.kv.set_if(*write, Matches(stored.version)) is WRITTEN
     except OutcomeUnknown:
         return False
 
 
 def _record_place(round_: _Round, event: Told) -> Place:
-    return arrivals.place_of(round_.repo, round_.rule.id, event.key)
+    return arrivals.place_of(round_.repo.record, round_.rule.id, event.key)

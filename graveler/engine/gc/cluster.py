@@ -37,10 +37,10 @@ from graveler.engine.gc import mark as marking
 from graveler.engine.gc.content import NO_FILE
 from graveler.engine.gc.retention import list_refs
 from graveler.engine.gc.roots import Judged
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import MetarangeId
-from graveler.records import ABSENT, Repository
+from graveler.records import ABSENT
 from graveler.refs.gc import marks, runs
 from graveler.refs.gc.marks import Mark
 from graveler.refs.gc.runs import Run, RunState
@@ -80,9 +80,7 @@ class _Doomed(NamedTuple):
     name: str
 
 
-def condemn(
-    ports: Ports, repo: Repository, order: Order, metaranges: Sequence[MetarangeId]
-) -> Condemned:
+def condemn(repo: OpenRepository, order: Order, metaranges: Sequence[MetarangeId]) -> Condemned:
     """Mark the commits with these metaranges, unless retention keeps them; unmark what is kept
     again.
 
@@ -104,18 +102,16 @@ def condemn(
             f"too many metaranges for one call: {len(metaranges)} > "
             f"{limits.collect_condemn_count_max}"
         )
-    states = _noted(ports, repo, order)
-    found = _judged(ports, repo)
+    states = _noted(repo, order)
+    found = _judged(repo)
     asked = set(metaranges)
     doomed = [each for each in _let_go(found) if each.metarange in asked]
-    old, standing = _old(ports, repo, doomed), _standing(found, states)
-    undone = _mark(ports, repo, order, states, [each for each in old if each.name not in standing])
+    old, standing = _old(repo, doomed), _standing(found, states)
+    undone = _mark(repo, order, states, [each for each in old if each.name not in standing])
     return Condemned(_metaranges(old), undone)
 
 
-def condemn_page(
-    ports: Ports, repo: Repository, order: Order, after: str, amount: int
-) -> Condemned:
+def condemn_page(repo: OpenRepository, order: Order, after: str, amount: int) -> Condemned:
     """Put at most `amount` marks on commits and metaranges that retention lets go and that have
     none.
 
@@ -129,43 +125,43 @@ def condemn_page(
     """
     spot = judgements.parse_spot(after) if after else ABSENT
     limit = max(1, min(amount, limits.collect_mark_count_max))
-    states = _noted(ports, repo, order)
+    states = _noted(repo, order)
     if spot is ABSENT:
-        found = _judged(ports, repo)
+        found = _judged(repo)
         standing = _standing(found, states)
         let_go = _let_go(found)
         records = [_record(each) for each in let_go if each.name not in standing]
-        stretch = judgements.first(ports, repo, _kind(order), records, limit)
+        stretch = judgements.first(repo, _kind(order), records, limit)
         doomed = [_decoded(each) for each in stretch.records]
     elif order.run not in states:
         raise Conflict(f"run has judged nothing; begin again without after: run={order.run}")
     else:
-        stretch = judgements.later(ports, repo, _kind(order), spot, limit, _RECORD_LENGTH)
-        doomed = _still(ports, repo, [_decoded(each) for each in stretch.records])
-    old = _old(ports, repo, doomed)
-    undone = _mark(ports, repo, order, states, old)
+        stretch = judgements.later(repo, _kind(order), spot, limit, _RECORD_LENGTH)
+        doomed = _still(repo, [_decoded(each) for each in stretch.records])
+    old = _old(repo, doomed)
+    undone = _mark(repo, order, states, old)
     return Condemned(_metaranges(old), undone, stretch.following)
 
 
-def _noted(ports: Ports, repo: Repository, order: Order) -> Mapping[str, RunState]:
+def _noted(repo: OpenRepository, order: Order) -> Mapping[str, RunState]:
     """Record the run; returns the states of all runs from before it was recorded."""
     if _RUN.fullmatch(order.run) is None:
         raise Invalid(f"run id must be 1 to 64 letters and digits: run={order.run!r:.80}")
-    cluster_turns.check(ports, repo, order.turn)
-    eligible.check_exact(ports, repo)
-    states = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
+    cluster_turns.check(repo, order.turn)
+    eligible.check_exact(repo)
+    states = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
     if order.run not in states:
-        now_ns = ports.clock.now_ns()
+        now_ns = repo.clock.now_ns()
         new = Run(order.run, RunState.CONDEMNED, now_ns, order.files, order.size)
-        collect.note(ports, repo, new)
+        collect.note(repo, new)
     return states
 
 
-def _judged(ports: Ports, repo: Repository) -> Judged:
+def _judged(repo: OpenRepository) -> Judged:
     """The judgement now.  Records which commits no ref reaches, and unmarks what is kept again."""
-    found = roots.judged(ports, repo)
-    collect.note_unreached(ports, repo, found.lost, found.found)
-    marks.forget(ports.kv, repo, _revived(ports, repo, found))
+    found = roots.judged(repo)
+    collect.note_unreached(repo, found.lost, found.found)
+    marks.forget(repo.kv, repo.record, _revived(repo, found))
     return found
 
 
@@ -185,48 +181,44 @@ def _standing(found: Judged, states: Mapping[str, RunState]) -> set[str]:
     return {id for id, mark in found.marks.items() if states.get(mark.run, undone) is not undone}
 
 
-def _still(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
+def _still(repo: OpenRepository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
     """Without the content of commits that are heads by now."""
-    heads = list_refs(ports, repo).heads.commits
+    heads = list_refs(repo).heads.commits
     used = {each.metarange for each in doomed if each.name in heads}
     return [each for each in doomed if each.metarange not in used]
 
 
-def _old(ports: Ports, repo: Repository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
+def _old(repo: OpenRepository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
     """The names whose metarange was not written recently.
 
     A commit of a young metarange may be about to land, whatever the dates of other commits.
     """
-    before_ns = ports.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
+    before_ns = repo.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 
     def is_old(metarange: MetarangeId) -> bool:
         try:
-            head = ports.blocks.head(address.range_file(repo.namespace, metarange))
+            head = repo.blocks.head(address.range_file(repo.namespace, metarange))
         except NotFound:
             return False
         return head.modified_ns < before_ns
 
     asked = sorted({each.metarange for each in doomed})
-    old = dict(zip(asked, ports.fanout.map(is_old, asked), strict=True))
+    old = dict(zip(asked, repo.fanout.map(is_old, asked), strict=True))
     return [each for each in doomed if old[each.metarange]]
 
 
 def _mark(
-    ports: Ports,
-    repo: Repository,
-    order: Order,
-    states: Mapping[str, RunState],
-    doomed: Sequence[_Doomed],
+    repo: OpenRepository, order: Order, states: Mapping[str, RunState], doomed: Sequence[_Doomed]
 ) -> int:
     """Mark them, unless the run was undone; returns how many runs had been undone."""
     fresh = sorted(each.name for each in doomed)
     if fresh:
-        eligible.announce(ports, repo)
-        mark = Mark(order.run, ports.clock.now_ns())
-        marks.put(ports.kv, repo, fresh, mark, ports.ids)
+        eligible.announce(repo)
+        mark = Mark(order.run, repo.clock.now_ns())
+        marks.put(repo.kv, repo.record, fresh, mark, repo.ids)
     # An undo before this look may have missed marks; an undo after it finds them.
-    if runs.get(ports.kv, repo, order.run).run.state is not RunState.CONDEMNED:
-        marks.forget(ports.kv, repo, fresh)
+    if runs.get(repo.kv, repo.record, order.run).run.state is not RunState.CONDEMNED:
+        marks.forget(repo.kv, repo.record, fresh)
         raise Conflict(f"run was undone or has expired; begin another: run={order.run}")
     return sum(state is RunState.UNDONE for state in states.values())
 
@@ -249,7 +241,7 @@ def _decoded(record: bytes) -> _Doomed:
     return _Doomed(MetarangeId(metarange), name)
 
 
-def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:
+def _revived(repo: OpenRepository, found: Judged) -> list[str]:
     """Marked commits and metaranges that are kept again and whose content is still stored.  The
     content that an earlier version deleted has no metarange any more.
     """
@@ -260,11 +252,11 @@ def _revived(ports: Ports, repo: Repository, found: Judged) -> list[str]:
     return [
         id
         for id, metarange in sorted(named.items())
-        if metarange in NO_FILE or roots.is_stored(ports, repo, metarange)
+        if metarange in NO_FILE or roots.is_stored(repo, metarange)
     ]
 
 
-def sweep(ports: Ports, repo: Repository, run: str, undone: int, turn: str) -> None:
+def sweep(repo: OpenRepository, run: str, undone: int, turn: str) -> None:
     """End the undo period of a run: its files are about to be deleted, and it cannot be undone any
     more.
 
@@ -280,35 +272,35 @@ def sweep(ports: Ports, repo: Repository, run: str, undone: int, turn: str) -> N
     nothing of the list may be deleted.  Cost: 1 KV request for each 1,000 runs, 3 more; that of
     `roots.judged`, and 1 for each 1,000 marks that change.
     """
-    cluster_turns.check(ports, repo, turn)
-    states = [seen.run.state for seen in runs.list_all(ports.kv, repo)]
-    seen = runs.get(ports.kv, repo, run)
+    cluster_turns.check(repo, turn)
+    states = [seen.run.state for seen in runs.list_all(repo.kv, repo.record)]
+    seen = runs.get(repo.kv, repo.record, run)
     if states.count(RunState.UNDONE) == undone:
         # A collection by the service may have swept the run, which has an empty list for it.
         swept = seen.run.state is RunState.SWEPT
-        if swept or collect.turn(ports, repo, seen, RunState.SWEEPING) is not ABSENT:
-            _spend(ports, repo)
+        if swept or collect.turn(repo, seen, RunState.SWEEPING) is not ABSENT:
+            _spend(repo)
             return
     raise Conflict(f"not swept: the run was undone after it condemned: {run=}")
 
 
-def _spend(ports: Ports, repo: Repository) -> None:
+def _spend(repo: OpenRepository) -> None:
     """Record in marks that content is gone.  Only marks of runs that cannot be undone any more
     record it.
     """
-    found = roots.judged(ports, repo)
-    due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
+    found = roots.judged(repo)
+    due_ns = repo.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
     losing = found.due(due_ns) | found.over()
     named = {found.marks[id].run for id in losing}
     final = {
         seen.run.id
-        for seen in runs.list_all(ports.kv, repo)
+        for seen in runs.list_all(repo.kv, repo.record)
         if seen.run.id in named
         and (
             seen.run.state is RunState.SWEPT
-            or collect.turn(ports, repo, seen, RunState.SWEEPING) is not ABSENT
+            or collect.turn(repo, seen, RunState.SWEEPING) is not ABSENT
         )
     }
     losing = {id for id in losing if found.marks[id].run in final}
     told = marking.spending(found.history, found.marks, losing, found.held(losing))
-    marks.put_all(ports.kv, repo, told, ports.ids)
+    marks.put_all(repo.kv, repo.record, told, repo.ids)

@@ -17,10 +17,10 @@ import re
 from typing import Final
 
 from graveler import limits
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Contended, Invalid
 from graveler.ids import JobId
-from graveler.records import ABSENT, Repository
+from graveler.records import ABSENT
 from graveler.refs.jobs import record
 from graveler.refs.jobs import turn as turns
 from graveler.refs.jobs.turn import Turn
@@ -30,7 +30,7 @@ _LEASE_NS: Final = limits.collect_turn_seconds * limits.SECOND_NS
 _FORGOTTEN_NS: Final = limits.job_record_keep_seconds * limits.SECOND_NS
 
 
-def begin(ports: Ports, repo: Repository, id: str) -> Turn:
+def begin(repo: OpenRepository, id: str) -> Turn:
     """Take the turn under a fresh `id`, or keep it.  Idempotent until the turn has ended.
 
     Errors: `Conflict` if another collector has the turn, or if this turn has ended; `Invalid`;
@@ -39,50 +39,50 @@ def begin(ports: Ports, repo: Repository, id: str) -> Turn:
     if _ID.fullmatch(id) is None:
         raise Invalid(f"turn id must be 1 to 64 letters and digits: turn={id!r:.80}")
     for _ in range(limits.conditional_round_count_max):
-        seen = turns.find(ports.kv, repo)
-        now_ns = ports.clock.now_ns()
+        seen = turns.find(repo.kv, repo.record)
+        now_ns = repo.clock.now_ns()
         new = Turn(JobId(id), now_ns, now_ns + _LEASE_NS)
         if seen is not ABSENT:
             if seen.turn.job == id:
                 new = _kept(seen.turn, now_ns)
             else:
-                _check_free(ports, repo, seen.turn, now_ns)
-        if turns.swap(ports.kv, repo, new, seen, ports.ids.stamp()):
+                _check_free(repo, seen.turn, now_ns)
+        if turns.swap(repo.kv, repo.record, new, seen, repo.ids.stamp()):
             return new
     raise _contended(id)
 
 
-def beat(ports: Ports, repo: Repository, id: str) -> Turn:
+def beat(repo: OpenRepository, id: str) -> Turn:
     """Extend the lease.  If it has run out and nobody has taken the turn since, the turn continues.
 
     Errors: `Conflict` if the turn is lost; `Contended`.  Cost: 2 KV requests.
     """
     for _ in range(limits.conditional_round_count_max):
-        seen = turns.find(ports.kv, repo)
+        seen = turns.find(repo.kv, repo.record)
         if seen is ABSENT or seen.turn.job != id:
             raise _lost(id)
-        kept = _kept(seen.turn, ports.clock.now_ns())
-        if turns.swap(ports.kv, repo, kept, seen, ports.ids.stamp()):
+        kept = _kept(seen.turn, repo.clock.now_ns())
+        if turns.swap(repo.kv, repo.record, kept, seen, repo.ids.stamp()):
             return kept
     raise _contended(id)
 
 
-def end(ports: Ports, repo: Repository, id: str) -> None:
+def end(repo: OpenRepository, id: str) -> None:
     """End the turn, so that other collectors can begin.  Does nothing if it is lost or has ended.
 
     Errors: `Contended`.  Cost: 2 KV requests.
     """
     for _ in range(limits.conditional_round_count_max):
-        seen = turns.find(ports.kv, repo)
+        seen = turns.find(repo.kv, repo.record)
         if seen is ABSENT or seen.turn.job != id or seen.turn.ended:
             return
         over = seen.turn._replace(until_ns=seen.turn.ordered_ns)
-        if turns.swap(ports.kv, repo, over, seen, ports.ids.stamp()):
+        if turns.swap(repo.kv, repo.record, over, seen, repo.ids.stamp()):
             return
     raise _contended(id)
 
 
-def check(ports: Ports, repo: Repository, id: str) -> None:
+def check(repo: OpenRepository, id: str) -> None:
     """Raises `Conflict` unless this cluster holds the turn.
 
     Cost: 1 KV request, none if the id is empty.
@@ -92,19 +92,19 @@ def check(ports: Ports, repo: Repository, id: str) -> None:
             "a collection on a cluster needs a turn, and this call names none; begin one with "
             "POST gc/turns, as graveler.spark.collect of this version does"
         )
-    seen = turns.find(ports.kv, repo)
-    if seen is ABSENT or seen.turn.job != id or not seen.turn.is_held(ports.clock.now_ns()):
+    seen = turns.find(repo.kv, repo.record)
+    if seen is ABSENT or seen.turn.job != id or not seen.turn.is_held(repo.clock.now_ns()):
         raise _lost(id)
 
 
-def check_none(ports: Ports, repo: Repository) -> None:
+def check_none(repo: OpenRepository) -> None:
     """Raises `Conflict` while a cluster holds the turn.  For a collection by the service.
 
     Cost: 1 KV request.
     """
-    seen = turns.find(ports.kv, repo)
+    seen = turns.find(repo.kv, repo.record)
     if seen is not ABSENT:
-        refuse_held(seen.turn, ports.clock.now_ns())
+        refuse_held(seen.turn, repo.clock.now_ns())
 
 
 def refuse_held(turn: Turn, now_ns: int) -> None:
@@ -117,12 +117,12 @@ def refuse_held(turn: Turn, now_ns: int) -> None:
         )
 
 
-def _check_free(ports: Ports, repo: Repository, last: Turn, now_ns: int) -> None:
+def _check_free(repo: OpenRepository, last: Turn, now_ns: int) -> None:
     """Raises `Conflict` unless the collector of the last turn has ended."""
     refuse_held(last, now_ns)
     if last.until_ns:
         return
-    known = record.find(ports.kv, repo, last.job)
+    known = record.find(repo.kv, repo.record, last.job)
     if known is not ABSENT and not known.job.ended:
         raise Conflict(f"the service collects this repository; wait for its job: job={last.job}")
     if known is ABSENT and now_ns - last.ordered_ns < _FORGOTTEN_NS:

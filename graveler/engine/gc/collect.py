@@ -43,10 +43,10 @@ from graveler.engine.gc.candidates import Candidates, Doomed, candidates_of
 from graveler.engine.gc.content import Content
 from graveler.engine.gc.mark import Due, Verdict
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Contended, Invalid, NotFound
 from graveler.ids import CommitId
-from graveler.records import ABSENT, Absent, Repository
+from graveler.records import ABSENT, Absent
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import runs, unreachable
 from graveler.refs.gc.marks import Mark
@@ -92,8 +92,7 @@ class _Plan:
 
 
 def collect(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     settings: CollectSettings | None = None,
     *,
     delete: bool = False,
@@ -110,38 +109,38 @@ def collect(
     """
     careful = settings or CollectSettings()
     check_settings(careful)
-    repo = eligible.checked(ports, repo)
-    plan = _plan(ports, repo, careful, steps)
+    repo = eligible.checked(repo)
+    plan = _plan(repo, careful, steps)
     doomed = tuple(plan.candidates.fresh.values())
     counts = plan.verdict.commits, plan.verdict.kept, len(plan.candidates.names)
     if not delete:
         deleted = tuple(
             each
             for seen in plan.due
-            for page in lists.read(ports, repo, seen.run.id)
+            for page in lists.read(repo, seen.run.id)
             for each in page
             if each.address in plan.candidates.due
         )
         return Collected("", doomed, deleted, *counts)
-    note_unreached(ports, repo, plan.verdict.lost, plan.verdict.found)
-    condemned.forget(ports.kv, repo, sorted(plan.verdict.revive))
+    note_unreached(repo, plan.verdict.lost, plan.verdict.found)
+    condemned.forget(repo.kv, repo.record, sorted(plan.verdict.revive))
     if plan.candidates.due:
         listed.close(steps, plan.listing)
-    swept = _sweep(ports, repo, plan)
-    run = _condemn(ports, repo, plan.verdict, doomed)
+    swept = _sweep(repo, plan)
+    run = _condemn(repo, plan.verdict, doomed)
     return Collected(run, doomed, tuple(swept), *counts)
 
 
 def note_unreached(
-    ports: Ports, repo: Repository, lost: Iterable[CommitId], found: Iterable[CommitId]
+    repo: OpenRepository, lost: Iterable[CommitId], found: Iterable[CommitId]
 ) -> None:
     """Record that no ref reaches the commits `lost` from now on, and that a ref reaches the commits
     `found` again.
 
     Cost: 1 KV request for each 1,000 of each.
     """
-    unreachable.forget(ports.kv, repo, sorted(found))
-    unreachable.put(ports.kv, repo, sorted(lost), ports.clock.now_ns(), ports.ids)
+    unreachable.forget(repo.kv, repo.record, sorted(found))
+    unreachable.put(repo.kv, repo.record, sorted(lost), repo.clock.now_ns(), repo.ids)
 
 
 def _may_be_new(doomed: Doomed, candidates: Candidates) -> bool:
@@ -159,18 +158,18 @@ def check_settings(settings: CollectSettings) -> None:
         raise Invalid(f"collection must wait for at least {least} seconds: {settings}")
 
 
-def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Steps) -> _Plan:
-    now_ns = ports.clock.now_ns()
+def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Plan:
+    now_ns = repo.clock.now_ns()
     due_ns = now_ns - settings.undo_seconds * limits.SECOND_NS
-    known = list(runs.list_all(ports.kv, repo))
+    known = list(runs.list_all(repo.kv, repo.record))
     open_runs = [seen for seen in known if seen.run.state in _OPEN]
     due = tuple(seen for seen in open_runs if seen.run.condemned_ns <= due_ns)
     pending: dict[str, list[Doomed]] = {
-        seen.run.id: [each for page in lists.read(ports, repo, seen.run.id) for each in page]
+        seen.run.id: [each for page in lists.read(repo, seen.run.id) for each in page]
         for seen in open_runs
     }
     names = (each.address for found in pending.values() for each in found)
-    listing = listed.listing(ports.blocks, repo, steps, now_ns)
+    listing = listed.listing(repo.blocks, repo.record, steps, now_ns)
     before_ns = listing.began_ns - settings.min_age_seconds * limits.SECOND_NS
     candidates = candidates_of(listing.lines, before_ns, names)
     candidates.due.update(
@@ -179,13 +178,13 @@ def _plan(ports: Ports, repo: Repository, settings: CollectSettings, steps: Step
         for each in pending[seen.run.id]
         if not _may_be_new(each, candidates)
     )
-    content = Content(ports, repo, candidates, steps)
+    content = Content(repo, candidates, steps)
     over = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
     ripe = Due(due_ns, frozenset(over.union(seen.run.id for seen in due)))
-    return _Plan(candidates, marking.mark(ports, repo, content, ripe), due, listing)
+    return _Plan(candidates, marking.mark(repo, content, ripe), due, listing)
 
 
-def _sweep(ports: Ports, repo: Repository, plan: _Plan) -> list[Doomed]:
+def _sweep(repo: OpenRepository, plan: _Plan) -> list[Doomed]:
     """Delete what is still due.  Delete nothing if one of the due runs was undone meanwhile,
     because marking relied on the marks of that run for the files of the others, too.
 
@@ -194,84 +193,82 @@ def _sweep(ports: Ports, repo: Repository, plan: _Plan) -> list[Doomed]:
     """
     sweeping: list[VersionedRun] = []
     for seen in plan.due:
-        turned = turn(ports, repo, seen, RunState.SWEEPING)
+        turned = turn(repo, seen, RunState.SWEEPING)
         if turned is ABSENT:
             return []
         sweeping.append(turned)
     if plan.candidates.due:
-        condemned.put_all(ports.kv, repo, plan.verdict.spend, ports.ids)
-    return [each for run in sweeping for each in _delete_all(ports, repo, run, plan.candidates.due)]
+        condemned.put_all(repo.kv, repo.record, plan.verdict.spend, repo.ids)
+    return [each for run in sweeping for each in _delete_all(repo, run, plan.candidates.due)]
 
 
-def _delete_all(
-    ports: Ports, repo: Repository, sweeping: VersionedRun, due: set[str]
-) -> list[Doomed]:
+def _delete_all(repo: OpenRepository, sweeping: VersionedRun, due: set[str]) -> list[Doomed]:
     """Delete what one run condemned and what is still `due`."""
     run = sweeping.run.id
     swept: list[Doomed] = []
-    for number, page in enumerate(lists.read(ports, repo, run)):
+    for number, page in enumerate(lists.read(repo, run)):
         doomed = tuple(each for each in page if each.address in due)
         if doomed:
-            lists.log_deleted(ports, repo, run, number, doomed)
-            _delete(ports, repo, doomed)
+            lists.log_deleted(repo, run, number, doomed)
+            _delete(repo, doomed)
             swept += doomed
-    turn(ports, repo, sweeping, RunState.SWEPT)
+    turn(repo, sweeping, RunState.SWEPT)
     return swept
 
 
-def _delete(ports: Ports, repo: Repository, doomed: Sequence[Doomed]) -> None:
+def _delete(repo: OpenRepository, doomed: Sequence[Doomed]) -> None:
     """Delete files, at most one page of a list."""
-    ports.blocks.delete_all(
+    repo.blocks.delete_all(
         [Target(f"{repo.namespace}/{each.address}", each.version) for each in doomed]
     )
 
 
-def _condemn(ports: Ports, repo: Repository, verdict: Verdict, doomed: Sequence[Doomed]) -> str:
+def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[Doomed]) -> str:
     """Store the marks first, then the list, then the record of the run, which makes the list count.
     So when the list counts, no operation can begin to use its files.
     """
-    known = {seen.run.id: seen.run.state for seen in runs.list_all(ports.kv, repo)}
+    known = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
     standing = {
         id
-        for id, mark in condemned.list_all(ports.kv, repo)
+        for id, mark in condemned.list_all(repo.kv, repo.record)
         if known.get(mark.run, RunState.UNDONE) is not RunState.UNDONE
     }
     fresh = sorted(verdict.condemn - standing)
     if not (fresh or doomed):
         return ""
-    run = ulid(ports.clock.now_ns(), ports.ids.stamp())
+    run = ulid(repo.clock.now_ns(), repo.ids.stamp())
     if fresh:
-        eligible.announce(ports, repo)
-        mark = Mark(run, ports.clock.now_ns())
-        condemned.put(ports.kv, repo, fresh, mark, ports.ids)
-    lists.write(ports, repo, run, doomed)
+        eligible.announce(repo)
+        mark = Mark(run, repo.clock.now_ns())
+        condemned.put(repo.kv, repo.record, fresh, mark, repo.ids)
+    lists.write(repo, run, doomed)
     size = sum(each.size for each in doomed)
-    new = Run(run, RunState.CONDEMNED, ports.clock.now_ns(), len(doomed), size)
-    note(ports, repo, new)
+    new = Run(run, RunState.CONDEMNED, repo.clock.now_ns(), len(doomed), size)
+    note(repo, new)
     return run
 
 
 # ---- runs ----------------------------------------------------------------------------------------
 
 
-def list_runs(ports: Ports, repo: Repository) -> list[Run]:
+def list_runs(repo: OpenRepository) -> list[Run]:
     """Every run that condemned anything, oldest first."""
-    return [seen.run for seen in runs.list_all(ports.kv, repo)]
+    return [seen.run for seen in runs.list_all(repo.kv, repo.record)]
 
 
-def undo(ports: Ports, repo: Repository, run: str) -> Run:
+def undo(repo: OpenRepository, run: str) -> Run:
     """Undo a run: remove its marks, and never delete its files.
 
     Errors: `NotFound`; `Conflict` once its files are being deleted.  The next run may condemn the
     same files again: change the retention rule, or put refs on the commits, before.
     """
-    undone = turn(ports, repo, runs.get(ports.kv, repo, run), RunState.UNDONE)
+    undone = turn(repo, runs.get(repo.kv, repo.record, run), RunState.UNDONE)
     if undone is ABSENT:
         raise Conflict(
             f"run cannot be undone: its files are being deleted or were deleted: run={run}"
         )
-    marks = condemned.list_all(ports.kv, repo)
-    condemned.forget(ports.kv, repo, [id for id, mark in marks if mark.run == run])
+    marks = condemned.list_all(repo.kv, repo.record)
+    condemned.forget(repo.kv, repo.record, [id for id, mark in marks if mark.run == run])
     return undone.run
 
 
@@ -283,7 +280,7 @@ _BEFORE = {
 
 
 def turn(
-    ports: Ports, repo: Repository, seen: VersionedRun, state: RunState
+    repo: OpenRepository, seen: VersionedRun, state: RunState
 ) -> VersionedRun | Literal[Absent.ABSENT]:
     """Move a run to `state`; ABSENT if no transition leads there from its current state.
 
@@ -294,20 +291,22 @@ def turn(
             return seen
         if seen.run.state not in _BEFORE[state]:
             return ABSENT
-        done = runs.put(ports.kv, repo, replace(seen.run, state=state), seen, ports.ids.stamp())
+        done = runs.put(
+            repo.kv, repo.record, replace(seen.run, state=state), seen, repo.ids.stamp()
+        )
         if done is not ABSENT:
             return done
-        seen = runs.get(ports.kv, repo, seen.run.id)
+        seen = runs.get(repo.kv, repo.record, seen.run.id)
     raise Contended(f"run of garbage collection kept changing: run={seen.run.id}")
 
 
-def note(ports: Ports, repo: Repository, new: Run) -> None:
+def note(repo: OpenRepository, new: Run) -> None:
     """Store a new run; if a run with its id exists, that one stays.  1 KV request."""
     for _ in range(_ROUNDS):
-        if runs.put(ports.kv, repo, new, ABSENT, ports.ids.stamp()) is not ABSENT:
+        if runs.put(repo.kv, repo.record, new, ABSENT, repo.ids.stamp()) is not ABSENT:
             return
         with suppress(NotFound):
-            runs.get(ports.kv, repo, new.id)
+            runs.get(repo.kv, repo.record, new.id)
             return  # our own write, whose answer was lost: no other run has this id
     raise Contended(
         f"run of garbage collection not recorded: its record kept changing: repository={repo.id}"

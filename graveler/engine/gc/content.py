@@ -12,10 +12,10 @@ from graveler.engine.gc.candidates import FILES, Candidates, is_ours, used_name
 from graveler.engine.gc.known_metaranges import KnownMetaranges
 from graveler.engine.gc.known_uses import KnownUses, Uses
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import NO_METARANGE, MetarangeId, RangeId
-from graveler.records import RangeRef, Repository
+from graveler.records import RangeRef
 from graveler.wire import stored_entry
 
 NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # readable although no file of them is stored
@@ -29,10 +29,10 @@ class Content:
     """
 
     def __init__(
-        self, ports: Ports, repo: Repository, candidates: Candidates, steps: Steps = NO_STEPS
+        self, repo: OpenRepository, candidates: Candidates, steps: Steps = NO_STEPS
     ) -> None:
-        self._space: Keyspace = keyspace(ports, repo)
-        self._repo = repo
+        self._space: Keyspace = keyspace(repo)
+        self._repo = repo.record
         self.candidates = candidates
         self._known = KnownUses(steps)
         self._metaranges = KnownMetaranges(self._space, steps)

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from graveler.block import address
 from graveler.engine.namespaces import Namespaces, list_namespaces
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, open_repository
 from graveler.errors import Code, Contended, NotFound, Refused
-from graveler.records import ABSENT, Repository
+from graveler.records import ABSENT
 from graveler.refs.names import repositories
 
 _ROUNDS = 20
 
 
-def checked(ports: Ports, repo: Repository) -> Repository:
+def checked(repo: OpenRepository) -> OpenRepository:
     """The repository as it is now, checked that it may be collected.
 
     Errors: `NotFound`; `Refused` unless the repository has claimed its namespace and no other one
@@ -24,31 +24,31 @@ def checked(ports: Ports, repo: Repository) -> Repository:
 
     Cost: 2 KV requests, 1 more for each 1,000 repositories, a read, and `check_exact`.
     """
-    repo = repositories.get(ports.kv, repo.id)
-    check_own(ports, repo, list_namespaces(ports))
-    check_exact(ports, repo)
+    repo = open_repository(repo, repositories.get(repo.kv, repo.id))
+    check_own(repo, list_namespaces(repo))
+    check_exact(repo)
     return repo
 
 
-def check_exact(ports: Ports, repo: Repository) -> None:
+def check_exact(repo: OpenRepository) -> None:
     """Raises `Unsupported`, which names the remedy, unless files can be deleted exactly as they
     were listed.
 
     A file that is written again between list and deletion must stay.  A range that is written again
     has the same bytes, so only the version tells the two apart.  Cost: a request to the storage.
     """
-    ports.blocks.check_versions(address.marker(repo.namespace))
+    repo.blocks.check_versions(address.marker(repo.namespace))
 
 
-def check_own(ports: Ports, repo: Repository, everyone: Namespaces) -> None:
+def check_own(repo: OpenRepository, everyone: Namespaces) -> None:
     """Raises `Refused`, which names the remedy, unless the repository has claimed its namespace and
     no other live one overlaps it.
 
     Cost: a read.
     """
-    claim = f"{repo.id} {repo.uid}\n".encode()
+    claim = f"{repo.id} {repo.record.uid}\n".encode()
     try:
-        found = ports.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
+        found = repo.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
     except NotFound:
         found = b""
     if found != claim:
@@ -75,21 +75,21 @@ def shared(id: str, other: str) -> str:
     )
 
 
-def announce(ports: Ports, repo: Repository) -> None:
+def announce(repo: OpenRepository) -> None:
     """Have every operation that uses a commit check whether it is condemned, from now on.  Must be
     called before marks are stored.
 
     Errors: `NotFound`, `Contended`.  Cost: 1 KV request, 2 the first time.
     """
     for _ in range(_ROUNDS):
-        seen = repositories.find(ports.kv, repo.id)
-        if seen is ABSENT or seen.repository.uid != repo.uid:
+        seen = repositories.find(repo.kv, repo.id)
+        if seen is ABSENT or seen.repository.uid != repo.record.uid:
             raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
         if seen.repository.collected:
             return
         told = replace(seen.repository, collected=True)
-        done = repositories.swap(ports.kv, seen, told, ports.ids.stamp())
-        ports.cache.forget_repository(repo.id)
+        done = repositories.swap(repo.kv, seen, told, repo.ids.stamp())
+        repo.cache.forget_repository(repo.id)
         if done is not ABSENT:
             return
     raise Contended(f"repository record kept changing: repository={repo.id}")

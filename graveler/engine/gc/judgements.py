@@ -22,7 +22,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from graveler.block import address
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Corrupt, Gone, Invalid, NotFound, RangeUnsatisfiable
 from graveler.records import Repository
 
@@ -50,9 +50,7 @@ class Stretch(NamedTuple):
     following: str
 
 
-def first(
-    ports: Ports, repo: Repository, kind: str, records: Sequence[bytes], amount: int
-) -> Stretch:
+def first(repo: OpenRepository, kind: str, records: Sequence[bytes], amount: int) -> Stretch:
     """The first `amount` of `records`, which are sorted and of one length.
 
     If there are more, also store a snapshot of all of them, of this `kind`.  Cost: a put in that
@@ -62,13 +60,11 @@ def first(
         return Stretch(records, "")
     body = b"".join(records)
     name = sha256(body).hexdigest()
-    ports.blocks.put(_place(repo, kind, name), [body])
+    repo.blocks.put(_place(repo.record, kind, name), [body])
     return Stretch(records[:amount], str(Spot(name, amount, len(records))))
 
 
-def later(
-    ports: Ports, repo: Repository, kind: str, spot: Spot, amount: int, length: int
-) -> Stretch:
+def later(repo: OpenRepository, kind: str, spot: Spot, amount: int, length: int) -> Stretch:
     """At most `amount` records of `length` bytes, from a place in a snapshot of this `kind` on.
 
     Errors: `Gone` if there is no such snapshot any more; `Corrupt` if it lacks records.  Cost: a
@@ -76,7 +72,9 @@ def later(
     """
     number = min(amount, spot.total - spot.at)
     try:
-        raw = ports.blocks.read(_place(repo, kind, spot.name), spot.at * length, number * length)
+        raw = repo.blocks.read(
+            _place(repo.record, kind, spot.name), spot.at * length, number * length
+        )
     except NotFound as error:
         raise Gone(
             "the result of the first page has expired; begin again without after: "

@@ -16,7 +16,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.engine.gc.candidates import Doomed, Kind, is_ours
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Corrupt
 from graveler.records import Repository
 
@@ -25,26 +25,24 @@ _PAGE_COUNT = limits.block_delete_count_max
 _ORDER: dict[Kind, int] = {"metarange": 0, "range": 1, "object": 2}
 
 
-def write(ports: Ports, repo: Repository, run: str, doomed: Iterable[Doomed]) -> None:
+def write(repo: OpenRepository, run: str, doomed: Iterable[Doomed]) -> None:
     """Store the list of a run.  One put for each page."""
     number = 0
     ordered = sorted(doomed, key=lambda each: (_ORDER[each.kind], each.address))
     for _, group in groupby(ordered, key=lambda each: each.kind):
         lines = list(group)
         for first in range(0, len(lines), _PAGE_COUNT):
-            _put(ports, repo, f"{run}/condemned-{number:05}", lines[first : first + _PAGE_COUNT])
+            _put(repo, f"{run}/condemned-{number:05}", lines[first : first + _PAGE_COUNT])
             number += 1
 
 
-def rehearsed(
-    ports: Ports, repo: Repository, id: str, fresh: Sequence[Doomed], due: Sequence[Doomed]
-) -> str:
+def rehearsed(repo: OpenRepository, id: str, fresh: Sequence[Doomed], due: Sequence[Doomed]) -> str:
     """Store the result of a dry run; returns the folder.  One put for each page."""
     run = f"dry-{id}"
-    write(ports, repo, run, fresh)
+    write(repo, run, fresh)
     for number, first in enumerate(range(0, len(due), _PAGE_COUNT)):
-        log_deleted(ports, repo, run, number, tuple(due[first : first + _PAGE_COUNT]))
-    return folder(repo, run)
+        log_deleted(repo, run, number, tuple(due[first : first + _PAGE_COUNT]))
+    return folder(repo.record, run)
 
 
 def folder(repo: Repository, run: str) -> str:
@@ -52,27 +50,27 @@ def folder(repo: Repository, run: str) -> str:
     return f"{_folder(repo)}/{run}/"
 
 
-def log_deleted(ports: Ports, repo: Repository, run: str, number: int, doomed: Page) -> None:
+def log_deleted(repo: OpenRepository, run: str, number: int, doomed: Page) -> None:
     """Record what is about to be deleted from a page.  One put."""
-    _put(ports, repo, f"{run}/deleted-{number:05}", doomed)
+    _put(repo, f"{run}/deleted-{number:05}", doomed)
 
 
-def read(ports: Ports, repo: Repository, run: str) -> Iterator[Page]:
+def read(repo: OpenRepository, run: str) -> Iterator[Page]:
     """The pages of a run, in order.  Errors: `Corrupt`.  Cost: one request for the list, one get
     for each page.
     """
-    prefix = f"{_folder(repo)}/{run}/condemned-"
-    for line in list_all(ports.blocks, prefix):
-        yield _decode(b"".join(ports.blocks.get(line.address).chunks), line.address)
+    prefix = f"{_folder(repo.record)}/{run}/condemned-"
+    for line in list_all(repo.blocks, prefix):
+        yield _decode(b"".join(repo.blocks.get(line.address).chunks), line.address)
 
 
 def _folder(repo: Repository) -> str:
     return address.join(repo.namespace, "_graveler/gc")
 
 
-def _put(ports: Ports, repo: Repository, name: str, doomed: Iterable[Doomed]) -> None:
+def _put(repo: OpenRepository, name: str, doomed: Iterable[Doomed]) -> None:
     body = "".join(json.dumps(each._asdict()) + "\n" for each in doomed)
-    ports.blocks.put(f"{_folder(repo)}/{name}.jsonl", [body.encode()])
+    repo.blocks.put(f"{_folder(repo.record)}/{name}.jsonl", [body.encode()])
 
 
 def _decode(raw: bytes, where: str) -> Page:

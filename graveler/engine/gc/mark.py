@@ -28,7 +28,7 @@ from graveler.engine.dumps import dump
 from graveler.engine.gc.candidates import FILES, Candidates, used_name
 from graveler.engine.gc.content import NO_FILE, Content
 from graveler.engine.gc.retention import get_rule, kept, list_refs, with_ancestors
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Corrupt
 from graveler.ids import CommitId, MetarangeId, StagingToken
 from graveler.records import TOMBSTONE, Commit, Repository
@@ -74,7 +74,7 @@ class Due(NamedTuple):
         return mark.since_ns <= self.since_ns and mark.run in self.runs
 
 
-def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict:
+def mark(repo: OpenRepository, content: Content, ripe: Due) -> Verdict:
     """Remove from the candidates of `content`, which is new, everything that is in use.
 
     `ripe`: which marks have stood long enough.
@@ -84,20 +84,20 @@ def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict
     except ranges that an earlier attempt of the job has read.
     """
     candidates = content.candidates
-    first = list_refs(ports, repo)
-    _strike_staged(ports, repo, candidates, first.tokens)
-    for name, _ in uploads.list_all(ports.kv, repo):
+    first = list_refs(repo)
+    _strike_staged(repo, candidates, first.tokens)
+    for name, _ in uploads.list_all(repo.kv, repo.record):
         candidates.strike(name, is_kept=True)
-    in_dumps = dump.files_in_use(ports, repo)
+    in_dumps = dump.files_in_use(repo)
     for id in in_dumps:
         candidates.strike(FILES + id, is_kept=True)
-    history = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
-    heads = first.heads.joined(list_refs(ports, repo).heads)
-    complete(ports, repo, history, heads.commits)
-    marks = dict(condemned.list_all(ports.kv, repo))
+    history = {entry.id: entry.commit for entry in commits.list_all(repo.kv, repo.record)}
+    heads = first.heads.joined(list_refs(repo).heads)
+    complete(repo, history, heads.commits)
+    marks = dict(condemned.list_all(repo.kv, repo.record))
     gone = _gone(history, marks, candidates)
-    since = dict(unreachable.list_all(ports.kv, repo))
-    alive, led_to = kept(get_rule(ports, repo), history, heads, since, ports.clock.now_ns())
+    since = dict(unreachable.list_all(repo.kv, repo.record))
+    alive, led_to = kept(get_rule(repo), history, heads, since, repo.clock.now_ns())
     alive -= gone
     alive |= {id for id in history.keys() - gone if _is_young(history[id], candidates)}
     alive -= spent(history, marks, alive)
@@ -122,7 +122,7 @@ def mark(ports: Ports, repo: Repository, content: Content, ripe: Due) -> Verdict
     verdict.condemn |= {history[id].metarange for id in dead} - content.kept - set(NO_FILE)
     content.strike()
     verdict.revive = marks.keys() & (alive | content.kept | in_dumps)
-    _check_listed(repo, candidates)
+    _check_listed(repo.record, candidates)
     return verdict
 
 
@@ -157,20 +157,20 @@ def spending(
 
 
 def _strike_staged(
-    ports: Ports, repo: Repository, candidates: Candidates, tokens: Iterable[StagingToken]
+    repo: OpenRepository, candidates: Candidates, tokens: Iterable[StagingToken]
 ) -> None:
-    dropped = {pending.token for pending in cleanups.list_cleanups(ports.kv, repo)}
+    dropped = {pending.token for pending in cleanups.list_cleanups(repo.kv, repo.record)}
     for token in sorted(dropped.union(tokens)):
-        for _, row in area.scan(ports.kv, token):
+        for _, row in area.scan(repo.kv, token):
             if row.value is not TOMBSTONE:
-                candidates.strike(used_name(repo, decode_entry(row.value)), is_kept=True)
+                candidates.strike(used_name(repo.record, decode_entry(row.value)), is_kept=True)
 
 
 # ---- commits -------------------------------------------------------------------------------------
 
 
 def complete(
-    ports: Ports, repo: Repository, history: dict[CommitId, Commit], heads: Iterable[CommitId]
+    repo: OpenRepository, history: dict[CommitId, Commit], heads: Iterable[CommitId]
 ) -> None:
     """Add the commits that were made after the list was read, as far as refs reach them.  1 KV
     request for each.
@@ -179,7 +179,7 @@ def complete(
     while todo:
         id = todo.pop()
         if id not in history:
-            history[id] = commits.get(ports.kv, repo, id)
+            history[id] = commits.get(repo.kv, repo.record, id)
             todo.extend(history[id].parents)
 
 

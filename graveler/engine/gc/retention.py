@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Invalid
 from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.records import Absent, Commit, Repository
+from graveler.records import Absent, Commit
 from graveler.refs.gc import retention
 from graveler.refs.gc.retention import FOREVER, Retention
 from graveler.refs.names import branches, tags
@@ -60,33 +60,33 @@ class Refs(NamedTuple):
     tokens: frozenset[StagingToken]
 
 
-def list_refs(ports: Ports, repo: Repository) -> Refs:
+def list_refs(repo: OpenRepository) -> Refs:
     """All live branches and all tags as they are now.  1 KV request for each 1,000."""
-    named = list(branches.every(ports.kv, repo))
-    tagged = tuple(each.tag.commit for each in tags.every(ports.kv, repo))
+    named = list(branches.every(repo.kv, repo.record))
+    tagged = tuple(each.tag.commit for each in tags.every(repo.kv, repo.record))
     heads = Heads(tuple((each.id, each.branch.commit) for each in named), tagged)
     tokens = (token for each in named for token in each.branch.tokens_newest_first)
     return Refs(heads, frozenset(tokens))
 
 
-def get_rule(ports: Ports, repo: Repository) -> Retention:
+def get_rule(repo: OpenRepository) -> Retention:
     """The rule of the repository.  1 KV request."""
-    return retention.get(ports.kv, repo)
+    return retention.get(repo.kv, repo.record)
 
 
-def find_rule(ports: Ports, repo: Repository) -> Retention | Literal[Absent.ABSENT]:
+def find_rule(repo: OpenRepository) -> Retention | Literal[Absent.ABSENT]:
     """The rule; ABSENT if none was set.  1 KV request."""
-    return retention.find(ports.kv, repo)
+    return retention.find(repo.kv, repo.record)
 
 
-def end_rule(ports: Ports, repo: Repository) -> None:
+def end_rule(repo: OpenRepository) -> None:
     """Remove the rule.  From the next run of garbage collection on, every commit that a branch or
     tag reaches is kept.  Does nothing if there is no rule.  2 KV requests.
     """
-    retention.end(ports.kv, repo, ports.ids)
+    retention.end(repo.kv, repo.record, repo.ids)
 
 
-def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:
+def set_rule(repo: OpenRepository, rule: Retention) -> None:
     """Replace the rule; it applies from the next run of garbage collection on.  Errors: `Invalid`.
     2 KV requests.
     """
@@ -95,7 +95,7 @@ def set_rule(ports: Ports, repo: Repository, rule: Retention) -> None:
             raise Invalid(f"retention must be 1 to {_DAYS_MAX} days, or 0 for unlimited: {days=}")
     if not 1 <= rule.unreachable_days <= _DAYS_MAX:
         raise Invalid(f"unreachable_days must be 1 to {_DAYS_MAX}: {rule.unreachable_days=}")
-    retention.put(ports.kv, repo, rule, ports.ids)
+    retention.put(repo.kv, repo.record, rule, repo.ids)
 
 
 def kept(

@@ -40,7 +40,7 @@ from graveler.engine.gc import judgements, roots
 from graveler.engine.gc.candidates import FILES, used_name
 from graveler.engine.gc.retention import list_refs
 from graveler.engine.gc.roots import Need, Objects
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Invalid
 from graveler.ids import MetarangeId, StagingToken
 from graveler.records import TOMBSTONE, Repository, Staged
@@ -102,7 +102,7 @@ class _Place(NamedTuple):
 _Part = tuple[list[Root], _Place | None]  # None: the phase is over
 
 
-def page(ports: Ports, repo: Repository, after: str, amount: int) -> RootPage:
+def page(repo: OpenRepository, after: str, amount: int) -> RootPage:
     """At most `amount` roots from the continuation token `after` on; perhaps none although more
     follow.
 
@@ -115,16 +115,16 @@ def page(ports: Ports, repo: Repository, after: str, amount: int) -> RootPage:
     """
     place = _decoded(after)
     limit = max(1, min(amount, limits.bulk_page_count_max))
-    found, following = _READERS[place.phase](ports, repo, place, limit)
+    found, following = _READERS[place.phase](repo, place, limit)
     if following is None:
         behind = _PHASES[_PHASES.index(place.phase) + 1 :]
         following = _Place(behind[0]) if behind else None
     return RootPage(found, "" if following is None else _encoded(following))
 
 
-def _staged(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
-    named = set(list_refs(ports, repo).tokens)
-    named |= {pending.token for pending in cleanups.list_cleanups(ports.kv, repo)}
+def _staged(repo: OpenRepository, place: _Place, amount: int) -> _Part:
+    named = set(list_refs(repo).tokens)
+    named |= {pending.token for pending in cleanups.list_cleanups(repo.kv, repo.record)}
     found: list[Root] = []
     scans = 0
     for token in sorted(each for each in named if each >= place.name):
@@ -135,9 +135,9 @@ def _staged(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part
             while more:
                 if len(found) >= amount or scans >= _SCANS_MAX:
                     return found, _Place("staged", token, shard, start.hex())
-                rows, more = area.shard_page(ports.kv, token, shard, start, amount - len(found))
+                rows, more = area.shard_page(repo.kv, token, shard, start, amount - len(found))
                 scans += 1
-                found += [each for _, row in rows for each in _used(repo, row)]
+                found += [each for _, row in rows for each in _used(repo.record, row)]
                 start = rows[-1][0] + b"\0" if rows else start
     return found, None
 
@@ -147,34 +147,34 @@ def _used(repo: Repository, row: Staged) -> list[Root]:
     return [Root("address", name)] if name else []
 
 
-def _issued(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+def _issued(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     found: list[Root] = []
-    for name, _ in uploads.list_all(ports.kv, repo, place.name):
+    for name, _ in uploads.list_all(repo.kv, repo.record, place.name):
         if len(found) == amount:
             return found, _Place("issued", found[-1].name)
         found.append(Root("address", name))
     return found, None
 
 
-def _dumped(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
-    found = sorted(FILES + id for id in dump.files_in_use(ports, repo))
+def _dumped(repo: OpenRepository, place: _Place, amount: int) -> _Part:
+    found = sorted(FILES + id for id in dump.files_in_use(repo))
     left = [Root("address", name) for name in found if name > place.name]
     return left[:amount], _next("dumped", left, amount)
 
 
-def _jobs(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
-    alive = sorted(each.job.id for each in job.list_alive(ports, repo))
+def _jobs(repo: OpenRepository, place: _Place, amount: int) -> _Part:
+    alive = sorted(each.job.id for each in job.list_alive(repo))
     left = [Root("job", name) for name in alive if name > place.name]
     return left[:amount], _next("jobs", left, amount)
 
 
-def _content(ports: Ports, repo: Repository, place: _Place, amount: int) -> _Part:
+def _content(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     if place.name:
         spot = judgements.parse_spot(place.name)
-        found = judgements.later(ports, repo, _KIND, spot, amount, _RECORD_LENGTH)
+        found = judgements.later(repo, _KIND, spot, amount, _RECORD_LENGTH)
     else:
-        judged = [_record(*each) for each in sorted(roots.needed(ports, repo).items())]
-        found = judgements.first(ports, repo, _KIND, judged, amount)
+        judged = [_record(*each) for each in sorted(roots.needed(repo).items())]
+        found = judgements.first(repo, _KIND, judged, amount)
     following = _Place("content", found.following) if found.following else None
     return [_root(each) for each in found.records], following
 
@@ -193,7 +193,7 @@ def _next(phase: str, left: list[Root], amount: int) -> _Place | None:
     return _Place(phase, left[amount - 1].name) if len(left) > amount else None
 
 
-_Reader = Callable[[Ports, Repository, _Place, int], _Part]
+_Reader = Callable[[OpenRepository, _Place, int], _Part]
 _READERS: Final[dict[str, _Reader]] = {
     "staged": _staged,
     "issued": _issued,

@@ -16,10 +16,10 @@ from graveler.engine.bulk import job as bulk
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.content import NO_FILE
 from graveler.engine.gc.retention import get_rule, kept, list_refs, with_ancestors
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import NotFound
 from graveler.ids import CommitId, MetarangeId
-from graveler.records import Commit, Repository
+from graveler.records import Commit
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import unreachable
 from graveler.refs.gc.marks import Mark, Spent
@@ -83,38 +83,38 @@ class Need(NamedTuple):
         return Need(max(self.objects, other.objects), self.files or other.files)
 
 
-def judged(ports: Ports, repo: Repository) -> Judged:
+def judged(repo: OpenRepository) -> Judged:
     """The judgement about all commits now, whether or not their content is still stored.
 
     It reads the refs, then the commits, then the refs again, so that no moving ref is missed.
     Raises `NotFound` if a head has no record.  Cost: 2 KV requests for each 1,000 refs; 1 for each
     1,000 commits, marks, jobs and unreachable commits; 2 for each bulk job that runs.
     """
-    first = list_refs(ports, repo)
-    history = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
-    heads = first.heads.joined(list_refs(ports, repo).heads)
-    marking.complete(ports, repo, history, heads.commits)
-    marks = dict(condemned.list_all(ports.kv, repo))
-    since = dict(unreachable.list_all(ports.kv, repo))
-    alive, led_to = kept(get_rule(ports, repo), history, heads, since, ports.clock.now_ns())
-    alive |= history.keys() & {job.base.id for job in bulk.list_alive(ports, repo)}
+    first = list_refs(repo)
+    history = {entry.id: entry.commit for entry in commits.list_all(repo.kv, repo.record)}
+    heads = first.heads.joined(list_refs(repo).heads)
+    marking.complete(repo, history, heads.commits)
+    marks = dict(condemned.list_all(repo.kv, repo.record))
+    since = dict(unreachable.list_all(repo.kv, repo.record))
+    alive, led_to = kept(get_rule(repo), history, heads, since, repo.clock.now_ns())
+    alive |= history.keys() & {job.base.id for job in bulk.list_alive(repo)}
     alive -= marking.spent(history, marks, alive)
     stay = with_ancestors(history, heads.commits | alive)
     lost = history.keys() - led_to - since.keys()
     return Judged(history, alive, stay, marks, lost, since.keys() & led_to)
 
 
-def needed(ports: Ports, repo: Repository) -> dict[MetarangeId, Need]:
+def needed(repo: OpenRepository) -> dict[MetarangeId, Need]:
     """Every metarange of which something must stay.
 
     Cost: that of `judged`; a block request for each condemned commit that is kept again or may have
     lost its metarange.
     """
-    found = judged(ports, repo)
-    due_ns = ports.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
+    found = judged(repo)
+    due_ns = repo.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
     due, over = found.due(due_ns), found.over()
     held = found.held(over)
-    gone = _gone(ports, repo, found, held, due_ns)
+    gone = _gone(repo, found, held, due_ns)
     needs: dict[MetarangeId, Need] = {}
     for id in held - gone:
         metarange = found.history[id].metarange
@@ -131,7 +131,7 @@ def needed(ports: Ports, repo: Repository) -> dict[MetarangeId, Need]:
 
 
 def _gone(
-    ports: Ports, repo: Repository, found: Judged, held: Iterable[CommitId], due_ns: int
+    repo: OpenRepository, found: Judged, held: Iterable[CommitId], due_ns: int
 ) -> set[CommitId]:
     """Commits whose marks have stood for the undo period and whose metarange is not stored."""
     asked = [
@@ -142,16 +142,16 @@ def _gone(
         and found.marks[id].spent is not Spent.OBJECTS
         and found.history[id].metarange not in NO_FILE
     ]
-    stored = ports.fanout.map(lambda id: is_stored(ports, repo, found.history[id].metarange), asked)
+    stored = repo.fanout.map(lambda id: is_stored(repo, found.history[id].metarange), asked)
     return {id for id, is_there in zip(asked, stored, strict=True) if not is_there}
 
 
-def is_stored(ports: Ports, repo: Repository, metarange: MetarangeId) -> bool:
+def is_stored(repo: OpenRepository, metarange: MetarangeId) -> bool:
     """Whether a metarange is stored.  Of the files of a commit it is deleted first.  One block
     request.
     """
     try:
-        ports.blocks.head(address.range_file(repo.namespace, metarange))
+        repo.blocks.head(address.range_file(repo.namespace, metarange))
     except NotFound:
         return False
     return True

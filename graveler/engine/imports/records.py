@@ -18,9 +18,9 @@ from graveler.committed.reader import range_columns
 from graveler.engine.commits.seal import Once
 from graveler.engine.imports.sources import ImportPath, one, pages
 from graveler.engine.jobs.record import Pulse
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, keyspace
 from graveler.ids import JobId
-from graveler.records import ABSENT, Absent, RangeRef, Record, Repository
+from graveler.records import ABSENT, Absent, RangeRef, Record
 from graveler.refs.jobs import record
 from graveler.refs.jobs.record import Step
 
@@ -43,18 +43,17 @@ class Resumed(NamedTuple):
 class Steps:
     """The checkpoints of a job: `done` holds those of earlier attempts and of this one."""
 
-    def __init__(self, ports: Ports, repo: Repository, resumed: Resumed) -> None:
-        self._ports = ports
+    def __init__(self, repo: OpenRepository, resumed: Resumed) -> None:
         self._repo = repo
         self._job = JobId(resumed.once.value)
         self.spill_count = resumed.spill_count
-        self.done = record.steps(ports.kv, repo, self._job)
+        self.done = record.steps(repo.kv, repo.record, self._job)
 
     def add(self, step: Step) -> Step:
         """Store a checkpoint.  Return the one that counts: another attempt's, if that was first."""
-        stamp = self._ports.ids.stamp()
+        stamp = self._repo.ids.stamp()
         number = len(self.done)
-        kept = record.add_step(self._ports.kv, self._repo, self._job, number, step, stamp)
+        kept = record.add_step(self._repo.kv, self._repo.record, self._job, number, step, stamp)
         self.done.append(kept)
         return kept
 
@@ -63,14 +62,10 @@ class Found:
     """The records of all sources, in key order; may be iterated many times."""
 
     def __init__(
-        self,
-        ports: Ports,
-        repo: Repository,
-        pulse: Pulse,
-        steps: Steps | Literal[Absent.ABSENT] = ABSENT,
+        self, repo: OpenRepository, pulse: Pulse, steps: Steps | Literal[Absent.ABSENT] = ABSENT
     ) -> None:
-        self._ports = ports
-        self._space = keyspace(ports, repo)
+        self._ports = repo
+        self._space = keyspace(repo)
         self._pulse = pulse
         self._steps = steps
         self._ranges: dict[int, list[RangeRef]] = {}

@@ -30,7 +30,7 @@ from graveler.engine.imports.records import Found, Resumed, Steps
 from graveler.engine.imports.sources import ImportPath, ImportRequest, below, check, decode, encode
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob, Pulse, Stopped
-from graveler.engine.ports import Deadline, Ports, check_writable, keyspace
+from graveler.engine.ports import Deadline, OpenRepository, check_writable, keyspace
 from graveler.errors import Code, Contended, GravelerError, Invalid, NotFound, Unavailable
 from graveler.ids import JobId, parse_branch_id, parse_prefix
 from graveler.records import (
@@ -43,7 +43,6 @@ from graveler.records import (
     Job,
     JobState,
     Record,
-    Repository,
 )
 from graveler.refs.names import repositories
 
@@ -69,13 +68,7 @@ TIMESTAMP_KEY = ".lakefs.last.import.timestamp"
 
 
 def submit(
-    ports: Ports,
-    repo: Repository,
-    branch: str,
-    request: ImportRequest,
-    *,
-    owner: bytes,
-    force: bool = False,
+    repo: OpenRepository, branch: str, request: ImportRequest, *, owner: bytes, force: bool = False
 ) -> Job:
     """Check the request and store the job.  A worker must then call `run` with the job's id.
 
@@ -83,67 +76,66 @@ def submit(
     Errors: `Invalid` (no sources, a source that may not be imported), `NotFound`, `Refused`.
     """
     name = parse_branch_id(branch)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     check_message(request.message)
     check_metadata(request.metadata)
-    head = fresh(ports, repo, name).branch.commit
+    head = fresh(repo, name).branch.commit
     if not 1 <= len(request.paths) <= limits.import_paths_count_max:
         raise Invalid(f"paths invalid: give 1 to {limits.import_paths_count_max} sources")
     for source in request.paths:
-        check(ports, source)
-    new = NewJob(JobId(ports.ids.unique(20)), KIND, name, encode(request), head, owner)
-    return record.begin(ports, repo, new)
+        check(repo, source)
+    new = NewJob(JobId(repo.ids.unique(20)), KIND, name, encode(request), head, owner)
+    return record.begin(repo, new)
 
 
-def status(ports: Ports, repo: Repository, job_id: str) -> Job:
+def status(repo: OpenRepository, job_id: str) -> Job:
     """The job, read from the store now.  `NotFound`."""
-    job = record.status(ports, repo, job_id)
+    job = record.status(repo, job_id)
     if job.kind != KIND:
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
     return job
 
 
-def cancel(ports: Ports, repo: Repository, job_id: str) -> None:
+def cancel(repo: OpenRepository, job_id: str) -> None:
     """Cancel a running import: nothing of it lands, now or later.  The call may be repeated.
 
     Errors: `NotFound`; `Conflict` if the job is landing or has completed; `Unavailable`.
     """
-    record.cancel(ports, repo, job_id, KIND)
+    record.cancel(repo, job_id, KIND)
 
 
 # ---- running -------------------------------------------------------------------------------------
 
 
-def run(ports: Ports, repo: Repository, branch: str, request: ImportRequest, job_id: JobId) -> None:
+def run(repo: OpenRepository, branch: str, request: ImportRequest, job_id: JobId) -> None:
     """Do the work of a submitted job, and store its result or its error.
 
     A `GravelerError` of the work is stored, not raised.  Any other exception is stored as "internal
     error" and raised.
     """
     try:
-        landed = work(ports, repo, branch, request, Pulse(ports, repo, job_id))
+        landed = work(repo, branch, request, Pulse(repo, job_id))
     except Stopped:
         return
     except GravelerError as error:
-        record.end(ports, repo, job_id, Ending(JobState.FAILED, str(error)))
+        record.end(repo, job_id, Ending(JobState.FAILED, str(error)))
         return
     except BaseException:
-        record.end(ports, repo, job_id, Ending(JobState.FAILED, "internal error"))
+        record.end(repo, job_id, Ending(JobState.FAILED, "internal error"))
         raise
-    record.end(ports, repo, job_id, Ending(JobState.DONE, landed=landed))
-    note_time(ports, repo)
+    record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
+    note_time(repo)
 
 
-def note_time(ports: Ports, repo: Repository) -> None:
+def note_time(repo: OpenRepository) -> None:
     """Store the time of the last import, which is now, in the repository's metadata."""
-    when = str(ports.clock.now_ns() // limits.SECOND_NS)
+    when = str(repo.clock.now_ns() // limits.SECOND_NS)
     with suppress(Unavailable, Contended):  # the import is done even if its time is not stored
-        repositories.merge_metadata(ports.kv, repo, {TIMESTAMP_KEY: when}, ports.ids)
+        repositories.merge_metadata(repo.kv, repo.record, {TIMESTAMP_KEY: when}, repo.ids)
 
 
 def work(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     branch: str,
     request: ImportRequest,
     pulse: Pulse,
@@ -156,10 +148,10 @@ def work(
     """
     once = ABSENT if resumed is ABSENT else resumed.once
     spent = 0.0 if resumed is ABSENT else resumed.age_seconds
-    steps = ABSENT if resumed is ABSENT else Steps(ports, repo, resumed)
-    deadline = Deadline(ports.clock, limits.import_seconds_max - spent)
+    steps = ABSENT if resumed is ABSENT else Steps(repo, resumed)
+    deadline = Deadline(repo.clock, limits.import_seconds_max - spent)
     name = parse_branch_id(branch)
-    records = Found(ports, repo, pulse, steps)
+    records = Found(repo, pulse, steps)
     for number, source in enumerate(request.paths):
         records.take(number, source)
         deadline.check("import")
@@ -172,7 +164,7 @@ def work(
 
     def build(head: CommitEntry) -> Commit:
         pulse.beat(len(records), always=True)
-        space = keyspace(ports, repo)
+        space = keyspace(repo)
         there = (
             key
             for prefix in _outermost(replaced)
@@ -183,13 +175,13 @@ def work(
         return Commit(
             committer=request.committer,
             message=request.message or DEFAULT_MESSAGE,
-            created_ns=ports.clock.now_ns(),
+            created_ns=repo.clock.now_ns(),
             metarange=applied.metarange_id,
             metadata={**request.metadata, **mark, STRATEGY_KEY: "source-wins"},
             parents=(head.id,),
         )
 
-    return land.land(ports, repo, name, build, land.Terms(deadline, once))
+    return land.land(repo, name, build, land.Terms(deadline, once))
 
 
 def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:

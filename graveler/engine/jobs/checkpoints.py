@@ -30,7 +30,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.engine.jobs.record import Pulse
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.errors import GravelerError, NotFound, StorageFull
 from graveler.ids import JobId
 from graveler.records import ABSENT, Absent, Job, Repository
@@ -100,15 +100,13 @@ NO_STEPS: Final[Steps] = _NoSteps()
 class _JobSteps:
     """`Steps`, as files in the repository's namespace."""
 
-    def __init__(
-        self, ports: Ports, repo: Repository, life: str, pulse: Pulse, row_count: int
-    ) -> None:
+    def __init__(self, repo: OpenRepository, life: str, pulse: Pulse, row_count: int) -> None:
         self.row_count = row_count
-        self._blocks = ports.blocks
-        self._repo = repo
+        self._blocks = repo.blocks
+        self._repo = repo.record
         self._life = life
         self._pulse = pulse
-        self._found = {stored.name for stored in _stored(ports, repo, f"{life}/")}
+        self._found = {stored.name for stored in _stored(repo, f"{life}/")}
 
     def names(self, kind: str) -> list[str]:
         return sorted(name for name in self._found if name.startswith(kind))
@@ -162,32 +160,32 @@ def add_next(steps: Steps, kind: str, step: Step) -> None:
     steps.add(free, step)
 
 
-def opened(ports: Ports, repo: Repository, job: Job, pulse: Pulse, *, row_count: int = 0) -> Steps:
+def opened(repo: OpenRepository, job: Job, pulse: Pulse, *, row_count: int = 0) -> Steps:
     """The checkpoints of a job.  `pulse` sends its heartbeats; each added checkpoint sets the
     progress of the job to 0.  `row_count`: rows of a full checkpoint; 0: `limits.step_row_count`.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 checkpoints.
     """
     life = f"{job.id}.{job.created_ns:020}"
-    return _JobSteps(ports, repo, life, pulse, row_count or limits.step_row_count)
+    return _JobSteps(repo, life, pulse, row_count or limits.step_row_count)
 
 
-def forget(ports: Ports, repo: Repository, job: JobId) -> None:
+def forget(repo: OpenRepository, job: JobId) -> None:
     """Remove the checkpoints of a job that has ended.  Failed deletions are ignored.
 
     Errors: `Unavailable`.  Cost: as `forget_ended`, for one job.
     """
-    _forget(ports, repo, _stored(ports, repo, f"{job}."))
+    _forget(repo, _stored(repo, f"{job}."))
 
 
-def forget_ended(ports: Ports, repo: Repository) -> None:
+def forget_ended(repo: OpenRepository) -> None:
     """Remove the checkpoints of jobs that have ended or are no longer on record.  Failed deletions
     are ignored.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 checkpoints; 1 KV request for each job that
     has checkpoints, and a deletion for each checkpoint to remove.
     """
-    _forget(ports, repo, _stored(ports, repo, ""))
+    _forget(repo, _stored(repo, ""))
 
 
 class _Stored(NamedTuple):
@@ -197,26 +195,26 @@ class _Stored(NamedTuple):
     name: str
 
 
-def _forget(ports: Ports, repo: Repository, stored: Sequence[_Stored]) -> None:
+def _forget(repo: OpenRepository, stored: Sequence[_Stored]) -> None:
     over = set()
     for life in sorted({step.life for step in stored}):
         job, _, began = life.rpartition(".")
-        seen = record.find(ports.kv, repo, JobId(job))
+        seen = record.find(repo.kv, repo.record, JobId(job))
         if seen is ABSENT or seen.job.ended or f"{seen.job.created_ns:020}" != began:
             over.add(life)
 
     def drop(step: _Stored) -> None:
         with suppress(GravelerError):
-            ports.blocks.delete(_address(repo, step.life, step.name))
+            repo.blocks.delete(_address(repo.record, step.life, step.name))
 
-    ports.fanout.map(drop, [step for step in stored if step.life in over])
+    repo.fanout.map(drop, [step for step in stored if step.life in over])
 
 
-def _stored(ports: Ports, repo: Repository, below: str) -> list[_Stored]:
+def _stored(repo: OpenRepository, below: str) -> list[_Stored]:
     """Every checkpoint; other files are ignored."""
     folder = address.join(repo.namespace, _FOLDER)
     found = []
-    for line in list_all(ports.blocks, folder + below):
+    for line in list_all(repo.blocks, folder + below):
         life, slash, name = line.address.removeprefix(folder).partition("/")
         if slash and name.endswith(_ENDING) and "/" not in name:
             found.append(_Stored(life, name.removesuffix(_ENDING)))

@@ -27,7 +27,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commits.seal import Once
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
     Code,
     Conflict,
@@ -38,7 +38,7 @@ from graveler.errors import (
     Unsupported,
 )
 from graveler.ids import CommitId, JobId
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, Repository
+from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 from graveler.refs.jobs import record
 
 MARK_KEY: Final = "graveler.job"
@@ -134,19 +134,19 @@ class Ordered:
 # ---- begin, status, cancel -----------------------------------------------------------------------
 
 
-def begin(ports: Ports, repo: Repository, new: NewJob) -> Job:
+def begin(repo: OpenRepository, new: NewJob) -> Job:
     """Record a job; no worker runs it yet.  If a job with this id exists, return that job.
 
     Errors: `Unavailable`.  Cost: 1 KV request, 1 more if the job exists.
     """
-    now_ns = ports.clock.now_ns()
+    now_ns = repo.clock.now_ns()
     job = Job(new.id, new.kind, JobState.RUNNING, new.owner, now_ns, now_ns, branch=new.branch)
     order = {_BODY: new.body, _SINCE: new.since}
     if new.handed.token:
         order |= {_WANTED: new.handed.token, _WAITS_FOR: new.handed.job}
-    if record.begin(ports.kv, repo, job, order, ports.ids.stamp()):
+    if record.begin(repo.kv, repo.record, job, order, repo.ids.stamp()):
         return job
-    return status(ports, repo, new.id)
+    return status(repo, new.id)
 
 
 def next_id(ports: Ports, stem: str, last: Job | Literal[Absent.ABSENT]) -> JobId:
@@ -164,14 +164,14 @@ def next_id(ports: Ports, stem: str, last: Job | Literal[Absent.ABSENT]) -> JobI
     return JobId(f"{stem}{day:06d}-{0:06d}")
 
 
-def status(ports: Ports, repo: Repository, job_id: str) -> Job:
+def status(repo: OpenRepository, job_id: str) -> Job:
     """The job as it is now.  Errors: `NotFound`.  Cost: 1 KV request."""
-    return record.get(ports.kv, repo, JobId(job_id)).job
+    return record.get(repo.kv, repo.record, JobId(job_id)).job
 
 
-def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
+def ordered(repo: OpenRepository, job_id: JobId) -> Ordered:
     """The order of a job; empty if the job has no order.  Cost: 1 KV request."""
-    said = record.order_of(ports.kv, repo, job_id)
+    said = record.order_of(repo.kv, repo.record, job_id)
     if said is ABSENT:
         return Ordered("", CommitId(""))
     since = CommitId(said[_SINCE])
@@ -193,43 +193,43 @@ def ordered(ports: Ports, repo: Repository, job_id: JobId) -> Ordered:
     )
 
 
-def note_told(ports: Ports, repo: Repository, job_id: JobId) -> None:
+def note_told(repo: OpenRepository, job_id: JobId) -> None:
     """Record that a client has received the result.  From now on an equal request is a new one.
 
     Idempotent.  Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
     """
-    record.amend(ports.kv, repo, job_id, {_TOLD: "1"}, ports.ids)
+    record.amend(repo.kv, repo.record, job_id, {_TOLD: "1"}, repo.ids)
 
 
-def note_result(ports: Ports, repo: Repository, job_id: JobId, result: str) -> None:
+def note_result(repo: OpenRepository, job_id: JobId, result: str) -> None:
     """Record the result of a job that lands no commit.  Last writer wins among several attempts.
 
     Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
     """
-    record.amend(ports.kv, repo, job_id, {_RESULT: result}, ports.ids)
+    record.amend(repo.kv, repo.record, job_id, {_RESULT: result}, repo.ids)
 
 
-def note_intent(ports: Ports, repo: Repository, job_id: JobId, result: str, intent: str) -> Ordered:
+def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -> Ordered:
     """Record what the job must stage, and how.  First writer wins among several attempts.
     Returns the order as it is afterwards.
 
     Errors: `Unavailable`, `Contended`.  Cost: 3 KV requests.
     """
     more = {_RESULT: result, _INTENT: intent}
-    record.amend(ports.kv, repo, job_id, more, ports.ids, unless=_INTENT)
-    return ordered(ports, repo, job_id)
+    record.amend(repo.kv, repo.record, job_id, more, repo.ids, unless=_INTENT)
+    return ordered(repo, job_id)
 
 
-def note_handed(ports: Ports, repo: Repository, job_id: JobId, handed: Handed) -> None:
+def note_handed(repo: OpenRepository, job_id: JobId, handed: Handed) -> None:
     """Record that a commit was handed over.  Last writer wins.
 
     Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
     """
     more = {_WANTED: handed.token, _WAITS_FOR: handed.job}
-    record.amend(ports.kv, repo, job_id, more, ports.ids)
+    record.amend(repo.kv, repo.record, job_id, more, repo.ids)
 
 
-def note_run(ports: Ports, repo: Repository, job: Job, order: Ordered) -> None:
+def note_run(repo: OpenRepository, job: Job, order: Ordered) -> None:
     """Record that an attempt begins.
 
     Raises `Unsupported` if the last `limits.job_restart_count_max` attempts in a row have not
@@ -246,15 +246,15 @@ def note_run(ports: Ports, repo: Repository, job: Job, order: Ordered) -> None:
         )
     furthest = max(job.progress, order.furthest)
     more = {_RUNS: str(runs + 1), _FURTHEST: str(furthest)}
-    record.amend(ports.kv, repo, job.id, more, ports.ids)
+    record.amend(repo.kv, repo.record, job.id, more, repo.ids)
 
 
-def forget_runs(ports: Ports, repo: Repository, job_id: JobId) -> None:
+def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
     """Reset the count of attempts, because the job waits for a bulk job.
 
     Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
     """
-    record.amend(ports.kv, repo, job_id, {_RUNS: "0"}, ports.ids)
+    record.amend(repo.kv, repo.record, job_id, {_RUNS: "0"}, repo.ids)
 
 
 def once(job_id: JobId, order: Ordered) -> Once:
@@ -262,14 +262,14 @@ def once(job_id: JobId, order: Ordered) -> Once:
     return Once(MARK_KEY, job_id, order.since)
 
 
-def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
+def cancel(repo: OpenRepository, job_id: str, kind: str) -> None:
     """Cancel a running job of a kind that announces its landing: it lands nothing, now or later.
 
     Idempotent.  Errors: `NotFound`; `Conflict` if the job is landing or has completed;
     `Unavailable`.
     """
     for _ in range(_ROUNDS):
-        seen = record.get(ports.kv, repo, JobId(job_id))
+        seen = record.get(repo.kv, repo.record, JobId(job_id))
         if seen.job.kind != kind:
             raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
         if seen.job.state in (JobState.DONE, JobState.FAILED):
@@ -282,9 +282,9 @@ def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
             cancel=True,
             state=JobState.CANCELLED,
             error="Canceled",
-            updated_ns=ports.clock.now_ns(),
+            updated_ns=repo.clock.now_ns(),
         )
-        if _put(ports, repo, asked, seen):
+        if _put(repo, asked, seen):
             return
     raise Unavailable("job not cancelled: its record kept changing; try again")
 
@@ -292,20 +292,20 @@ def cancel(ports: Ports, repo: Repository, job_id: str, kind: str) -> None:
 # ---- ownership -----------------------------------------------------------------------------------
 
 
-def claim(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> Claim:
+def claim(repo: OpenRepository, job_id: JobId, owner: bytes) -> Claim:
     """Become the owner of a job that has no owner, or whose owner has let its lease run out.
 
     The lease compares the clocks of two machines.  If a clock is wrong, a job may run twice, which
     is harmless.  Errors: `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(_ROUNDS):
-        seen = record.find(ports.kv, repo, job_id)
+        seen = record.find(repo.kv, repo.record, job_id)
         if seen is ABSENT or seen.job.ended or seen.job.kind == BULK:
             return Claim.OVER
-        if seen.job.owner not in (b"", owner) and not is_silent(ports, seen.job):
+        if seen.job.owner not in (b"", owner) and not is_silent(repo, seen.job):
             return Claim.RUNNING
-        ours = seen.job._replace(owner=owner, updated_ns=ports.clock.now_ns())
-        if _put(ports, repo, ours, seen):
+        ours = seen.job._replace(owner=owner, updated_ns=repo.clock.now_ns())
+        if _put(repo, ours, seen):
             return Claim.OURS
     raise Unavailable(f"job not claimed: its record kept changing: id={job_id}")
 
@@ -322,29 +322,29 @@ def _runs_here(job: Job) -> bool:
     return not job.ended and job.kind != BULK
 
 
-def release(ports: Ports, repo: Repository, job_id: JobId, owner: bytes) -> None:
+def release(repo: OpenRepository, job_id: JobId, owner: bytes) -> None:
     """Give up ownership, so that any worker can claim the job at once.
 
     Does nothing if the job has ended or has another owner.  Errors: `NotFound`.  Cost: 2 KV
     requests.
     """
     for _ in range(_ROUNDS):
-        seen = record.get(ports.kv, repo, job_id)
+        seen = record.get(repo.kv, repo.record, job_id)
         if seen.job.ended or seen.job.owner != owner:
             return
-        free = seen.job._replace(owner=b"", updated_ns=ports.clock.now_ns())
-        if _put(ports, repo, free, seen):
+        free = seen.job._replace(owner=b"", updated_ns=repo.clock.now_ns())
+        if _put(repo, free, seen):
             return
 
 
-def free_all(ports: Ports, repo: Repository) -> list[Job]:
+def free_all(repo: OpenRepository) -> list[Job]:
     """Release every job that workers run and that has not ended; return these jobs.
 
     Only for a store that one process at a time can open, before that process runs any job.
     """
-    found = [seen.job for seen in record.list_all(ports.kv, repo) if _runs_here(seen.job)]
+    found = [seen.job for seen in record.list_all(repo.kv, repo.record) if _runs_here(seen.job)]
     for job in found:
-        release(ports, repo, job.id, job.owner)
+        release(repo, job.id, job.owner)
     return found
 
 
@@ -357,14 +357,8 @@ class Pulse:
     """
 
     def __init__(
-        self,
-        ports: Ports,
-        repo: Repository,
-        job_id: JobId,
-        owner: bytes = b"",
-        until_seconds: float = inf,
+        self, repo: OpenRepository, job_id: JobId, owner: bytes = b"", until_seconds: float = inf
     ) -> None:
-        self._ports = ports
         self._repo = repo
         self._job_id = job_id
         self._owner = owner
@@ -376,15 +370,15 @@ class Pulse:
 
         Raises `Stopped`.  Cost: 2 KV requests about once a second; `always`: in every call.
         """
-        now_ns = self._ports.clock.now_ns()
+        now_ns = self._repo.clock.now_ns()
         if not always and now_ns - self._last_ns < _HEARTBEAT_NS:
             return
         self._last_ns = now_ns
-        if self._ports.clock.steady_seconds() >= self._until:
+        if self._repo.clock.steady_seconds() >= self._until:
             raise Stopped(Why.OUT_OF_TIME)
         seen = self._seen()
         known = seen.job.progress if progress < 0 else progress
-        _put(self._ports, self._repo, seen.job._replace(progress=known, updated_ns=now_ns), seen)
+        _put(self._repo, seen.job._replace(progress=known, updated_ns=now_ns), seen)
 
     def land(self, progress: int) -> None:
         """Enter the state *landing*: from now on nobody can cancel the job.
@@ -393,16 +387,16 @@ class Pulse:
         """
         for _ in range(_ROUNDS):
             seen = self._seen()
-            now_ns = self._ports.clock.now_ns()
+            now_ns = self._repo.clock.now_ns()
             landing = seen.job._replace(
                 state=JobState.LANDING, progress=progress, updated_ns=now_ns
             )
-            if seen.job.state is JobState.LANDING or _put(self._ports, self._repo, landing, seen):
+            if seen.job.state is JobState.LANDING or _put(self._repo, landing, seen):
                 return
         raise Unavailable(f"job not landed: its record could not be stored: id={self._job_id}")
 
     def _seen(self) -> record.VersionedJob:
-        seen = record.get(self._ports.kv, self._repo, self._job_id)
+        seen = record.get(self._repo.kv, self._repo.record, self._job_id)
         if seen.job.ended:
             raise Stopped(Why.ENDED)
         if self._owner and seen.job.owner != self._owner:
@@ -424,36 +418,36 @@ class Ending(NamedTuple):
     by: bytes = b""
 
 
-def finish(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> bool:
+def finish(repo: OpenRepository, job_id: JobId, ending: Ending) -> bool:
     """End a running job.  False if the job has ended already or belongs to another owner."""
     for _ in range(_ROUNDS):
-        seen = record.get(ports.kv, repo, job_id)
+        seen = record.get(repo.kv, repo.record, job_id)
         if seen.job.ended or ending.by not in (b"", seen.job.owner):
             return False
-        now_ns = ports.clock.now_ns()
+        now_ns = repo.clock.now_ns()
         done = seen.job._replace(state=ending.state, error=ending.error, updated_ns=now_ns)
         if ending.landed is not ABSENT:
             landed = ending.landed
             done = done._replace(commit=landed.id, metarange=landed.commit.metarange)
-        if _put(ports, repo, done, seen):
+        if _put(repo, done, seen):
             return True
     return False
 
 
-def end(ports: Ports, repo: Repository, job_id: JobId, ending: Ending) -> None:
+def end(repo: OpenRepository, job_id: JobId, ending: Ending) -> None:
     """Like `finish`, for the worker that ran the job: it retries for a while if the store does not
     answer.  If all retries fail, the job stays running until another worker takes it over.
     """
-    _patiently(ports, lambda: finish(ports, repo, job_id, ending))
+    _patiently(repo, lambda: finish(repo, job_id, ending))
 
 
-def fail(ports: Ports, repo: Repository, job_id: JobId, error: GravelerError, by: bytes) -> None:
+def fail(repo: OpenRepository, job_id: JobId, error: GravelerError, by: bytes) -> None:
     """End a job as failed, and keep the kind and the code of its error.  `by`: as in `Ending`."""
     more = {_KIND: type(error).__name__}
     if error.code is not type(error).code:
         more |= {_CODE: error.code.value, _FIELDS: json.dumps(dict(error.fields))}
-    _patiently(ports, lambda: record.amend(ports.kv, repo, job_id, more, ports.ids))
-    end(ports, repo, job_id, Ending(JobState.FAILED, str(error), by=by))
+    _patiently(repo, lambda: record.amend(repo.kv, repo.record, job_id, more, repo.ids))
+    end(repo, job_id, Ending(JobState.FAILED, str(error), by=by))
 
 
 def _patiently(ports: Ports, note: Callable[[], object]) -> None:
@@ -464,5 +458,5 @@ def _patiently(ports: Ports, note: Callable[[], object]) -> None:
         ports.clock.sleep(_PAUSE_SECONDS)
 
 
-def _put(ports: Ports, repo: Repository, job: Job, seen: record.VersionedJob) -> bool:
-    return record.put(ports.kv, repo, job, seen, ports.ids.stamp()) is not ABSENT
+def _put(repo: OpenRepository, job: Job, seen: record.VersionedJob) -> bool:
+    return record.put(repo.kv, repo.record, job, seen, repo.ids.stamp()) is not ABSENT

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from graveler import limits
 from graveler.engine.commits.records import check_kept, fresh, given_up, new_token, resolved, swap
-from graveler.engine.ports import Ports, Unconfirmed, check_writable
+from graveler.engine.ports import OpenRepository, Unconfirmed, check_writable
 from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
-from graveler.records import ABSENT, Branch, BranchState, Repository
+from graveler.records import ABSENT, Branch, BranchState
 from graveler.refs.names import branches
 from graveler.refs.names.branches import NamedBranch as BranchView
 from graveler.refs.names.expression import parse
@@ -30,13 +30,7 @@ class PageQuery:
 
 
 def create_branch(
-    ports: Ports,
-    repo: Repository,
-    name: str,
-    source: str,
-    *,
-    hidden: bool = False,
-    force: bool = False,
+    repo: OpenRepository, name: str, source: str, *, hidden: bool = False, force: bool = False
 ) -> CommitId:
     """Create a branch whose head is the commit that `source` means.  Atomic.
 
@@ -46,19 +40,19 @@ def create_branch(
     Cost: 2 KV requests, and the resolution of `source`.
     """
     branch = parse_branch_id(name)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     if any(modifier.kind == "$" for modifier in parse(source).modifiers):
         raise Invalid(
             "source invalid: it must not end in '$', because a branch begins at a commit: "
             f"{source=}"
         )
-    there = holders(ports.kv, repo, branch)
+    there = holders(repo.kv, repo.record, branch)
     _check_free(there, branch)
     seen = there.branch
-    commit_id = resolved(ports, repo, source).commit
-    check_kept(ports, repo, commit_id)
+    commit_id = resolved(repo, source).commit
+    check_kept(repo, commit_id)
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
-    token = new_token(ports, repo, 0)  # the load on the source predicts nothing about this branch
+    token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     record = Branch(
         rev=rev + 1,
         state=BranchState.LIVE,
@@ -66,16 +60,16 @@ def create_branch(
         sealed=(),
         commit=commit_id,
         hidden=hidden,
-        changed_ns=ports.clock.now_ns(),
+        changed_ns=repo.clock.now_ns(),
         rest=rest,
     )
-    made = branches.swap(ports.kv, repo, branch, seen, record, ports.ids.stamp())
+    made = branches.swap(repo.kv, repo.record, branch, seen, record, repo.ids.stamp())
     if made is ABSENT:
         with Unconfirmed("branch creation") as sent:
             sent.note()
-            _check_made(ports, repo, branch, token, rev)
+            _check_made(repo, branch, token, rev)
         return commit_id
-    ports.cache.put_branch(repo, branch, made)
+    repo.cache.put_branch(repo.record, branch, made)
     return commit_id
 
 
@@ -89,16 +83,14 @@ def _check_free(there: Holders, name: BranchId) -> None:
         )
 
 
-def _check_made(
-    ports: Ports, repo: Repository, branch: BranchId, token: StagingToken, rev: int
-) -> None:
+def _check_made(repo: OpenRepository, branch: BranchId, token: StagingToken, rev: int) -> None:
     """After a swap that failed or has no answer: return if the branch of this call exists.
 
     A live record of revision `rev + 1` with another token is another client's creation:
     `AlreadyExists`.  A later revision may come from this call, because a commit may have trimmed
     its token since: `OutcomeUnknown`.
     """
-    now = branches.find(ports.kv, repo, branch)
+    now = branches.find(repo.kv, repo.record, branch)
     if now is not ABSENT and token in now.branch.tokens_newest_first:
         return
     if now is not ABSENT and now.branch.live and now.branch.rev == rev + 1:
@@ -106,55 +98,57 @@ def _check_made(
     raise OutcomeUnknown(f"branch creation not confirmed; outcome unknown: branch={branch} {rev=}")
 
 
-def get_branch(ports: Ports, repo: Repository, name: str) -> BranchView:
+def get_branch(repo: OpenRepository, name: str) -> BranchView:
     """The live branch, read from the store now.  `NotFound`, `Invalid`.  1 KV request."""
     branch = parse_branch_id(name)
-    return BranchView(branch, fresh(ports, repo, branch).branch)
+    return BranchView(branch, fresh(repo, branch).branch)
 
 
 def list_branches(
-    ports: Ports, repo: Repository, page: PageQuery, *, show_hidden: bool = False
+    repo: OpenRepository, page: PageQuery, *, show_hidden: bool = False
 ) -> tuple[tuple[BranchView, ...], bool]:
     """One page of live branches by name, and whether more follow.  Hidden ones on request only."""
-    return branches.list_page(ports.kv, repo, page.prefix, page.after, page.amount, show_hidden)
+    return branches.list_page(
+        repo.kv, repo.record, page.prefix, page.after, page.amount, show_hidden
+    )
 
 
-def delete_branch(ports: Ports, repo: Repository, name: str, *, force: bool = False) -> None:
+def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> None:
     """Delete the branch and its uncommitted changes; its commits stay.  Atomic.
 
     Errors: `NotFound`, `Refused` (the default branch, a read-only repository), `Contended`,
     `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     branch = parse_branch_id(name)
-    check_writable(repo, force)
-    if branch == repo.default_branch:
+    check_writable(repo.record, force)
+    if branch == repo.record.default_branch:
         raise Refused(
             f"cannot delete the default branch: branch={branch}",
             Code.DEFAULT_BRANCH,
             branch=branch,
         )
-    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
+    grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     tried, last = False, b""
     with Unconfirmed("branch deletion") as sent:
         for _ in range(limits.commit_round_count_max):
-            found = branches.find(ports.kv, repo, branch)
+            found = branches.find(repo.kv, repo.record, branch)
             if found is ABSENT or not found.branch.live:
                 if tried:
                     return  # it existed when this call began: this call or another one deleted it
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
-            record, now_ns = found.branch, ports.clock.now_ns()
+            record, now_ns = found.branch, repo.clock.now_ns()
             dropped = (*record.sealed, record.staging)
-            ports.kv.set_many(
-                cleanups.cleanup_writes(repo, branch, dropped, now_ns + grace_ns, ports.ids)
+            repo.kv.set_many(
+                cleanups.cleanup_writes(repo.record, branch, dropped, now_ns + grace_ns, repo.ids)
             )
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
             tried, last = True, found.version
-            done = swap(ports, repo, branch, found, gone)
-            ports.cache.forget_branch(repo, branch)
+            done = swap(repo, branch, found, gone)
+            repo.cache.forget_branch(repo.record, branch)
             if done is not None:
                 return
             sent.note()
-        raise given_up(ports, repo, branch, last, "branch deletion")
+        raise given_up(repo, branch, last, "branch deletion")
 
 
 __all__ = [

@@ -24,7 +24,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.engine.commits.records import cached
 from graveler.engine.objects.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
-from graveler.engine.ports import Ports, check_writable, given_or_now
+from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
 from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, Absent, Entry, Repository, UploadAddress
@@ -51,26 +51,24 @@ class Link:
     only_if_absent: bool = False
 
 
-def hand_out(ports: Ports, repo: Repository, branch: str, path: str) -> str:
+def hand_out(repo: OpenRepository, branch: str, path: str) -> str:
     """A fresh full address for `path`, valid for `limits.link_address_seconds`.
 
     Errors: `NotFound` (branch), `Invalid`.  Cost: 1 KV request, and 1 if the branch is not cached.
     """
     name = parse_branch_id(branch)
     parse_path(path)
-    cached(ports, repo, name)
-    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
-    said = _said(repo, name, path, relative)
-    signed = f"{relative},{_signed(ports.settings.signing_key, said).decode()}"
-    expires_ns = ports.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
+    cached(repo, name)
+    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
+    said = _said(repo.record, name, path, relative)
+    signed = f"{relative},{_signed(repo.settings.signing_key, said).decode()}"
+    expires_ns = repo.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
     note = UploadAddress(name, path, expires_ns)
-    uploads.put(ports.kv, repo, signed, note, ports.ids.stamp())
+    uploads.put(repo.kv, repo.record, signed, note, repo.ids.stamp())
     return address.join(repo.namespace, signed)
 
 
-def link(
-    ports: Ports, repo: Repository, branch: str, path: str, link: Link, *, force: bool = False
-) -> Entry:
+def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: bool = False) -> Entry:
     """Stage `path` with an address that was handed out for it.
 
     Errors: `Invalid` for an address that was not handed out for this path, that has expired, or
@@ -79,11 +77,11 @@ def link(
     """
     name = parse_branch_id(branch)
     parse_path(path)
-    check_writable(repo, force)
-    entry = described(ports, link, checked(ports, repo, name, path, link.address))
-    check_written(ports, repo, entry)
+    check_writable(repo.record, force)
+    entry = described(repo, link, checked(repo, name, path, link.address))
+    check_written(repo, entry)
     put = stage_if_absent if link.only_if_absent else stage
-    return put(ports, repo, branch, path, entry, force=force)
+    return put(repo, branch, path, entry, force=force)
 
 
 def described(ports: Ports, link: Link, place: str) -> Entry:
@@ -103,29 +101,29 @@ def described(ports: Ports, link: Link, place: str) -> Entry:
     )
 
 
-def check_written(ports: Ports, repo: Repository, entry: Entry) -> None:
+def check_written(repo: OpenRepository, entry: Entry) -> None:
     """Raises `Invalid` unless an object of the entry's size is at its address.  1 head."""
     try:
-        head = ports.blocks.head(address.join(repo.namespace, entry.address))
+        head = repo.blocks.head(address.join(repo.namespace, entry.address))
     except NotFound as error:
         raise Invalid("link address has no object: write the bytes there first") from error
     if head.size != entry.size:
         raise Invalid(f"size_bytes must equal the size of the object: {entry.size=} {head.size=}")
 
 
-def checked(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
+def checked(repo: OpenRepository, branch: str, path: str, text: str) -> str:
     """The relative form of the address `text`, if it was handed out for this path and is valid now.
 
     Errors: `Invalid`.  Cost: 1 KV request.
     """
-    relative = signed(ports, repo, branch, path, text)
-    note = uploads.find(ports.kv, repo, relative)
-    if note is ABSENT or ports.clock.now_ns() > note.expires_ns:
+    relative = signed(repo, branch, path, text)
+    note = uploads.find(repo.kv, repo.record, relative)
+    if note is ABSENT or repo.clock.now_ns() > note.expires_ns:
         raise Invalid("link address expired: request a new one")
     return relative
 
 
-def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) -> str:
+def signed(repo: OpenRepository, branch: str, path: str, text: str) -> str:
     """The relative form of the address `text`, if it was handed out for this path at any time.
 
     Errors: `Invalid`.  Cost: no request.
@@ -142,9 +140,9 @@ def signed(ports: Ports, repo: Repository, branch: str, path: str, text: str) ->
     if relative is ABSENT:
         raise bad
     plain, _, signature = relative.rpartition(",")
-    said = _said(repo, branch, path, plain)
-    before = ports.settings.signing_key_before
-    keys = [ports.settings.signing_key, *([before] if before else [])]
+    said = _said(repo.record, branch, path, plain)
+    before = repo.settings.signing_key_before
+    keys = [repo.settings.signing_key, *([before] if before else [])]
     matches = [hmac.compare_digest(signature.encode(), _signed(key, said)) for key in keys]
     if not any(matches):
         raise bad

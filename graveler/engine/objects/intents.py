@@ -22,7 +22,7 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.engine.commits.records import fresh
 from graveler.engine.commits.seal import history_until
-from graveler.engine.ports import Ports, check_writable, keyspace
+from graveler.engine.ports import OpenRepository, check_writable, keyspace
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path
 from graveler.records import (
@@ -30,7 +30,6 @@ from graveler.records import (
     TOMBSTONE,
     Absent,
     Entry,
-    Repository,
     Staged,
     StagedValue,
     Versioned,
@@ -57,43 +56,39 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    ports: Ports
-    repo: Repository
+    repo: OpenRepository
     branch: BranchId
     key: bytes
     value: bytes
     intent: Intent
 
 
-def intend(ports: Ports, repo: Repository, branch: str, path: str) -> Intent:
+def intend(repo: OpenRepository, branch: str, path: str) -> Intent:
     """A new intent.  The caller must store it before it calls `write`.
 
     Errors: `NotFound`, `Invalid`.  Cost: 2 KV requests.
     """
     key, name = parse_path(path), parse_branch_id(branch)
-    seen = fresh(ports, repo, name).branch
-    row = area.lookup(ports.kv, (seen.staging,), key)
+    seen = fresh(repo, name).branch
+    row = area.lookup(repo.kv, (seen.staging,), key)
     before = 0 if row is ABSENT else row.order
-    order = max(ports.clock.now_ns() // 1_000, before + 1)
-    return Intent(ports.ids.stamp(), order, seen.staging, seen.commit)
+    order = max(repo.clock.now_ns() // 1_000, before + 1)
+    return Intent(repo.ids.stamp(), order, seen.staging, seen.commit)
 
 
-def is_written(
-    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, intent: Intent
-) -> bool:
+def is_written(repo: OpenRepository, branch: str, path: str, entry: Entry, intent: Intent) -> bool:
     """Whether the write was made, or another write of the path was made after the intent.
 
     Errors: `NotFound`, `HistoryTooLong`.  Cost: 2 KV requests; if the branch's open token has
     changed, also the commits made since.
     """
-    work = _work(ports, repo, branch, path, entry, intent)
-    seen = fresh(ports, repo, work.branch)
+    work = _work(repo, branch, path, entry, intent)
+    seen = fresh(repo, work.branch)
     return _is_written(work, seen, _rows(work, seen))
 
 
 def write(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     branch: str,
     path: str,
     entry: Entry,
@@ -107,10 +102,10 @@ def write(
     `check` is called before each attempt; it raises to stop.  Errors: those of `check` and of
     `is_written`; `Refused`, `OutcomeUnknown`.  Cost: that of `is_written`, and 1 KV request.
     """
-    check_writable(repo, force)
-    work = _work(ports, repo, branch, path, entry, intent)
+    check_writable(repo.record, force)
+    work = _work(repo, branch, path, entry, intent)
     for _ in range(limits.conditional_round_count_max):
-        seen = fresh(ports, repo, work.branch)
+        seen = fresh(repo, work.branch)
         rows = _rows(work, seen)
         if _is_written(work, seen, rows):
             return
@@ -122,11 +117,9 @@ def write(
     raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}")
 
 
-def _work(
-    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, intent: Intent
-) -> _Write:
+def _work(repo: OpenRepository, branch: str, path: str, entry: Entry, intent: Intent) -> _Write:
     name, key = parse_branch_id(branch), parse_path(path)
-    return _Write(ports, repo, name, key, encode_entry(entry), intent)
+    return _Write(repo, name, key, encode_entry(entry), intent)
 
 
 def _rows(work: _Write, seen: Versioned) -> dict[StagingToken, Staged]:
@@ -136,7 +129,7 @@ def _rows(work: _Write, seen: Versioned) -> dict[StagingToken, Staged]:
     """
     tokens = {*seen.branch.tokens_newest_first, work.intent.token}
     places = {token: area.place_of(token, work.key) for token in tokens}
-    found = work.ports.kv.get_many([*places.values()])
+    found = work.repo.kv.get_many([*places.values()])
     return {token: area.decode(found[place]) for token, place in places.items() if place in found}
 
 
@@ -147,7 +140,7 @@ def _is_written(work: _Write, seen: Versioned, rows: dict[StagingToken, Staged])
     row, has_moved = rows.get(record.staging, ABSENT), record.staging != intent.token
     if row is not ABSENT and (has_moved or row.order > intent.order):
         # A row took effect for certain if its token is still open after the row was read.
-        return fresh(work.ports, work.repo, work.branch).branch.staging == record.staging
+        return fresh(work.repo, work.branch).branch.staging == record.staging
     if not has_moved:
         return False
     over = rows.get(intent.token, ABSENT)
@@ -175,8 +168,8 @@ def _later_sealed(
 
 def _is_committed(work: _Write, head: CommitId, values: tuple[StagedValue, ...]) -> bool:
     """Whether one of the values is in a commit from the intent's head to `head`."""
-    space = keyspace(work.ports, work.repo)
-    for entry in history_until(work.ports, work.repo, head, work.intent.head):
+    space = keyspace(work.repo)
+    for entry in history_until(work.repo, head, work.intent.head):
         held = reader.get(space, entry.commit.metarange, work.key)
         if (TOMBSTONE if held is ABSENT else held) in values:
             return True
@@ -188,18 +181,18 @@ def _put(work: _Write, seen: Versioned, row: Staged | Absent, value: StagedValue
 
     At most one of several attempts lands.
     """
-    ports = work.ports
+    repo = work.repo
     try:
         return area.stage_if(
-            ports.kv,
+            repo.kv,
             seen.branch.staging,
             work.key,
             value,
             wid=work.intent.wid,
-            version=ports.ids.stamp(),
+            version=repo.ids.stamp(),
             seen=row if isinstance(row, Staged) else ABSENT,
             order=work.intent.order,
-            other=area.Guard(branches.place(work.repo, work.branch), seen.version),
+            other=area.Guard(branches.place(work.repo.record, work.branch), seen.version),
         )
     except OutcomeUnknown:
         return False

@@ -23,14 +23,14 @@ from graveler.engine.imports.sources import ImportPath
 from graveler.engine.objects.addresses import Link, check_written, checked, described
 from graveler.engine.objects.objects import stage
 from graveler.engine.objects.reachable import OWN_FILES
-from graveler.engine.ports import Ports, check_writable
+from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, AddressType, Entry, Repository
 
 
 def place(
-    ports: Ports, repo: Repository, branch: str, path: str, link: Link, *, force: bool = False
+    repo: OpenRepository, branch: str, path: str, link: Link, *, force: bool = False
 ) -> Entry:
     """Stage `path` with the address that `link` names.
 
@@ -41,19 +41,19 @@ def place(
     """
     parse_path(path)
     parse_branch_id(branch)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     canonical = address.split(link.address).address
     relative = address.relative_to(repo.namespace, canonical)
     if relative is ABSENT:
-        sources.check(ports, ImportPath("object", canonical, path))
-        entry = described(ports, link, canonical)._replace(address_type=AddressType.FULL)
+        sources.check(repo, ImportPath("object", canonical, path))
+        entry = described(repo, link, canonical)._replace(address_type=AddressType.FULL)
     else:
-        _check_inside(repo, canonical, relative)
-        entry = described(ports, link, relative)
+        _check_inside(repo.record, canonical, relative)
+        entry = described(repo, link, relative)
         if is_ours(relative):
-            checked(ports, repo, branch, path, canonical)
-            check_written(ports, repo, entry)
-    return stage(ports, repo, branch, path, entry, force=force)
+            checked(repo, branch, path, canonical)
+            check_written(repo, entry)
+    return stage(repo, branch, path, entry, force=force)
 
 
 def _check_inside(repo: Repository, canonical: str, relative: str) -> None:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import Body
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import is_hex64
-from graveler.records import Repository
 
 KINDS = ("range", "meta_range")
 
@@ -22,7 +21,7 @@ class Located(NamedTuple):
     size: int
 
 
-def locate(ports: Ports, repo: Repository, kind: str, name: str) -> Located:
+def locate(repo: OpenRepository, kind: str, name: str) -> Located:
     """Find the file with the id `name`.  `Invalid`; `Gone` if it does not exist.  Cost: 1 head.
 
     Both kinds of files are in one folder, and only the content of a file shows its kind.  So this
@@ -34,7 +33,7 @@ def locate(ports: Ports, repo: Repository, kind: str, name: str) -> Located:
         raise Invalid(f"object_id invalid: it must be 64 hexadecimal digits: id={name[:80]!r}")
     place = address.range_file(repo.namespace, name)
     try:
-        return Located(place, ports.blocks.head(place).size)
+        return Located(place, repo.blocks.head(place).size)
     except NotFound as error:
         raise Gone(f"no data: {kind}={name}") from error
 

@@ -23,7 +23,7 @@ from graveler.block import address
 from graveler.block.adapter import ObjectHead, Part, PartOf
 from graveler.engine.objects import addresses, objects
 from graveler.engine.objects.addresses import Link
-from graveler.engine.ports import Ports, check_writable
+from graveler.engine.ports import OpenRepository, Ports, check_writable
 from graveler.errors import GravelerError, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, Absent, Entry, Repository
@@ -60,38 +60,36 @@ class Finish:
     only_if_absent: bool = False
 
 
-def begin(ports: Ports, repo: Repository, branch: str, path: str, count: int) -> Begun:
+def begin(repo: OpenRepository, branch: str, path: str, count: int) -> Begun:
     """Start an upload for `path`, with URLs for `count` parts.
 
     Errors: `Invalid`, `NotFound` (branch), `Refused`, `Unsupported` (the store cannot sign URLs of
     parts).  After an error the upload is aborted, if the store answers.
     Cost: 1 KV request, and 1 if the branch is not cached; 1 block request.
     """
-    check_writable(repo, False)
+    check_writable(repo.record, False)
     count_max = limits.multipart_parts_count_max
     if not 0 <= count <= count_max:
         raise Invalid(f"parts can be between 0 and {count_max}")
-    full = addresses.hand_out(ports, repo, branch, path)
-    upload = PartsUpload(full, ports.blocks.create_upload(full))
+    full = addresses.hand_out(repo, branch, path)
+    upload = PartsUpload(full, repo.blocks.create_upload(full))
     try:
-        urls = [_url(ports, full, upload.id, number) for number in range(1, max(count, 1) + 1)]
+        urls = [_url(repo, full, upload.id, number) for number in range(1, max(count, 1) + 1)]
     except BaseException:
         with suppress(GravelerError):
-            ports.blocks.abort_upload(full, upload.id)
+            repo.blocks.abort_upload(full, upload.id)
         raise
     return Begun(upload, tuple(urls[:count]))
 
 
-def part_url(
-    ports: Ports, repo: Repository, branch: str, path: str, upload: PartsUpload, number: int
-) -> str:
+def part_url(repo: OpenRepository, branch: str, path: str, upload: PartsUpload, number: int) -> str:
     """A signed URL to send part `number` to.  Errors: `Invalid`.  Cost: 1 KV request."""
-    full = _address(repo, addresses.checked(ports, repo, branch, path, upload.address))
-    return _url(ports, full, upload.id, number)
+    full = _address(repo.record, addresses.checked(repo, branch, path, upload.address))
+    return _url(repo, full, upload.id, number)
 
 
 def finish(
-    ports: Ports, repo: Repository, branch: str, path: str, wanted: Finish, *, force: bool = False
+    repo: OpenRepository, branch: str, path: str, wanted: Finish, *, force: bool = False
 ) -> Entry:
     """Join the parts and stage `path` with the object.  The call may be repeated.
 
@@ -102,27 +100,27 @@ def finish(
     """
     name = parse_branch_id(branch)
     parse_path(path)
-    check_writable(repo, force)
-    relative = addresses.checked(ports, repo, name, path, wanted.upload.address)
-    objects.check_branch(ports, repo, branch)
-    head = _joined(ports, _address(repo, relative), wanted)
+    check_writable(repo.record, force)
+    relative = addresses.checked(repo, name, path, wanted.upload.address)
+    objects.check_branch(repo, branch)
+    head = _joined(repo, _address(repo.record, relative), wanted)
     link = Link(wanted.upload.address, head.etag, head.size, wanted.content_type, wanted.metadata)
-    entry = addresses.described(ports, link, relative)
+    entry = addresses.described(repo, link, relative)
     put = objects.stage_if_absent if wanted.only_if_absent else objects.stage
-    return put(ports, repo, branch, path, entry, force=force)
+    return put(repo, branch, path, entry, force=force)
 
 
-def give_up(ports: Ports, repo: Repository, branch: str, path: str, upload: PartsUpload) -> None:
+def give_up(repo: OpenRepository, branch: str, path: str, upload: PartsUpload) -> None:
     """Discard the upload and its parts, even if the address has expired.  The call may be repeated.
 
     Errors: `Invalid`; `NotFound` for an upload that was finished.
     Cost: 1 block request, 2 if the upload is not known.
     """
-    full = _address(repo, addresses.signed(ports, repo, branch, path, upload.address))
+    full = _address(repo.record, addresses.signed(repo, branch, path, upload.address))
     try:
-        ports.blocks.abort_upload(full, upload.id)
+        repo.blocks.abort_upload(full, upload.id)
     except NotFound as error:
-        if _found(ports, full) is not ABSENT:
+        if _found(repo, full) is not ABSENT:
             raise NotFound(f"upload was finished: upload_id={upload.id[:200]}") from error
 
 

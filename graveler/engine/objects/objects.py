@@ -22,7 +22,7 @@ from graveler.engine.commits.records import cached, commit_of, fresh, resolved
 from graveler.engine.objects import reachable
 from graveler.engine.objects.stage import Present, absent_only, put_newer, write, write_if
 from graveler.engine.ports import (
-    Ports,
+    OpenRepository,
     Unconfirmed,
     check_writable,
     keyspace,
@@ -109,14 +109,14 @@ class ObjectList(NamedTuple):
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def check_branch(ports: Ports, repo: Repository, branch: str) -> None:
+def check_branch(repo: OpenRepository, branch: str) -> None:
     """Raises `NotFound` if the branch does not exist, so that a caller can refuse before it reads a
     body.  The answer may be `limits.branch_cache_seconds_max` old."""
-    cached(ports, repo, parse_branch_id(branch))
+    cached(repo, parse_branch_id(branch))
 
 
 def upload(
-    ports: Ports, repo: Repository, branch: str, path: str, upload: Upload, *, force: bool = False
+    repo: OpenRepository, branch: str, path: str, upload: Upload, *, force: bool = False
 ) -> Entry:
     """Store the body and stage the path.
 
@@ -126,53 +126,53 @@ def upload(
     Cost: 1 put, 2 KV requests (3 if `only_if_absent`).
     """
     parse_path(path)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     _check_described(upload.metadata, upload.content_type)
     if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
         raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
-    check_branch(ports, repo, branch)
-    entry = stored(ports, repo, upload)
+    check_branch(repo, branch)
+    entry = stored(repo, upload)
     put = stage_if_absent if upload.only_if_absent else stage
-    return put(ports, repo, branch, path, entry, force=force)
+    return put(repo, branch, path, entry, force=force)
 
 
-def stored(ports: Ports, repo: Repository, upload: Upload) -> Entry:
+def stored(repo: OpenRepository, upload: Upload) -> Entry:
     """Store the body under a fresh address; return an entry for it.  `StorageFull`.  1 put."""
-    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
+    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
     body = MeasuredBody(upload.body)
     # The store can resend a body that is in memory; it would have to buffer a stream first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)
-    ports.blocks.put(full, sent, CREATE, upload.storage_class)
+    repo.blocks.put(full, sent, CREATE, upload.storage_class)
     return Entry(
         address=relative,
         size=body.size,
         checksum=body.checksum,
-        modified_ns=ports.clock.now_ns(),
+        modified_ns=repo.clock.now_ns(),
         metadata=dict(upload.metadata),
         content_type=upload.content_type or DEFAULT_CONTENT_TYPE,
     )
 
 
 def stage(
-    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, *, force: bool = False
+    repo: OpenRepository, branch: str, path: str, entry: Entry, *, force: bool = False
 ) -> Entry:
     """Stage an entry whose bytes are stored.  Errors and cost: as `upload`, without the put."""
-    name, key = _checked(repo, branch, path, entry, force)
-    write(ports, repo, name, key, encode_entry(entry))
+    name, key = _checked(repo.record, branch, path, entry, force)
+    write(repo, name, key, encode_entry(entry))
     return entry
 
 
 def stage_if_absent(
-    ports: Ports, repo: Repository, branch: str, path: str, entry: Entry, *, force: bool = False
+    repo: OpenRepository, branch: str, path: str, entry: Entry, *, force: bool = False
 ) -> Entry:
     """As `stage`, but raises `PreconditionFailed` if the path exists.  Cost: 3 KV requests.
 
     The entry's address must be new, or handed out for this path.  A row that an earlier conditional
     call staged with the same address counts as an earlier attempt of this call.
     """
-    name, key = _checked(repo, branch, path, entry, force)
-    write_if(ports, repo, name, key, absent_only(path, encode_entry(entry)), entry.address)
+    name, key = _checked(repo.record, branch, path, entry, force)
+    write_if(repo, name, key, absent_only(path, encode_entry(entry)), entry.address)
     return entry
 
 
@@ -194,19 +194,19 @@ def _check_described(metadata: Mapping[str, str], content_type: str) -> None:
         )
 
 
-def delete(ports: Ports, repo: Repository, branch: str, path: str, *, force: bool = False) -> None:
+def delete(repo: OpenRepository, branch: str, path: str, *, force: bool = False) -> None:
     """Stage a deletion, even if the path does not exist.
 
     Errors: `NotFound` (branch), `Invalid`, `Refused`, `OutcomeUnknown`.  Cost: 2 KV requests.
     """
     key = parse_path(path)
     name = parse_branch_id(branch)
-    check_writable(repo, force)
-    write(ports, repo, name, key, TOMBSTONE)
+    check_writable(repo.record, force)
+    write(repo, name, key, TOMBSTONE)
 
 
 def delete_many(
-    ports: Ports, repo: Repository, branch: str, paths: Sequence[str], *, force: bool = False
+    repo: OpenRepository, branch: str, paths: Sequence[str], *, force: bool = False
 ) -> list[PathError]:
     """Stage the deletion of up to 1,000 paths; return the paths that failed, with their errors.
 
@@ -218,7 +218,7 @@ def delete_many(
     if len(paths) > limits.bulk_delete_count_max:
         raise Invalid(f"paths: at most {limits.bulk_delete_count_max} at once: {len(paths)=}")
     name = parse_branch_id(branch)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     failed: list[PathError] = []
     todo: dict[str, bytes] = {}
     for path in paths:
@@ -227,37 +227,36 @@ def delete_many(
         except Invalid as error:
             failed.append(PathError(path, error))
     with Unconfirmed("deletion of paths") as rows:
-        _delete_all(ports, repo, name, todo, failed, rows)
+        _delete_all(repo, name, todo, failed, rows)
     return failed
 
 
 def _delete_all(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     branch: BranchId,
     todo: dict[str, bytes],
     failed: list[PathError],
     rows: Unconfirmed,
 ) -> None:
-    seen = fresh(ports, repo, branch)
-    wid = ports.ids.stamp()
-    orders = dict.fromkeys(todo, ports.clock.now_ns() // 1_000)
+    seen = fresh(repo, branch)
+    wid = repo.ids.stamp()
+    orders = dict.fromkeys(todo, repo.clock.now_ns() // 1_000)
     for _ in range(limits.write_attempt_count_max):
         if not todo:
             return
         token = seen.branch.staging
 
         def put(path: str, token: StagingToken = token) -> tuple[int, bool]:
-            return put_newer(ports, token, todo[path], TOMBSTONE, wid, orders[path])
+            return put_newer(repo, token, todo[path], TOMBSTONE, wid, orders[path])
 
         rows.note()  # if one write fails, others may have landed
-        results = ports.fanout.map(put, todo)
+        results = repo.fanout.map(put, todo)
         written = []
         for path, (order, done) in zip(todo, results, strict=True):
             orders[path] = order
             if done:
                 written.append(path)
-        seen = fresh(ports, repo, branch)
+        seen = fresh(repo, branch)
         if seen.branch.staging == token:
             for path in written:
                 del todo[path]
@@ -266,8 +265,7 @@ def _delete_all(
 
 
 def copy(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     branch: str,
     path: str,
     source: Source,
@@ -283,46 +281,45 @@ def copy(
     may not read, and those of `upload`.
     """
     if there is ABSENT:
-        there = to_be_copied(ports, repo, branch, path, source, force=force)
-    made = bytes_copied(ports, repo, there, source.path)
-    return stage(ports, repo, branch, path, made, force=force)
+        there = to_be_copied(repo, branch, path, source, force=force)
+    made = bytes_copied(repo, there, source.path)
+    return stage(repo, branch, path, made, force=force)
 
 
 def to_be_copied(
-    ports: Ports, repo: Repository, branch: str, path: str, source: Source, *, force: bool = False
+    repo: OpenRepository, branch: str, path: str, source: Source, *, force: bool = False
 ) -> Entry:
     """The entry that a copy would take, after the checks of a copy.
 
     Errors: those of `stat`; `Refused`; `NotFound` for the branch.
     """
     parse_path(path)
-    check_writable(repo, force)
-    check_branch(ports, repo, branch)
-    return stat(ports, repo, source.ref, source.path)
+    check_writable(repo.record, force)
+    check_branch(repo, branch)
+    return stat(repo, source.ref, source.path)
 
 
-def bytes_copied(ports: Ports, repo: Repository, there: Entry, path: str) -> Entry:
+def bytes_copied(repo: OpenRepository, there: Entry, path: str) -> Entry:
     """Copy the bytes of the entry `there` to a fresh address; return the entry to stage.
 
     `path`: the source's path, for the error text.
     Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`.
     """
-    relative = ports.partitions.new_address(ports.clock, ports.ids, repo.uid)
-    bytes_at = reachable.address_of(ports, repo, there)
+    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
+    bytes_at = reachable.address_of(repo, there)
     try:
-        ports.blocks.copy(bytes_at, address.join(repo.namespace, relative))
+        repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
         raise Gone(f"no data: path={path}") from error
     return there._replace(
         address=relative,
         address_type=AddressType.RELATIVE,
-        modified_ns=ports.clock.now_ns(),
+        modified_ns=repo.clock.now_ns(),
     )
 
 
 def set_user_metadata(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     branch: str,
     path: str,
     metadata: Mapping[str, str],
@@ -335,7 +332,7 @@ def set_user_metadata(
     """
     key = parse_path(path)
     name = parse_branch_id(branch)
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     _check_described(metadata, "")
 
     def decide(present: Present, mine: bool) -> StagedValue:
@@ -343,22 +340,22 @@ def set_user_metadata(
             raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
         return encode_entry(decode_entry(present)._replace(metadata=dict(metadata)))
 
-    write_if(ports, repo, name, key, decide)
+    write_if(repo, name, key, decide)
 
 
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def stat(ports: Ports, repo: Repository, ref: str, path: str) -> Entry:
+def stat(repo: OpenRepository, ref: str, path: str) -> Entry:
     """The entry of `path` at `ref`; a plain branch name includes uncommitted changes.
 
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
     Cost: 2 KV requests on a branch, else those of the resolution of `ref`.
     """
     key = parse_path(path)
-    deadline = operation_deadline(ports)
-    where = resolved(ports, repo, ref)
-    value = _value_at(ports, repo, where, key)
+    deadline = operation_deadline(repo)
+    where = resolved(repo, ref)
+    value = _value_at(repo, where, key)
     deadline.check("read")  # the janitor deletes rows of an old record after a grace period
     if value is ABSENT:
         raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
@@ -366,17 +363,17 @@ def stat(ports: Ports, repo: Repository, ref: str, path: str) -> Entry:
 
 
 def _value_at(
-    ports: Ports, repo: Repository, where: ResolvedRef, key: bytes
+    repo: OpenRepository, where: ResolvedRef, key: bytes
 ) -> bytes | Literal[Absent.ABSENT]:
     if where.staged and where.branch is not ABSENT:
-        row = area.lookup(ports.kv, where.branch.branch.tokens_newest_first, key)
+        row = area.lookup(repo.kv, where.branch.branch.tokens_newest_first, key)
         if row is not ABSENT:
             return ABSENT if row.value is TOMBSTONE else row.value
-    return reader.get(keyspace(ports, repo), _metarange(ports, repo, where.commit), key)
+    return reader.get(keyspace(repo), _metarange(repo, where.commit), key)
 
 
-def _metarange(ports: Ports, repo: Repository, commit: CommitId) -> MetarangeId:
-    return commit_of(ports, repo, commit).metarange
+def _metarange(repo: OpenRepository, commit: CommitId) -> MetarangeId:
+    return commit_of(repo, commit).metarange
 
 
 def physical_address(repo: Repository, entry: Entry) -> str:
@@ -384,29 +381,27 @@ def physical_address(repo: Repository, entry: Entry) -> str:
     return address.resolve(repo.namespace, entry.address, entry.address_type)
 
 
-def open_body(
-    ports: Ports, repo: Repository, entry: Entry, start: int = 0, end: int = TO_END
-) -> Body:
+def open_body(repo: OpenRepository, entry: Entry, start: int = 0, end: int = TO_END) -> Body:
     """The bytes of an entry from `start` to `end`, which is excluded.
 
     Errors: `Gone` (the bytes are missing), `RangeUnsatisfiable`, `Refused`.
     Cost: 1 get, and that of `reachable.address_of`.
     """
     try:
-        return ports.blocks.get(reachable.address_of(ports, repo, entry), start, end)
+        return repo.blocks.get(reachable.address_of(repo, entry), start, end)
     except NotFound as error:
         raise Gone("no data: the object is not in the object store") from error
 
 
-def storage_class(ports: Ports, repo: Repository, entry: Entry) -> str:
+def storage_class(repo: OpenRepository, entry: Entry) -> str:
     """The storage class of an entry's bytes; empty is the default.  `Gone`, `Refused`.  1 head."""
     try:
-        return ports.blocks.head(reachable.address_of(ports, repo, entry)).storage_class
+        return repo.blocks.head(reachable.address_of(repo, entry)).storage_class
     except NotFound as error:
         raise Gone("no data: the object is not in the object store") from error
 
 
-def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> ObjectList:
+def list_objects(repo: OpenRepository, ref: str, query: ListQuery) -> ObjectList:
     """One page of the objects at `ref`; with a delimiter, one line for each common prefix.
 
     The pages of a branch may show different states; for a stable view over many pages, list a
@@ -415,10 +410,10 @@ def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> 
     leaves the rows read so far.
     """
     prefix, after = parse_prefix(query.prefix), parse_prefix(query.after, "after")
-    deadline = operation_deadline(ports)
-    where = resolved(ports, repo, ref)
+    deadline = operation_deadline(repo)
+    where = resolved(repo, ref)
     jumps = bool(query.delimiter)
-    cursor = view(ports, repo, where, first=query.amount + 1, jumps=jumps)
+    cursor = view(repo, where, first=query.amount + 1, jumps=jumps)
     page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
     deadline.check("list")
     lines = tuple(
@@ -428,17 +423,15 @@ def list_objects(ports: Ports, repo: Repository, ref: str, query: ListQuery) -> 
     return ObjectList(lines, page.more)
 
 
-def view(
-    ports: Ports, repo: Repository, where: ResolvedRef, *, first: int, jumps: bool = True
-) -> Cursor:
+def view(repo: OpenRepository, where: ResolvedRef, *, first: int, jumps: bool = True) -> Cursor:
     """A cursor over everything that a ref shows, with uncommitted changes on top.
 
     `first`: the number of rows that the first request asks for.  `jumps`: the caller may seek;
     without it the cursor assumes that rows are read one after the other.
     """
-    metarange = _metarange(ports, repo, where.commit)
-    committed = reader.cursor(keyspace(ports, repo), metarange, wanted=first, jumps=jumps)
+    metarange = _metarange(repo, where.commit)
+    committed = reader.cursor(keyspace(repo), metarange, wanted=first, jumps=jumps)
     if not (where.staged and where.branch is not ABSENT):
         return committed
     tokens = where.branch.branch.tokens_newest_first
-    return Overlay([stack.view(ports.kv, tokens, first, ports.fanout), committed])
+    return Overlay([stack.view(repo.kv, tokens, first, repo.fanout), committed])

@@ -14,14 +14,14 @@ every signed URL goes through it.  Used by the verbs of objects, `verify.py` and
 from graveler.block import address
 from graveler.engine import namespaces
 from graveler.engine.gc.candidates import FILES
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import Refused
 from graveler.records import ABSENT, Entry, Repository
 
 OWN_FILES = (FILES, "_graveler/")  # ranges and metaranges; files of jobs and garbage collection
 
 
-def address_of(ports: Ports, repo: Repository, entry: Entry) -> str:
+def address_of(repo: OpenRepository, entry: Entry) -> str:
     """The full address of an entry's bytes.
 
     Errors: `Refused` for an address that the repository may not read, `Invalid` for a text that is
@@ -31,7 +31,7 @@ def address_of(ports: Ports, repo: Repository, entry: Entry) -> str:
     full = address.resolve(repo.namespace, entry.address, entry.address_type)
     relative = address.relative_to(repo.namespace, full)
     if relative is ABSENT:
-        _check_outside(ports, full)
+        _check_outside(repo, full)
     elif f"{relative}/".startswith(OWN_FILES):
         raise Refused("the object's address is among the repository's own files")
     return full

@@ -24,7 +24,7 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.engine.commits.records import cached, commit_of, fresh
 from graveler.engine.commits.seal import history_until
-from graveler.engine.ports import Ports, Unconfirmed, keyspace, operation_deadline
+from graveler.engine.ports import OpenRepository, Ports, Unconfirmed, keyspace, operation_deadline
 from graveler.errors import (
     Code,
     Contended,
@@ -36,7 +36,7 @@ from graveler.errors import (
 )
 from graveler.ids import BranchId, StagingToken
 from graveler.kv.store import WRITTEN
-from graveler.records import ABSENT, TOMBSTONE, Absent, Repository, Staged, StagedValue, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Absent, Staged, StagedValue, Versioned
 from graveler.refs.names import branches
 from graveler.staging import area
 from graveler.wire import decode_entry
@@ -48,7 +48,7 @@ Present = bytes | Literal[Absent.ABSENT]
 Decide = Callable[[Present, bool], StagedValue]
 
 
-def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: StagedValue) -> None:
+def write(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue) -> None:
     """Stage `value` (an entry or a tombstone) at `key`.
 
     Every read and every commit that begins after the return sees the value.
@@ -56,28 +56,23 @@ def write(ports: Ports, repo: Repository, branch: BranchId, key: bytes, value: S
     not become visible).  Cost: 2 KV requests with a cached record, else 3.
     """
     with Unconfirmed("write") as rows:
-        _write(ports, repo, branch, key, value, rows)
+        _write(repo, branch, key, value, rows)
 
 
 def _write(
-    ports: Ports,
-    repo: Repository,
-    branch: BranchId,
-    key: bytes,
-    value: StagedValue,
-    rows: Unconfirmed,
+    repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue, rows: Unconfirmed
 ) -> None:
-    seen = cached(ports, repo, branch)
-    wid, order = ports.ids.stamp(), ports.clock.now_ns() // 1_000
-    begun = ports.clock.steady_seconds()
+    seen = cached(repo, branch)
+    wid, order = repo.ids.stamp(), repo.clock.now_ns() // 1_000
+    begun = repo.clock.steady_seconds()
     for attempt in range(limits.write_attempt_count_max):
-        order, written = put_newer(ports, seen.branch.staging, key, value, wid, order)
+        order, written = put_newer(repo, seen.branch.staging, key, value, wid, order)
         before = seen.branch.staging
-        seen = _second_read(ports, repo, branch, ABSENT if attempt else before)
+        seen = _second_read(repo, branch, ABSENT if attempt else before)
         if written and seen.branch.staging == before:
             return
         rows.note()
-        if ports.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
+        if repo.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
             break
     raise OutcomeUnknown(f"write kept losing to commits; outcome unknown: branch={branch}")
 
@@ -103,9 +98,7 @@ def put_newer(
     return order, False
 
 
-def _second_read(
-    ports: Ports, repo: Repository, branch: BranchId, only: StagingToken | Absent
-) -> Versioned:
+def _second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Absent) -> Versioned:
     """The branch record, read after a row was sent (step 3).
 
     `only`: the token that rows were sent to, if it was a single one.  If the branch was deleted
@@ -113,13 +106,13 @@ def _second_read(
     another token was open, a commit may contain the row: `OutcomeUnknown`.
     """
     try:
-        found = branches.find(ports.kv, repo, branch)
+        found = branches.find(repo.kv, repo.record, branch)
     except Unavailable as error:
         raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}") from error
     if found is not ABSENT and found.branch.live:
-        ports.cache.put_branch(repo, branch, found)
+        repo.cache.put_branch(repo.record, branch, found)
         return found
-    ports.cache.forget_branch(repo, branch)
+    repo.cache.forget_branch(repo.record, branch)
     if found is ABSENT or found.branch.staging == only:
         raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
     raise OutcomeUnknown(f"branch was deleted during the write; outcome unknown: branch={branch}")
@@ -165,12 +158,7 @@ class Look(NamedTuple):
 
 
 def write_if(
-    ports: Ports,
-    repo: Repository,
-    branch: BranchId,
-    key: bytes,
-    decide: Decide,
-    own_address: str = "",
+    repo: OpenRepository, branch: BranchId, key: bytes, decide: Decide, own_address: str = ""
 ) -> None:
     """Stage `decide(present value)` with no other write in between (conditional write).
 
@@ -181,46 +169,46 @@ def write_if(
     branch did not change meanwhile and no write of this call took effect.
     Other errors: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
     """
-    wid = _mark(own_address) if own_address else ports.ids.stamp()
+    wid = _mark(own_address) if own_address else repo.ids.stamp()
     attempts = Attempts(wid, own_address, [])
-    deadline = operation_deadline(ports)
-    seen = fresh(ports, repo, branch)
+    deadline = operation_deadline(repo)
+    seen = fresh(repo, branch)
     with Unconfirmed("conditional write") as rows:
         for _ in range(limits.conditional_round_count_max):
             deadline.check("conditional write")
-            look = _look(ports, repo, seen, key, attempts)
+            look = _look(repo, seen, key, attempts)
             try:
                 value = decide(look.present, look.mine)
             except (PreconditionFailed, NotFound):
-                again = fresh(ports, repo, branch)
+                again = fresh(repo, branch)
                 if again.branch != seen.branch:
                     seen = again
                     continue
-                if attempts.sent and _counted(ports, repo, key, seen, attempts):
+                if attempts.sent and _counted(repo, key, seen, attempts):
                     return
                 raise
-            guard = area.Guard(branches.place(repo, branch), seen.version)
-            if _put_over(ports, key, value, look, guard, attempts):
+            guard = area.Guard(branches.place(repo.record, branch), seen.version)
+            if _put_over(repo, key, value, look, guard, attempts):
                 return
             if attempts.sent:
                 rows.note()
-            seen = fresh(ports, repo, branch)
+            seen = fresh(repo, branch)
     if attempts.sent:
         raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")
     raise Contended(f"conditional write kept losing to other writers; try again: branch={branch}")
 
 
-def _look(ports: Ports, repo: Repository, seen: Versioned, key: bytes, attempts: Attempts) -> Look:
+def _look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: Attempts) -> Look:
     record = seen.branch
-    open_row = area.lookup(ports.kv, (record.staging,), key)
+    open_row = area.lookup(repo.kv, (record.staging,), key)
     deciding = open_row
     if open_row is ABSENT and record.sealed:
-        deciding = area.lookup(ports.kv, record.tokens_newest_first[1:], key)
+        deciding = area.lookup(repo.kv, record.tokens_newest_first[1:], key)
     if deciding is not ABSENT:
         present: Present = ABSENT if deciding.value is TOMBSTONE else deciding.value
         return Look(seen, open_row, present, deciding.wid == attempts.wid)
-    head = commit_of(ports, repo, record.commit)
-    value = reader.get(keyspace(ports, repo), head.metarange, key)
+    head = commit_of(repo, record.commit)
+    value = reader.get(keyspace(repo), head.metarange, key)
     if value is ABSENT:
         return Look(seen, open_row, value, False)
     was_sent = any(value == row.value for row in attempts.sent)
@@ -275,9 +263,7 @@ def _put_over(
         return False
 
 
-def _counted(
-    ports: Ports, repo: Repository, key: bytes, now: Versioned, attempts: Attempts
-) -> bool:
+def _counted(repo: OpenRepository, key: bytes, now: Versioned, attempts: Attempts) -> bool:
     """Whether a row whose answer was lost took effect before another client's value replaced it.
 
     Raises `OutcomeUnknown` if that cannot be determined, or if the row may still land.
@@ -285,7 +271,7 @@ def _counted(
     surely_not = True
     for sent in attempts.sent:
         token = sent.over.branch.staging
-        row = area.lookup(ports.kv, (token,), key)
+        row = area.lookup(repo.kv, (token,), key)
         if row is not ABSENT and row.wid == attempts.wid:
             return True
         # Orders only grow, so a row of smaller order was never written over ours.
@@ -293,10 +279,10 @@ def _counted(
         late = sent.over.version == now.version and not beaten
         named = token in now.branch.tokens_newest_first
         surely_not = surely_not and not late and (beaten or (named and row is ABSENT))
-    space = keyspace(ports, repo)
+    space = keyspace(repo)
     with suppress(HistoryTooLong):
         oldest = attempts.sent[0].over.branch.commit
-        for entry in history_until(ports, repo, now.branch.commit, oldest):
+        for entry in history_until(repo, now.branch.commit, oldest):
             held = reader.get(space, entry.commit.metarange, key)
             if any(held == sent.value for sent in attempts.sent):
                 return True

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from graveler import limits
-from graveler.engine.ports import Ports, check_writable
+from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Code, Invalid, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.records import ABSENT, Absent, BreakParameters, Repository, RepositoryState
 from graveler.refs.names import repositories
@@ -33,21 +33,16 @@ def check(breaks: BreakParameters) -> None:
         raise Invalid(f"salt must have {limits.range_salt_bytes_max} bytes at most")
 
 
-def read(ports: Ports, repo: Repository) -> BreakParameters:
+def read(repo: OpenRepository) -> BreakParameters:
     """The parameters, read from the store now.  `NotFound`.  Cost: 1 KV request."""
-    found = repositories.get(ports.kv, repo.id)
-    if found.uid != repo.uid:
+    found = repositories.get(repo.kv, repo.id)
+    if found.uid != repo.record.uid:
         raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
     return found.breaks
 
 
 def swap(
-    ports: Ports,
-    repo: Repository,
-    seen: BreakParameters,
-    wanted: BreakParameters,
-    *,
-    force: bool = False,
+    repo: OpenRepository, seen: BreakParameters, wanted: BreakParameters, *, force: bool = False
 ) -> None:
     """Set the parameters to `wanted` if they are `seen`.  Atomic; the call may be repeated.
 
@@ -55,7 +50,7 @@ def swap(
     are neither `seen` nor `wanted`; nothing changed), `Contended`, `OutcomeUnknown`.
     Cost: 2 KV requests; 1 if they are `wanted` already.
     """
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     check(wanted)
     if not wanted.salt:
         raise Invalid("salt must not be empty: send the present salt or a new one")
@@ -64,7 +59,7 @@ def swap(
         found: Repository | Literal[Absent.ABSENT], lost: bool
     ) -> Repository | Literal[Absent.ABSENT]:
         is_live = found is not ABSENT and found.state is RepositoryState.LIVE
-        if found is ABSENT or not is_live or found.uid != repo.uid:
+        if found is ABSENT or not is_live or found.uid != repo.record.uid:
             raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
         if found.breaks == wanted:
             return ABSENT
@@ -75,9 +70,9 @@ def swap(
         return replace(found, breaks=wanted)
 
     try:
-        repositories.change(ports.kv, repo.id, ports.ids, change)
+        repositories.change(repo.kv, repo.id, repo.ids, change)
     finally:
-        ports.cache.forget_repository(repo.id)
+        repo.cache.forget_repository(repo.id)
 
 
 def _said(breaks: BreakParameters) -> str:

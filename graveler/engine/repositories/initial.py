@@ -14,10 +14,10 @@ from typing import NamedTuple
 from graveler.committed import writer
 from graveler.engine.commits.records import lookup
 from graveler.engine.objects.objects import Upload, stored
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, keyspace
 from graveler.identity import commit_id
 from graveler.ids import CommitId, parse_path
-from graveler.records import Commit, Record, Repository
+from graveler.records import Commit, Record
 from graveler.refs.graph import commits, graph
 from graveler.wire import encode_entry
 
@@ -39,7 +39,7 @@ class InitialContent:
     message: str
 
 
-def commit(ports: Ports, repo: Repository, parent: CommitId, content: InitialContent) -> CommitId:
+def commit(repo: OpenRepository, parent: CommitId, content: InitialContent) -> CommitId:
     """Store the files, and a commit of them whose parent is the empty commit `parent`.
 
     Errors: `Invalid` for a path, those of the stores.
@@ -48,18 +48,18 @@ def commit(ports: Ports, repo: Repository, parent: CommitId, content: InitialCon
     """
 
     def put(file: InitialFile) -> Record:
-        entry = stored(ports, repo, Upload((file.body,), file.content_type))
+        entry = stored(repo, Upload((file.body,), file.content_type))
         return parse_path(file.path), encode_entry(entry)
 
-    records = sorted(ports.fanout.map(put, content.files))
+    records = sorted(repo.fanout.map(put, content.files))
     drawn = Commit(
         committer=content.committer,
         message=content.message,
-        created_ns=ports.clock.now_ns(),
-        metarange=writer.write(keyspace(ports, repo), records),
+        created_ns=repo.clock.now_ns(),
+        metarange=writer.write(keyspace(repo), records),
         parents=(parent,),
     )
-    made = graph.positioned(lookup(ports, repo), drawn)
+    made = graph.positioned(lookup(repo), drawn)
     id = commit_id(made)
-    commits.put(ports.kv, repo, id, made, ports.ids.stamp())
+    commits.put(repo.kv, repo.record, id, made, repo.ids.stamp())
     return id

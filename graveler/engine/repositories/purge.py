@@ -35,10 +35,10 @@ from graveler.engine import namespaces
 from graveler.engine.gc import eligible
 from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
 from graveler.engine.gc.retention import list_refs
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import NotFound, Refused
 from graveler.ids import RepositoryId, RepositoryUid
-from graveler.records import ABSENT, Absent, Repository, RepositoryState
+from graveler.records import ABSENT, Absent, RepositoryState
 from graveler.refs import keys
 from graveler.refs.events import rules
 from graveler.refs.names import deletions, repositories
@@ -118,8 +118,8 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
         return True
     if not deletions.stands(ports.kv, gone):  # deleted again since it was listed: not due yet
         return True
-    repo = gone.repository
-    whole = _drop_files(ports, gone, goes_on) and _drop_rows(ports, repo, goes_on)
+    repo = open_repository(ports, gone.repository)
+    whole = _drop_files(repo, gone.deleted_ns, goes_on) and _drop_rows(repo, goes_on)
     if whole:
         deletions.forget(ports.kv, gone)
     return whole
@@ -128,51 +128,50 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def _drop_files(ports: Ports, gone: Deletion, goes_on: _GoesOn) -> bool:
+def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool:
     """Delete the files, then the claim.  Return whether none is left.
 
     Returns True, and deletes nothing, if another repository owns the namespace or none claimed it.
     """
-    repo = gone.repository
     place = address.marker(repo.namespace)
-    claim = f"{repo.id} {repo.uid}\n".encode()
+    claim = f"{repo.id} {repo.record.uid}\n".encode()
     try:
         # The head comes first: if the claim is replaced meanwhile, its version differs.
-        head = ports.blocks.head(place)
-        found = ports.blocks.read(place, 0, len(claim) + 1)
+        head = repo.blocks.head(place)
+        found = repo.blocks.read(place, 0, len(claim) + 1)
     except NotFound:
         return True
     if found != claim:
         return True
-    _check_alone(ports, repo)
-    eligible.check_exact(ports, repo)
-    before_ns = gone.deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
+    _check_alone(repo)
+    eligible.check_exact(repo)
+    before_ns = deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
 
     def drop(page: Sequence[ListedObject]) -> None:
-        ports.blocks.delete_all([Target(file.address, file.head.version) for file in page])
+        repo.blocks.delete_all([Target(file.address, file.head.version) for file in page])
 
-    dropped = _drop_all(_files(ports, repo, before_ns), drop, goes_on)
-    if not (dropped and _drop_notes(ports, repo, before_ns, goes_on)):
+    dropped = _drop_all(_files(repo, before_ns), drop, goes_on)
+    if not (dropped and _drop_notes(repo, before_ns, goes_on)):
         return False
-    _drop(ports, ListedObject(place, head))
+    _drop(repo, ListedObject(place, head))
     return True
 
 
-def _check_alone(ports: Ports, repo: Repository) -> None:
-    for other in namespaces.overlapping(ports, repo.namespace):
+def _check_alone(repo: OpenRepository) -> None:
+    for other in namespaces.overlapping(repo, repo.namespace):
         raise Refused(f"not purged: repository {other.id} shares its files: repository={repo.id}")
 
 
-def _files(ports: Ports, repo: Repository, before_ns: int) -> Iterator[ListedObject]:
+def _files(repo: OpenRepository, before_ns: int) -> Iterator[ListedObject]:
     """The files whose names the repository generated, last written before `before_ns`."""
     for folder in (FILES, OBJECTS):
-        for file in list_all(ports.blocks, f"{repo.namespace}/{folder}"):
+        for file in list_all(repo.blocks, f"{repo.namespace}/{folder}"):
             name = address.relative_to(repo.namespace, file.address)
             if name is not ABSENT and is_ours(name) and file.head.modified_ns < before_ns:
                 yield file
 
 
-def _drop_notes(ports: Ports, repo: Repository, before_ns: int, goes_on: _GoesOn) -> bool:
+def _drop_notes(repo: OpenRepository, before_ns: int, goes_on: _GoesOn) -> bool:
     """Delete the files of jobs and collections (`_graveler/`) that were written before `before_ns`.
 
     A file that the process may not delete stays: the worker of an older deployment has no right to
@@ -181,12 +180,12 @@ def _drop_notes(ports: Ports, repo: Repository, before_ns: int, goes_on: _GoesOn
 
     def drop(file: ListedObject) -> None:
         with suppress(Refused):
-            _drop(ports, file)
+            _drop(repo, file)
 
     def drop_page(page: Sequence[ListedObject]) -> None:
-        ports.fanout.map(drop, page)
+        repo.fanout.map(drop, page)
 
-    listed = list_all(ports.blocks, f"{repo.namespace}/{_OWN}")
+    listed = list_all(repo.blocks, f"{repo.namespace}/{_OWN}")
     notes = (file for file in listed if file.head.modified_ns < before_ns)
     return _drop_all(notes, drop_page, goes_on)
 
@@ -211,22 +210,24 @@ def _drop(ports: Ports, file: ListedObject) -> None:
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def _drop_rows(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
-    kv = ports.kv
-    pending = {found.token for found in cleanups.list_cleanups(kv, repo)}
-    for token in sorted(pending.union(list_refs(ports, repo).tokens)):
+def _drop_rows(repo: OpenRepository, goes_on: _GoesOn) -> bool:
+    kv = repo.kv
+    pending = {found.token for found in cleanups.list_cleanups(kv, repo.record)}
+    for token in sorted(pending.union(list_refs(repo).tokens)):
         if not area.drop(kv, token, goes_on).whole:
             return False
     events = (
-        partition for rule in rules.every_id(kv, repo) for partition in keys.of_events(repo, rule)
+        partition
+        for rule in rules.every_id(kv, repo.record)
+        for partition in keys.of_events(repo.record, rule)
     )
-    dropped = all(_drop_partition(ports, partition, goes_on) for partition in events)
-    return dropped and _drop_records(ports, repo, goes_on)
+    dropped = all(_drop_partition(repo, partition, goes_on) for partition in events)
+    return dropped and _drop_records(repo, goes_on)
 
 
-def _drop_records(ports: Ports, repo: Repository, goes_on: _GoesOn) -> bool:
-    rules.remove_all(ports.kv, repo)
-    return _drop_partition(ports, keys.space(repo), goes_on)
+def _drop_records(repo: OpenRepository, goes_on: _GoesOn) -> bool:
+    rules.remove_all(repo.kv, repo.record)
+    return _drop_partition(repo, keys.space(repo.record), goes_on)
 
 
 def _drop_partition(ports: Ports, partition: bytes, goes_on: _GoesOn) -> bool:

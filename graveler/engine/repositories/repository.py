@@ -31,7 +31,14 @@ from graveler.block.adapter import CREATE, ObjectHead, Update
 from graveler.engine import namespaces
 from graveler.engine.commits.messages import check_metadata
 from graveler.engine.commits.records import new_token
-from graveler.engine.ports import Ports, Unconfirmed, check_writable, operation_deadline
+from graveler.engine.ports import (
+    OpenRepository,
+    Ports,
+    Unconfirmed,
+    check_writable,
+    open_repository,
+    operation_deadline,
+)
 from graveler.engine.repositories import break_parameters, initial
 from graveler.engine.repositories.initial import InitialContent
 from graveler.errors import (
@@ -112,58 +119,55 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     there = repositories.find(ports.kv, name)
     if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
-    repo = _drawn(ports, new, name, default_branch)
+    repo = open_repository(ports, _drawn(ports, new, name, default_branch))
     try:
-        creations.note(ports.kv, repo, ports.ids.stamp())
-        _prepare(ports, repo, new, there)
+        creations.note(ports.kv, repo.record, ports.ids.stamp())
+        _prepare(repo, new, there)
         deadline.check("repository creation")
     except GravelerError:
-        _end(ports, repo)
+        _end(repo)
         raise
     # If no answer comes, the record may still land, so the creation note stays until it expires.
-    made = repositories.put_new(ports.kv, repo, ports.ids.stamp(), there)
-    _end(ports, repo)
+    made = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), there)
+    _end(repo)
     if not made:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
-    ports.cache.put_repository(repo)
-    return repo
+    ports.cache.put_repository(repo.record)
+    return repo.record
 
 
 def _prepare(
-    ports: Ports,
-    repo: Repository,
-    new: NewRepository,
-    there: VersionedRepository | Literal[Absent.ABSENT],
+    repo: OpenRepository, new: NewRepository, there: VersionedRepository | Literal[Absent.ABSENT]
 ) -> None:
     """All steps between the creation note and the record."""
     # Bare and read-only repositories need the checks too: on a shared namespace they could read the
     # owner's files and block it.
-    _check_not_creating(ports, repo)
-    _check_unused(ports, repo)
-    _check_unwatched(ports, repo)
-    _claim(ports, repo)
+    _check_not_creating(repo)
+    _check_unused(repo)
+    _check_unwatched(repo)
+    _claim(repo)
     if not new.bare:
-        _first_branch(ports, repo, _first_commit(ports, repo, new.content))
+        _first_branch(repo, _first_commit(repo, new.content))
     if there is not ABSENT:
-        repositories.note_replaced(ports.kv, there.repository, ports.ids.stamp())
+        repositories.note_replaced(repo.kv, there.repository, repo.ids.stamp())
 
 
-def _end(ports: Ports, repo: Repository) -> None:
+def _end(repo: OpenRepository) -> None:
     with suppress(Unavailable):  # a later creation removes the note after it expires
-        creations.end(ports.kv, repo)
+        creations.end(repo.kv, repo.record)
 
 
-def _check_not_creating(ports: Ports, repo: Repository) -> None:
+def _check_not_creating(repo: OpenRepository) -> None:
     """Raises `Invalid` if another creation runs on this namespace, inside it or around it.
 
     Removes the notes of creations that cannot be alive any more.
     """
-    dead_ns = ports.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
-    for other in creations.list_all(ports.kv):
-        if other.uid == repo.uid:
+    dead_ns = repo.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
+    for other in creations.list_all(repo.kv):
+        if other.uid == repo.record.uid:
             continue
         if other.since_ns <= dead_ns:
-            creations.forget(ports.kv, other)
+            creations.forget(repo.kv, other)
         elif address.overlaps(other.namespace, repo.namespace):
             raise Invalid(
                 "storage namespace already in use: another repository is being created there; if "
@@ -174,11 +178,11 @@ def _check_not_creating(ports: Ports, repo: Repository) -> None:
             )
 
 
-def _check_unwatched(ports: Ports, repo: Repository) -> None:
+def _check_unwatched(repo: OpenRepository) -> None:
     """Raises `Invalid` if an event rule watches the namespace: it would take the files that the
     repository writes for arrivals."""
     own = address.split_prefix(repo.namespace.rstrip("/") + "/")
-    for rule in rules.every(ports.kv):
+    for rule in rules.every(repo.kv):
         if rule.watches(own.bucket, own.key):
             raise Invalid(
                 "an event rule watches the namespace; delete the rule or choose another namespace: "
@@ -213,26 +217,26 @@ def _in_use(repo: Repository) -> Invalid:
     )
 
 
-def _check_unused(ports: Ports, repo: Repository) -> None:
+def _check_unused(repo: OpenRepository) -> None:
     """Raises `Invalid` if a repository has this namespace, one inside it or one around it."""
-    for other in namespaces.overlapping(ports, repo.namespace):
-        if other.uid != repo.uid:
-            raise _in_use(repo)
+    for other in namespaces.overlapping(repo, repo.namespace):
+        if other.uid != repo.record.uid:
+            raise _in_use(repo.record)
 
 
-def _claim(ports: Ports, repo: Repository) -> None:
+def _claim(repo: OpenRepository) -> None:
     place = address.marker(repo.namespace)
-    claim = f"{repo.id} {repo.uid}\n".encode()
+    claim = f"{repo.id} {repo.record.uid}\n".encode()
     with suppress(AlreadyExists):
-        ports.blocks.put(place, [claim], CREATE)
+        repo.blocks.put(place, [claim], CREATE)
         return
-    head = ports.blocks.head(place)
-    if not _abandoned(ports, place, head):
-        raise _in_use(repo)
+    head = repo.blocks.head(place)
+    if not _abandoned(repo, place, head):
+        raise _in_use(repo.record)
     try:
-        ports.blocks.put(place, [claim], Update(head.etag))
+        repo.blocks.put(place, [claim], Update(head.etag))
     except (PreconditionFailed, NotFound) as error:
-        raise _in_use(repo) from error
+        raise _in_use(repo.record) from error
 
 
 def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
@@ -261,27 +265,27 @@ def _was_replaced(ports: Ports, words: Sequence[bytes]) -> bool:
 
 
 def _first_commit(
-    ports: Ports, repo: Repository, content: InitialContent | Literal[Absent.ABSENT]
+    repo: OpenRepository, content: InitialContent | Literal[Absent.ABSENT]
 ) -> CommitId:
-    first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.created_ns)
+    first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.record.created_ns)
     first_id = commit_id(first)
-    commits.put(ports.kv, repo, first_id, first, ports.ids.stamp())
-    return first_id if content is ABSENT else initial.commit(ports, repo, first_id, content)
+    commits.put(repo.kv, repo.record, first_id, first, repo.ids.stamp())
+    return first_id if content is ABSENT else initial.commit(repo, first_id, content)
 
 
-def _first_branch(ports: Ports, repo: Repository, head: CommitId) -> None:
+def _first_branch(repo: OpenRepository, head: CommitId) -> None:
     branch = Branch(
         rev=1,
         state=BranchState.LIVE,
-        staging=new_token(ports, repo, 0),
+        staging=new_token(repo, 0),
         sealed=(),
         commit=head,
-        changed_ns=repo.created_ns,
+        changed_ns=repo.record.created_ns,
     )
-    name = repo.default_branch
-    made = branches.swap(ports.kv, repo, name, ABSENT, branch, ports.ids.stamp())
+    name = repo.record.default_branch
+    made = branches.swap(repo.kv, repo.record, name, ABSENT, branch, repo.ids.stamp())
     # The uid is fresh, so an existing record is from this call: its answer was lost.
-    if made is ABSENT and branches.find(ports.kv, repo, name) is ABSENT:
+    if made is ABSENT and branches.find(repo.kv, repo.record, name) is ABSENT:
         raise Unavailable(f"repository not created; try again: repository={repo.id}")
 
 
@@ -306,24 +310,24 @@ def list_page(
     return repositories.list_page(ports.kv, prefix, search, after, amount)
 
 
-def every(ports: Ports, after: str = "") -> Iterator[Repository]:
+def every(ports: Ports, after: str = "") -> Iterator[OpenRepository]:
     """All live repositories by name, after `after`.  1 KV request for each 1,000."""
-    return repositories.every(ports.kv, after)
+    return (open_repository(ports, record) for record in repositories.every(ports.kv, after))
 
 
-def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
+def delete(repo: OpenRepository, *, force: bool = False) -> None:
     """Mark the repository as deleted.  Atomic.
 
     Its rows, and its own files in the namespace, are removed after the undo period of garbage
     collection (purge.py).  Errors: `NotFound`, `Refused`, `Contended`, `OutcomeUnknown`.
     """
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     tried, last = False, b""
     with Unconfirmed("repository deletion") as sent:
         for _ in range(limits.commit_round_count_max):
-            ports.cache.forget_repository(repo.id)
-            seen = repositories.find(ports.kv, repo.id)
-            if not _is_live(seen, repo):
+            repo.cache.forget_repository(repo.id)
+            seen = repositories.find(repo.kv, repo.id)
+            if not _is_live(seen, repo.record):
                 if tried:
                     return  # it existed when this call began: this call or another one deleted it
                 raise NotFound(
@@ -332,14 +336,14 @@ def delete(ports: Ports, repo: Repository, *, force: bool = False) -> None:
             assert seen is not ABSENT, "what is live is there"
             gone = replace(seen.repository, state=RepositoryState.DELETED)
             # Stored first: after a crash in between, the purge finds the deletion record void.
-            deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
+            deletions.note(repo.kv, repo.record, repo.clock.now_ns(), repo.ids.stamp())
             tried, last = True, seen.version
-            done = repositories.swap(ports.kv, seen, gone, ports.ids.stamp())
-            ports.cache.forget_repository(repo.id)
+            done = repositories.swap(repo.kv, seen, gone, repo.ids.stamp())
+            repo.cache.forget_repository(repo.id)
             if done is not ABSENT:
                 return
             sent.note()
-        now = repositories.find(ports.kv, repo.id)
+        now = repositories.find(repo.kv, repo.id)
         if now is not ABSENT and now.version == last:  # the last swap may land later
             raise OutcomeUnknown(f"repository deletion not confirmed: repository={repo.id}")
     raise Contended(f"repository deletion kept losing; try again: repository={repo.id}")
@@ -352,26 +356,22 @@ def _is_live(seen: VersionedRepository | Literal[Absent.ABSENT], repo: Repositor
     return seen.repository.state is not RepositoryState.DELETED
 
 
-def metadata(ports: Ports, repo: Repository) -> dict[str, str]:
+def metadata(repo: OpenRepository) -> dict[str, str]:
     """All metadata pairs of the repository."""
-    return repositories.get_metadata(ports.kv, repo)
+    return repositories.get_metadata(repo.kv, repo.record)
 
 
-def set_metadata(
-    ports: Ports, repo: Repository, pairs: Mapping[str, str], *, force: bool = False
-) -> None:
+def set_metadata(repo: OpenRepository, pairs: Mapping[str, str], *, force: bool = False) -> None:
     """Set `pairs`; other keys stay as they are.  `Invalid`, `Refused`, `OutcomeUnknown`."""
-    check_writable(repo, force)
+    check_writable(repo.record, force)
     check_metadata(pairs)
     for key in pairs:
         if len(parse_path(key, "metadata key")) > limits.kv_key_length_bytes_max - 2:
             raise Invalid(f"metadata key is too long: {len(key)=}")
-    repositories.merge_metadata(ports.kv, repo, pairs, ports.ids)
+    repositories.merge_metadata(repo.kv, repo.record, pairs, repo.ids)
 
 
-def delete_metadata(
-    ports: Ports, repo: Repository, keys: Sequence[str], *, force: bool = False
-) -> None:
+def delete_metadata(repo: OpenRepository, keys: Sequence[str], *, force: bool = False) -> None:
     """Remove the pairs of `keys`, if they exist.  `Refused`, `OutcomeUnknown`."""
-    check_writable(repo, force)
-    repositories.delete_metadata(ports.kv, repo, keys, ports.ids)
+    check_writable(repo.record, force)
+    repositories.delete_metadata(repo.kv, repo.record, keys, repo.ids)

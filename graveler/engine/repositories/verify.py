@@ -13,11 +13,11 @@ from graveler.committed.verify import metarange_damages
 from graveler.engine.gc import eligible
 from graveler.engine.namespaces import Namespaces
 from graveler.engine.objects import reachable
-from graveler.engine.ports import Ports, keyspace
+from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
 from graveler.errors import Corrupt, GravelerError, NotFound, Refused
 from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
-from graveler.records import TOMBSTONE, RangeRef, Repository
+from graveler.records import TOMBSTONE, RangeRef
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import Spent
 from graveler.refs.graph import commits
@@ -42,21 +42,22 @@ def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
     Cost: everything reachable is read once, and the list of all repositories.
     """
     everyone = list(repositories.every(ports.kv))
-    namespaces = Namespaces((repo.id, repo.namespace) for repo in everyone)
-    for repo in everyone:
-        for where, what in _namespace(ports, repo, namespaces):
+    namespaces = Namespaces((record.id, record.namespace) for record in everyone)
+    for record in everyone:
+        repo = open_repository(ports, record)
+        for where, what in _namespace(repo, namespaces):
             yield Damage(repo.id, where, what)
-        for where, what in _repository(ports, repo, objects):
+        for where, what in _repository(repo, objects):
             yield Damage(repo.id, where, what)
 
 
 Found = tuple[str, str]
 
 
-def _namespace(ports: Ports, repo: Repository, everyone: Namespaces) -> Iterator[Found]:
+def _namespace(repo: OpenRepository, everyone: Namespaces) -> Iterator[Found]:
     """Damage if the repository has no claim on its namespace or shares it with another one."""
     try:
-        eligible.check_own(ports, repo, everyone)
+        eligible.check_own(repo, everyone)
     except Refused as error:
         yield f"namespace {repo.namespace}", str(error)
 
@@ -68,19 +69,21 @@ class _Content(NamedTuple):
     has_objects: bool
 
 
-def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found]:
-    heads = [(f"branch {each.id}", each.branch.commit) for each in branches.every(ports.kv, repo)]
-    heads += [(f"tag {each.id}", each.tag.commit) for each in tags.every(ports.kv, repo)]
+def _repository(repo: OpenRepository, objects: bool) -> Iterator[Found]:
+    heads = [
+        (f"branch {each.id}", each.branch.commit) for each in branches.every(repo.kv, repo.record)
+    ]
+    heads += [(f"tag {each.id}", each.tag.commit) for each in tags.every(repo.kv, repo.record)]
     seen: set[CommitId] = set()
     metaranges: dict[MetarangeId, _Content] = {}
     expired = {
         id: mark.spent
-        for id, mark in marks.list_all(ports.kv, repo)
+        for id, mark in marks.list_all(repo.kv, repo.record)
         if id not in {head for _, head in heads}
     }
     for where, head in heads:
-        yield from _history(ports, repo, where, head, seen, metaranges, expired)
-    space = keyspace(ports, repo)
+        yield from _history(repo, where, head, seen, metaranges, expired)
+    space = keyspace(repo)
     sound: set[str] = set()
     whole: set[str] = set()  # sound ranges whose objects were checked too
     for metarange, (where, has_objects) in metaranges.items():
@@ -95,16 +98,15 @@ def _repository(ports: Ports, repo: Repository, objects: bool) -> Iterator[Found
             fresh_refs = {ref.id for ref in refs} - whole
             for ref in refs:
                 if ref.id in fresh_refs:
-                    yield from _committed_objects(ports, repo, metarange, ref)
+                    yield from _committed_objects(repo, metarange, ref)
             whole |= fresh_refs
         sound.update(ref.id for ref in refs)
     if objects:
-        yield from _staged_objects(ports, repo)
+        yield from _staged_objects(repo)
 
 
 def _history(
-    ports: Ports,
-    repo: Repository,
+    repo: OpenRepository,
     where: str,
     head: CommitId,
     seen: set[CommitId],
@@ -124,7 +126,7 @@ def _history(
             continue
         seen.add(name)
         try:
-            commit = commits.get(ports.kv, repo, name)
+            commit = commits.get(repo.kv, repo.record, name)
         except (Corrupt, NotFound) as error:
             yield f"commit {name}, named by {said_by}", str(error)
             continue
@@ -139,28 +141,28 @@ def _history(
 
 
 def _committed_objects(
-    ports: Ports, repo: Repository, metarange: MetarangeId, within: RangeRef
+    repo: OpenRepository, metarange: MetarangeId, within: RangeRef
 ) -> Iterator[Found]:
-    for key, value in reader.scan(keyspace(ports, repo), metarange, within.min_key):
+    for key, value in reader.scan(keyspace(repo), metarange, within.min_key):
         if key > within.max_key:
             return
-        yield from _object(ports, repo, key, value)
+        yield from _object(repo, key, value)
 
 
-def _staged_objects(ports: Ports, repo: Repository) -> Iterator[Found]:
-    for named in branches.every(ports.kv, repo):
-        cursor = stack.view(ports.kv, named.branch.tokens_newest_first, fanout=ports.fanout)
+def _staged_objects(repo: OpenRepository) -> Iterator[Found]:
+    for named in branches.every(repo.kv, repo.record):
+        cursor = stack.view(repo.kv, named.branch.tokens_newest_first, fanout=repo.fanout)
         while (item := cursor.peek()) is not END:
             if item[1] is not TOMBSTONE:
-                yield from _object(ports, repo, item[0], item[1])
+                yield from _object(repo, item[0], item[1])
             cursor.advance()
 
 
-def _object(ports: Ports, repo: Repository, key: bytes, value: bytes) -> Iterator[Found]:
+def _object(repo: OpenRepository, key: bytes, value: bytes) -> Iterator[Found]:
     where = f"path {key.decode(errors='replace')}"
     try:
         entry = decode_entry(value)
-        head = ports.blocks.head(reachable.address_of(ports, repo, entry))
+        head = repo.blocks.head(reachable.address_of(repo, entry))
     except GravelerError as error:
         yield where, f"object cannot be read: {error}"
         return

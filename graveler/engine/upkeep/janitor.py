@@ -18,9 +18,9 @@ from typing import NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.engine.jobs.record import BULK
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository
 from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, Job, Repository
+from graveler.records import ABSENT, Job
 from graveler.refs.graph import commits
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, purge
@@ -50,13 +50,12 @@ class Swept(NamedTuple):
 class _Round(NamedTuple):
     """A round over a repository, or a part of it, and when it ends by the steady clock."""
 
-    ports: Ports
-    repo: Repository
+    repo: OpenRepository
     end_seconds: float
 
     def goes_on(self) -> bool:
         """Whether there is time left."""
-        return self.ports.clock.steady_seconds() < self.end_seconds
+        return self.repo.clock.steady_seconds() < self.end_seconds
 
     def old(self, records: Iterable[T], is_old: Callable[[T], bool]) -> list[T]:
         """The records for which `is_old` is true, as many as a round takes and has time to
@@ -71,23 +70,23 @@ class _Round(NamedTuple):
         return found
 
 
-def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
+def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
     """One round over a repository; it ends soon after `seconds`, between two requests.
 
     Cost: its clean-up, fold, address, job, branch and tag records, and the rows.  Memory: a page of
     records, because a busy repository has hundreds of thousands.
     """
-    begun = ports.clock.steady_seconds()
+    begun = repo.clock.steady_seconds()
     swept, seen = Swept(), 0
     # Many rows must not starve the deletion of records, which has its own share of the time.
-    rows = _Round(ports, repo, begun + seconds * _SHARE_OF_ROWS)
-    for pending in cleanups.list_cleanups(ports.kv, repo):
+    rows = _Round(repo, begun + seconds * _SHARE_OF_ROWS)
+    for pending in cleanups.list_cleanups(repo.kv, repo.record):
         if not rows.goes_on():
             break
         seen += 1
         swept = _tend(rows, pending, swept)
     whole = rows.goes_on()
-    rest = _Round(ports, repo, begun + seconds)
+    rest = _Round(repo, begun + seconds)
     return swept._replace(
         folds=_forget_folds(rest),
         addresses=_forget_addresses(rest),
@@ -100,41 +99,42 @@ def sweep(ports: Ports, repo: Repository, seconds: float = inf) -> Swept:
 
 def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
     """One step for one clean-up record.  A record that changed meanwhile is left alone."""
-    ports, repo = now.ports, now.repo
+    repo = now.repo
     token, cleanup = pending.token, pending.cleanup
-    now_ns = ports.clock.now_ns()
-    grace_ns = ports.settings.token_grace_seconds * limits.SECOND_NS
-    if now_ns < cleanup.not_before_ns or _named(ports, repo, cleanup.branch, token):
+    now_ns = repo.clock.now_ns()
+    grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
+    if now_ns < cleanup.not_before_ns or _named(repo, cleanup.branch, token):
         return swept
     if not cleanup.marked_ns:
         marked = cleanup._replace(marked_ns=now_ns, passes=0)
-        is_marked = cleanups.swap(ports.kv, repo, pending, marked, ports.ids.stamp())
+        is_marked = cleanups.swap(repo.kv, repo.record, pending, marked, repo.ids.stamp())
         return swept._replace(marked=swept.marked + is_marked)
     if now_ns < cleanup.marked_ns + grace_ns * (cleanup.passes + 1):
         return swept
-    dropped = area.drop(ports.kv, token, now.goes_on)
+    dropped = area.drop(repo.kv, token, now.goes_on)
     swept = swept._replace(rows=swept.rows + dropped.rows)
     if not dropped.whole:
         return swept  # the record stays unchanged: the next round continues
     if cleanup.passes:
-        cleanups.forget(ports.kv, repo, [token])
+        cleanups.forget(repo.kv, repo.record, [token])
         return swept._replace(tokens=swept.tokens + 1)
-    cleanups.swap(ports.kv, repo, pending, cleanup._replace(passes=1), ports.ids.stamp())
+    cleanups.swap(repo.kv, repo.record, pending, cleanup._replace(passes=1), repo.ids.stamp())
     return swept
 
 
-def _named(ports: Ports, repo: Repository, branch: BranchId, token: StagingToken) -> bool:
+def _named(repo: OpenRepository, branch: BranchId, token: StagingToken) -> bool:
     """Whether the branch record, read afresh, still names the token."""
-    found = branches.find(ports.kv, repo, branch)
+    found = branches.find(repo.kv, repo.record, branch)
     return found is not ABSENT and found.branch.live and token in found.branch.tokens_newest_first
 
 
 def _forget_folds(now: _Round) -> int:
     horizon_ns = _horizon_ns(now, limits.fold_record_keep_seconds)
     old = now.old(
-        commits.list_folds(now.ports.kv, now.repo), lambda each: each[1].created_ns < horizon_ns
+        commits.list_folds(now.repo.kv, now.repo.record),
+        lambda each: each[1].created_ns < horizon_ns,
     )
-    commits.forget_folds(now.ports.kv, now.repo, [key for key, _ in old])
+    commits.forget_folds(now.repo.kv, now.repo.record, [key for key, _ in old])
     return len(old)
 
 
@@ -144,38 +144,39 @@ def _forget_addresses(now: _Round) -> int:
     """
     horizon_ns = _horizon_ns(now, limits.link_address_seconds)
     old = now.old(
-        uploads.list_all(now.ports.kv, now.repo), lambda each: each[1].expires_ns < horizon_ns
+        uploads.list_all(now.repo.kv, now.repo.record), lambda each: each[1].expires_ns < horizon_ns
     )
-    uploads.forget(now.ports.kv, now.repo, [address for address, _ in old])
+    uploads.forget(now.repo.kv, now.repo.record, [address for address, _ in old])
     return len(old)
 
 
 def _forget_jobs(now: _Round) -> int:
     horizon_ns = _horizon_ns(now, limits.job_record_keep_seconds)
     old = now.old(
-        jobs.list_all(now.ports.kv, now.repo), lambda seen: _over_since_ns(seen.job) < horizon_ns
+        jobs.list_all(now.repo.kv, now.repo.record),
+        lambda seen: _over_since_ns(seen.job) < horizon_ns,
     )
-    jobs.forget(now.ports.kv, now.repo, [seen.job.id for seen in old])
+    jobs.forget(now.repo.kv, now.repo.record, [seen.job.id for seen in old])
     return len(old)
 
 
 def _purge_names(now: _Round) -> int:
     """Remove the records of deleted branches and tags, which every listing would have to skip."""
-    ports, repo = now.ports, now.repo
+    repo = now.repo
     horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
 
     def is_old(name: Name) -> bool:
         if name.is_deleted and not name.since_ns:
-            now_ns = ports.clock.now_ns()
-            purge.note_time(ports.kv, repo, name, now_ns, ports.ids.stamp())
+            now_ns = repo.clock.now_ns()
+            purge.note_time(repo.kv, repo.record, name, now_ns, repo.ids.stamp())
             return False
         return name.is_deleted and name.since_ns < horizon_ns
 
-    old = now.old(purge.list_names(ports.kv, repo), is_old)
+    old = now.old(purge.list_names(repo.kv, repo.record), is_old)
     for at in range(0, len(old), limits.kv_batch_count_max):
         if not now.goes_on():
             return at
-        purge.remove(ports.kv, repo, old[at : at + limits.kv_batch_count_max])
+        purge.remove(repo.kv, repo.record, old[at : at + limits.kv_batch_count_max])
     return len(old)
 
 
@@ -191,4 +192,4 @@ def _over_since_ns(job: Job) -> float:
 
 
 def _horizon_ns(now: _Round, seconds: int) -> int:
-    return now.ports.clock.now_ns() - seconds * limits.SECOND_NS
+    return now.repo.clock.now_ns() - seconds * limits.SECOND_NS

@@ -8,11 +8,10 @@ Repositories whose store does not answer are skipped.  Used by the delivery laye
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import GravelerError
-from graveler.records import Repository
 
 _START_LENGTH = 2
 
@@ -44,7 +43,7 @@ def tend_all(ports: Ports, seconds: float) -> Tended:
         if not whole:
             break
         try:
-            swept = janitor.sweep(ports, repo, left)
+            swept = janitor.sweep(repo, left)
         except GravelerError:
             failed += 1
             continue
@@ -55,7 +54,7 @@ def tend_all(ports: Ports, seconds: float) -> Tended:
     return Tended(tended, failed, rows, waiting, whole)
 
 
-def in_turn(ports: Ports) -> Iterator[Repository]:
+def in_turn(ports: Ports) -> Iterator[OpenRepository]:
     """All repositories, from a random one on, round to the one before it.
 
     For every round that may end before it has visited all.  Cost: 1 KV request for each page.

@@ -10,7 +10,7 @@ from graveler import limits
 from graveler.committed import writer
 from graveler.engine.bulk import check, land
 from graveler.engine.bulk.job import Mode
-from graveler.engine.ports import keyspace
+from graveler.engine.ports import keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.framing import frame
@@ -29,11 +29,11 @@ FULL = AddressType.FULL
 
 
 def checked(lake: Lake, metarange: str, known: str = "", prefix: bytes = b"") -> MetarangeId:
-    return check.check(lake.ports, lake.repo, metarange, MetarangeId(known), prefix)
+    return check.check(lake.opened, metarange, MetarangeId(known), prefix)
 
 
 def of_records(lake: Lake, records: Sequence[Record]) -> MetarangeId:
-    return writer.write(keyspace(lake.ports, lake.repo), records)
+    return writer.write(keyspace(lake.opened), records)
 
 
 def of_ranges(lake: Lake, *refs: RangeRef) -> MetarangeId:
@@ -173,7 +173,7 @@ def test_what_is_condemned_is_not_landed(lake: Lake) -> None:
     marks.put(lake.ports.kv, lake.repo, [metarange], Mark("run", 1), lake.ports.ids)
     collected = replace(lake.repo, collected=True)
     with pytest.raises(Gone, match="condemned"):
-        check.check(lake.ports, collected, metarange, NO_METARANGE, b"")
+        check.check(open_repository(lake.ports, collected), metarange, NO_METARANGE, b"")
 
 
 def test_of_many_records_whole_ranges_are_read_spread_evenly(
@@ -182,7 +182,7 @@ def test_of_many_records_whole_ranges_are_read_spread_evenly(
     monkeypatch.setattr(limits, "bulk_checked_records_max", 30)
     tree = {f"{number:04}": "1" for number in range(300)}
     metarange = write(lake, tree)
-    refs = keyspace(lake.ports, lake.repo).metarange(metarange).ranges
+    refs = keyspace(lake.opened).metarange(metarange).ranges
     sampled = list(check._sampled(refs))
     assert 15 <= sum(ref.count for ref in sampled) <= 30
     places = [refs.index(ref) for ref in sampled]
@@ -226,4 +226,4 @@ def test_what_a_finish_may_not_say(lake: Lake, more: dict[str, Any]) -> None:
     job = begin(lake)
     asked = replace(land.Finish(write(lake, {}), "r", "m", "c"), **more)
     with pytest.raises(Invalid):
-        land.finish(lake.ports, lake.repo, "main", job.job.id, asked)
+        land.finish(lake.opened, "main", job.job.id, asked)

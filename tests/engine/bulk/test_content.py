@@ -30,12 +30,12 @@ def lake(lake: Lake) -> Lake:
 
 
 def begin(lake: Lake, id: str = "", breaks: BreakParameters = NEW) -> Bulk:
-    return bulk.begin(lake.ports, lake.repo, MAIN, NewBulk(Mode.PACK, "", id, breaks))
+    return bulk.begin(lake.opened, MAIN, NewBulk(Mode.PACK, "", id, breaks))
 
 
 def packed(lake: Lake, job: Bulk, *changes: Change) -> MetarangeId:
     """As a cluster writes it; with `changes` it is not what the base says."""
-    space = keyspace(lake.ports, lake.repo)._replace(breaks=NEW)
+    space = keyspace(lake.opened)._replace(breaks=NEW)
     records = dict(reader.scan(space, job.base.commit.metarange))
     for key, value in changes:
         if value is TOMBSTONE:
@@ -46,14 +46,14 @@ def packed(lake: Lake, job: Bulk, *changes: Change) -> MetarangeId:
 
 
 def ranges(lake: Lake, ref: str = MAIN) -> int:
-    space = keyspace(lake.ports, lake.repo)
-    found = log.get_commit(lake.ports, lake.repo, lake.head() if ref == MAIN else ref)
+    space = keyspace(lake.opened)
+    found = log.get_commit(lake.opened, lake.head() if ref == MAIN else ref)
     return len(space.metarange(found.commit.metarange).ranges)
 
 
 def difference(lake: Lake, left: str, right: str) -> list[str]:
     query = diff.DiffQuery(amount=1_000)
-    page = diff.diff_refs(lake.ports, lake.repo, left, right, query, three_dot=False)
+    page = diff.diff_refs(lake.opened, left, right, query, three_dot=False)
     return [line.path for line in page.lines]
 
 
@@ -63,7 +63,7 @@ def test_a_packed_head_says_the_same_in_fewer_ranges(lake: Lake) -> None:
     made = finish(lake, job, packed(lake, job))
     assert made == lake.head() and lake.tree() == TREE
     assert difference(lake, base, made) == [] and ranges(lake) < before / 2
-    assert log.get_commit(lake.ports, lake.repo, made).commit.parents == (base,)
+    assert log.get_commit(lake.opened, made).commit.parents == (base,)
     lake.commit_of(**{"p/007": "changed"})  # by the old parameters, which the repository still has
     assert lake.tree() == {**TREE, "p/007": "changed"}
     assert difference(lake, made, lake.head()) == ["p/007"]
@@ -146,4 +146,4 @@ def test_a_job_is_known_by_its_name_and_its_parameters(lake: Lake) -> None:
 )
 def test_what_no_packing_can_be_is_refused(lake: Lake, new: NewBulk) -> None:
     with pytest.raises(Invalid):
-        bulk.begin(lake.ports, lake.repo, MAIN, new)
+        bulk.begin(lake.opened, MAIN, new)

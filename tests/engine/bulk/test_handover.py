@@ -59,7 +59,7 @@ def handed_over(lake: Lake) -> Bulk:
         lake.commit("asked", metadata={"k": "v"})
     assert f'"lake/main", JobTerms(id="{caught.value.job}")' in str(caught.value)
     assert (lake.head(), lake.tree(), lake.uncommitted()) == (head, tree, uncommitted)
-    return bulk.status(lake.ports, lake.repo, MAIN, caught.value.job)
+    return bulk.status(lake.opened, MAIN, caught.value.job)
 
 
 def test_so_many_rows_are_committed_and_one_more_is_handed_over(lake: Lake) -> None:
@@ -126,7 +126,7 @@ def test_what_it_costs_to_hand_over_and_to_be_told_again() -> None:
 def test_a_job_that_cannot_land_is_followed_by_another(lake: Lake, end: str) -> None:
     first = handed_over(staged(lake))
     if end == "cancelled":
-        bulk.cancel(lake.ports, lake.repo, MAIN, first.job.id)
+        bulk.cancel(lake.opened, MAIN, first.job.id)
     else:
         lake.ports.clock.sleep(limits.import_seconds_max)
     second = handed_over(lake)
@@ -159,7 +159,7 @@ def test_two_who_hand_over_at_the_same_time_name_one_job(lake: Lake) -> None:
     script.before("set_if", lambda: commit(lake.another_process()), 2)  # the job's
     commit(mine)
     assert script.finished and len(set(told)) == 1
-    job = bulk.status(lake.ports, lake.repo, MAIN, told[0])
+    job = bulk.status(lake.opened, MAIN, told[0])
     finish(lake, job, scanned(lake, job))
     assert lake.tree() == {"old": "1", **PATHS} and lake.uncommitted() == []
 
@@ -197,9 +197,9 @@ def test_a_commit_that_is_to_be_made_once_is_found_by_its_mark(lake: Lake) -> No
 
     with pytest.raises(HandedOver) as caught:
         commit()
-    job = bulk.status(lake.ports, lake.repo, MAIN, caught.value.job)
+    job = bulk.status(lake.opened, MAIN, caught.value.job)
     asked = Finish(scanned(lake, job), "r", job.new.message, "spark", job.new.metadata)
-    made = land.finish(lake.ports, lake.repo, MAIN, job.job.id, asked)
+    made = land.finish(lake.opened, MAIN, job.job.id, asked)
     assert commit().id == made.id
 
 
@@ -222,7 +222,7 @@ def test_who_holds_a_token(lake: Lake) -> None:
     since = CommitId(lake.head())
 
     def holder(token: StagingToken) -> object:
-        return handover.holder(lake.ports, lake.repo, BranchId(MAIN), token, since)
+        return handover.holder(lake.opened, BranchId(MAIN), token, since)
 
     lake.put("a", "1")
     token = lake.record().staging
@@ -237,7 +237,7 @@ def test_nobody_holds_what_said_nothing_or_was_reset(lake: Lake) -> None:
     since = CommitId(lake.head())
     calls: list[tuple[type[Exception], Callable[[], object]]] = [
         (NoChanges, lake.commit),
-        (Conflict, lambda: reset.reset(lake.ports, lake.repo, MAIN)),
+        (Conflict, lambda: reset.reset(lake.opened, MAIN)),
     ]
     for kind, end in calls:
         lake.put("old", "1")
@@ -248,4 +248,4 @@ def test_nobody_holds_what_said_nothing_or_was_reset(lake: Lake) -> None:
         else:
             end()
         with pytest.raises(kind):
-            handover.holder(lake.ports, lake.repo, BranchId(MAIN), token, since)
+            handover.holder(lake.opened, BranchId(MAIN), token, since)

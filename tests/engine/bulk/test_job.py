@@ -11,6 +11,7 @@ from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.commits import log, reset
 from graveler.engine.jobs import record
+from graveler.engine.ports import open_repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import (
     Conflict,
@@ -48,7 +49,7 @@ def test_a_prefix_is_replaced_by_what_the_job_wrote(lake: Lake) -> None:
     made = finish(lake, job, write(lake, {"in/b": "2", "in/c": "2"}))
     assert lake.tree() == {"a": "1", "in/b": "2", "in/c": "2", "z": "1"}
     assert made == lake.head()
-    landed = log.get_commit(lake.ports, lake.repo, made).commit
+    landed = log.get_commit(lake.opened, made).commit
     assert (landed.message, landed.committer) == ("landed", COMMITTER)
     assert landed.metadata == {"k": "v", record.MARK_KEY: job.job.id}
     assert landed.parents == (job.base.id,)
@@ -64,7 +65,7 @@ def test_what_others_commit_meanwhile_stays(lake: Lake) -> None:
     assert lake.tree() == {"a": "9", "in/x": "2", "o": "9"}
     made = finish(lake, two, changed)
     assert lake.tree() == {"a": "2", "in/x": "2", "new": "2", "o": "9"}
-    walked, _ = log.log(lake.ports, lake.repo, made, log.LogRequest())
+    walked, _ = log.log(lake.opened, made, log.LogRequest())
     assert theirs in [each.id for each in walked]
 
 
@@ -161,7 +162,7 @@ def test_uncommitted_changes_are_a_conflict_and_the_job_goes_on(lake: Lake) -> N
     with pytest.raises(Conflict, match="uncommitted changes"):
         finish(lake, job, metarange)
     assert lake.tree() == {"b": "2"} and status(lake, job).job.state is JobState.RUNNING
-    reset.reset(lake.ports, lake.repo, MAIN)
+    reset.reset(lake.opened, MAIN)
     finish(lake, job, metarange)
     assert lake.tree() == {"a": "1"}
 
@@ -193,16 +194,16 @@ def test_a_cancelled_job_never_lands(
 ) -> None:
     job, metarange = begin(lake), write(lake, {"a": "1"})
     for _ in range(2):
-        bulk.cancel(lake.ports, lake.repo, MAIN, job.job.id)
+        bulk.cancel(lake.opened, MAIN, job.job.id)
     for refused in (
         lambda: finish(lake, job, metarange),
-        lambda: bulk.heartbeat(lake.ports, lake.repo, MAIN, job.job.id),
+        lambda: bulk.heartbeat(lake.opened, MAIN, job.job.id),
     ):
         with pytest.raises(Conflict, match="has ended"):
             refused()
     seen, script = scripted
     job = begin(lake)
-    script.before("scan", lambda: bulk.cancel(rival.ports, rival.repo, MAIN, job.job.id))
+    script.before("scan", lambda: bulk.cancel(rival.opened, MAIN, job.job.id))
     with pytest.raises(Conflict, match="has ended"):
         finish(seen, job, metarange)
     assert script.finished and lake.tree() == {}
@@ -217,14 +218,14 @@ def test_a_job_that_lands_cannot_be_cancelled(
 
     def cancel() -> None:
         with pytest.raises(Conflict) as caught:
-            bulk.cancel(rival.ports, rival.repo, MAIN, job.job.id)
+            bulk.cancel(rival.opened, MAIN, job.job.id)
         refused.append(str(caught.value))
 
     script.before("set_many", cancel)
     finish(seen, job, write(lake, {"a": "1"}))
     cancel()
     assert "it is landing" in refused[0] and "already completed" in refused[1]
-    beaten = bulk.heartbeat(lake.ports, lake.repo, MAIN, job.job.id, 9)
+    beaten = bulk.heartbeat(lake.opened, MAIN, job.job.id, 9)
     assert beaten.job.state is JobState.DONE
 
 
@@ -233,7 +234,7 @@ def test_a_job_that_lasted_too_long_never_lands(timed: Lake) -> None:
     timed.ports.clock.sleep(limits.import_seconds_max)
     for refused in (
         lambda: finish(timed, job, metarange),
-        lambda: bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id),
+        lambda: bulk.heartbeat(timed.opened, MAIN, job.job.id),
     ):
         with pytest.raises(Conflict, match="has expired"):
             refused()
@@ -256,7 +257,7 @@ def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: F
     with pytest.raises(OutcomeUnknown):
         finish(timed.with_kv(lambda kv: FaultyStore(kv, plan)), job, metarange)
     assert status(timed, job).job.state is JobState.LANDING
-    beaten = bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id, 9)
+    beaten = bulk.heartbeat(timed.opened, MAIN, job.job.id, 9)
     assert beaten.job.progress == 0
     timed.ports.clock.sleep(limits.import_seconds_max)
     fresh = timed.another_process()
@@ -270,8 +271,10 @@ def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: F
 def test_a_read_only_repository_begins_none(lake: Lake) -> None:
     closed = replace(lake.repo, read_only=True)
     with pytest.raises(Refused):
-        bulk.begin(lake.ports, closed, MAIN, NewBulk(Mode.MERGE))
-    assert bulk.begin(lake.ports, closed, MAIN, NewBulk(Mode.MERGE), force=True).base.id
+        bulk.begin(open_repository(lake.ports, closed), MAIN, NewBulk(Mode.MERGE))
+    assert bulk.begin(
+        open_repository(lake.ports, closed), MAIN, NewBulk(Mode.MERGE), force=True
+    ).base.id
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -286,8 +289,8 @@ def test_a_job_is_begun_again_by_its_id(lake: Lake, rival: Lake) -> None:
     assert [token.sealed for token in job.tokens] == [False]
     for other in (NewBulk(Mode.MERGE, "", "load-1"), NewBulk(Mode.REPLACE, "o", "load-1")):
         with pytest.raises(Conflict, match="has this id"):
-            bulk.begin(lake.ports, lake.repo, MAIN, other)
-    bulk.cancel(lake.ports, lake.repo, MAIN, "load-1")
+            bulk.begin(lake.opened, MAIN, other)
+    bulk.cancel(lake.opened, MAIN, "load-1")
     assert begin(lake, prefix="in/", id="load-1").job.state is JobState.CANCELLED
 
 
@@ -295,24 +298,24 @@ def test_a_name_that_is_used_again_for_something_else_is_refused(lake: Lake, riv
     """Of a merge nothing but its purpose says where it is to land."""
     orders = NewBulk(Mode.MERGE, "", "nightly", purpose="import below 'orders/'")
     users = replace(orders, purpose="import below 'users/'")
-    job = bulk.begin(lake.ports, lake.repo, MAIN, orders)
-    assert bulk.begin(rival.ports, rival.repo, MAIN, orders).job == job.job
-    assert bulk.status(rival.ports, rival.repo, MAIN, "nightly").new == orders
+    job = bulk.begin(lake.opened, MAIN, orders)
+    assert bulk.begin(rival.opened, MAIN, orders).job == job.job
+    assert bulk.status(rival.opened, MAIN, "nightly").new == orders
     for other in (users, replace(orders, purpose="")):
         with pytest.raises(Conflict, match="has this id") as refused:
-            bulk.begin(rival.ports, rival.repo, MAIN, other)
+            bulk.begin(rival.opened, MAIN, other)
         assert str(orders) in str(refused.value) and str(other) in str(refused.value)
-    bulk.cancel(lake.ports, lake.repo, MAIN, "nightly")
+    bulk.cancel(lake.opened, MAIN, "nightly")
     with pytest.raises(Conflict, match=r"users/.*orders/"):
-        bulk.begin(lake.ports, lake.repo, MAIN, users)
+        bulk.begin(lake.opened, MAIN, users)
 
 
 def test_a_job_that_did_not_say_its_purpose_is_begun_again_by_one_that_does(lake: Lake) -> None:
     """As of an older release, or a commit that was handed over."""
     silent = NewBulk(Mode.MERGE, "", "nightly")
-    job = bulk.begin(lake.ports, lake.repo, MAIN, silent)
+    job = bulk.begin(lake.opened, MAIN, silent)
     saying = replace(silent, purpose="import below 'in/'")
-    assert bulk.begin(lake.ports, lake.repo, MAIN, saying) == job
+    assert bulk.begin(lake.opened, MAIN, saying) == job
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -324,14 +327,14 @@ def test_a_name_of_another_branch_is_refused(
     new = NewBulk(Mode.MERGE, "", "nightly")
 
     def take() -> None:
-        bulk.begin(lake.ports, lake.repo, "dev", new)
+        bulk.begin(lake.opened, "dev", new)
 
     if late:
         script.before("set_if", take)
     else:
         take()
     with pytest.raises(Conflict, match="asked: branch=main begun: branch=dev"):
-        bulk.begin(seen.ports, seen.repo, MAIN, new)
+        bulk.begin(seen.opened, MAIN, new)
     assert script.finished
 
 
@@ -356,7 +359,7 @@ def test_two_who_begin_the_same_job_share_it(
 )
 def test_what_no_job_can_be_is_refused(lake: Lake, new: NewBulk) -> None:
     with pytest.raises(Invalid):
-        bulk.begin(lake.ports, lake.repo, MAIN, new)
+        bulk.begin(lake.opened, MAIN, new)
 
 
 def test_jobs_are_known_on_their_branch_alone(lake: Lake) -> None:
@@ -364,27 +367,27 @@ def test_jobs_are_known_on_their_branch_alone(lake: Lake) -> None:
     lake.branch("dev")
     for branch, id in (("dev", job.job.id), (MAIN, "none"), (MAIN, "\0"), (MAIN, "x" * 2_000)):
         with pytest.raises(NotFound, match="bulk job not found"):
-            bulk.status(lake.ports, lake.repo, branch, id)
+            bulk.status(lake.opened, branch, id)
     with pytest.raises(NotFound, match="branch"):
-        bulk.begin(lake.ports, lake.repo, "none", NewBulk(Mode.MERGE))
+        bulk.begin(lake.opened, "none", NewBulk(Mode.MERGE))
 
 
 def test_a_heartbeat_shows_progress(timed: Lake) -> None:
     job = begin(timed)
     timed.ports.clock.sleep(100)
-    beaten = bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id, 7)
+    beaten = bulk.heartbeat(timed.opened, MAIN, job.job.id, 7)
     assert beaten.job.updated_ns > job.job.updated_ns
-    assert bulk.heartbeat(timed.ports, timed.repo, MAIN, job.job.id).job.progress == 7
+    assert bulk.heartbeat(timed.opened, MAIN, job.job.id).job.progress == 7
     assert status(timed, job).job.progress == 7
 
 
 def test_no_worker_takes_a_bulk_job_however_silent_it_is(timed: Lake) -> None:
     job = begin(timed)
     timed.ports.clock.sleep(10 * limits.job_lease_seconds)
-    ports, repo = timed.ports, timed.repo
-    assert not record.is_silent(ports, status(timed, job).job)
-    assert record.claim(ports, repo, job.job.id, b"worker") is record.Claim.OVER
-    assert record.free_all(ports, repo) == []
+    repo = timed.opened
+    assert not record.is_silent(repo, status(timed, job).job)
+    assert record.claim(repo, job.job.id, b"worker") is record.Claim.OVER
+    assert record.free_all(repo) == []
     finish(timed, job, write(timed, {"a": "1"}))
     assert timed.tree() == {"a": "1"}
 
@@ -392,12 +395,12 @@ def test_no_worker_takes_a_bulk_job_however_silent_it_is(timed: Lake) -> None:
 def test_records_of_jobs_that_are_over_are_forgotten(timed: Lake) -> None:
     done, left = begin(timed), begin(timed)
     finish(timed, done, write(timed, {"a": "1"}))
-    assert janitor.sweep(timed.ports, timed.repo).jobs == 0
+    assert janitor.sweep(timed.opened).jobs == 0
     timed.ports.clock.sleep(limits.job_record_keep_seconds + 60)
-    assert janitor.sweep(timed.ports, timed.repo).jobs == 1
+    assert janitor.sweep(timed.opened).jobs == 1
     assert status(timed, left).job.state is JobState.RUNNING  # over for less than a day
     timed.ports.clock.sleep(limits.import_seconds_max)
-    assert janitor.sweep(timed.ports, timed.repo).jobs == 1
+    assert janitor.sweep(timed.opened).jobs == 1
     with pytest.raises(NotFound):
         status(timed, left)
 
@@ -413,7 +416,7 @@ def test_a_record_that_cannot_be_stored_is_said(lake: Lake) -> None:
     job, metarange = begin(lake), write(lake, {"a": "1"})
     broken = lake.with_kv(lambda kv: FaultyStore(kv, never_swaps))
     with pytest.raises(Unavailable, match="heartbeat not recorded"):
-        bulk.heartbeat(broken.ports, broken.repo, MAIN, job.job.id)
+        bulk.heartbeat(broken.opened, MAIN, job.job.id)
     with pytest.raises(Unavailable, match="not landed"):
         finish(broken, job, metarange)
     assert lake.tree() == {} and status(lake, job).job.state is JobState.RUNNING

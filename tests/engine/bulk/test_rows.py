@@ -30,11 +30,11 @@ def scanned(lake: Lake, job: Bulk) -> MetarangeId:
         for shard in range(token.shards):
             after, more = "", True
             while more:
-                page = staged_rows.page(lake.ports, lake.repo, MAIN, token.token, shard, after, 2)
+                page = staged_rows.page(lake.opened, MAIN, token.token, shard, after, 2)
                 rows |= {path.encode(): row.value for path, row in page.rows}
                 more, after = page.more, page.rows[-1][0] if page.rows else ""
     base = job.base.commit.metarange
-    return apply(keyspace(lake.ports, lake.repo), base, sorted(rows.items())).metarange_id
+    return apply(keyspace(lake.opened), base, sorted(rows.items())).metarange_id
 
 
 @pytest.fixture(params=[1, 3], ids=["one shard", "shards"])
@@ -76,15 +76,15 @@ def test_a_commit_lands_on_a_head_that_others_moved(staged: Lake) -> None:
     assert staged.head() == other
     made = finish(staged, job, metarange)
     assert staged.tree(made) == {**STAGED, "o": "9"} == staged.tree()
-    assert log.get_commit(staged.ports, staged.repo, made).commit.parents == (other,)
+    assert log.get_commit(staged.opened, made).commit.parents == (other,)
 
 
 def put_on_side(lake: Lake) -> str:
     """Put the branch on what `side` says, by hand: while rows are staged no verb does so."""
     side = lake.head("side")
-    seen = records.fresh(lake.ports, lake.repo, BranchId(MAIN))
+    seen = records.fresh(lake.opened, BranchId(MAIN))
     wanted = seen.branch._replace(rev=seen.branch.rev + 1, commit=CommitId(side))
-    assert records.swap(lake.ports, lake.repo, BranchId(MAIN), seen, wanted)
+    assert records.swap(lake.opened, BranchId(MAIN), seen, wanted)
     return side
 
 
@@ -100,7 +100,7 @@ def test_a_commit_that_somebody_else_made_is_the_answer(staged: Lake) -> None:
 def test_a_commit_whose_rows_were_reset_is_refused(staged: Lake) -> None:
     job = begin(staged, Mode.COMMIT)
     metarange = scanned(staged, job)
-    reset.reset(staged.ports, staged.repo, MAIN)
+    reset.reset(staged.opened, MAIN)
     with pytest.raises(Conflict, match="reset during the commit"):
         finish(staged, job, metarange)
     assert staged.tree() == {"a": "1", "b": "1", "c": "1"}
@@ -140,7 +140,7 @@ def test_part_of_what_was_scanned_is_begun_anew(staged: Lake) -> None:
     with pytest.raises(Conflict, match="begin again"):
         finish(staged, two, second)
     assert staged.tree() == {**STAGED, "later": "3"}
-    bulk.cancel(staged.ports, staged.repo, MAIN, two.job.id)
+    bulk.cancel(staged.opened, MAIN, two.job.id)
     again = begin(staged, Mode.COMMIT)
     assert staged.tree(finish(staged, again, scanned(staged, again))) == staged.tree()
 
@@ -184,11 +184,11 @@ def test_a_page_of_large_rows_is_cut_short(lake: Lake, monkeypatch: pytest.Monke
     for path in paths:
         lake.put(path, "1" * 40)
     lake.delete("p/3")
-    (token,) = staged_rows.tokens(lake.ports, lake.repo, MAIN)
+    (token,) = staged_rows.tokens(lake.opened, MAIN)
     found: list[str] = []
     after, more, pages = "", True, 0
     while more:
-        page = staged_rows.page(lake.ports, lake.repo, MAIN, token.token, 0, after, 1_000)
+        page = staged_rows.page(lake.opened, MAIN, token.token, 0, after, 1_000)
         found += [path for path, _ in page.rows]
         after, more, pages = found[-1], page.more, pages + 1
     assert found == paths and pages > 3

@@ -84,7 +84,7 @@ def test_a_commit_that_sees_nothing_staged_looks_again_before_it_says_so(
 
     def write_and_seal() -> None:
         rival.put("a", "3")
-        reset.reset_path(rival.ports, rival.repo, "main", "a")
+        reset.reset_path(rival.opened, "main", "a")
         rival.put("a", "4")
 
     script.after("scan", write_and_seal)
@@ -115,7 +115,7 @@ def test_a_commit_whose_changes_were_reset_fails(
 ) -> None:
     lake.put("a", "1")
     mine, script = scripted
-    script.after("set_if", lambda: reset.reset(rival.ports, rival.repo, "main"))
+    script.after("set_if", lambda: reset.reset(rival.opened, "main"))
     before = lake.head()
     with pytest.raises(Conflict, match="reset"):
         mine.commit("mine")
@@ -130,7 +130,7 @@ def test_a_commit_on_a_branch_that_was_made_again_fails(
     mine, script = scripted
 
     def again() -> None:
-        branches.delete_branch(rival.ports, rival.repo, "dev")
+        branches.delete_branch(rival.opened, "dev")
         rival.branch("dev")
 
     script.after("set_if", again)
@@ -145,7 +145,7 @@ def test_a_commit_on_a_branch_that_was_deleted_is_not_found(
     lake.branch("dev")
     lake.put("a", "1", "dev")
     mine, script = scripted
-    script.after("set_if", lambda: branches.delete_branch(rival.ports, rival.repo, "dev"))
+    script.after("set_if", lambda: branches.delete_branch(rival.opened, "dev"))
     with pytest.raises(NotFound):
         mine.commit("mine", "dev")
 
@@ -257,5 +257,5 @@ def test_a_dirty_branch_refuses_a_merge_and_a_hard_reset_and_keeps_its_changes(
     with pytest.raises(DirtyBranch):
         lake.merge("dev")
     with pytest.raises(DirtyBranch):
-        reset.hard_reset(lake.ports, lake.repo, "main", first)
+        reset.hard_reset(lake.opened, "main", first)
     assert lake.tree() == {"a": "1", "c": "3"}

@@ -104,7 +104,7 @@ def test_conflicts_are_listed_in_full_page_by_page_without_side_effects(lake: La
     found: list[str] = []
     query = diff.DiffQuery(amount=7)
     while True:
-        page = merge.conflicts(lake.ports, lake.repo, "dev", "main", query)
+        page = merge.conflicts(lake.opened, "dev", "main", query)
         found += [line.path for line in page.lines]
         if not page.more:
             break
@@ -121,13 +121,13 @@ def test_a_preview_says_what_the_merge_then_does(lake: Lake) -> None:
     _three(
         lake, {"a": ("b", "s", "b"), "c": ("b", "", "b"), "d": ("", "s", ""), "e": ("b", "b", "d")}
     )
-    page = merge.preview(lake.ports, lake.repo, "dev", "main", diff.DiffQuery())
+    page = merge.preview(lake.opened, "dev", "main", diff.DiffQuery())
     lines = {line.path: line.kind for line in page.lines}
     assert lines == {"a": "changed", "c": "removed", "d": "added", "only_dev": "added"}
     before = lake.head()
     made = lake.merge("dev")
     query = diff.DiffQuery()
-    after = diff.diff_refs(lake.ports, lake.repo, before, made, query, three_dot=False)
+    after = diff.diff_refs(lake.opened, before, made, query, three_dot=False)
     assert after.lines == page.lines
 
 
@@ -135,8 +135,8 @@ def test_parents_message_and_metadata(lake: Lake) -> None:
     _three(lake, {})
     parents = (lake.head(), lake.head("dev"))
     request = merge.MergeRequest(COMMITTER, metadata={"k": "v"})
-    made = merge.merge(lake.ports, lake.repo, "dev", "main", request)
-    entry = log.get_commit(lake.ports, lake.repo, made)
+    made = merge.merge(lake.opened, "dev", "main", request)
+    entry = log.get_commit(lake.opened, made)
     assert entry.commit.parents == parents
     assert entry.commit.message == "Merge 'dev' into 'main'"
     assert entry.commit.metadata == {"k": "v", ".lakefs.merge.strategy": "default"}
@@ -144,10 +144,10 @@ def test_parents_message_and_metadata(lake: Lake) -> None:
 
 def test_a_squashed_merge_has_one_parent_so_the_next_one_uses_the_old_base(lake: Lake) -> None:
     _three(lake, {})
-    old = log.merge_base(lake.ports, lake.repo, "dev", "main").base
+    old = log.merge_base(lake.opened, "dev", "main").base
     made = lake.merge("dev", squash=True)
-    assert len(log.get_commit(lake.ports, lake.repo, made).commit.parents) == 1
-    assert log.merge_base(lake.ports, lake.repo, "dev", "main").base == old
+    assert len(log.get_commit(lake.opened, made).commit.parents) == 1
+    assert log.merge_base(lake.opened, "dev", "main").base == old
 
 
 def test_nothing_to_merge_changes_nothing(lake: Lake) -> None:
@@ -172,7 +172,7 @@ def test_a_source_that_was_emptied_again_is_nothing_to_merge(lake: Lake) -> None
 
 
 def _metarange(lake: Lake, ref: str) -> str:
-    return log.get_commit(lake.ports, lake.repo, ref).commit.metarange
+    return log.get_commit(lake.opened, ref).commit.metarange
 
 
 def test_an_emptied_source_is_merged_into_a_branch_that_never_held_anything(lake: Lake) -> None:
@@ -181,7 +181,7 @@ def test_an_emptied_source_is_merged_into_a_branch_that_never_held_anything(lake
     emptied = lake.commit_of("dev", a="")
     made = lake.merge("dev")
     assert (_metarange(lake, made), lake.tree()) == (EMPTY_METARANGE, {})
-    parents = log.get_commit(lake.ports, lake.repo, made).commit.parents
+    parents = log.get_commit(lake.opened, made).commit.parents
     assert parents[1] == emptied
     with pytest.raises(NoChanges):
         lake.merge("dev")
@@ -193,7 +193,7 @@ def test_a_source_without_metarange_is_merged_into_an_emptied_branch(lake: Lake)
     record = Commit("elsewhere", "holds nothing", 10**18, parents=(CommitId(emptied),))
     record = record._replace(generation=4)
     bare = identity.commit_id(record)
-    adopt.add_record(lake.ports, lake.repo, adopt.NewCommitRecord(bare, record))
+    adopt.add_record(lake.opened, adopt.NewCommitRecord(bare, record))
     made = lake.merge(bare)
     assert (_metarange(lake, made), lake.tree()) == (NO_METARANGE, {})
     with pytest.raises(NoChanges):
@@ -207,10 +207,10 @@ def test_a_commit_a_merge_and_a_revert_may_be_of_the_epoch(lake: Lake) -> None:
     commits = [lake.commit("dated", "dev", created_ns=0).id]
     commits.append(lake.merge("dev", created_ns=0))
     request = replay.ReplayRequest(COMMITTER, created_ns=0)
-    commits.append(replay.revert(lake.ports, lake.repo, "main", first, request).id)
+    commits.append(replay.revert(lake.opened, "main", first, request).id)
     request = replay.ReplayRequest(COMMITTER, created_ns=0, message="again")
-    commits.append(replay.cherry_pick(lake.ports, lake.repo, "main", first, request).id)
-    found = [log.get_commit(lake.ports, lake.repo, each).commit for each in commits]
+    commits.append(replay.cherry_pick(lake.opened, "main", first, request).id)
+    found = [log.get_commit(lake.opened, each).commit for each in commits]
     assert [each.created_ns for each in found] == [0, 0, 0, 0]
 
 
@@ -243,7 +243,7 @@ def test_of_several_bases_the_one_of_greatest_generation_then_of_smallest_id(lak
     lake.merge(old_main, "dev")
     lake.commit_of(m="1")
     lake.commit_of("dev", d="1")
-    assert log.merge_base(lake.ports, lake.repo, "dev", "main").base == min(old_main, old_dev)
+    assert log.merge_base(lake.opened, "dev", "main").base == min(old_main, old_dev)
 
 
 def test_of_several_bases_a_deeper_one_wins_whatever_its_id(lake: Lake) -> None:
@@ -258,7 +258,7 @@ def test_of_several_bases_a_deeper_one_wins_whatever_its_id(lake: Lake) -> None:
         old_main, old_dev = lake.head(main), lake.head(dev)
         lake.merge(old_dev, main)
         lake.merge(old_main, dev)
-        assert log.merge_base(lake.ports, lake.repo, dev, main).base == old_main
+        assert log.merge_base(lake.opened, dev, main).base == old_main
 
 
 def test_the_first_common_ancestor_that_both_walks_meet_is_not_taken_if_a_better_one_follows(
@@ -275,20 +275,20 @@ def test_the_first_common_ancestor_that_both_walks_meet_is_not_taken_if_a_better
     lake.commit_of("old", o="1")
     lake.merge("old", "dev")
     lake.merge("old", "main")
-    found = log.merge_base(lake.ports, lake.repo, "dev", "main").base
+    found = log.merge_base(lake.opened, "dev", "main").base
     bases = {better, lake.head("old")}
     assert found in bases and found == better, "its generation is greater"
 
 
 def test_unrelated_histories_have_the_empty_tree_as_base(lake: Lake) -> None:
     lake.commit_of(a="1", shared="1")
-    main_tree = log.get_commit(lake.ports, lake.repo, "main").commit.metarange
+    main_tree = log.get_commit(lake.opened, "main").commit.metarange
     root = Commit(COMMITTER, "another root", 10**18, metarange=main_tree)
     commit_id = identity.commit_id(root)
-    adopt.add_record(lake.ports, lake.repo, adopt.NewCommitRecord(commit_id, root))
-    branches.create_branch(lake.ports, lake.repo, "other", commit_id)
+    adopt.add_record(lake.opened, adopt.NewCommitRecord(commit_id, root))
+    branches.create_branch(lake.opened, "other", commit_id)
     lake.commit_of("other", b="2", shared="other")
-    found = log.merge_base(lake.ports, lake.repo, "other", "main")
+    found = log.merge_base(lake.opened, "other", "main")
     assert found.base == ""
     assert lake.conflicts("other") == ["shared"]
     lake.merge("other", strategy="source-wins")
@@ -303,24 +303,24 @@ def test_a_merge_is_reverted_against_the_parent_that_is_named(lake: Lake) -> Non
     made = lake.merge("dev")
     request = replay.ReplayRequest(COMMITTER)
     with pytest.raises(Conflict):
-        replay.revert(lake.ports, lake.repo, "main", made, request)
+        replay.revert(lake.opened, "main", made, request)
     for number, missing in ((1, "only_dev"), (2, "only_main")):
         lake.branch(f"undo-{number}", made)
         request = replay.ReplayRequest(COMMITTER, number)
-        replay.revert(lake.ports, lake.repo, f"undo-{number}", made, request)
+        replay.revert(lake.opened, f"undo-{number}", made, request)
         assert missing not in lake.tree(f"undo-{number}")
     with pytest.raises(Invalid):
-        replay.revert(lake.ports, lake.repo, "main", made, replay.ReplayRequest(COMMITTER, 3))
+        replay.revert(lake.opened, "main", made, replay.ReplayRequest(COMMITTER, 3))
 
 
 def test_a_revert_keeps_what_came_after_and_refuses_what_was_changed_again(lake: Lake) -> None:
     changed = lake.commit_of(a="1", b="1")
     lake.commit_of(b="2", c="3")
     with pytest.raises(MergeConflict) as refusal:
-        replay.revert(lake.ports, lake.repo, "main", changed, replay.ReplayRequest(COMMITTER))
+        replay.revert(lake.opened, "main", changed, replay.ReplayRequest(COMMITTER))
     assert refusal.value.paths == ("b",)
     lake.commit_of(b="1")
-    replay.revert(lake.ports, lake.repo, "main", changed, replay.ReplayRequest(COMMITTER))
+    replay.revert(lake.opened, "main", changed, replay.ReplayRequest(COMMITTER))
     assert lake.tree() == {"c": "3"}
 
 
@@ -328,17 +328,17 @@ def test_a_cherry_pick_names_its_origin_and_a_second_one_has_nothing_to_do(lake:
     lake.branch("dev")
     origin = lake.commit_of("dev", a="1")
     request = replay.ReplayRequest("picker")
-    made = replay.cherry_pick(lake.ports, lake.repo, "main", origin, request)
+    made = replay.cherry_pick(lake.opened, "main", origin, request)
     assert made.commit.metadata["cherry-pick-origin"] == origin
     assert made.commit.metadata["cherry-pick-committer"] == COMMITTER
     with pytest.raises(NoChanges):
-        replay.cherry_pick(lake.ports, lake.repo, "main", origin, request)
+        replay.cherry_pick(lake.opened, "main", origin, request)
 
 
 def test_the_first_commit_cannot_be_picked(lake: Lake) -> None:
     first = lake.head()
     with pytest.raises(Invalid):
-        replay.cherry_pick(lake.ports, lake.repo, "main", first, replay.ReplayRequest("p"))
+        replay.cherry_pick(lake.opened, "main", first, replay.ReplayRequest("p"))
 
 
 # --- what else belongs together ---
@@ -346,15 +346,15 @@ def test_the_first_commit_cannot_be_picked(lake: Lake) -> None:
 
 def test_a_commit_keeps_the_older_entry_of_what_did_not_change(lake: Lake) -> None:
     lake.commit_of(a="1")
-    before = objects.stat(lake.ports, lake.repo, "main", "a")
+    before = objects.stat(lake.opened, "main", "a")
     again = before._replace(address="data/elsewhere", modified_ns=before.modified_ns + 1)
-    objects.stage(lake.ports, lake.repo, "main", "a", again)
+    objects.stage(lake.opened, "main", "a", again)
     with pytest.raises(NoChanges):
         lake.commit()
     assert lake.record().sealed == ()
-    objects.stage(lake.ports, lake.repo, "main", "a", again)
+    objects.stage(lake.opened, "main", "a", again)
     lake.commit_of(b="2")
-    assert objects.stat(lake.ports, lake.repo, "main", "a") == before
+    assert objects.stat(lake.opened, "main", "a") == before
 
 
 def test_resets_beyond_the_cap_of_sealed_tokens_are_refused_and_a_commit_drains_them(
@@ -366,7 +366,7 @@ def test_resets_beyond_the_cap_of_sealed_tokens_are_refused_and_a_commit_drains_
         lake.put(f"p{number}", "1")
         lake.put("kept", "1")
         try:
-            reset.reset_path(lake.ports, lake.repo, "main", f"p{number}")
+            reset.reset_path(lake.opened, "main", f"p{number}")
         except Conflict:
             break
         done += 1
@@ -384,7 +384,7 @@ def test_content_of_older_commits_never_changes(lake: Lake) -> None:
     lake.delete("a")
     assert lake.tree(one) == {"a": "1", "b": "1"}
     assert lake.tree(other) == {"a": "2"}
-    reset.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.opened, "main")
     assert lake.tree() == {"a": "2"}
 
 
@@ -404,7 +404,7 @@ def test_a_branch_made_again_sees_nothing_of_the_old_one(lake: Lake) -> None:
     lake.branch("dev")
     lake.put("a", "1", "dev")
     revision = lake.record("dev").rev
-    branches.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.opened, "dev")
     lake.branch("dev")
     assert lake.tree("dev") == {}
     assert lake.record("dev").rev > revision

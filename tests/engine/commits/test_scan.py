@@ -15,13 +15,13 @@ from tests.engine.lake import Lake
 
 
 def _messages(lake: Lake) -> list[str]:
-    entries, _ = log.log(lake.ports, lake.repo, "main", log.LogRequest(amount=1_000))
+    entries, _ = log.log(lake.opened, "main", log.LogRequest(amount=1_000))
     return [entry.commit.message for entry in entries][:-1]
 
 
 def _reset_path(lake: Lake, path: str) -> None:
     lake.put(path, "1")
-    reset.reset_path(lake.ports, lake.repo, "main", path)
+    reset.reset_path(lake.opened, "main", path)
 
 
 def _fill(lake: Lake) -> None:
@@ -57,7 +57,7 @@ def test_a_cluster_commits_after_many_resets(lake: Lake) -> None:
     for number in range(32):
         _reset_path(lake, f"r/{number}")
     new = NewBulk(Mode.COMMIT)
-    assert len(job.begin(lake.ports, lake.repo, "main", new).tokens) == 65
+    assert len(job.begin(lake.opened, "main", new).tokens) == 65
 
 
 def test_commits_that_keep_failing_seal_no_more_than_a_record_holds(lake: Lake) -> None:
@@ -94,7 +94,7 @@ def test_at_the_bound_a_mark_is_that_of_the_commit_that_holds_everything(lake: L
     once = Once("job", "7", CommitId(lake.head()))
     made = lake.commit("mine", metadata={"job": "7", "x": "y"}, once=once)
     assert lake.commit("mine", metadata={"job": "7"}, once=once).id == made.id
-    entries, _ = log.log(lake.ports, lake.repo, "main", log.LogRequest())
+    entries, _ = log.log(lake.opened, "main", log.LogRequest())
     assert [entry.commit.metadata.get("job", "") for entry in entries] == ["7", "", ""]
     assert "b" in lake.tree(made.id)
 
@@ -103,7 +103,7 @@ def test_at_the_bound_nothing_new_is_no_changes(lake: Lake) -> None:
     lake.commit_of(a="1")
     for _ in range(limits.sealed_token_count_max):
         lake.put("a", "1")
-        job.begin(lake.ports, lake.repo, "main", NewBulk(Mode.COMMIT))
+        job.begin(lake.opened, "main", NewBulk(Mode.COMMIT))
     lake.put("a", "1")
     with pytest.raises(NoChanges):
         lake.commit()
@@ -115,7 +115,7 @@ def test_at_the_bound_a_reset_between_the_folds_leaves_nothing(
 ) -> None:
     _fill(lake)
     mine, script = scripted
-    script.before("set_many", lambda: reset.reset(lake.ports, lake.repo, "main"))
+    script.before("set_many", lambda: reset.reset(lake.opened, "main"))
     with pytest.raises((NoChanges, Conflict)):
         mine.commit()
     assert script.finished and lake.tree() == {}

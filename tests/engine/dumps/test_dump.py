@@ -22,6 +22,7 @@ from graveler.engine.dumps.dump import RefsDump
 from graveler.engine.gc import root_pages
 from graveler.engine.names import branches as branching
 from graveler.engine.names import tags as tagging
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Corrupt, Invalid
 from graveler.framing import body_of, identity_of
@@ -54,22 +55,22 @@ def records(
 
 
 def dumped(storage: Storage) -> RefsDump:
-    return dump.dump(storage.ports, storage.repo)
+    return dump.dump(storage.opened)
 
 
 # ---- what stands in them -------------------------------------------------------------------------
 
 
 def test_branches_tags_and_all_their_commits_are_dumped(storage: Storage) -> None:
-    ports, repo = storage.ports, storage.repo
+    repo = storage.opened
     first = storage.commit(a="1")
-    tagging.create_tag(ports, repo, "v1", first)
-    tagging.create_tag(ports, repo, "v2", first)
-    tagging.delete_tag(ports, repo, "v2")
+    tagging.create_tag(repo, "v1", first)
+    tagging.create_tag(repo, "v2", first)
+    tagging.delete_tag(repo, "v2")
     for name in ("hidden", "gone"):
-        branching.create_branch(ports, repo, name, "main", hidden=name == "hidden")
+        branching.create_branch(repo, name, "main", hidden=name == "hidden")
     gone = storage.commit("gone", b="2")
-    branching.delete_branch(ports, repo, "gone")
+    branching.delete_branch(repo, "gone")
     head = storage.commit(a="3")
     storage.put(a="staged")
     made = dumped(storage)
@@ -80,7 +81,7 @@ def test_branches_tags_and_all_their_commits_are_dumped(storage: Storage) -> Non
     ]
     assert not any(each.staging_token or each.sealed_tokens for each in found)
     assert [line[:2] for line in records(storage, made.tags)] == [("v1", first)]
-    stored = {entry.id: entry.commit for entry in commits.list_all(ports.kv, repo)}
+    stored = {entry.id: entry.commit for entry in commits.list_all(repo.kv, repo.record)}
     assert {first, gone, head} < set(stored)
     lines = records(storage, made.commits)
     assert [line[:2] for line in lines] == [(id, id) for id in sorted(stored)]
@@ -94,10 +95,10 @@ def test_branches_tags_and_all_their_commits_are_dumped(storage: Storage) -> Non
 
 
 def test_many_refs_take_many_ranges_and_pages(storage: Storage) -> None:
-    ports, repo = storage.ports, storage.repo
+    repo = storage.opened
     head = storage.commit(a="1")
     for number in range(1_203):
-        tagging.create_tag(ports, repo, f"v{number:04}", head)
+        tagging.create_tag(repo, f"v{number:04}", head)
     made = dumped(storage)
     assert len(records(storage, made.tags)) == 1_203
     assert len(space(storage.blocks, {}).metarange(made.tags).ranges) > 100
@@ -107,7 +108,7 @@ def test_many_refs_take_many_ranges_and_pages(storage: Storage) -> None:
 def test_nothing_is_dumped_as_three_empty_metaranges(storage: Storage) -> None:
     new = repository.NewRepository("bare", "mem://bucket/bare", bare=True)
     repo = repository.create(storage.ports, new)
-    made = dump.dump(storage.ports, repo)
+    made = dump.dump(open_repository(storage.ports, repo))
     assert len(set(made[:3])) == 3  # what they say of themselves differs
     for id in made[:3]:
         assert records(storage, id, repo.namespace) == []
@@ -131,8 +132,8 @@ def test_a_dump_costs_a_scan_a_kind_and_a_put_a_file(storage: Storage) -> None:
     counted = replace(
         ports, kv=ObservedStore(ports.kv, kv), blocks=ObservedBlocks(ports.blocks, blocks)
     )
-    dump.dump(counted, storage.repo)
-    files = len(dump.files_in_use(ports, storage.repo))
+    dump.dump(open_repository(counted, storage.repo))
+    files = len(dump.files_in_use(open_repository(ports, storage.repo)))
     assert kv.snapshot() == {"scan": 3} and blocks.snapshot() == {"put": files + 1}
 
 
@@ -140,7 +141,7 @@ def test_a_dump_is_no_content_of_a_commit(storage: Storage) -> None:
     storage.commit(a="1")
     request = CommitRequest("m", "me", source_metarange=dumped(storage).branches)
     with pytest.raises(Invalid, match="dumped refs"):
-        commit(storage.ports, storage.repo, "main", request)
+        commit(storage.opened, "main", request)
 
 
 # ---- lakeFS's own --------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def test_the_same_refs_give_the_tables_that_lakefs_wrote(
             version=said.version,
         )
         commits.put(ports.kv, repo, CommitId(id), record, ports.ids.stamp())
-    made = dump.dump(ports, repo)
+    made = dump.dump(open_repository(ports, repo))
     seen = Keyspace(DumpTables(storage.blocks, {}), "mem://other/x", repo.breaks)
     for kind, marks in (("branches", wire_dumps.BRANCHES), ("tags", wire_dumps.TAGS)):
         their_space = space(storage.blocks, marks)
@@ -225,11 +226,11 @@ def test_collection_keeps_a_dump_as_long_as_its_manifest_is_there(storage: Stora
     storage.commit(a="1")
     made = dumped(storage)
     storage.blocks.put(f"{NAMESPACE}/_graveler/dumps/notes.txt", [b"somebody's own"])
-    files = {f"_lakefs/{id}" for id in dump.files_in_use(storage.ports, storage.repo)}
-    page = root_pages.page(storage.ports, storage.repo, "", 1_000)
+    files = {f"_lakefs/{id}" for id in dump.files_in_use(storage.opened)}
+    page = root_pages.page(storage.opened, "", 1_000)
     shown = {root.name for root in page.roots}
     while page.following:
-        page = root_pages.page(storage.ports, storage.repo, page.following, 1_000)
+        page = root_pages.page(storage.opened, page.following, 1_000)
         shown |= {root.name for root in page.roots}
     assert files <= shown
     storage.commit(a="2")

@@ -10,6 +10,7 @@ from graveler.engine.commits import reset
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
 from graveler.engine.names import branches
+from graveler.engine.ports import open_repository
 from graveler.errors import Contended, OutcomeUnknown, Unsupported
 from graveler.ids import BranchId
 from graveler.kv.store import Store
@@ -29,7 +30,7 @@ def rule_of(lake: Lake) -> EventRule:
 
 
 def note(lake: Lake, delivery: Delivery = MARKED) -> ClosingBatch | object:
-    return batches.note(lake.ports, lake.repo, rule_of(lake), delivery)
+    return batches.note(lake.opened, rule_of(lake), delivery)
 
 
 def closed(lake: Lake) -> str:
@@ -41,11 +42,11 @@ def closed(lake: Lake) -> str:
 
 
 def waiting(lake: Lake) -> list[str]:
-    return [each.batch for each in batches.tick(lake.ports, lake.repo, rule_of(lake))]
+    return [each.batch for each in batches.tick(lake.opened, rule_of(lake))]
 
 
 def commit(lake: Lake, batch: str) -> object:
-    return batches.commit_batch(lake.ports, lake.repo, rule_of(lake), batch)
+    return batches.commit_batch(lake.opened, rule_of(lake), batch)
 
 
 def losing(faults: Iterator[Fault]) -> Callable[[Store], Store]:
@@ -127,7 +128,7 @@ def test_a_batch_whose_branch_is_reset_meanwhile_is_forgotten(
 ) -> None:
     mine, script = scripted
     batch = closed(rival)
-    script.before("set_if", lambda: reset.reset(rival.ports, rival.repo, "main"), 2)
+    script.before("set_if", lambda: reset.reset(rival.opened, "main"), 2)
     assert commit(mine, batch) is ABSENT
     assert script.finished and waiting(rival) == [] and rival.tree() == {}
 
@@ -140,7 +141,7 @@ def test_a_batch_whose_commit_keeps_losing_stays(
 
     def act() -> None:
         rival.put("other/x", "rival")
-        reset.reset_prefix(rival.ports, rival.repo, "main", "other/")
+        reset.reset_prefix(rival.opened, "main", "other/")
         script.before("set_if", act)
 
     script.after("set_if", lambda: script.before("set_if", act))
@@ -169,23 +170,23 @@ def test_a_batch_that_cannot_be_forgotten_is_committed_once_all_the_same(lake: L
 
 
 def note_run(lake: Lake, batch: str) -> None:
-    batches.note_run(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.note_run(lake.opened, rule_of(lake), batch)
 
 
 def runs(lake: Lake) -> list[int]:
-    return [each.runs for each in batches.tick(lake.ports, lake.repo, rule_of(lake))]
+    return [each.runs for each in batches.tick(lake.opened, rule_of(lake))]
 
 
 def test_runs_are_counted_though_answers_are_lost(lake: Lake) -> None:
     batch, other = closed(lake), closed(lake)
     note_run(lake.with_kv(losing(iter([Fault.DROPPED, Fault.LOST]))), batch)
     assert sorted(runs(lake)) == [0, 1] or sorted(runs(lake)) == [0, 2]
-    batches.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.forget_runs(lake.opened, rule_of(lake), batch)
     assert runs(lake) == [0, 0]
     commit(lake, batch)
     commit(lake, other)
     note_run(lake, batch)  # it is over
-    batches.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.forget_runs(lake.opened, rule_of(lake), batch)
     assert waiting(lake) == []
 
 
@@ -226,7 +227,7 @@ def test_runs_that_are_forgotten_begin_anew(lake: Lake) -> None:
     batch = closed(lake)
     for _ in range(limits.job_restart_count_max):
         note_run(lake, batch)
-    batches.forget_runs(lake.ports, lake.repo, rule_of(lake), batch)
+    batches.forget_runs(lake.opened, rule_of(lake), batch)
     late = a_day_later(lake)
     for _ in range(limits.job_restart_count_max + 1):
         note_run(late, batch)
@@ -239,6 +240,6 @@ def test_a_batch_of_a_branch_that_is_gone_is_not_said_to_be_given_up(lake: Lake)
         note_run(lake, batch)
     lake.branch("new")
     renamed = replace(lake.repo, default_branch=BranchId("new"))
-    branches.delete_branch(lake.ports, renamed, "main")
+    branches.delete_branch(open_repository(lake.ports, renamed), "main")
     note_run(a_day_later(lake), batch)
     assert commit(lake, batch) is ABSENT and waiting(lake) == []

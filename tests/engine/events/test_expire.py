@@ -9,6 +9,7 @@ from graveler.cli import sweeps
 from graveler.engine.events import expire, rules
 from graveler.engine.events.rules import NewRule
 from graveler.engine.events.take_in import Told, take_in
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.memory import MemoryStore
 from graveler.records import Entry
@@ -31,12 +32,12 @@ class World:
         new = repository.NewRepository("lake", "mem://bucket/lake")
         self.lake = Lake(ports, repository.create(ports, new))
         said = NewRule("main", "landing", committer="tester")
-        self.rule = rules.create(ports, self.lake.repo, said)
+        self.rule = rules.create(open_repository(ports, self.lake.repo), said)
 
     def deliver(self, key: str, rule: EventRule | None = None) -> None:
         value = encode_entry(Entry(f"s3://landing/{key}", 1, "e", 1))
         event = Told(key.encode(), "1", key.encode(), value)
-        take_in(self.lake.ports, self.lake.repo, rule or self.rule, [event])
+        take_in(self.lake.opened, rule or self.rule, [event])
 
     def vouched(self) -> int:
         """How many rows there are."""
@@ -56,18 +57,18 @@ def test_rows_go_after_their_time_and_no_sooner(world: World) -> None:
     world.clock.sleep(SPAN - 60)
     for number in range(5):
         world.deliver(f"new {number}")
-    assert expire.expire(world.lake.ports, world.lake.repo) == 0
+    assert expire.expire(world.lake.opened) == 0
     world.clock.sleep(120)
-    assert expire.expire(world.lake.ports, world.lake.repo) == 20
+    assert expire.expire(world.lake.opened) == 20
     assert world.vouched() == 5
-    assert expire.expire(world.lake.ports, world.lake.repo) == 0
+    assert expire.expire(world.lake.opened) == 0
 
 
 def test_those_of_a_rule_that_was_ended_go_too(world: World) -> None:
     world.deliver("a")
-    rules.delete(world.lake.ports, world.lake.repo, world.rule.id)
+    rules.delete(world.lake.opened, world.rule.id)
     world.clock.sleep(SPAN + 60)
-    sweeps.tend(world.lake.ports, world.lake.repo)
+    sweeps.tend(world.lake.opened)
     assert world.vouched() == 0
 
 
@@ -77,9 +78,9 @@ def test_a_round_has_a_time_and_a_number_of_rows_and_comes_to_all_of_them(
     for number in range(200):
         world.deliver(f"{number}")
     world.clock.sleep(SPAN + 60)
-    assert expire.expire(world.lake.ports, world.lake.repo, 0.0) == 0
+    assert expire.expire(world.lake.opened, 0.0) == 0
     monkeypatch.setattr(limits, "kv_batch_count_max", 1)
-    found = [expire.expire(world.lake.ports, world.lake.repo) for _ in range(40)]
+    found = [expire.expire(world.lake.opened) for _ in range(40)]
     assert 0 < found[0] <= 128
     assert sum(found) == 200 and world.vouched() == 0
 
@@ -88,5 +89,5 @@ def test_a_row_that_says_no_time_stays(world: World) -> None:
     place = vouched_partitions(world.lake.repo, world.rule.id)[0]
     world.lake.ports.kv.set(place, *UNDATED, b"version")
     world.clock.sleep(SPAN + 60)
-    assert expire.expire(world.lake.ports, world.lake.repo) == 0
+    assert expire.expire(world.lake.opened) == 0
     assert world.vouched() == 1

@@ -36,7 +36,7 @@ def told(key: str, sequencer: str, identity: str) -> Told:
 
 
 def deliver(lake: Lake, *events: Told) -> list[str]:
-    taken = take_in.take_in(lake.ports, lake.repo, rule_of(lake), events)
+    taken = take_in.take_in(lake.opened, rule_of(lake), events)
     return [each.value for each in taken]
 
 
@@ -91,7 +91,7 @@ def test_a_removal_that_is_delivered_again_undoes_no_later_write(lake: Lake) -> 
 def late_row(lake: Lake, scripted: tuple[Lake, Script], action: Callable[[], object]) -> Lake:
     """A process whose token is closed and folded in just before its row lands in it."""
     mine, script = scripted
-    records.fresh(mine.ports, mine.repo, BranchId("main"))  # its cache knows the branch
+    records.fresh(mine.opened, BranchId("main"))  # its cache knows the branch
     script.before("set_if", action)
     return mine
 
@@ -169,7 +169,7 @@ def test_an_event_takes_effect_after_changes_that_were_made_before_it_came(
     mine, script = scripted
     lake.commit_of(a="0")
     lake.put("b", "1")
-    records.fresh(mine.ports, mine.repo, BranchId("main"))
+    records.fresh(mine.opened, BranchId("main"))
     rival.commit()
     rival.put("a", "written") if between == "write" else rival.delete("a")
     event = told("a", "1", "arrived")
@@ -262,7 +262,7 @@ def test_rows_that_the_janitor_took_are_told_by_the_content(lake: Lake) -> None:
 
     lake.ports.clock.now_ns = later  # type: ignore[method-assign]
     for hours[0] in (2, 4, 6, 8, 40):
-        janitor.sweep(lake.ports, lake.repo)
+        janitor.sweep(lake.opened)
     assert deliver(lake, event, other) == ["known", "known"]
     assert lake.tree() == {"a": "arrived"}
 
@@ -281,7 +281,7 @@ def test_an_answer_that_is_lost_stages_once(lake: Lake, scripted: tuple[Lake, Sc
 def test_after_a_reset_an_event_that_was_acknowledged_stays_away(lake: Lake) -> None:
     event = told("a", "1", "arrived")
     deliver(lake, event)
-    reset.reset(lake.ports, lake.repo, "main")
+    reset.reset(lake.opened, "main")
     assert deliver(lake, event) == ["known"]
     assert lake.tree() == {}
     assert deliver(lake, told("a", "2", "again")) == ["staged"]
@@ -290,9 +290,9 @@ def test_after_a_reset_an_event_that_was_acknowledged_stays_away(lake: Lake) -> 
 def test_events_for_a_branch_that_is_not_there_change_nothing(lake: Lake) -> None:
     lake.branch("dev")
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("dev"), "landing")
-    branches.delete_branch(lake.ports, lake.repo, "dev")
+    branches.delete_branch(lake.opened, "dev")
     with pytest.raises(NotFound):
-        take_in.take_in(lake.ports, lake.repo, rule, [told("a", "1", "1")])
+        take_in.take_in(lake.opened, rule, [told("a", "1", "1")])
 
 
 @pytest.mark.parametrize("seed", range(40))

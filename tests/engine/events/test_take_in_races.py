@@ -34,7 +34,7 @@ def rule_of(lake: Lake, objects_max: int = 0) -> EventRule:
 
 
 def deliver(lake: Lake) -> list[str]:
-    taken = take_in.take_in(lake.ports, lake.repo, rule_of(lake), [EVENT])
+    taken = take_in.take_in(lake.opened, rule_of(lake), [EVENT])
     return [each.value for each in taken]
 
 
@@ -63,7 +63,7 @@ def test_an_event_that_is_staged_again_counts_though_an_answer_is_lost(
 ) -> None:
     lake.put("b", "1")
     mine, script = scripted
-    records.fresh(mine.ports, mine.repo, BranchId("main"))
+    records.fresh(mine.opened, BranchId("main"))
     script.before("set_if", rival.commit)  # its row lands in a token that is closed
     getattr(script, moment)("set_if", lost, nth)
     assert set(deliver(mine)) <= {"staged", "known"} and script.finished
@@ -76,7 +76,7 @@ def test_an_event_that_is_staged_again_counts_though_an_answer_is_lost(
 
 
 def note(lake: Lake, objects: int, objects_max: int) -> ClosingBatch | object:
-    return batching.note(lake.ports, lake.repo, rule_of(lake, objects_max), Delivery(objects))
+    return batching.note(lake.opened, rule_of(lake, objects_max), Delivery(objects))
 
 
 def counted(lake: Lake) -> int:
@@ -147,8 +147,8 @@ def test_a_deployment_has_so_many_rules_and_no_more(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "event_rules_max", 1)
-    first = rules.create(lake.ports, lake.repo, NewRule("main", "landing"))
+    first = rules.create(lake.opened, NewRule("main", "landing"))
     with pytest.raises(Invalid, match="too many"):
-        rules.create(lake.ports, lake.repo, NewRule("main", "landing", "in/"))
-    rules.delete(lake.ports, lake.repo, first.id)
-    assert rules.list_all(lake.ports, lake.repo) == ()
+        rules.create(lake.opened, NewRule("main", "landing", "in/"))
+    rules.delete(lake.opened, first.id)
+    assert rules.list_all(lake.opened) == ()

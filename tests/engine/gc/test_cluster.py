@@ -12,6 +12,7 @@ from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_
 from graveler.engine.gc.cluster import Condemned, Order
 from graveler.engine.gc.root_pages import Root
 from graveler.engine.names import branches
+from graveler.engine.ports import open_repository
 from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
 from graveler.kv.counter import ObservedStore
@@ -28,15 +29,15 @@ TURN = "T1"
 
 
 def metarange(storage: Storage, commit: str) -> MetarangeId:
-    return job.commit_of(storage.ports, storage.repo, CommitId(commit)).metarange
+    return job.commit_of(storage.opened, CommitId(commit)).metarange
 
 
 def content_roots(storage: Storage) -> list[Root]:
     """Of the pages that a cluster reads, those that are metaranges."""
-    found = root_pages.page(storage.ports, storage.repo, "", 1_000)
+    found = root_pages.page(storage.opened, "", 1_000)
     roots = list(found.roots)
     while found.following:
-        found = root_pages.page(storage.ports, storage.repo, found.following, 1_000)
+        found = root_pages.page(storage.opened, found.following, 1_000)
         roots += found.roots
     return [each for each in roots if each.kind == "metarange"]
 
@@ -52,18 +53,18 @@ def root(storage: Storage, metarange: MetarangeId) -> Root:
 
 
 def have_turn(storage: Storage) -> None:
-    cluster_turns.begin(storage.ports, storage.repo, TURN)
+    cluster_turns.begin(storage.opened, TURN)
 
 
 def sweep(storage: Storage, run: str, undone: int) -> None:
     have_turn(storage)
-    cluster.sweep(storage.ports, storage.repo, run, undone, TURN)
+    cluster.sweep(storage.opened, run, undone, TURN)
 
 
 def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Condemned:
     asked = metaranges or expiring(storage)
     have_turn(storage)
-    return cluster.condemn(storage.ports, storage.repo, Order(run, 3, 300, TURN), asked)
+    return cluster.condemn(storage.opened, Order(run, 3, 300, TURN), asked)
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -84,7 +85,7 @@ def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
     assert condemn(storage) == Condemned([content], 0)
     assert marks(storage) == {old: "R1", content: "R1"}
     with pytest.raises(Gone):
-        branches.create_branch(storage.ports, storage.repo, "late", old)
+        branches.create_branch(storage.opened, "late", old)
     assert expiring(storage) == [content]
     assert root(storage, content) == Root("metarange", content, False, True, "expiring")
     storage.wait(DAY)
@@ -92,7 +93,7 @@ def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
     sweep(storage, "R1", 0)
     assert root(storage, content) == Root("metarange", content, False, True, "gone")
     sweep(storage, "R1", 0)  # an answer may be lost
-    (run,) = collect.list_runs(storage.ports, storage.repo)
+    (run,) = collect.list_runs(storage.opened)
     assert (run.state, run.count, run.size) == (RunState.SWEEPING, 3, 300)
 
 
@@ -118,10 +119,10 @@ def test_what_nobody_condemned_is_condemned_anew(aged: tuple[Storage, CommitId])
 
 
 def test_what_is_kept_or_shared_or_unknown_is_not_condemned(storage: Storage) -> None:
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    retention.set_rule(storage.opened, Retention(default_days=1))
     first = storage.commit(a="1")
     again = commit.CommitRequest("says the same", "tester", allow_empty=True)
-    commit.commit(storage.ports, storage.repo, "main", again)
+    commit.commit(storage.opened, "main", again)
     shared = metarange(storage, first)
     asked = (shared, NO_METARANGE, MetarangeId("0" * 64))
     storage.wait(2 * DAY)
@@ -155,9 +156,9 @@ def test_what_is_gone_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
 
 def test_the_base_of_a_job_that_runs_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
     storage, old = aged
-    branches.create_branch(storage.ports, storage.repo, "side", old)
-    job.begin(storage.ports, storage.repo, "side", job.NewBulk(job.Mode.MERGE))
-    branches.delete_branch(storage.ports, storage.repo, "side")
+    branches.create_branch(storage.opened, "side", old)
+    job.begin(storage.opened, "side", job.NewBulk(job.Mode.MERGE))
+    branches.delete_branch(storage.opened, "side")
     assert condemn(storage, "R1", metarange(storage, old)) == Condemned([], 0)
 
 
@@ -165,7 +166,7 @@ def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId])
     storage, old = aged
     condemn(storage)
     # An empty commit, of which no file ever was there, is marked too.
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    retention.set_rule(storage.opened, Retention(default_days=0))
     history = commits.list_all(storage.ports.kv, storage.repo)
     (empty,) = (each.id for each in history if each.commit.metarange == NO_METARANGE)
     mark = condemned.Mark("R1", storage.clock.now_ns())
@@ -173,7 +174,7 @@ def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId])
     assert len(marks(storage)) == 3
     assert condemn(storage, "R2", metarange(storage, old)) == Condemned([], 0)
     assert marks(storage) == {}
-    branches.create_branch(storage.ports, storage.repo, "late", old)
+    branches.create_branch(storage.opened, "late", old)
 
 
 def test_what_is_gone_stays_refused(aged: tuple[Storage, CommitId]) -> None:
@@ -181,7 +182,7 @@ def test_what_is_gone_stays_refused(aged: tuple[Storage, CommitId]) -> None:
     condemn(storage)
     storage.blocks.delete(f"mem://bucket/lake/_lakefs/{metarange(storage, old)}")
     before = marks(storage)
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    retention.set_rule(storage.opened, Retention(default_days=0))
     condemn(storage, "R2")
     assert marks(storage) == before
 
@@ -192,10 +193,10 @@ def test_what_is_gone_stays_refused(aged: tuple[Storage, CommitId]) -> None:
 def test_a_run_is_taken_back_until_it_is_swept(aged: tuple[Storage, CommitId]) -> None:
     storage, old = aged
     condemn(storage)
-    collect.undo(storage.ports, storage.repo, "R1")
+    collect.undo(storage.opened, "R1")
     assert marks(storage) == {} and state(storage) is RunState.UNDONE
-    branches.create_branch(storage.ports, storage.repo, "late", old)
-    branches.delete_branch(storage.ports, storage.repo, "late")
+    branches.create_branch(storage.opened, "late", old)
+    branches.delete_branch(storage.opened, "late")
     with pytest.raises(Conflict, match="begin another"):
         condemn(storage)
     with pytest.raises(Conflict, match="undone"):
@@ -204,7 +205,7 @@ def test_a_run_is_taken_back_until_it_is_swept(aged: tuple[Storage, CommitId]) -
     assert condemn(storage, "R2").undone == 1
     sweep(storage, "R2", 1)
     with pytest.raises(Conflict, match="cannot be undone"):
-        collect.undo(storage.ports, storage.repo, "R2")
+        collect.undo(storage.opened, "R2")
 
 
 def test_no_run_counts_from_before_another_was_taken_back(
@@ -214,7 +215,7 @@ def test_no_run_counts_from_before_another_was_taken_back(
     storage, _ = aged
     condemn(storage, "R1")
     condemn(storage, "R2")
-    collect.undo(storage.ports, storage.repo, "R1")
+    collect.undo(storage.opened, "R1")
     with pytest.raises(Conflict, match="undone"):
         sweep(storage, "R2", 0)
     assert state(storage, "R2") is RunState.CONDEMNED
@@ -227,7 +228,7 @@ def test_a_run_that_is_taken_back_while_it_condemns_leaves_no_marks(
     asked = expiring(storage)
     script = Script()
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
-    script.before("set_many", lambda: collect.undo(storage.ports, storage.repo, "R1"))
+    script.before("set_many", lambda: collect.undo(storage.opened, "R1"))
     with pytest.raises(Conflict, match="begin another"):
         condemn(replace(storage, ports=ports), "R1", *asked)
     assert script.finished and marks(storage) == {}
@@ -241,9 +242,9 @@ def test_a_run_that_is_taken_back_while_it_is_about_to_be_swept_is_not(
     condemn(storage)
     script = Script()
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
-    script.before(verb, lambda: collect.undo(storage.ports, storage.repo, "R1"))
+    script.before(verb, lambda: collect.undo(storage.opened, "R1"))
     with pytest.raises(Conflict, match="undone"):
-        cluster.sweep(ports, storage.repo, "R1", 0, TURN)
+        cluster.sweep(open_repository(ports, storage.repo), "R1", 0, TURN)
     assert script.finished and state(storage) is RunState.UNDONE
 
 
@@ -259,21 +260,21 @@ def test_the_collection_that_runs_here_lets_such_a_run_go_on(
     assert state(storage) is RunState.SWEPT
     sweep(storage, "R1", 0)
     with pytest.raises(Gone):
-        branches.create_branch(storage.ports, storage.repo, "late", old)
+        branches.create_branch(storage.opened, "late", old)
 
 
 def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
-    ports, repo = storage.ports, storage.repo
+    repo = storage.opened
     for run in ("", "a/b", "x" * 65, "é"):
         with pytest.raises(Invalid, match="letters and digits"):
-            cluster.condemn(ports, repo, Order(run, 0, 0, TURN), [])
+            cluster.condemn(repo, Order(run, 0, 0, TURN), [])
     many = [MetarangeId("0" * 64)] * (limits.collect_condemn_count_max + 1)
     with pytest.raises(Invalid, match="too many"):
-        cluster.condemn(ports, repo, Order("R", 0, 0, TURN), many)
+        cluster.condemn(repo, Order("R", 0, 0, TURN), many)
     have_turn(storage)
     with pytest.raises(NotFound, match="run of garbage collection not found"):
-        cluster.sweep(ports, repo, "R", 0, TURN)
-    assert list(runs.list_all(ports.kv, repo)) == []
+        cluster.sweep(repo, "R", 0, TURN)
+    assert list(runs.list_all(repo.kv, repo.record)) == []
 
 
 def test_requests(aged: tuple[Storage, CommitId]) -> None:
@@ -290,7 +291,7 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
     marked = {"get": 4, "scan": 9, "set_if": 2, "set_many": 1}
     for expected in (marked, {"get": 3, "scan": 9}):
         before = kv.snapshot(), blocks.snapshot()
-        cluster.condemn(ports, repo, order, asked)
+        cluster.condemn(open_repository(ports, repo), order, asked)
         assert (kv.since(before[0]), blocks.since(before[1])) == (
             expected,
             {"check_versions": 1, "head": 1},
@@ -300,7 +301,7 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
     told = {"get": 3, "scan": 10, "set_if": 1, "set_many": 1}
     for expected in (told, {"get": 3, "scan": 10}):
         before = kv.snapshot(), blocks.snapshot()
-        cluster.sweep(ports, repo, "R1", 0, TURN)
+        cluster.sweep(open_repository(ports, repo), "R1", 0, TURN)
         assert (kv.since(before[0]), blocks.since(before[1])) == (expected, {})
 
 
@@ -310,5 +311,5 @@ def test_nothing_is_condemned_where_no_versions_are_kept(aged: tuple[Storage, st
     storage.blocks.keeps_versions = False
     with pytest.raises(Unsupported):
         condemn(storage, "R")
-    assert collect.list_runs(storage.ports, storage.repo) == []
+    assert collect.list_runs(storage.opened) == []
     assert not list(condemned.list_all(storage.ports.kv, storage.repo))

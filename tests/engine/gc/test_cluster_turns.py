@@ -9,11 +9,11 @@ from graveler import limits
 from graveler.engine.gc import cluster_turns
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import NewJob
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, open_repository
 from graveler.errors import Conflict, Contended, Invalid, OutcomeUnknown
 from graveler.ids import JobId
 from graveler.kv.counter import ObservedStore
-from graveler.records import ABSENT, Repository
+from graveler.records import ABSENT
 from graveler.refs.jobs import turn as turns
 from graveler.refs.jobs.turn import Turn
 from graveler.requests import Counts
@@ -25,30 +25,30 @@ SERVICE = JobId("collect-x")
 
 
 def begin(storage: Storage, id: str) -> Turn:
-    return cluster_turns.begin(storage.ports, storage.repo, id)
+    return cluster_turns.begin(storage.opened, id)
 
 
 def beat(storage: Storage, id: str) -> Turn:
-    return cluster_turns.beat(storage.ports, storage.repo, id)
+    return cluster_turns.beat(storage.opened, id)
 
 
 def end(storage: Storage, id: str) -> None:
-    cluster_turns.end(storage.ports, storage.repo, id)
+    cluster_turns.end(storage.opened, id)
 
 
 def check(storage: Storage, id: str) -> None:
-    cluster_turns.check(storage.ports, storage.repo, id)
+    cluster_turns.check(storage.opened, id)
 
 
 def check_none(storage: Storage) -> None:
-    cluster_turns.check_none(storage.ports, storage.repo)
+    cluster_turns.check_none(storage.opened)
 
 
 def order(storage: Storage) -> None:
     """As the service takes its turn."""
-    ports, repo = storage.ports, storage.repo
-    seen, turn = turns.find(ports.kv, repo), Turn(SERVICE, ports.clock.now_ns())
-    assert turns.swap(ports.kv, repo, turn, seen, ports.ids.stamp())
+    repo = storage.opened
+    seen, turn = turns.find(repo.kv, repo.record), Turn(SERVICE, repo.clock.now_ns())
+    assert turns.swap(repo.kv, repo.record, turn, seen, repo.ids.stamp())
 
 
 def scripted(storage: Storage) -> tuple[Storage, Script]:
@@ -122,11 +122,11 @@ def test_a_cluster_waits_for_the_service(storage: Storage) -> None:
     check_none(storage)
     with pytest.raises(Conflict, match=r"about to begin.*graveler gc --server.*job=collect-x"):
         begin(storage, "A")
-    job = record.begin(ports, storage.repo, NewJob(SERVICE, "collect", body=""))
+    job = record.begin(open_repository(ports, storage.repo), NewJob(SERVICE, "collect", body=""))
     storage.clock.sleep(2 * DAY)
     with pytest.raises(Conflict, match="wait for its job: job=collect-x"):
         begin(storage, "A")
-    record.fail(ports, storage.repo, job.id, Invalid("ended"), job.owner)
+    record.fail(open_repository(ports, storage.repo), job.id, Invalid("ended"), job.owner)
     begin(storage, "A")
     end(storage, "A")
     order(storage)
@@ -211,9 +211,9 @@ def test_requests(storage: Storage) -> None:
     kv, repo = Counts(), storage.repo
     ports = replace(storage.ports, kv=ObservedStore(storage.ports.kv, kv))
 
-    def cost(verb: Callable[[Ports, Repository, str], object]) -> dict[str, int]:
+    def cost(verb: Callable[[OpenRepository, str], object]) -> dict[str, int]:
         before = kv.snapshot()
-        verb(ports, repo, "A")
+        verb(open_repository(ports, repo), "A")
         return kv.since(before)
 
     swap = {"get": 1, "set_if": 1}

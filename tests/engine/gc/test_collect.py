@@ -12,6 +12,7 @@ from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.imports import run as importing
 from graveler.engine.names import branches, tags
 from graveler.engine.objects import addresses, objects
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused, Unsupported
 from graveler.ids import RepositoryId, RepositoryUid
@@ -26,9 +27,9 @@ from tests.engine.storage import DAY, HOUR, Storage, kinds
 def lost(storage: Storage) -> tuple[Storage, str]:
     """A commit that no branch has led to for longer than it is kept, and its id."""
     storage.commit(a="kept")
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     made = storage.commit("side", b="lost")
-    branches.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.opened, "side")
     storage.collect()
     storage.wait(8 * DAY)
     return storage, made
@@ -62,17 +63,17 @@ def test_an_expired_commit_loses_what_is_its_own(aged: tuple[Storage, str]) -> N
 
 
 def _log(storage: Storage) -> tuple[CommitEntry, ...]:
-    return log.log(storage.ports, storage.repo, "main", log.LogRequest())[0]
+    return log.log(storage.opened, "main", log.LogRequest())[0]
 
 
 def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: Storage) -> None:
     storage.put(a="first")
     storage.put(a="second")
-    objects.delete(storage.ports, storage.repo, "main", "a")
+    objects.delete(storage.opened, "main", "a")
     storage.wait(2 * DAY)
     assert storage.collected() == 2
     storage.put(b="kept", c="dropped")
-    reset.reset_path(storage.ports, storage.repo, "main", "c")
+    reset.reset_path(storage.opened, "main", "c")
     storage.wait(2 * DAY)
     assert storage.collected() == 0  # the row is hidden only: its token is still open
     storage.commit()
@@ -83,26 +84,26 @@ def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: St
 
 def test_a_deleted_branch_is_kept_for_some_days_and_tags_for_ever(storage: Storage) -> None:
     storage.commit(a="main")
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     storage.commit("side", b="tagged")
-    tags.create_tag(storage.ports, storage.repo, "v1", "side")
+    tags.create_tag(storage.opened, "v1", "side")
     lost = storage.commit("side", b="lost")
-    branches.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.opened, "side")
     storage.wait(400 * DAY)  # however old it is: what no run has seen can be saved
     assert storage.collected() == 0
     storage.wait(4 * DAY)
     assert storage.collected() == 0
-    branches.create_branch(storage.ports, storage.repo, "again", lost)
-    branches.delete_branch(storage.ports, storage.repo, "again")
+    branches.create_branch(storage.opened, "again", lost)
+    branches.delete_branch(storage.opened, "again")
     storage.wait(DAY)
     assert storage.collected() == 3
     assert storage.restarted().read("v1", "b") == b"tagged"
 
 
 def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage) -> None:
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    retention.set_rule(storage.opened, Retention(default_days=1))
     base = storage.commit(a="base", b="base", c="base")
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     storage.commit(a="main", c="main")
     storage.commit("side", b="side", c="side")
     for number in range(3):
@@ -110,30 +111,30 @@ def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage
         storage.wait(2 * DAY)
         storage.collected()
     fresh = storage.restarted()
-    ports, repo = fresh.ports, fresh.repo
+    repo = fresh.opened
     with pytest.raises(Gone, match="not in the object store"):
         fresh.read(base, "c")
-    lines = diff.diff_refs(ports, repo, "main", "side", diff.DiffQuery()).lines
+    lines = diff.diff_refs(repo, "main", "side", diff.DiffQuery()).lines
     assert [(line.kind, line.path) for line in lines] == [("changed", "b"), ("conflict", "c")]
     request = merge.MergeRequest("tester", strategy="source-wins")
-    merge.merge(ports, repo, "side", "main", request)
+    merge.merge(repo, "side", "main", request)
     assert [fresh.read("main", path) for path in "abc"] == [b"main 2", b"side", b"side"]
     page = log.LogRequest(objects=("c",))
-    found = log.log(ports, repo, "main", page)[0]
+    found = log.log(repo, "main", page)[0]
     assert [entry.id for entry in found][-1] == base
-    assert not list(verify.verify(ports, objects=True))
+    assert not list(verify.verify(repo, objects=True))
 
 
 def test_what_is_kept_can_be_picked_though_its_parent_has_expired(storage: Storage) -> None:
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    retention.set_rule(storage.opened, Retention(default_days=1))
     storage.commit(a="old")
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     kept = storage.commit("side", b="kept")
     storage.commit(a="new")
     storage.wait(2 * DAY)
     storage.collected()
     request = replay.ReplayRequest("tester")
-    replay.cherry_pick(storage.ports, storage.repo, "main", kept, request)
+    replay.cherry_pick(storage.opened, "main", kept, request)
     assert storage.restarted().read("main", "b") == b"kept"
 
 
@@ -141,14 +142,14 @@ def test_a_commit_is_kept_from_when_a_run_first_found_it_lost(storage: Storage) 
     first = storage.commit(a="first")
     old = storage.commit(a="old")
     storage.wait(30 * DAY)
-    reset.hard_reset(storage.ports, storage.repo, "main", first)
+    reset.hard_reset(storage.opened, "main", first)
     for _ in range(3):  # the mark says when, and is not put again
         assert storage.collected() == 0
         storage.wait(DAY)
-    reset.hard_reset(storage.ports, storage.repo, "main", old)
+    reset.hard_reset(storage.opened, "main", old)
     storage.collect(delete=False)
     storage.collect()  # finds it again
-    reset.hard_reset(storage.ports, storage.repo, "main", first)
+    reset.hard_reset(storage.opened, "main", first)
     storage.collect(delete=False)  # changes nothing: a dry run notes nothing
     storage.wait(3 * DAY)
     assert storage.collected() == 0
@@ -161,20 +162,20 @@ def test_a_commit_is_kept_from_when_a_run_first_found_it_lost(storage: Storage) 
 def test_an_expired_commit_that_is_lost_as_well_loses_its_ranges_too(
     storage: Storage,
 ) -> None:
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    retention.set_rule(storage.opened, Retention(default_days=1))
+    branches.create_branch(storage.opened, "side", "main")
     old = storage.commit("side", a="old", b="same")
     storage.commit("side", a="new")
     storage.wait(2 * DAY)
     assert storage.collected() == 1
-    branches.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.opened, "side")
     storage.wait(2 * DAY)
     assert storage.collected() == 0
     storage.wait(8 * DAY)
     assert storage.collected() > 4
     assert storage.stored() == {"_lakefs/dummy"}
     with pytest.raises(Gone):
-        branches.create_branch(storage.ports, storage.repo, "new", old)
+        branches.create_branch(storage.opened, "new", old)
 
 
 def test_a_log_by_path_ends_where_content_is_gone(storage: Storage) -> None:
@@ -187,7 +188,7 @@ def test_a_log_by_path_ends_where_content_is_gone(storage: Storage) -> None:
         log.LogRequest(objects=("a",)),
         log.LogRequest(prefixes=("a",)),
     ):
-        found, more = log.log(fresh.ports, fresh.repo, "main", request)
+        found, more = log.log(fresh.opened, "main", request)
         assert ([entry.id for entry in found], more) == ([ids[3]], False)
 
 
@@ -214,21 +215,21 @@ def test_what_lies_outside_stays_and_what_lies_inside_is_known_by_any_spelling(
     storage.blocks.put("mem://bucket/source/x.csv", [b"imported"])
     source = importing.ImportPath("common_prefix", "mem://bucket/source/", "in/")
     request = importing.ImportRequest([source], "import", "tester")
-    job = importing.submit(storage.ports, storage.repo, "main", request, owner=b"me")
-    importing.run(storage.ports, storage.repo, "main", request, job.id)
+    job = importing.submit(storage.opened, "main", request, owner=b"me")
+    importing.run(storage.opened, "main", request, job.id)
     spellings = ("mem://bucket/lake/{}", "MEM://bucket/lake/{}", "mem://bucket//lake//{}")
     for number, spelling in enumerate(spellings):
         made = _upload(storage, f"tmp{number}")
         for kind in (AddressType.FULL, AddressType.BY_PREFIX):
             there = made._replace(address=spelling.format(made.address), address_type=kind)
-            objects.stage(storage.ports, storage.repo, "main", f"{kind}{number}", there)
-        objects.delete(storage.ports, storage.repo, "main", f"tmp{number}")
+            objects.stage(storage.opened, "main", f"{kind}{number}", there)
+        objects.delete(storage.opened, "main", f"tmp{number}")
     storage.commit(c="x")
     storage.wait(9 * DAY)
     assert storage.collected() == 0
-    objects.delete(storage.ports, storage.repo, "main", "in/x.csv")
+    objects.delete(storage.opened, "main", "in/x.csv")
     storage.commit()
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    retention.set_rule(storage.opened, Retention(default_days=1))
     storage.wait(9 * DAY)
     storage.collected()
     assert b"".join(storage.blocks.get("mem://bucket/source/x.csv").chunks) == b"imported"
@@ -236,16 +237,16 @@ def test_what_lies_outside_stays_and_what_lies_inside_is_known_by_any_spelling(
 
 def _upload(storage: Storage, path: str) -> Entry:
     body = objects.Upload([path.encode()])
-    return objects.upload(storage.ports, storage.repo, "main", path, body)
+    return objects.upload(storage.opened, "main", path, body)
 
 
 def test_an_upload_address_is_good_until_it_has_expired(storage: Storage) -> None:
-    where = addresses.hand_out(storage.ports, storage.repo, "main", "a")
+    where = addresses.hand_out(storage.opened, "main", "a")
     storage.blocks.put(where, [b"bytes"])
     storage.clock.sleep(DAY - 60)
     storage.collect()
-    addresses.link(storage.ports, storage.repo, "main", "a", addresses.Link(where, "sum", 5))
-    unused = addresses.hand_out(storage.ports, storage.repo, "main", "b")
+    addresses.link(storage.opened, "main", "a", addresses.Link(where, "sum", 5))
+    unused = addresses.hand_out(storage.opened, "main", "b")
     storage.blocks.put(unused, [b"bytes"])
     storage.wait(3 * DAY)
     assert storage.collected() == 1
@@ -260,9 +261,9 @@ def test_a_namespace_that_another_repository_reads_is_left_alone(storage: Storag
     assert repositories.put_new(ports.kv, guest, ports.ids.stamp(), ABSENT)
     for repo in (guest, storage.repo):
         with pytest.raises(Refused):
-            collect.collect(ports, repo)
-    repository.delete(ports, guest)
-    collect.collect(ports, storage.repo)
+            collect.collect(open_repository(ports, repo))
+    repository.delete(open_repository(ports, guest))
+    collect.collect(open_repository(ports, storage.repo))
 
 
 def test_a_namespace_that_was_never_claimed_is_left_alone(storage: Storage) -> None:
@@ -277,18 +278,18 @@ def test_a_namespace_that_was_never_claimed_is_left_alone(storage: Storage) -> N
 def test_a_condemned_commit_may_not_be_used(aged: tuple[Storage, str]) -> None:
     storage, old = aged
     metarange = _log(storage)[1].commit.metarange
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     storage.collect()
-    ports, repo = storage.ports, storage.repo
+    repo = storage.opened
     given = commit.CommitRequest("given", "tester", source_metarange=metarange)
     for use in (
-        lambda: branches.create_branch(ports, repo, "new", old),
-        lambda: tags.create_tag(ports, repo, "v1", old),
-        lambda: merge.merge(ports, repo, old, "side", merge.MergeRequest("tester")),
-        lambda: reset.hard_reset(ports, repo, "side", "side~1"),
-        lambda: replay.cherry_pick(ports, repo, "side", old, replay.ReplayRequest("tester")),
-        lambda: replay.revert(ports, repo, "side", "main", replay.ReplayRequest("tester")),
-        lambda: commit.commit(ports, repo, "side", given),
+        lambda: branches.create_branch(repo, "new", old),
+        lambda: tags.create_tag(repo, "v1", old),
+        lambda: merge.merge(repo, old, "side", merge.MergeRequest("tester")),
+        lambda: reset.hard_reset(repo, "side", "side~1"),
+        lambda: replay.cherry_pick(repo, "side", old, replay.ReplayRequest("tester")),
+        lambda: replay.revert(repo, "side", "main", replay.ReplayRequest("tester")),
+        lambda: commit.commit(repo, "side", given),
     ):
         with pytest.raises(Gone):
             use()
@@ -299,11 +300,11 @@ def test_a_branch_that_came_in_between_saves_its_commit(aged: tuple[Storage, str
     storage, old = aged
     before = storage.repo  # somebody looked before anything was condemned
     storage.collect()
-    branches.create_branch(storage.ports, before, "saved", old)
+    branches.create_branch(open_repository(storage.ports, before), "saved", old)
     storage.wait(DAY)
     assert storage.collect().deleted == ()
     assert storage.restarted().read("saved", "a") == b"old"
-    branches.create_branch(storage.ports, storage.repo, "more", "saved")  # not condemned any more
+    branches.create_branch(storage.opened, "more", "saved")  # not condemned any more
 
 
 def test_a_file_that_was_written_again_stays(lost: tuple[Storage, str]) -> None:
@@ -320,33 +321,33 @@ def test_a_file_that_was_written_again_stays(lost: tuple[Storage, str]) -> None:
 def test_a_run_can_be_undone_until_it_deletes(aged: tuple[Storage, str]) -> None:
     storage, old = aged
     run = storage.collect().run
-    assert collect.undo(storage.ports, storage.repo, run).count == 1
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=100))
+    assert collect.undo(storage.opened, run).count == 1
+    retention.set_rule(storage.opened, Retention(default_days=100))
     storage.wait(2 * DAY)
     assert storage.collected() == 0
-    branches.create_branch(storage.ports, storage.repo, "new", old)
-    branches.delete_branch(storage.ports, storage.repo, "new")
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    branches.create_branch(storage.opened, "new", old)
+    branches.delete_branch(storage.opened, "new")
+    retention.set_rule(storage.opened, Retention(default_days=1))
     storage.wait(9 * DAY)
     second = storage.collect().run
     storage.wait(DAY)
     assert len(storage.collect().deleted) == 1
     with pytest.raises(Conflict):
-        collect.undo(storage.ports, storage.repo, second)
+        collect.undo(storage.opened, second)
     with pytest.raises(NotFound):
-        collect.undo(storage.ports, storage.repo, "run of garbage collection not found")
-    states = [each.state for each in collect.list_runs(storage.ports, storage.repo)]
+        collect.undo(storage.opened, "run of garbage collection not found")
+    states = [each.state for each in collect.list_runs(storage.opened)]
     assert states[:2] == [RunState.UNDONE, RunState.SWEPT]
 
 
 def test_a_longer_rule_does_not_bring_back_what_is_gone(aged: tuple[Storage, str]) -> None:
     storage, old = aged
     storage.collected()
-    retention.set_rule(storage.ports, storage.repo, Retention())
+    retention.set_rule(storage.opened, Retention())
     fresh = storage.restarted()
     assert fresh.collected() == 0  # and does not stumble over it
     with pytest.raises(Gone):
-        branches.create_branch(fresh.ports, fresh.repo, "new", old)
+        branches.create_branch(fresh.opened, "new", old)
 
 
 # ---- crashes and damage --------------------------------------------------------------------------
@@ -374,10 +375,10 @@ def test_a_sweep_that_was_cut_short_is_resumed(
         with pytest.raises(Crash):
             storage.collect()
     fresh = storage.restarted()
-    assert collect.list_runs(fresh.ports, fresh.repo)[0].state is RunState.SWEEPING
+    assert collect.list_runs(fresh.opened)[0].state is RunState.SWEEPING
     fresh.collect()
     assert not doomed & fresh.stored()
-    assert collect.list_runs(fresh.ports, fresh.repo)[0].state is RunState.SWEPT
+    assert collect.list_runs(fresh.opened)[0].state is RunState.SWEPT
 
 
 def test_what_was_deleted_stands_in_the_log(aged: tuple[Storage, str]) -> None:
@@ -431,7 +432,7 @@ def test_a_list_that_names_foreign_files_is_refused(aged: tuple[Storage, str]) -
 def test_waiting_less_than_operations_live_is_refused(storage: Storage) -> None:
     for settings in (CollectSettings(min_age_seconds=HOUR), CollectSettings(undo_seconds=HOUR)):
         with pytest.raises(Invalid):
-            collect.collect(storage.ports, storage.repo, settings)
+            collect.collect(storage.opened, settings)
 
 
 def test_a_repository_that_was_never_collected_costs_no_look(storage: Storage) -> None:
@@ -439,7 +440,7 @@ def test_a_repository_that_was_never_collected_costs_no_look(storage: Storage) -
     assert not storage.repo.collected
     storage.wait(9 * DAY)
     storage.put(b="y")
-    objects.delete(storage.ports, storage.repo, "main", "b")
+    objects.delete(storage.opened, "main", "b")
     storage.wait(2 * DAY)
     storage.collect()
     assert not repository.get(storage.restarted().ports, "lake").collected  # no commit condemned
@@ -452,15 +453,15 @@ def test_nothing_is_condemned_where_no_versions_are_kept(lost: tuple[Storage, st
     for delete in (False, True):
         with pytest.raises(Unsupported):
             storage.collect(delete=delete)
-    assert everything(storage) == before and collect.list_runs(storage.ports, storage.repo) == []
+    assert everything(storage) == before and collect.list_runs(storage.opened) == []
 
 
 def test_what_was_stored_without_versions_goes_once_they_are_kept(storage: Storage) -> None:
     storage.blocks.keeps_versions = False
     storage.commit(a="kept")
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     storage.commit("side", b="lost")
-    branches.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.opened, "side")
     storage.blocks.keeps_versions = True
     storage.collect()
     storage.wait(8 * DAY)
@@ -473,9 +474,9 @@ def test_what_was_stored_without_versions_goes_once_they_are_kept(storage: Stora
 def test_what_was_written_again_before_versions_were_kept_stays(storage: Storage) -> None:
     """Its version is the one that the list names."""
     storage.commit(a="kept")
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     storage.commit("side", b="lost")
-    branches.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.opened, "side")
     storage.blocks.keeps_versions = False
     for where in sorted(everything(storage)):
         storage.blocks.put(where, [storage.blocks.read(where, 0, 1_000_000)])

@@ -13,6 +13,7 @@ from graveler.engine.gc import mark as marking
 from graveler.engine.gc.candidates import Candidates
 from graveler.engine.gc.content import Content
 from graveler.engine.objects import objects
+from graveler.engine.ports import open_repository
 from graveler.errors import Conflict, Contended, Corrupt, Gone, NotFound, OutcomeUnknown
 from graveler.kv.store import Declined, Outcome
 from graveler.records import ABSENT, AddressType
@@ -26,7 +27,7 @@ from tests.engine.storage import DAY, Storage, new_storage
 def storage(tmp_path: Path) -> Storage:
     """A branch whose first commit has expired."""
     made = new_storage(tmp_path)
-    retention.set_rule(made.ports, made.repo, Retention(default_days=7))
+    retention.set_rule(made.opened, Retention(default_days=7))
     made.commit(a="old")
     made.commit(a="new")
     made.wait(8 * DAY)
@@ -70,7 +71,7 @@ def test_a_lost_answer_changes_nothing(
         assert not answers.left or prefix == b"lake"
         monkeypatch.undo()
         storage.wait(DAY)
-    runs = collect.list_runs(storage.ports, storage.repo)
+    runs = collect.list_runs(storage.opened)
     assert [(run.state, run.count) for run in runs] == [(RunState.SWEPT, 1)]
 
 
@@ -121,7 +122,7 @@ def test_a_run_that_is_undone_during_the_next_one_deletes_nothing(
     run = storage.collect().run
     storage.wait(DAY)
     before = storage.stored()
-    _in_the_middle(monkeypatch, lambda: collect.undo(storage.ports, storage.repo, run))
+    _in_the_middle(monkeypatch, lambda: collect.undo(storage.opened, run))
     assert storage.collect().deleted == ()
     assert storage.stored() == before
 
@@ -134,7 +135,7 @@ def test_a_repository_that_is_deleted_meanwhile(
         monkeypatch, lambda: monkeypatch.setattr(repositories, "find", lambda *_: ABSENT)
     )
     with pytest.raises(NotFound):
-        collect.collect(storage.ports, repo, delete=True)
+        collect.collect(open_repository(storage.ports, repo), delete=True)
     assert storage.stored() == before
 
 
@@ -170,10 +171,10 @@ def _metarange_without_commit(storage: Storage) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(storage.ports.kv, "set_many", _dies)
         with pytest.raises(Conflict):
-            commit.commit(storage.ports, storage.repo, "main", commit.CommitRequest("m", "me"))
-    reset.reset(storage.ports, storage.repo, "main")
+            commit.commit(storage.opened, "main", commit.CommitRequest("m", "me"))
+    reset.reset(storage.opened, "main")
     files = sorted(name for name in storage.stored() - before if name.startswith("_lakefs/"))
-    content = Content(storage.ports, storage.repo, Candidates(names=set(files)))
+    content = Content(storage.opened, Candidates(names=set(files)))
     (found,) = content.add_orphans(set(), set())
     return found
 
@@ -189,7 +190,7 @@ def test_a_metarange_that_no_commit_has_can_be_committed_until_it_is_condemned(
     doomed = {each.address for each in storage.collect().condemned}
     assert f"_lakefs/{metarange}" in doomed and len(doomed) >= 3
     with pytest.raises(Gone):
-        commit.commit(storage.ports, storage.repo, "main", given)
+        commit.commit(storage.opened, "main", given)
     storage.wait(DAY)
     storage.collect()
     assert not doomed & storage.stored()
@@ -202,7 +203,7 @@ def test_a_metarange_that_was_committed_in_time_stays(storage: Storage) -> None:
     storage.collect()
     unaware = replace(before, collected=False)  # somebody who looked before
     given = commit.CommitRequest("given", "me", source_metarange=metarange)
-    commit.commit(storage.ports, unaware, "main", given)
+    commit.commit(open_repository(storage.ports, unaware), "main", given)
     storage.wait(DAY)
     storage.collect()
     assert storage.restarted().read("main", "z") == b"orphan"
@@ -211,11 +212,11 @@ def test_a_metarange_that_was_committed_in_time_stays(storage: Storage) -> None:
 def test_commits_that_share_their_content_lose_it_with_the_last_of_them(storage: Storage) -> None:
     empty = commit.CommitRequest("again", "me", allow_empty=True)
     for _ in range(2):
-        commit.commit(storage.ports, storage.repo, "main", empty)
+        commit.commit(storage.opened, "main", empty)
         storage.wait(2 * DAY)
     assert storage.collected() == 1  # that of the first one
     storage.wait(3 * DAY)
-    commit.commit(storage.ports, storage.repo, "main", empty)
+    commit.commit(storage.opened, "main", empty)
     storage.commit(a="other")
     storage.wait(6 * DAY)
     assert storage.collected() == 0
@@ -225,7 +226,7 @@ def test_commits_that_share_their_content_lose_it_with_the_last_of_them(storage:
 
 
 def test_entries_that_cannot_be_ours_do_not_disturb(storage: Storage) -> None:
-    made = objects.stat(storage.ports, storage.repo, "main", "a")
+    made = objects.stat(storage.opened, "main", "a")
     for number, (where, kind) in enumerate(
         [
             ("data/../x", AddressType.RELATIVE),
@@ -235,7 +236,7 @@ def test_entries_that_cannot_be_ours_do_not_disturb(storage: Storage) -> None:
         ]
     ):
         entry = made._replace(address=where, address_type=kind)
-        objects.stage(storage.ports, storage.repo, "main", f"x{number}", entry)
+        objects.stage(storage.opened, "main", f"x{number}", entry)
     storage.commit()
     assert storage.collected() == 1
 

@@ -13,6 +13,7 @@ from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_
 from graveler.engine.gc.cluster import Condemned, Order
 from graveler.engine.gc.root_pages import Root, RootPage
 from graveler.engine.names import branches
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid
 from graveler.ids import CommitId, MetarangeId
@@ -53,7 +54,7 @@ class Counted:
 
 def old_commits(storage: Storage, number: int) -> list[CommitId]:
     """So many whose content retention lets go; behind them one that it keeps."""
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     made = [CommitId(storage.commit(a=f"old {at}")) for at in range(number)]
     storage.commit(a="new")
     storage.wait(8 * DAY)
@@ -61,14 +62,14 @@ def old_commits(storage: Storage, number: int) -> list[CommitId]:
 
 
 def metarange(storage: Storage, commit: str) -> MetarangeId:
-    return commit_of(storage.ports, storage.repo, CommitId(commit)).metarange
+    return commit_of(storage.opened, CommitId(commit)).metarange
 
 
 def content_place(storage: Storage, amount: int) -> str:
     """Where the first page of content begins."""
     after = ""
     while True:
-        page = root_pages.page(storage.ports, storage.repo, after, amount)
+        page = root_pages.page(storage.opened, after, amount)
         if any(root.kind == "metarange" for root in page.roots):
             return after
         after = page.following
@@ -78,7 +79,7 @@ def rest(storage: Storage, after: str, amount: int) -> list[Root]:
     """All that is told from a place on."""
     found: list[Root] = []
     while after:
-        page = root_pages.page(storage.ports, storage.repo, after, amount)
+        page = root_pages.page(storage.opened, after, amount)
         assert len(page.roots) <= amount
         found, after = found + page.roots, page.following
     return found
@@ -101,7 +102,9 @@ def test_later_pages_of_roots_cost_one_read_however_many_commits_there_are(
 
     def read(after: str) -> Cost:
         return counted.of(
-            lambda: pages.append(root_pages.page(counted.ports, storage.repo, after, 5))
+            lambda: pages.append(
+                root_pages.page(open_repository(counted.ports, storage.repo), after, 5)
+            )
         )
 
     first = read(place)
@@ -127,12 +130,12 @@ def test_what_fits_into_a_page_is_not_stored(storage: Storage) -> None:
 def test_each_read_from_the_beginning_judges_anew(storage: Storage) -> None:
     (old, *_) = old_commits(storage, 4)
     before, place = metarange(storage, old), content_place(storage, 2)
-    first = root_pages.page(storage.ports, storage.repo, place, 2)
-    cluster_turns.begin(storage.ports, storage.repo, TURN)
-    cluster.condemn_page(storage.ports, storage.repo, ORDER, "", 100)
+    first = root_pages.page(storage.opened, place, 2)
+    cluster_turns.begin(storage.opened, TURN)
+    cluster.condemn_page(storage.opened, ORDER, "", 100)
     storage.wait(DAY)
-    cluster_turns.begin(storage.ports, storage.repo, "T2")
-    cluster.sweep(storage.ports, storage.repo, "R1", 0, "T2")
+    cluster_turns.begin(storage.opened, "T2")
+    cluster.sweep(storage.opened, "R1", 0, "T2")
     late = metarange(storage, storage.commit(a="late"))
     known = [*first.roots, *rest(storage, first.following, 2)]
     assert {root.name: root.objects for root in known}[before] == "expiring"
@@ -153,7 +156,7 @@ def test_an_entry_that_is_committed_between_two_pages_is_told(storage: Storage) 
     told: list[Root] = []
     after, pages = "", 0
     while pages == 0 or after:
-        page = root_pages.page(storage.ports, storage.repo, after, 1)
+        page = root_pages.page(storage.opened, after, 1)
         told, after, pages = told + page.roots, page.following, pages + 1
         if pages == 1:
             made = metarange(storage, storage.commit())
@@ -162,7 +165,7 @@ def test_an_entry_that_is_committed_between_two_pages_is_told(storage: Storage) 
 
 def test_a_snapshot_is_no_garbage_and_no_damage(storage: Storage) -> None:
     old_commits(storage, 4)
-    first = root_pages.page(storage.ports, storage.repo, content_place(storage, 2), 2)
+    first = root_pages.page(storage.opened, content_place(storage, 2), 2)
     stored = snapshots(storage)
     storage.wait(2 * DAY)
     storage.collected()
@@ -173,7 +176,7 @@ def test_a_snapshot_is_no_garbage_and_no_damage(storage: Storage) -> None:
 
 def test_a_snapshot_that_is_gone_or_damaged_ends_the_read(storage: Storage) -> None:
     old_commits(storage, 4)
-    first = root_pages.page(storage.ports, storage.repo, content_place(storage, 2), 2)
+    first = root_pages.page(storage.opened, content_place(storage, 2), 2)
     (place,) = snapshots(storage)
     whole = b"".join(storage.blocks.get(place).chunks)
     records = whole.splitlines(keepends=True)
@@ -181,10 +184,10 @@ def test_a_snapshot_that_is_gone_or_damaged_ends_the_read(storage: Storage) -> N
     for damaged in (whole[:-1], b"".join(records[:2]), shuffled, b""):
         storage.blocks.put(place, [damaged])
         with pytest.raises(Corrupt, match="damaged"):
-            root_pages.page(storage.ports, storage.repo, first.following, 5)
+            root_pages.page(storage.opened, first.following, 5)
     storage.blocks.delete(place)
     with pytest.raises(Gone, match="begin again"):
-        root_pages.page(storage.ports, storage.repo, first.following, 5)
+        root_pages.page(storage.opened, first.following, 5)
 
 
 @pytest.mark.parametrize(
@@ -192,22 +195,22 @@ def test_a_snapshot_that_is_gone_or_damaged_ends_the_read(storage: Storage) -> N
 )
 def test_a_place_in_no_snapshot_is_refused(storage: Storage, spot: str) -> None:
     old_commits(storage, 3)
-    first = root_pages.page(storage.ports, storage.repo, content_place(storage, 2), 2)
+    first = root_pages.page(storage.opened, content_place(storage, 2), 2)
     raw = urlsafe_b64decode(first.following).decode()
     name = raw.split('"')[3]
     wrong = urlsafe_b64encode(raw.replace(name, spot).encode()).decode()
     with pytest.raises(Invalid, match="previous page"):
-        root_pages.page(storage.ports, storage.repo, wrong, 2)
+        root_pages.page(storage.opened, wrong, 2)
     with pytest.raises(Invalid, match="previous page"):
-        cluster.condemn_page(storage.ports, storage.repo, ORDER, spot, 2)
+        cluster.condemn_page(storage.opened, ORDER, spot, 2)
 
 
 # ---- condemning ----------------------------------------------------------------------------------
 
 
 def condemn(storage: Storage, after: str = "", amount: int = 1_000) -> Condemned:
-    cluster_turns.begin(storage.ports, storage.repo, TURN)
-    return cluster.condemn_page(storage.ports, storage.repo, ORDER, after, amount)
+    cluster_turns.begin(storage.opened, TURN)
+    return cluster.condemn_page(storage.opened, ORDER, after, amount)
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -233,13 +236,15 @@ def test_pages_of_any_size_condemn_all_that_retention_lets_go(
 @pytest.mark.parametrize("number", [6, 20])
 def test_later_pages_that_condemn_judge_nothing(storage: Storage, number: int) -> None:
     old_commits(storage, number)
-    cluster_turns.begin(storage.ports, storage.repo, TURN)
+    cluster_turns.begin(storage.opened, TURN)
     counted = Counted(storage)
     pages: list[Condemned] = []
 
     def ask(after: str) -> Cost:
         return counted.of(
-            lambda: pages.append(cluster.condemn_page(counted.ports, storage.repo, ORDER, after, 4))
+            lambda: pages.append(
+                cluster.condemn_page(open_repository(counted.ports, storage.repo), ORDER, after, 4)
+            )
         )
 
     first = ask("")
@@ -262,7 +267,7 @@ def test_what_became_a_head_meanwhile_is_not_condemned(storage: Storage) -> None
     page = condemn(storage, "", 2)
     (condemned_first,) = page.metaranges
     left = [each for each in old if metarange(storage, each) != condemned_first]
-    branches.create_branch(storage.ports, storage.repo, "late", left[0])
+    branches.create_branch(storage.opened, "late", left[0])
     page = condemn(storage, page.following)
     assert set(page.metaranges) == {metarange(storage, each) for each in left[1:]}
     assert left[0] not in marks(storage)
@@ -273,18 +278,18 @@ def test_what_is_kept_again_meanwhile_loses_nothing(storage: Storage) -> None:
     """It is refused until the next run, which unmarks it."""
     old = old_commits(storage, 4)
     page = condemn(storage, "", 2)
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    retention.set_rule(storage.opened, Retention(default_days=0))
     condemn(storage, page.following)
     assert set(old) <= marks(storage).keys()
     assert {root.objects for root in rest(storage, content_place(storage, 9), 9)} == {"kept"}
     storage.wait(DAY)
-    cluster_turns.begin(storage.ports, storage.repo, "T2")
-    cluster.sweep(storage.ports, storage.repo, "R1", 0, "T2")
+    cluster_turns.begin(storage.opened, "T2")
+    cluster.sweep(storage.opened, "R1", 0, "T2")
     assert {root.objects for root in rest(storage, content_place(storage, 9), 9)} == {"kept"}
     order = Order("R2", 0, 0, "T2")
-    assert cluster.condemn_page(storage.ports, storage.repo, order, "", 9).metaranges == []
+    assert cluster.condemn_page(storage.opened, order, "", 9).metaranges == []
     assert marks(storage) == {}
-    branches.create_branch(storage.ports, storage.repo, "late", old[0])
+    branches.create_branch(storage.opened, "late", old[0])
 
 
 def test_what_was_written_meanwhile_is_not_condemned(storage: Storage) -> None:
@@ -301,7 +306,7 @@ def test_what_was_written_meanwhile_is_not_condemned(storage: Storage) -> None:
 def test_a_run_that_is_taken_back_between_two_pages_marks_no_more(storage: Storage) -> None:
     old_commits(storage, 4)
     page = condemn(storage, "", 2)
-    collect.undo(storage.ports, storage.repo, "R1")
+    collect.undo(storage.opened, "R1")
     with pytest.raises(Conflict, match="begin another"):
         condemn(storage, page.following)
     assert marks(storage) == {}
@@ -313,7 +318,7 @@ def test_pages_are_of_the_run_that_judged(storage: Storage) -> None:
     other = ORDER._replace(run="R2")
     before = marks(storage)
     with pytest.raises(Conflict, match="without after"):
-        cluster.condemn_page(storage.ports, storage.repo, other, page.following, 2)
+        cluster.condemn_page(storage.opened, other, page.following, 2)
     assert marks(storage) == before
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from graveler.engine.gc import retention
 from graveler.engine.gc.retention import Heads
+from graveler.engine.ports import open_repository
 from graveler.errors import Invalid
 from graveler.ids import BranchId, CommitId
 from graveler.records import Commit
@@ -75,10 +76,10 @@ def test_a_tag_is_kept_and_what_it_leads_to_follows_the_default() -> None:
 
 
 def test_the_record(lake: Lake) -> None:
-    assert retention.get_rule(lake.ports, lake.repo) == Retention()
+    assert retention.get_rule(lake.opened) == Retention()
     rule = Retention(30, 3, {BranchId("main"): 90, BranchId("dev"): FOREVER})
-    retention.set_rule(lake.ports, lake.repo, rule)
-    assert retention.get_rule(lake.another_process().ports, lake.repo) == rule
+    retention.set_rule(lake.opened, rule)
+    assert retention.get_rule(open_repository(lake.another_process().ports, lake.repo)) == rule
 
 
 @pytest.mark.parametrize(
@@ -92,4 +93,4 @@ def test_the_record(lake: Lake) -> None:
 )
 def test_rules_that_make_no_sense_are_refused(lake: Lake, rule: Retention) -> None:
     with pytest.raises(Invalid):
-        retention.set_rule(lake.ports, lake.repo, rule)
+        retention.set_rule(lake.opened, rule)

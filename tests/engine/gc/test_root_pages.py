@@ -30,7 +30,7 @@ def roots(of: Storage | Lake, amount: int = 1_000) -> list[Root]:
     found: list[Root] = []
     after, pages = "", 0
     while pages == 0 or after:
-        page = root_pages.page(of.ports, of.repo, after, amount)
+        page = root_pages.page(of.opened, after, amount)
         assert len(page.roots) <= amount
         found += page.roots
         after, pages = page.following, pages + 1
@@ -43,7 +43,7 @@ def names(found: list[Root], kind: str) -> list[str]:
 
 
 def metarange(storage: Storage, commit: str) -> str:
-    return bulk.commit_of(storage.ports, storage.repo, commit).metarange  # type: ignore[arg-type]
+    return bulk.commit_of(storage.opened, commit).metarange  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("amount", [1, 2, 3, 1_000])
@@ -56,14 +56,14 @@ def test_pages_of_any_size_tell_the_same(amount: int, shards: int) -> None:
         lake.put(f"p/{number}", f"{number}")
         lake.put(f"d/{number}", f"{number}", "dev")
     lake.delete("a")
-    reset.reset(lake.ports, lake.repo, "dev")  # its rows stand until the janitor comes
-    handed = [addresses.hand_out(lake.ports, lake.repo, "main", f"u/{at}") for at in range(3)]
+    reset.reset(lake.opened, "dev")  # its rows stand until the janitor comes
+    handed = [addresses.hand_out(lake.opened, "main", f"u/{at}") for at in range(3)]
     full = Entry("mem://bucket/lake/data/x/y", 1, "c", 1, address_type=AddressType.FULL)
     far = full._replace(address="mem://far/x")
     for path, entry in (("full", full), ("far", far)):
-        objects.stage(lake.ports, lake.repo, "main", path, entry)
+        objects.stage(lake.opened, "main", path, entry)
     for id in ("j1", "j2"):
-        bulk.begin(lake.ports, lake.repo, "main", NewBulk(Mode.MERGE, "", id))
+        bulk.begin(lake.opened, "main", NewBulk(Mode.MERGE, "", id))
     found = roots(lake, amount)
     assert names(found, "job") == ["j1", "j2"]
     assert len(names(found, "metarange")) == 1
@@ -76,15 +76,15 @@ def test_pages_of_any_size_tell_the_same(amount: int, shards: int) -> None:
 
 def test_a_token_that_is_made_meanwhile_comes_later(storage: Storage) -> None:
     storage.put(a="1", b="2", c="3")
-    first = root_pages.page(storage.ports, storage.repo, "", 2)
+    first = root_pages.page(storage.opened, "", 2)
     storage.clock.sleep(1)
     storage.commit(d="4")  # seals; what is staged from now on stands in another token
     storage.put(e="5")
-    late = objects.stat(storage.ports, storage.repo, "main", "e").address
+    late = objects.stat(storage.opened, "main", "e").address
     found = list(first.roots)
     after = first.following
     while after:
-        page = root_pages.page(storage.ports, storage.repo, after, 2)
+        page = root_pages.page(storage.opened, after, 2)
         found, after = found + page.roots, page.following
     assert late in names(found, "address")
 
@@ -93,7 +93,7 @@ def test_many_tokens_that_hold_nothing_are_bounded_work() -> None:
     lake = new_lake(64)
     for number in range(5):
         lake.branch(f"b{number}")
-    page = root_pages.page(lake.ports, lake.repo, "", 10)
+    page = root_pages.page(lake.opened, "", 10)
     assert page.roots == [] and page.following
     assert roots(lake) == []  # the first commit has no content
 
@@ -106,11 +106,11 @@ def test_many_tokens_that_hold_nothing_are_bounded_work() -> None:
 )  # fmt: skip
 def test_a_place_that_no_page_gave_is_refused(storage: Storage, after: str) -> None:
     with pytest.raises(Invalid, match="previous page"):
-        root_pages.page(storage.ports, storage.repo, after, 10)
+        root_pages.page(storage.opened, after, 10)
 
 
 def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None:
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     old, new = storage.commit(a="old"), storage.commit(a="new")
     one, two = metarange(storage, old), metarange(storage, new)
 
@@ -126,12 +126,12 @@ def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None
     assert told() == {one: "expiring", two: "kept"}
     storage.wait(DAY)
     assert told() == {one: "due", two: "kept"}
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    retention.set_rule(storage.opened, Retention(default_days=0))
     assert told() == {one: "kept", two: "kept"}  # kept again, and still there
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=7))
+    retention.set_rule(storage.opened, Retention(default_days=7))
     storage.collect()  # deletes
     assert told() == {one: "gone", two: "kept"}
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=0))
+    retention.set_rule(storage.opened, Retention(default_days=0))
     assert told() == {one: "gone", two: "kept"}
     # As an older version would have left it, which deleted metaranges with the objects.
     storage.blocks.delete(f"mem://bucket/lake/_lakefs/{one}")
@@ -144,9 +144,9 @@ def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None
 
 
 def test_what_no_ref_leads_to_stays_until_it_was_condemned_for_long(storage: Storage) -> None:
-    branches.create_branch(storage.ports, storage.repo, "side", "main")
+    branches.create_branch(storage.opened, "side", "main")
     lost = metarange(storage, storage.commit("side", a="lost"))
-    branches.delete_branch(storage.ports, storage.repo, "side")
+    branches.delete_branch(storage.opened, "side")
 
     def told() -> list[Root]:
         return [root for root in roots(storage) if root.kind == "metarange"]
@@ -164,10 +164,10 @@ def test_what_no_ref_leads_to_stays_until_it_was_condemned_for_long(storage: Sto
 
 
 def test_the_base_of_a_job_that_runs_stays(storage: Storage) -> None:
-    retention.set_rule(storage.ports, storage.repo, Retention(default_days=1))
+    retention.set_rule(storage.opened, Retention(default_days=1))
     storage.commit(a="0")
     storage.wait(3 * DAY)
-    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.MERGE))
+    job = bulk.begin(storage.opened, "main", NewBulk(Mode.MERGE))
     assert (job.base.commit.metarange, True) in [(root.name, root.kept) for root in roots(storage)]
     storage.clock.sleep(limits.import_seconds_max)
     assert names(roots(storage), "job") == []
@@ -178,28 +178,28 @@ def test_the_base_of_a_job_that_runs_stays(storage: Storage) -> None:
 
 def test_what_a_running_job_wrote_is_not_collected(storage: Storage) -> None:
     storage.commit(a="1")
-    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.REPLACE, "in/"))
-    space = keyspace(storage.ports, storage.repo)
+    job = bulk.begin(storage.opened, "main", NewBulk(Mode.REPLACE, "in/"))
+    space = keyspace(storage.opened)
     entry = encode_entry(Entry("data/p/u", 1, "c", 1))
     written = writer.write(space, [(b"in/%02d" % number, entry) for number in range(50)])
     storage.wait(10 * HOUR)
     for _ in range(2):
         assert storage.collect().condemned == ()
     asked = Finish(written, "r", "m", "c")
-    made = land.finish(storage.ports, storage.repo, "main", job.job.id, asked)
+    made = land.finish(storage.opened, "main", job.job.id, asked)
     storage.wait(10 * DAY)
     assert storage.collected() <= 2  # its metarange, and a range that another took in
     fresh = storage.restarted()
     assert not list(verify.verify(fresh.ports))
-    stat = objects.stat(fresh.ports, fresh.repo, made.id, "in/07")
+    stat = objects.stat(fresh.opened, made.id, "in/07")
     assert stat.checksum == "c"
 
 
 def test_what_an_expired_job_wrote_is_collected(storage: Storage) -> None:
     storage.commit(a="1")
-    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.REPLACE, "in/"))
+    job = bulk.begin(storage.opened, "main", NewBulk(Mode.REPLACE, "in/"))
     before = storage.stored()
-    space = keyspace(storage.ports, storage.repo)
+    space = keyspace(storage.opened)
     entry = encode_entry(Entry("s3://far/x", 1, "c", 1, address_type=AddressType.FULL))
     written = writer.write(space, [(b"in/%02d" % number, entry) for number in range(50)])
     assert storage.stored() - before
@@ -210,19 +210,19 @@ def test_what_an_expired_job_wrote_is_collected(storage: Storage) -> None:
     assert storage.stored() == before
     asked = Finish(written, "r", "m", "c")
     with pytest.raises((NotFound, Gone)):  # its record is forgotten by now
-        land.finish(storage.ports, storage.repo, "main", job.job.id, asked)
+        land.finish(storage.opened, "main", job.job.id, asked)
 
 
 def test_damaged_files_of_others_are_refused(storage: Storage) -> None:
-    job = bulk.begin(storage.ports, storage.repo, "main", NewBulk(Mode.MERGE))
+    job = bulk.begin(storage.opened, "main", NewBulk(Mode.MERGE))
     before = storage.stored()
     entry = encode_entry(Entry("data/p/u", 1, "c", 1))
-    written = writer.write(keyspace(storage.ports, storage.repo), [(b"a", entry)])
+    written = writer.write(keyspace(storage.opened), [(b"a", entry)])
     for name in sorted(storage.stored() - before):
         place = f"mem://bucket/lake/{name}"
         whole = b"".join(storage.blocks.get(place).chunks)
         storage.blocks.put(place, [bytes(len(whole))], OVERWRITE)
         fresh = storage.restarted()
         with pytest.raises(Invalid, match="refused"):
-            land.finish(fresh.ports, fresh.repo, "main", job.job.id, Finish(written, "r", "m", "c"))
+            land.finish(fresh.opened, "main", job.job.id, Finish(written, "r", "m", "c"))
         storage.blocks.put(place, [whole], OVERWRITE)

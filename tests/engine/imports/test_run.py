@@ -9,6 +9,7 @@ from graveler.block.adapter import CREATE
 from graveler.engine.imports import run as importing
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import Invalid, NotFound, Unavailable
@@ -34,15 +35,15 @@ def lake() -> Lake:
 
 
 def submitted(lake: Lake, owner: bytes = OWNER) -> JobId:
-    return importing.submit(lake.ports, lake.repo, "main", REQUEST, owner=owner).id
+    return importing.submit(lake.opened, "main", REQUEST, owner=owner).id
 
 
 def run(lake: Lake, job: JobId) -> None:
-    importing.run(lake.ports, lake.repo, "main", REQUEST, job)
+    importing.run(lake.opened, "main", REQUEST, job)
 
 
 def state(lake: Lake, job: JobId) -> JobState:
-    return importing.status(lake.ports, lake.repo, job).state
+    return importing.status(lake.opened, job).state
 
 
 def faulty(lake: Lake, plan: FaultPlan) -> Lake:
@@ -61,7 +62,7 @@ def test_a_job_that_cannot_be_noted_is_not_started(lake: Lake) -> None:
 def test_a_job_that_cannot_be_cancelled_goes_on(lake: Lake) -> None:
     job = submitted(lake)
     with pytest.raises(Unavailable):
-        importing.cancel(faulty(lake, never_swaps).ports, lake.repo, job)
+        importing.cancel(open_repository(faulty(lake, never_swaps).ports, lake.repo), job)
     run(lake, job)
     assert state(lake, job) is JobState.DONE and set(lake.tree()) == {"in/a", "in/b/c"}
 
@@ -73,7 +74,7 @@ def test_a_cancellation_is_sent_again_until_it_is_answered(lake: Lake) -> None:
     def plan(_: int, verb: str) -> Fault:
         return next(first, Fault.NONE) if verb == "set_if" else Fault.NONE
 
-    importing.cancel(faulty(lake, plan).ports, lake.repo, job)
+    importing.cancel(open_repository(faulty(lake, plan).ports, lake.repo), job)
     run(lake, job)
     assert state(lake, job) is JobState.CANCELLED and lake.tree() == {}
 
@@ -82,11 +83,11 @@ def test_the_record_of_a_job_that_waits_is_kept_however_old_it_is(lake: Lake) ->
     job = submitted(lake)
     for _ in range(3):
         lake.ports.clock.sleep(limits.job_record_keep_seconds + limits.import_seconds_max)
-        assert janitor.sweep(lake.ports, lake.repo).jobs == 0
+        assert janitor.sweep(lake.opened).jobs == 0
     run(lake, job)
-    assert state(lake, job) is JobState.DONE and janitor.sweep(lake.ports, lake.repo).jobs == 0
+    assert state(lake, job) is JobState.DONE and janitor.sweep(lake.opened).jobs == 0
     lake.ports.clock.sleep(limits.job_record_keep_seconds + 60)
-    assert janitor.sweep(lake.ports, lake.repo).jobs == 1
+    assert janitor.sweep(lake.opened).jobs == 1
     with pytest.raises(NotFound):
         state(lake, job)
 
@@ -105,7 +106,7 @@ def test_an_end_that_cannot_be_noted_leaves_the_job_to_the_next_start(lake: Lake
     down = iter([Fault.NONE])  # the first look; nothing answers from then on
     run(faulty(lake, lambda *_: next(down, Fault.REFUSED)), job)
     assert state(lake, job) is JobState.RUNNING and lake.tree() == {}
-    assert [each.id for each in record.free_all(lake.ports, lake.repo)] == [job]
+    assert [each.id for each in record.free_all(lake.opened)] == [job]
 
 
 def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(
@@ -119,16 +120,14 @@ def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(
     monkeypatch.setattr(lake.ports.blocks, "list", broken)
     with pytest.raises(ZeroDivisionError):
         run(lake, job)
-    found = importing.status(lake.ports, lake.repo, job)
+    found = importing.status(lake.opened, job)
     assert (found.state, found.error) == (JobState.FAILED, "internal error")
 
 
 def test_a_source_beside_repositories_is_accepted_and_one_inside_is_not(lake: Lake) -> None:
     inside = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
     with pytest.raises(Invalid, match="inside a repository"):
-        importing.submit(
-            lake.ports, lake.repo, "main", replace(REQUEST, paths=[inside]), owner=OWNER
-        )
+        importing.submit(lake.opened, "main", replace(REQUEST, paths=[inside]), owner=OWNER)
     with pytest.raises(NotFound):
-        importing.status(lake.ports, lake.repo, "none")
+        importing.status(lake.opened, "none")
     assert state(lake, submitted(lake)) is JobState.RUNNING

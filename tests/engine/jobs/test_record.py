@@ -43,24 +43,24 @@ def lake(clock: TickingClock) -> Lake:
 
 
 def begun(lake: Lake, kind: str = "merge", body: str = "as asked") -> JobId:
-    record.begin(lake.ports, lake.repo, NewJob(JOB, kind, "main", body, lake.head()))
+    record.begin(lake.opened, NewJob(JOB, kind, "main", body, lake.head()))
     return JOB
 
 
 def claim(lake: Lake, owner: bytes, job: JobId = JOB) -> Claim:
-    return record.claim(lake.ports, lake.repo, job, owner)
+    return record.claim(lake.opened, job, owner)
 
 
 def state(lake: Lake) -> JobState:
-    return record.status(lake.ports, lake.repo, JOB).state
+    return record.status(lake.opened, JOB).state
 
 
 def end(lake: Lake, by: bytes = b"") -> bool:
-    return record.finish(lake.ports, lake.repo, JOB, Ending(JobState.DONE, by=by))
+    return record.finish(lake.opened, JOB, Ending(JobState.DONE, by=by))
 
 
 def pulse(lake: Lake, owner: bytes, until: float = 1e9) -> Pulse:
-    return Pulse(lake.ports, lake.repo, JOB, owner, until)
+    return Pulse(lake.opened, JOB, owner, until)
 
 
 def never_swaps(kv: Store) -> Store:
@@ -73,9 +73,9 @@ def never_swaps(kv: Store) -> Store:
 def test_a_job_that_is_begun_twice_is_one_job_with_its_first_order(lake: Lake) -> None:
     begun(lake)
     assert claim(lake, b"me") is Claim.OURS
-    again = record.begin(lake.ports, lake.repo, NewJob(JOB, "merge", body="another"))
+    again = record.begin(lake.opened, NewJob(JOB, "merge", body="another"))
     assert again.owner == b"me"
-    order = record.ordered(lake.ports, lake.repo, JOB)
+    order = record.ordered(lake.opened, JOB)
     assert (order.body, order.since, order.told) == ("as asked", lake.head(), False)
     assert record.once(JOB, order).value == JOB
 
@@ -83,17 +83,17 @@ def test_a_job_that_is_begun_twice_is_one_job_with_its_first_order(lake: Lake) -
 def test_a_job_whose_beginning_is_sent_twice_below_is_begun(lake: Lake) -> None:
     faults: Iterator[Fault] = iter([Fault.REPEATED])
     mine = lake.with_kv(lambda kv: FaultyStore(kv, lambda *_: next(faults, Fault.NONE)))
-    job = record.begin(mine.ports, mine.repo, NewJob(JOB, "merge"))
-    assert job == record.status(lake.ports, lake.repo, JOB)
+    job = record.begin(mine.opened, NewJob(JOB, "merge"))
+    assert job == record.status(lake.opened, JOB)
 
 
 def test_a_result_that_was_told_is_noted_with_the_order(lake: Lake) -> None:
     begun(lake)
-    record.note_told(lake.ports, lake.repo, JOB)
-    order = record.ordered(lake.ports, lake.repo, JOB)
+    record.note_told(lake.opened, JOB)
+    order = record.ordered(lake.opened, JOB)
     assert (order.told, order.body) == (True, "as asked")
-    record.note_told(lake.ports, lake.repo, JobId("none"))
-    assert record.ordered(lake.ports, lake.repo, JobId("none")).told is False
+    record.note_told(lake.opened, JobId("none"))
+    assert record.ordered(lake.opened, JobId("none")).told is False
 
 
 @pytest.mark.parametrize("moment", [1, 2])
@@ -103,11 +103,11 @@ def test_what_two_add_to_an_order_at_once_stays_both(lake: Lake, moment: int) ->
     seen, script = lake.interposed()
 
     def fail() -> None:
-        record.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
+        record.fail(lake.opened, JOB, Invalid("no"), b"")
 
     script.before("get" if moment == 1 else "set_if", fail)
-    record.note_told(seen.ports, seen.repo, JOB)
-    order = record.ordered(lake.ports, lake.repo, JOB)
+    record.note_told(seen.opened, JOB)
+    order = record.ordered(lake.opened, JOB)
     assert script.finished
     assert (order.told, order.error_kind, order.body) == (True, "Invalid", "as asked")
 
@@ -118,12 +118,12 @@ def test_a_late_twin_of_an_addition_takes_nothing_back(lake: Lake, forgotten: bo
     late = FaultyStore(lake.ports.kv, nth({2: Fault.LATE}))
     mine = lake.with_kv(lambda _: late)
     with suppress(OutcomeUnknown):
-        record.note_told(mine.ports, mine.repo, JOB)
-    record.fail(lake.ports, lake.repo, JOB, Invalid("no"), b"")
+        record.note_told(mine.opened, JOB)
+    record.fail(lake.opened, JOB, Invalid("no"), b"")
     if forgotten:
         stored.forget(lake.ports.kv, lake.repo, [JOB])
     late.land()
-    order = record.ordered(lake.ports, lake.repo, JOB)
+    order = record.ordered(lake.opened, JOB)
     found = (order.told, order.error_kind, order.body)
     assert found == ((False, "", "") if forgotten else (True, "Invalid", "as asked"))
 
@@ -131,11 +131,11 @@ def test_a_late_twin_of_an_addition_takes_nothing_back(lake: Lake, forgotten: bo
 def test_jobs_are_cancelled_by_their_kind(lake: Lake) -> None:
     begun(lake)
     with pytest.raises(NotFound):
-        record.cancel(lake.ports, lake.repo, JOB, "import")
+        record.cancel(lake.opened, JOB, "import")
     with pytest.raises(NotFound):
-        run.status(lake.ports, lake.repo, JOB)
+        run.status(lake.opened, JOB)
     for _ in range(2):
-        record.cancel(lake.ports, lake.repo, JOB, "merge")
+        record.cancel(lake.opened, JOB, "merge")
     assert state(lake) is JobState.CANCELLED
     assert not end(lake)
 
@@ -146,10 +146,10 @@ def test_a_job_that_lands_or_has_ended_is_cancelled_no_more(lake: Lake) -> None:
     pulse(lake, b"me").land(3)
     pulse(lake, b"me").land(3)
     with pytest.raises(Conflict, match="landing"):
-        record.cancel(lake.ports, lake.repo, JOB, "merge")
+        record.cancel(lake.opened, JOB, "merge")
     assert end(lake, by=b"me")
     with pytest.raises(Conflict, match="completed"):
-        record.cancel(lake.ports, lake.repo, JOB, "merge")
+        record.cancel(lake.opened, JOB, "merge")
 
 
 # ---- whose it is ---------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_a_beat_shows_progress_and_keeps_the_lease(lake: Lake, clock: TickingClo
         clock.sleep(SILENT / 2)
         beats.beat(number if number < 2 else -1)
         assert claim(lake, b"b") is Claim.RUNNING
-    assert record.status(lake.ports, lake.repo, JOB).progress == 1
+    assert record.status(lake.opened, JOB).progress == 1
 
 
 def test_a_runner_stops_when_its_time_is_over_and_lets_another_go_on(
@@ -192,9 +192,9 @@ def test_a_runner_stops_when_its_time_is_over_and_lets_another_go_on(
     with pytest.raises(Stopped) as stopped:
         pulse(lake, b"a", until=5).beat(always=True)
     assert stopped.value.why is Why.OUT_OF_TIME
-    record.release(lake.ports, lake.repo, JOB, b"b")
+    record.release(lake.opened, JOB, b"b")
     assert claim(lake, b"b") is Claim.RUNNING
-    record.release(lake.ports, lake.repo, JOB, b"a")
+    record.release(lake.opened, JOB, b"a")
     assert claim(lake, b"b") is Claim.OURS
 
 
@@ -214,7 +214,7 @@ def test_a_release_that_meets_a_beat_is_repeated(
     claim(lake, b"a")
     mine, script = scripted
     script.before("set_if", lambda: pulse(rival, b"a").beat(7))
-    record.release(mine.ports, mine.repo, JOB, b"a")
+    record.release(mine.opened, JOB, b"a")
     assert script.finished and claim(lake, b"b") is Claim.OURS
 
 
@@ -225,7 +225,7 @@ def test_a_record_that_cannot_be_written_is_neither_claimed_nor_landed(lake: Lak
         claim(broken, b"a")
     with pytest.raises(Unavailable):
         pulse(broken, b"").land(1)
-    record.release(broken.ports, broken.repo, JOB, b"")
+    record.release(broken.opened, JOB, b"")
     assert not end(broken) and state(lake) is JobState.RUNNING
 
 
@@ -233,27 +233,27 @@ def test_a_store_that_is_opened_again_frees_what_was_running(lake: Lake) -> None
     begun(lake)
     claim(lake, b"dead")
     ended = JobId("job2")
-    record.begin(lake.ports, lake.repo, NewJob(ended, "merge"))
-    record.finish(lake.ports, lake.repo, ended, Ending(JobState.DONE))
-    assert [job.id for job in record.free_all(lake.ports, lake.repo)] == [JOB]
+    record.begin(lake.opened, NewJob(ended, "merge"))
+    record.finish(lake.opened, ended, Ending(JobState.DONE))
+    assert [job.id for job in record.free_all(lake.opened)] == [JOB]
     assert claim(lake, b"me") is Claim.OURS
 
 
 def test_a_failure_is_kept_with_its_kind(lake: Lake) -> None:
     begun(lake)
     claim(lake, b"me")
-    record.fail(lake.ports, lake.repo, JOB, Invalid("no such thing"), b"me")
-    found = record.status(lake.ports, lake.repo, JOB)
+    record.fail(lake.opened, JOB, Invalid("no such thing"), b"me")
+    found = record.status(lake.opened, JOB)
     assert (found.state, found.error) == (JobState.FAILED, "no such thing")
-    order = record.ordered(lake.ports, lake.repo, JOB)
+    order = record.ordered(lake.opened, JOB)
     assert (order.error_kind, order.error_code, order.error_fields) == ("Invalid", "", {})
 
 
 def test_a_failure_is_kept_with_its_code_and_fields(lake: Lake) -> None:
     begun(lake)
     claim(lake, b"me")
-    record.fail(lake.ports, lake.repo, JOB, NotFound("x", Code.REF_NOT_FOUND, ref="dev"), b"me")
-    order = record.ordered(lake.ports, lake.repo, JOB)
+    record.fail(lake.opened, JOB, NotFound("x", Code.REF_NOT_FOUND, ref="dev"), b"me")
+    order = record.ordered(lake.opened, JOB)
     assert (order.error_kind, order.error_code) == ("NotFound", "ref_not_found")
     assert order.error_fields == {"ref": "dev"}
 
@@ -267,9 +267,9 @@ def sources(lake: Lake, count: int) -> None:
 
 
 def work(lake: Lake, request: ImportRequest, beats: Pulse, spill: int = 4) -> None:
-    order = record.ordered(lake.ports, lake.repo, JOB)
+    order = record.ordered(lake.opened, JOB)
     resumed = Resumed(record.once(JOB, order), spill_count=spill)
-    run.work(lake.ports, lake.repo, "main", request, beats, resumed)
+    run.work(lake.opened, "main", request, beats, resumed)
 
 
 def an_import(*more: ImportPath) -> ImportRequest:
@@ -299,7 +299,7 @@ def test_an_import_is_taken_up_where_its_runner_stopped(
     listed = len(stored.steps(lake.ports.kv, lake.repo, JOB))
     assert listed > 0
     for _ in range(2):  # once to the end, and by somebody who does not know that it is done
-        again = import_sources.decode(record.ordered(lake.ports, lake.repo, JOB).body)
+        again = import_sources.decode(record.ordered(lake.opened, JOB).body)
         work(lake, again, pulse(lake, b""))
     assert len(stored.steps(lake.ports.kv, lake.repo, JOB)) > listed
     assert set(lake.tree("main@")) == {"kept", *(f"in/{number:03}" for number in range(18))}
@@ -360,5 +360,5 @@ def _until_the_branch(_: int, verb: str) -> Fault:
 
 
 def _marks(lake: Lake) -> list[str]:
-    log, _ = history.log(lake.ports, lake.repo, "main", history.LogRequest(amount=100))
+    log, _ = history.log(lake.opened, "main", history.LogRequest(amount=100))
     return [entry.commit.metadata.get(record.MARK_KEY, "") for entry in log]

@@ -18,11 +18,11 @@ from tests.engine.lake import Lake, new_lake
 
 
 def stored(lake: Lake) -> Entry:
-    return objects.stored(lake.ports, lake.repo, Upload([b"bytes"]))
+    return objects.stored(lake.opened, Upload([b"bytes"]))
 
 
 def write(lake: Lake, entry: Entry, intent: intents.Intent, *, force: bool = False) -> None:
-    intents.write(lake.ports, lake.repo, "main", "p", entry, intent, lambda: None, force=force)
+    intents.write(lake.opened, "main", "p", entry, intent, lambda: None, force=force)
 
 
 def losing(faults: Iterator[Fault]) -> FaultPlan:
@@ -36,7 +36,7 @@ def losing(faults: Iterator[Fault]) -> FaultPlan:
 def test_an_answer_that_is_lost_is_looked_for(fault: Fault) -> None:
     lake = new_lake()
     entry = stored(lake)
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(iter([fault]))))
     write(faulty, entry, intent)
     lake.put("p", "later")
@@ -46,7 +46,7 @@ def test_an_answer_that_is_lost_is_looked_for(fault: Fault) -> None:
 
 def test_a_write_whose_answers_are_all_lost_may_have_been_made() -> None:
     lake = new_lake()
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     always = (Fault.DROPPED for _ in range(10_000))
     faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(always)))
     with pytest.raises(OutcomeUnknown):
@@ -57,7 +57,7 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
     lake = new_lake()
     lake = Lake(replace(lake.ports, clock=TickingClock(), ids=SeededIds(1)), lake.repo)
     entry = stored(lake)
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     write(lake, entry, intent)
     lake.commit()
     lake.delete("p")
@@ -65,7 +65,7 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
     lake.commit_of(q="1")
     for _ in range(4):
         lake.ports.clock.sleep(limits.token_grace_seconds + 1)
-        janitor.sweep(lake.ports, lake.repo)
+        janitor.sweep(lake.opened)
     assert area.lookup(lake.ports.kv, (intent.token,), b"p") is ABSENT
     write(lake, entry, intent)
     assert lake.tree() == {"q": "1"} and not lake.uncommitted()
@@ -74,51 +74,51 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
 def test_commits_since_that_do_not_hold_it_leave_it_to_be_made() -> None:
     lake = new_lake()
     entry = stored(lake)
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     lake.commit_of(q="1")
     lake.commit_of(q="2")
 
     def is_written() -> bool:
-        return intents.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+        return intents.is_written(lake.opened, "main", "p", entry, intent)
 
     assert not is_written()
     write(lake, entry, intent)
-    assert is_written() and objects.stat(lake.ports, lake.repo, "main", "p") == entry
+    assert is_written() and objects.stat(lake.opened, "main", "p") == entry
 
 
 def test_what_was_there_when_it_was_intended_is_replaced() -> None:
     lake = new_lake()
     lake.put("p", "before")
     entry = stored(lake)
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     write(lake, entry, intent)
-    assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
+    assert objects.stat(lake.opened, "main", "p") == entry
 
 
 def test_an_intent_is_read_as_it_was_written() -> None:
     lake = new_lake()
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     assert intents.decoded(intents.encoded(intent)) == intent
 
 
 def test_a_read_only_repository_is_not_written_to() -> None:
     lake = new_lake()
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     closed = Lake(lake.ports, replace(lake.repo, read_only=True))
     entry = stored(lake)
     with pytest.raises(Refused):
         write(closed, entry, intent)
     write(closed, entry, intent, force=True)
-    assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
+    assert objects.stat(lake.opened, "main", "p") == entry
 
 
 def test_a_write_that_was_only_intended_is_made_on_a_branch_that_has_moved_on() -> None:
     lake = new_lake()
     lake.commit_of(p="before")
     entry = stored(lake)
-    intent = intents.intend(lake.ports, lake.repo, "main", "p")
+    intent = intents.intend(lake.opened, "main", "p")
     lake.commit_of(q="1")
-    assert not intents.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+    assert not intents.is_written(lake.opened, "main", "p", entry, intent)
     write(lake, entry, intent)
-    assert objects.stat(lake.ports, lake.repo, "main", "p") == entry
-    assert intents.is_written(lake.ports, lake.repo, "main", "p", entry, intent)
+    assert objects.stat(lake.opened, "main", "p") == entry
+    assert intents.is_written(lake.opened, "main", "p", entry, intent)

@@ -9,6 +9,7 @@ from graveler.block.adapter import Part
 from graveler.engine.commits import adopt, log
 from graveler.engine.objects import metadata_files, multipart
 from graveler.engine.objects.multipart import Finish, PartsUpload
+from graveler.engine.ports import open_repository
 from graveler.errors import Gone, NotFound
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.faults import Fault
@@ -17,7 +18,7 @@ from tests.engine.storage import Storage
 
 
 def uploaded(lake: Lake) -> tuple[PartsUpload, tuple[Part, ...]]:
-    begun = multipart.begin(lake.ports, lake.repo, "main", "a", 1).upload
+    begun = multipart.begin(lake.opened, "main", "a", 1).upload
     part = lake.ports.blocks.put_part(begun.address, begun.id, 1, [b"part"])
     return begun, (part,)
 
@@ -37,7 +38,9 @@ def failing(lake: Lake, *faults: Fault) -> tuple[Lake, FaultyBlocks]:
 def test_a_join_whose_answer_is_lost_is_sent_again_or_found(lake: Lake, fault: Fault) -> None:
     begun, sent = uploaded(lake)
     faulty, _ = failing(lake, fault)
-    entry = multipart.finish(faulty.ports, lake.repo, "main", "a", Finish(begun, sent))
+    entry = multipart.finish(
+        open_repository(faulty.ports, lake.repo), "main", "a", Finish(begun, sent)
+    )
     assert entry.size == 4 and lake.tree() == {"a": entry.checksum}
 
 
@@ -66,17 +69,22 @@ def test_a_join_that_lands_late_or_was_given_up_is_told_by_what_is_there(
     ports = replace(faulty.ports, blocks=Between())  # type: ignore[arg-type]
     if given_up:
         with pytest.raises(NotFound, match="upload not found"):
-            multipart.finish(ports, lake.repo, "main", "a", Finish(begun, sent))
+            multipart.finish(open_repository(ports, lake.repo), "main", "a", Finish(begun, sent))
         assert lake.tree() == {}
     else:
-        assert multipart.finish(ports, lake.repo, "main", "a", Finish(begun, sent)).size == 4
+        assert (
+            multipart.finish(
+                open_repository(ports, lake.repo), "main", "a", Finish(begun, sent)
+            ).size
+            == 4
+        )
 
 
 def test_a_file_that_vanishes_between_look_and_read_is_gone(lake: Lake) -> None:
     lake.commit_of(a="1")
     head = lake.commit("again", allow_empty=True)
     located = metadata_files.locate(
-        lake.ports, lake.repo, "meta_range", _file_of(lake, head.commit.metarange)
+        lake.opened, "meta_range", _file_of(lake, head.commit.metarange)
     )
     lake.ports.blocks.delete(located.address)
     with pytest.raises(Gone, match="no data"):
@@ -84,13 +92,13 @@ def test_a_file_that_vanishes_between_look_and_read_is_gone(lake: Lake) -> None:
 
 
 def test_only_files_that_are_there_have_a_place(storage: Storage) -> None:
-    head = log.get_commit(storage.ports, storage.repo, storage.commit(a="1"))
+    head = log.get_commit(storage.opened, storage.commit(a="1"))
     metarange = head.commit.metarange
-    assert adopt.metarange_location(storage.ports, storage.repo, metarange) in storage.stored()
+    assert adopt.metarange_location(storage.opened, metarange) in storage.stored()
     with pytest.raises(NotFound, match="meta_range not found: meta_range=0"):
-        adopt.metarange_location(storage.ports, storage.repo, "0" * 64)
+        adopt.metarange_location(storage.opened, "0" * 64)
     with pytest.raises(NotFound, match="range not found: range=1"):
-        adopt.range_location(storage.ports, storage.repo, "1" * 64)
+        adopt.range_location(storage.opened, "1" * 64)
 
 
 def _file_of(lake: Lake, metarange: str) -> str:

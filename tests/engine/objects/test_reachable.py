@@ -8,11 +8,11 @@ from graveler import limits
 from graveler.engine.bulk.job import Mode
 from graveler.engine.objects import objects, reachable
 from graveler.engine.objects.objects import Source, Upload
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.errors import Invalid, Refused
 from graveler.kv.counter import ObservedStore
-from graveler.records import AddressType, Entry, Repository
+from graveler.records import AddressType, Entry
 from graveler.requests import Counts
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish
@@ -28,16 +28,16 @@ def secret(storage: Storage) -> Entry:
     """An object of another repository, by its full address."""
     new = repository.NewRepository("other", "mem://bucket/other")
     other = repository.create(storage.ports, new)
-    made = objects.upload(storage.ports, other, "main", "secret", Upload([SECRET]))
+    made = objects.upload(open_repository(storage.ports, other), "main", "secret", Upload([SECRET]))
     return made._replace(address=objects.physical_address(other, made), address_type=FULL)
 
 
-def _reads(ports: Ports, repo: Repository, path: str) -> list[Callable[[], object]]:
-    entry = objects.stat(ports, repo, "main", path)
+def _reads(repo: OpenRepository, path: str) -> list[Callable[[], object]]:
+    entry = objects.stat(repo, "main", path)
     return [
-        lambda: objects.open_body(ports, repo, entry),
-        lambda: objects.storage_class(ports, repo, entry),
-        lambda: objects.copy(ports, repo, "main", "copied", Source("main", path)),
+        lambda: objects.open_body(repo, entry),
+        lambda: objects.storage_class(repo, entry),
+        lambda: objects.copy(repo, "main", "copied", Source("main", path)),
     ]
 
 
@@ -53,8 +53,8 @@ def test_objects_of_another_repository_are_not_read(
     storage: Storage, secret: Entry, spelled: Callable[[str], str], kind: AddressType
 ) -> None:
     smuggled = secret._replace(address=spelled(secret.address), address_type=kind)
-    objects.stage(storage.ports, storage.repo, "main", "mine", smuggled)
-    for read in _reads(storage.ports, storage.repo, "mine"):
+    objects.stage(storage.opened, "main", "mine", smuggled)
+    for read in _reads(storage.opened, "mine"):
         with pytest.raises(Refused, match="another repository"):
             read()
     [damage] = verify.verify(storage.ports, objects=True)
@@ -75,10 +75,10 @@ def test_a_smuggled_address_among_many_records_is_not_read(
     ]
     written = lake.ports.ranges.write_metarange(lake.repo.namespace, refs)
     finish(lake, begin(lake, Mode.REPLACE), written)
-    entry = objects.stat(lake.ports, lake.repo, "main@", "0003")
+    entry = objects.stat(lake.opened, "main@", "0003")
     assert entry.address == secret.address  # it landed
     with pytest.raises(Refused, match="another repository"):
-        objects.open_body(lake.ports, lake.repo, entry)
+        objects.open_body(lake.opened, entry)
 
 
 @pytest.mark.parametrize("own", ["_lakefs/dummy", "_graveler/gc/x"])
@@ -87,13 +87,13 @@ def test_the_repositorys_own_files_are_no_objects(storage: Storage, own: str) ->
     for address, kind in ((own, AddressType.RELATIVE), (full, FULL), (own, BY_PREFIX)):
         entry = Entry(address, 1, "c", 1, address_type=kind)
         with pytest.raises(Refused, match="own files"):
-            reachable.address_of(storage.ports, storage.repo, entry)
+            reachable.address_of(storage.opened, entry)
 
 
 @pytest.mark.parametrize("text", ["../other/x", "data/../../other/x", "/x"])
 def test_no_relative_address_leaves_the_namespace(storage: Storage, text: str) -> None:
     with pytest.raises(Invalid):
-        reachable.address_of(storage.ports, storage.repo, Entry(text, 1, "c", 1))
+        reachable.address_of(storage.opened, Entry(text, 1, "c", 1))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_is_nobodys_or_its_own_may_be_read(
 ) -> None:
     storage.blocks.put(address, [b"bytes"])
     entry = secret._replace(address=address)
-    body = objects.open_body(storage.ports, storage.repo, entry)
+    body = objects.open_body(storage.opened, entry)
     assert b"".join(body.chunks) == b"bytes"
 
 
@@ -127,11 +127,11 @@ def test_objects_inside_cost_no_request_and_those_outside_one_scan(storage: Stor
     far = Entry("mem://far/x", 1, "c", 1, address_type=FULL)
     assert reachable.lies_inside(storage.repo, inside)
     assert not reachable.lies_inside(storage.repo, far)
-    reachable.address_of(ports, storage.repo, inside)
+    reachable.address_of(open_repository(ports, storage.repo), inside)
     assert kv.snapshot() == {}
     for _ in range(3):
-        reachable.address_of(ports, storage.repo, far)
+        reachable.address_of(open_repository(ports, storage.repo), far)
     assert kv.snapshot() == {"scan": 1}
     storage.clock.sleep(limits.repository_cache_seconds_max + 1)
-    reachable.address_of(ports, storage.repo, far)
+    reachable.address_of(open_repository(ports, storage.repo), far)
     assert kv.snapshot() == {"scan": 2}

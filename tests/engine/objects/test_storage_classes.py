@@ -9,17 +9,17 @@ from tests.engine.storage import Storage
 
 def test_what_is_not_in_the_storage_has_neither_bytes_nor_a_class(storage: Storage) -> None:
     storage.commit(a="content")
-    entry = objects.stat(storage.ports, storage.repo, "main", "a")
-    assert objects.storage_class(storage.ports, storage.repo, entry) == ""
+    entry = objects.stat(storage.opened, "main", "a")
+    assert objects.storage_class(storage.opened, entry) == ""
     storage.blocks.delete(objects.physical_address(storage.repo, entry))
     for ask in (objects.open_body, objects.storage_class):
         with pytest.raises(Gone, match="not in the object store"):
-            ask(storage.ports, storage.repo, entry)
+            ask(storage.opened, entry)
 
 
 def test_what_cannot_be_a_class_is_refused_before_anything_is_stored(storage: Storage) -> None:
     before = storage.stored()
     upload = objects.Upload([b"content"], storage_class="no class\r\n")
     with pytest.raises(Invalid, match="storage class invalid"):
-        objects.upload(storage.ports, storage.repo, "main", "a", upload)
+        objects.upload(storage.opened, "main", "a", upload)
     assert storage.stored() == before

@@ -21,7 +21,7 @@ def refusing(lake: Lake) -> Lake:
 
 def test_a_body_in_memory_is_sent_again(lake: Lake) -> None:
     mine = refusing(lake)
-    entry = objects.upload(mine.ports, mine.repo, "main", "a", Upload((b"some ", b"bytes")))
+    entry = objects.upload(mine.opened, "main", "a", Upload((b"some ", b"bytes")))
     assert entry.size == 10
     assert lake.tree() == {"a": entry.checksum}
 
@@ -32,6 +32,6 @@ def test_so_is_a_stream(lake: Lake) -> None:
     def stream() -> Iterator[bytes]:
         yield b"some bytes"
 
-    entry = objects.upload(mine.ports, mine.repo, "main", "a", Upload(stream()))
+    entry = objects.upload(mine.opened, "main", "a", Upload(stream()))
     assert entry.size == 10
     assert lake.tree() == {"a": entry.checksum}

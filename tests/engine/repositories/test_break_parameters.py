@@ -28,11 +28,11 @@ OTHER = replace(NEW, salt=b"somebody else's")
 
 
 def swap(lake: Lake, wanted: BreakParameters = NEW, seen: BreakParameters = OLD) -> None:
-    break_parameters.swap(lake.ports, lake.repo, seen, wanted)
+    break_parameters.swap(lake.opened, seen, wanted)
 
 
 def now(lake: Lake) -> BreakParameters:
-    return break_parameters.read(lake.ports, lake.repo)
+    return break_parameters.read(lake.opened)
 
 
 def test_what_was_seen_is_swapped_once_or_often(lake: Lake) -> None:
@@ -98,7 +98,7 @@ def test_one_that_landed_unheard_and_was_replaced_is_not_denied(lake: Lake) -> N
 
 
 def test_a_repository_that_is_gone_or_made_anew(lake: Lake) -> None:
-    repository.delete(lake.ports, lake.repo)
+    repository.delete(lake.opened)
     for call in (swap, now):
         with pytest.raises(NotFound):
             call(lake)
@@ -114,7 +114,7 @@ def test_a_read_only_repository_is_left_alone_unless_forced(lake: Lake) -> None:
     closed = Lake(lake.ports, replace(lake.repo, read_only=True))
     with pytest.raises(Refused):
         swap(closed)
-    break_parameters.swap(closed.ports, closed.repo, OLD, NEW, force=True)
+    break_parameters.swap(closed.opened, OLD, NEW, force=True)
     assert now(lake) == NEW
 
 

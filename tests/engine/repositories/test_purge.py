@@ -11,6 +11,7 @@ from graveler.engine.events import rules
 from graveler.engine.gc import retention
 from graveler.engine.names import branches, tags
 from graveler.engine.objects import objects
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Invalid, Refused, Unavailable, Unsupported
@@ -29,15 +30,15 @@ def grown(storage: Storage) -> Repository:
     """A repository with some of everything, and files that are not its own."""
     repo = storage.repo
     storage.commit(a="1", b="2")
-    branches.create_branch(storage.ports, repo, "side", "main")
+    branches.create_branch(open_repository(storage.ports, repo), "side", "main")
     storage.put("side", c="staged")
     storage.put(d="dropped")
-    reset.reset(storage.ports, repo, "main")
-    branches.create_branch(storage.ports, repo, "gone", "main")
-    branches.delete_branch(storage.ports, repo, "gone")
-    tags.create_tag(storage.ports, repo, "v1", "main")
-    retention.set_rule(storage.ports, repo, Retention(default_days=7))
-    repository.set_metadata(storage.ports, repo, {"k": "v"})
+    reset.reset(open_repository(storage.ports, repo), "main")
+    branches.create_branch(open_repository(storage.ports, repo), "gone", "main")
+    branches.delete_branch(open_repository(storage.ports, repo), "gone")
+    tags.create_tag(open_repository(storage.ports, repo), "v1", "main")
+    retention.set_rule(open_repository(storage.ports, repo), Retention(default_days=7))
+    repository.set_metadata(open_repository(storage.ports, repo), {"k": "v"})
     storage.collect()
     for name in FOREIGN:
         storage.blocks.put(f"mem://bucket/lake/{name}", [b"not ours"])
@@ -66,7 +67,7 @@ def test_rows_and_files_go_after_the_undo_period_and_the_namespace_is_free(
     repo = grown(storage)
     other = NewRepository("other", "mem://bucket/other")
     repository.create(storage.ports, other)
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     before = everything(storage)
     storage.clock.sleep(DAY - 60)
     assert purged(storage) == [] and everything(storage) == before
@@ -89,9 +90,9 @@ def test_rows_and_files_go_after_the_undo_period_and_the_namespace_is_free(
 
 def test_a_repository_of_the_same_name_keeps_what_it_has(storage: Storage) -> None:
     old = grown(storage)
-    repository.delete(storage.ports, old)
+    repository.delete(open_repository(storage.ports, old))
     new = repository.create(storage.ports, NewRepository("lake", "mem://bucket/new"))
-    objects.upload(storage.ports, new, "main", "a", objects.Upload([b"new"]))
+    objects.upload(open_repository(storage.ports, new), "main", "a", objects.Upload([b"new"]))
     storage.clock.sleep(2 * DAY)
     assert purged(storage) == [True]
     assert everything(storage) == set(FOREIGN)
@@ -102,10 +103,12 @@ def test_a_repository_of_the_same_name_keeps_what_it_has(storage: Storage) -> No
 def test_rules_of_events_go_and_their_namespaces_are_watched_no_more(storage: Storage) -> None:
     repo = storage.repo
     storage.blocks.put("mem://source/in/x", [b"x"])
-    rule = rules.create(storage.ports, repo, rules.NewRule("main", "source", "in/"))
+    rule = rules.create(
+        open_repository(storage.ports, repo), rules.NewRule("main", "source", "in/")
+    )
     arrivals.vouch(storage.ports.kv, repo, rule.id, b"call", storage.clock.now_ns())
     assert len([each for each in partitions(storage) if each.startswith(b"e/")]) == 1
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     storage.clock.sleep(2 * DAY)
     assert purged(storage) == [True]
     assert not [each for each in partitions(storage) if each[:2] in (b"e/", b"wa")]
@@ -121,7 +124,7 @@ def test_a_deletion_that_died_before_it_was_one_removes_nothing(storage: Storage
 
     script.before("set_if", die)
     with pytest.raises(Unavailable):
-        repository.delete(ports, repo)
+        repository.delete(open_repository(ports, repo))
     assert [gone.id for gone in deletions.list_all(storage.ports.kv)] == ["lake"]
     before = everything(storage)
     storage.clock.sleep(2 * DAY)
@@ -135,7 +138,7 @@ def test_a_deletion_after_one_that_died_has_an_undo_period_of_its_own(storage: S
     deletions.note(storage.ports.kv, repo, storage.clock.now_ns(), storage.ports.ids.stamp())
     storage.clock.sleep(2 * DAY)
     [due] = purge.list_due(storage.ports)
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     before = everything(storage)
     purge.purge(storage.ports, due)
     assert everything(storage) == before and purged(storage) == []
@@ -151,7 +154,7 @@ def test_files_stay_where_the_claim_is_another_s_or_none(storage: Storage) -> No
         if claim:
             storage.blocks.put(place, [claim])
         before = everything(storage)
-        repository.delete(storage.ports, repo)
+        repository.delete(open_repository(storage.ports, repo))
         storage.clock.sleep(2 * DAY)
         assert purged(storage) == [True] and everything(storage) == before
         storage.blocks.delete(place)
@@ -166,13 +169,13 @@ def test_files_that_another_repository_lies_on_stay_until_it_is_gone(storage: St
     assert seen is not ABSENT
     moved = replace(guest, namespace="mem://bucket/lake/inside")
     repositories.swap(storage.ports.kv, seen, moved, storage.ports.ids.stamp())
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     storage.clock.sleep(2 * DAY)
     before = everything(storage)
     with pytest.raises(Refused, match="guest shares its files"):
         purged(storage)
     assert everything(storage) == before
-    repository.delete(storage.ports, moved)
+    repository.delete(open_repository(storage.ports, moved))
     assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
 
 
@@ -181,15 +184,15 @@ def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
     kv = storage.ports.kv
     repo = grown(storage)
     again = NewRepository("again", "mem://bucket/again")
-    repository.delete(storage.ports, repository.create(storage.ports, again))
+    repository.delete(open_repository(storage.ports, repository.create(storage.ports, again)))
     storage.clock.sleep(2 * DAY)
     assert purged(storage) == [True]
     third = repository.create(storage.ports, replace(again, name="third"))
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     [gone] = deletions.list_all(kv)
     deletions.forget(kv, gone)
     noted = repository.create(storage.ports, NewRepository("noted", "mem://bucket/noted"))
-    repository.delete(storage.ports, noted)
+    repository.delete(open_repository(storage.ports, noted))
     storage.clock.sleep(DAY - 60)
     assert len(purge.note_older(storage.ports)) == 2 and not purge.note_older(storage.ports)
     storage.clock.sleep(60)
@@ -204,7 +207,7 @@ def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
 
 def test_nothing_goes_while_no_versions_are_kept(storage: Storage) -> None:
     repo = grown(storage)
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     storage.clock.sleep(2 * DAY)
     files, rows = everything(storage), partitions(storage)
     storage.blocks.keeps_versions = False
@@ -219,7 +222,7 @@ def test_lists_that_the_store_keeps_end_no_purge(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = grown(storage)
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     storage.clock.sleep(2 * DAY)
     real, kept = storage.blocks.delete, "_graveler/steps/x/y.json.gz"
 
@@ -234,7 +237,7 @@ def test_lists_that_the_store_keeps_end_no_purge(
 
 def test_a_purge_without_time_is_gone_on_with(storage: Storage) -> None:
     repo = grown(storage)
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     storage.clock.sleep(2 * DAY)
     assert purged(storage, 0.0) == [False]
     script, slept = Script(), storage.clock.sleep
@@ -266,7 +269,7 @@ def test_a_purge_that_dies_anywhere_is_gone_on_with(storage: Storage) -> None:
         return lambda: [purge.purge(ports, gone) for gone in purge.list_due(ports)]
 
     repo = grown(storage)
-    repository.delete(storage.ports, repo)
+    repository.delete(open_repository(storage.ports, repo))
     storage.clock.sleep(2 * DAY)
     for verb in ("delete", "scan"):
         for nth in range(12, 0, -1):
@@ -282,7 +285,7 @@ def test_a_purge_that_dies_anywhere_is_gone_on_with(storage: Storage) -> None:
 def test_a_purge_that_stalls_takes_nothing_from_the_next_owner(storage: Storage) -> None:
     """It has seen its claim; then another purge ends, and the namespace is claimed and filled."""
     old = grown(storage)
-    repository.delete(storage.ports, old)
+    repository.delete(open_repository(storage.ports, old))
     storage.clock.sleep(2 * DAY)
     [gone] = purge.list_due(storage.ports)
     script = Script()

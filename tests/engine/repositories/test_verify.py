@@ -10,6 +10,7 @@ from graveler.block.adapter import OVERWRITE
 from graveler.engine.commits import log
 from graveler.engine.names import branches, tags
 from graveler.engine.objects import objects
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.engine.repositories.verify import verify
@@ -30,13 +31,13 @@ def storage(tmp_path: Path) -> Storage:
     """A branch with history, a tag that keeps what no branch has, uncommitted objects."""
     made = new_storage(tmp_path)
     made.commit(**{f"p{number}": f"{number}" for number in range(20)})
-    branches.create_branch(made.ports, made.repo, "dev", "main")
+    branches.create_branch(made.opened, "dev", "main")
     made.commit("dev", tagged="tagged")
-    tags.create_tag(made.ports, made.repo, "v1", "dev")
-    branches.delete_branch(made.ports, made.repo, "dev")
+    tags.create_tag(made.opened, "v1", "dev")
+    branches.delete_branch(made.opened, "dev")
     made.commit(p0="changed")
     made.put(staged="staged", p1="staged too")
-    objects.delete(made.ports, made.repo, "main", "p2")
+    objects.delete(made.opened, "main", "p2")
     return made
 
 
@@ -57,7 +58,7 @@ def test_nothing_is_said_of_a_sound_store(storage: Storage) -> None:
 def test_an_object_that_is_missing_is_told_wherever_it_is_named(
     storage: Storage, ref: str, path: str
 ) -> None:
-    entry = objects.stat(storage.ports, storage.repo, ref, path)
+    entry = objects.stat(storage.opened, ref, path)
     storage.blocks.delete(objects.physical_address(storage.repo, entry))
     ((where, what),) = told(storage)
     assert where == f"path {path}" and what.startswith("object cannot be read")
@@ -65,20 +66,20 @@ def test_an_object_that_is_missing_is_told_wherever_it_is_named(
 
 
 def test_an_object_of_another_size_is_told(storage: Storage) -> None:
-    entry = objects.stat(storage.ports, storage.repo, "main", "staged")
+    entry = objects.stat(storage.opened, "main", "staged")
     storage.blocks.put(objects.physical_address(storage.repo, entry), [b"longer now"], OVERWRITE)
     assert told(storage) == [("path staged", "object has another size: recorded=6 found=10")]
 
 
 def test_a_commit_that_is_not_what_its_name_says_is_told(storage: Storage) -> None:
-    entry = log.get_commit(storage.ports, storage.repo, "v1")
+    entry = log.get_commit(storage.opened, "v1")
     forged = entry.commit._replace(message="forged")
     commits.put(storage.ports.kv, storage.repo, entry.id, forged, b"stamp")
     assert told(storage) == [(f"commit {entry.id}", "commit does not hash to its id")]
 
 
 def test_a_commit_that_is_missing_is_told_with_what_names_it(storage: Storage) -> None:
-    entry = log.get_commit(storage.ports, storage.repo, "v1")
+    entry = log.get_commit(storage.opened, "v1")
     lost = CommitId("0" * 64)
     child = entry.commit._replace(parents=(lost,))
     commits.put(storage.ports.kv, storage.repo, entry.id, child, b"stamp")
@@ -89,7 +90,7 @@ def test_a_commit_that_is_missing_is_told_with_what_names_it(storage: Storage) -
 
 
 def test_a_file_that_is_not_what_was_written_is_told(storage: Storage) -> None:
-    metarange = log.get_commit(storage.ports, storage.repo, "v1").commit.metarange
+    metarange = log.get_commit(storage.opened, "v1").commit.metarange
     place = address.range_file(storage.repo.namespace, metarange)
     storage.blocks.put(place, [b"no table at all"], OVERWRITE)
     ((where, _),) = told(storage)
@@ -151,5 +152,5 @@ def test_a_repository_that_is_deleted_meanwhile_is_no_damage(storage: Storage) -
     guest = repository.create(storage.ports, NewRepository("guest", "mem://bucket/guest"))
     script = Script()
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
-    script.after("scan", lambda: repository.delete(storage.ports, guest))
+    script.after("scan", lambda: repository.delete(open_repository(storage.ports, guest)))
     assert list(verify(ports)) == [] and script.finished

@@ -67,19 +67,19 @@ def lake(clock: TickingClock, kv: Twins) -> Lake:
 
 
 def _drop(lake: Lake, name: str = "dev") -> None:
-    branching.delete_branch(lake.ports, lake.repo, name)
+    branching.delete_branch(lake.opened, name)
 
 
 def _tag(lake: Lake, name: str = "v1") -> None:
-    tagging.create_tag(lake.ports, lake.repo, name, "main")
+    tagging.create_tag(lake.opened, name, "main")
 
 
 def _untag(lake: Lake, name: str = "v1") -> None:
-    tagging.delete_tag(lake.ports, lake.repo, name)
+    tagging.delete_tag(lake.opened, name)
 
 
 def _sweep(lake: Lake) -> int:
-    return janitor.sweep(lake.ports, lake.repo).names
+    return janitor.sweep(lake.opened).names
 
 
 def _there(lake: Lake) -> tuple[bool, bool]:
@@ -106,10 +106,10 @@ def test_names_go_a_day_after_their_deletion_and_not_before(
     with pytest.raises(NotFound):
         lake.head("dev")
     with pytest.raises(NotFound):
-        tagging.get_tag(lake.ports, lake.repo, "v1")
+        tagging.get_tag(lake.opened, "v1")
     clock.sleep(2 * DAY)
     assert _sweep(lake) == 0 and lake.head("kept") == lake.head()
-    assert tagging.get_tag(lake.ports, lake.repo, "stays") == lake.head()
+    assert tagging.get_tag(lake.opened, "stays") == lake.head()
 
 
 def test_a_name_that_was_removed_can_be_made_anew(lake: Lake, clock: TickingClock) -> None:
@@ -140,7 +140,7 @@ def test_late_twins_bring_nothing_back_and_remove_nothing(
     _untag(lake)
     for write in first:
         write()
-    assert branching.list_branches(lake.ports, lake.repo, PageQuery())[0][0].id == "main"
+    assert branching.list_branches(lake.opened, PageQuery())[0][0].id == "main"
     clock.sleep(DAY + 60)
     assert _sweep(lake) == 2
     kv.late()
@@ -150,7 +150,7 @@ def test_late_twins_bring_nothing_back_and_remove_nothing(
     made = lake.record("dev")
     kv.late()
     assert lake.another_process().record("dev") == made
-    assert tagging.get_tag(lake.ports, lake.repo, "v1") == lake.head()
+    assert tagging.get_tag(lake.opened, "v1") == lake.head()
 
 
 @pytest.mark.parametrize("again", [True, False])
@@ -172,7 +172,7 @@ def test_who_makes_a_name_in_the_moment_of_its_removal_keeps_it(
             _drop(rival)
             _untag(rival)
 
-    janitor.sweep(lake.ports, lake.repo)  # tokens are marked, names are gone
+    janitor.sweep(lake.opened)  # tokens are marked, names are gone
     lake.branch("dev")
     _tag(lake)
     _drop(lake)
@@ -180,7 +180,7 @@ def test_who_makes_a_name_in_the_moment_of_its_removal_keeps_it(
     clock.sleep(DAY + 60)
     mine, script = lake.interposed()
     script.before("delete", act)
-    assert janitor.sweep(mine.ports, mine.repo).names
+    assert janitor.sweep(mine.opened).names
     assert script.finished and _there(lake) == (True, True)
     if not again:
         assert lake.another_process().tree("dev") == {"a": "1"}
@@ -208,7 +208,7 @@ def test_a_tag_meets_the_removal_and_is_made(lake: Lake, clock: TickingClock) ->
     mine, script = lake.interposed()
     script.before("set_if", lambda: _sweep(lake.another_process()))
     _tag(mine)
-    assert script.finished and tagging.get_tag(lake.ports, lake.repo, "v1") == lake.head()
+    assert script.finished and tagging.get_tag(lake.opened, "v1") == lake.head()
 
 
 @pytest.mark.parametrize("fault", [Fault.NONE, Fault.LOST, Fault.DROPPED])
@@ -240,7 +240,7 @@ def test_a_sweep_that_has_no_time_left_removes_the_rest_later(
     clock.sleep(DAY + 60)
     mine, script = lake.interposed()
     script.after("delete", lambda: clock.sleep(60))
-    swept = janitor.sweep(mine.ports, mine.repo, 30)
+    swept = janitor.sweep(mine.opened, 30)
     assert (swept.names, swept.whole) == (limits.kv_batch_count_max, False)
     assert _sweep(lake) == 10
 
@@ -253,8 +253,8 @@ def test_a_listing_costs_what_it_costs_in_a_fresh_repository(
 
     def spent() -> tuple[int, int]:
         before = counts.snapshot()
-        branching.list_branches(counted.ports, counted.repo, PageQuery())
-        tagging.list_tags(counted.ports, counted.repo, PageQuery())
+        branching.list_branches(counted.opened, PageQuery())
+        tagging.list_tags(counted.opened, PageQuery())
         rows = len(lake.ports.kv.scan(space(lake.repo), b"b/", b"b0", 10_000).rows)
         return sum(counts.since(before).values()), rows
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly, limits
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor, rounds
 from graveler.errors import Unavailable
 from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
-from graveler.records import Repository
 from graveler.refs.tokens import cleanups
 from graveler.staging import area
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -37,12 +36,12 @@ class Round:
             lake.commit_of(a="1")
         sweep = janitor.sweep
 
-        def noted(ports: Ports, repo: Repository, seconds: float) -> janitor.Swept:
+        def noted(repo: OpenRepository, seconds: float) -> janitor.Swept:
             self.seen.append(repo.id)
             self.clock.sleep(1)
             if repo.id in self.down:
                 raise Unavailable("down")
-            return sweep(ports, repo, seconds)
+            return sweep(repo, seconds)
 
         patch.setattr(janitor, "sweep", noted)
 
@@ -160,7 +159,12 @@ def test_a_round_forgets_so_many_records_of_a_kind(monkeypatch: pytest.MonkeyPat
     for number in range(5):
         lake.commit_of(a=f"{number}")
     clock.sleep(40 * HOUR)
-    assert [janitor.sweep(ports, lake.repo).folds for _ in range(4)] == [2, 2, 1, 0]
+    assert [janitor.sweep(open_repository(ports, lake.repo)).folds for _ in range(4)] == [
+        2,
+        2,
+        1,
+        0,
+    ]
 
 
 def test_a_sweep_holds_a_page_of_records_however_many_wait() -> None:
@@ -175,7 +179,7 @@ def test_a_sweep_holds_a_page_of_records_however_many_wait() -> None:
         ports.kv.set_many(writes)
     tracemalloc.start()
     try:
-        assert janitor.sweep(ports, repo).waiting == count
+        assert janitor.sweep(open_repository(ports, repo)).waiting == count
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
